@@ -1,0 +1,3 @@
+//! See the crate description; the contents are being built.
+#![no_std]
+extern crate alloc;

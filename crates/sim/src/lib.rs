@@ -1,0 +1,1 @@
+//! See the crate description; the contents are being built.
