@@ -1,3 +1,26 @@
-//! See the crate description; the contents are being built.
+//! The CORBA wire: CDR, GIOP 1.0 to 1.2, object references, URLs, code sets, `TypeCode` and lazily read `Any`.
+//!
+//! Nothing here owns a socket, a clock or a thread. Readers are handed bytes and borrow from them; writers append to a
+//! buffer that belongs to the caller. Whatever a peer can make large is bounded, and reaching a bound is an error that
+//! names the bound.
+//!
+//! - [`cdr`]: the transfer syntax: primitive values, strings, encapsulations, alignment.
+//! - [`message`]: the eight messages of GIOP, parsed in place and written in place.
+//! - [`framing`]: the receiving side of one connection: bytes in, whole messages out, fragments put together.
+//! - [`ior`], [`url`]: how an object is referred to.
+//! - [`codeset`]: which characters travel on a connection.
+//! - [`exception`]: the standard's system exceptions.
+//! - [`typecode`], [`value`], [`recode`]: values that carry their type.
 #![no_std]
 extern crate alloc;
+
+pub mod cdr;
+pub mod codeset;
+pub mod exception;
+pub mod framing;
+pub mod ior;
+pub mod message;
+pub mod recode;
+pub mod typecode;
+pub mod url;
+pub mod value;

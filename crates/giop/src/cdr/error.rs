@@ -1,0 +1,120 @@
+//! What can be wrong with bytes that claim to be CDR.
+
+use core::fmt;
+
+/// The bytes are not what their type says: the peer's fault, never the reader's caller's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReadError {
+    /// Where, in octets from the start of the outermost bytes: of the message for what is read from a message.
+    pub offset: usize,
+    /// What.
+    pub kind: ReadErrorKind,
+}
+
+/// The ways in which bytes fail to be CDR.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ReadErrorKind {
+    /// The bytes end inside a value.
+    Truncated {
+        /// Octets that the value takes.
+        needed: usize,
+        /// Octets that there are.
+        available: usize,
+    },
+    /// A length or count asks for more than the bytes can hold.
+    TooLong {
+        /// The length or count as sent.
+        length: u32,
+        /// Octets that follow it.
+        available: usize,
+    },
+    /// A boolean that is neither 0 nor 1 (CORBA 3.3 part 2, 9.3.1.5).
+    BadBool {
+        /// The octet as sent.
+        value: u8,
+    },
+    /// A string whose last octet or unit is not NUL.
+    MissingNul,
+    /// Text that is not valid in its code set.
+    BadText {
+        /// Name of the code set.
+        charset: &'static str,
+    },
+    /// Wide characters that take a number of octets in which UTF-16 does not come.
+    BadWideLength {
+        /// The number of octets as sent.
+        length: u32,
+    },
+    /// A number that is not one of its type's.
+    BadValue {
+        /// Name of the type.
+        what: &'static str,
+        /// The number as sent.
+        value: u32,
+    },
+    /// Something that is built wrongly in a way that the name tells.
+    Malformed {
+        /// What is wrong, as a phrase such as "an indirection that points forward".
+        what: &'static str,
+    },
+    /// More of something than is accepted.
+    TooMany {
+        /// Of what, in the plural.
+        what: &'static str,
+        /// How many there are.
+        count: u32,
+        /// How many are accepted.
+        max: u32,
+    },
+    /// Octets are left over behind a value that should have ended.
+    TrailingBytes {
+        /// Name of the type that left them.
+        what: &'static str,
+        /// How many.
+        count: usize,
+    },
+    /// Understanding the bytes takes more steps than are granted.
+    TooMuchWork,
+    /// Values or types are nested deeper than is granted.
+    TooDeep,
+    /// Correct, as far as can be told, but of a kind that is not handled here.
+    Unsupported {
+        /// Name of the kind.
+        what: &'static str,
+    },
+}
+
+impl fmt::Display for ReadError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "at octet {}: {}", self.offset, self.kind)
+    }
+}
+
+impl fmt::Display for ReadErrorKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Self::Truncated { needed, available } => {
+                write!(f, "the bytes end inside a value that takes {needed} octets where {available} are left")
+            }
+            Self::TooLong { length, available } => {
+                write!(f, "a length of {length} does not fit into the {available} octets that follow it")
+            }
+            Self::BadBool { value } => write!(f, "a boolean is {value} where only 0 and 1 are allowed"),
+            Self::MissingNul => f.write_str("a string does not end with NUL"),
+            Self::BadText { charset } => write!(f, "text is not valid {charset}"),
+            Self::BadWideLength { length } => {
+                write!(f, "wide characters take {length} octets, in which UTF-16 does not come")
+            }
+            Self::BadValue { what, value } => write!(f, "{value} is not a value of {what}"),
+            Self::Malformed { what } => write!(f, "found {what}"),
+            Self::TooMany { what, count, max } => write!(f, "{count} {what} where at most {max} are accepted"),
+            Self::TrailingBytes { what, count } => write!(f, "{count} octets are left over behind {what}"),
+            Self::TooMuchWork => f.write_str("reading on would take more steps than are granted"),
+            Self::TooDeep => f.write_str("values are nested deeper than is granted"),
+            Self::Unsupported { what } => write!(f, "{what} is not supported"),
+        }
+    }
+}
+
+impl core::error::Error for ReadError {}

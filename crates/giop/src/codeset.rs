@@ -1,0 +1,1 @@
+//! Which characters travel on a connection.

@@ -1,0 +1,1 @@
+//! Values copied from one encoding to another.
