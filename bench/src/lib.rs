@@ -1,1 +1,42 @@
-//! See the crate description; the contents are being built.
+//! The papers' experiments and the side-by-side benchmarks, behind `campanile bench`.
+//!
+//! A program embeds it with [`Command`] as a `clap` sub-command and [`run`]. The program must also offer a
+//! `serve` sub-command, and must hand `bench relay-process` and `bench leashed-process` to [`run`]: the benchmarks
+//! start the contenders as processes of their own by executing the current program again, so that the processor
+//! time of the process in the middle can be read exactly.
+//!
+//! What each figure means and how it is taken is said on the field that holds it, and once more for readers of the
+//! reports in `bench/README.md`.
+
+mod error;
+mod leash;
+mod options;
+mod output;
+
+pub mod floor;
+pub mod monitor;
+pub mod pipeline;
+pub mod relay;
+
+pub use error::BenchError;
+pub use options::{
+    Command, FloorOptions, LeashedOptions, MonitorOptions, PipelineOptions, RelayOptions, ReportOptions,
+};
+pub use output::Output;
+
+/// Runs one benchmark and writes its report to `out`.
+///
+/// Progress goes nowhere when `out` is not a terminal, so that what is written can be parsed.
+///
+/// # Errors
+///
+/// When a contender cannot be started, breaks off, or answers what it should not.
+pub fn run(command: &Command, out: &mut Output<'_>) -> Result<(), BenchError> {
+    match command {
+        Command::Monitor(options) => monitor::run(options, out),
+        Command::Pipeline(options) => pipeline::run(options, out),
+        Command::Floor(options) => floor::run(options, out),
+        Command::RelayProcess(options) => relay::run_process(options, out),
+        Command::LeashedProcess(options) => leash::run_process(options),
+    }
+}

@@ -1,0 +1,79 @@
+//! Why a benchmark could not be run to its end.
+
+use std::fmt;
+use std::io;
+
+/// Why a benchmark could not be run to its end.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum BenchError {
+    /// The operating system refused something.
+    Io {
+        /// What was being done.
+        doing: &'static str,
+        /// What it said.
+        source: io::Error,
+    },
+    /// A process that takes part did not start, or ended before its turn was over.
+    Process {
+        /// Which one.
+        name: String,
+        /// What is known about its end.
+        reason: String,
+    },
+    /// A contender could not be brought to carry events from supplier to consumer.
+    Setup {
+        /// What was asked of it.
+        doing: String,
+        /// What it answered.
+        reason: String,
+    },
+    /// A contender sent bytes that do not belong into this exchange.
+    Protocol {
+        /// Which contender.
+        contender: String,
+        /// What was wrong.
+        reason: String,
+    },
+    /// An option's value makes no sense.
+    Option {
+        /// Which one, as written on the command line.
+        name: &'static str,
+        /// What it must be.
+        must_be: &'static str,
+    },
+}
+
+impl BenchError {
+    /// Wraps an operating system's error with what was being done.
+    pub(crate) fn io(doing: &'static str) -> impl FnOnce(io::Error) -> Self {
+        move |source| Self::Io { doing, source }
+    }
+}
+
+impl fmt::Display for BenchError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Io { doing, source } => write!(f, "{doing}: {source}"),
+            Self::Process { name, reason } => write!(f, "the process {name} {reason}"),
+            Self::Setup { doing, reason } => write!(f, "{doing}: {reason}"),
+            Self::Protocol { contender, reason } => write!(f, "{contender} {reason}"),
+            Self::Option { name, must_be } => write!(f, "{name} must be {must_be}"),
+        }
+    }
+}
+
+impl std::error::Error for BenchError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Io { source, .. } => Some(source),
+            Self::Process { .. } | Self::Setup { .. } | Self::Protocol { .. } | Self::Option { .. } => None,
+        }
+    }
+}
+
+impl From<io::Error> for BenchError {
+    fn from(source: io::Error) -> Self {
+        Self::Io { doing: "writing the report", source }
+    }
+}

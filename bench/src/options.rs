@@ -1,0 +1,169 @@
+//! What a person can ask of each benchmark, as plain structs that `clap` fills.
+
+use std::path::PathBuf;
+
+/// `campanile bench …`: one variant for each benchmark.
+#[derive(Debug, Clone, clap::Subcommand)]
+#[non_exhaustive]
+pub enum Command {
+    /// Run a telescope's monitor system: 50 suppliers of 34 KB at 2 Hz, beside plain sockets
+    #[command(after_help = MONITOR_EXAMPLES)]
+    Monitor(MonitorOptions),
+    /// Run a correlator pipeline: 16 suppliers of 13 KB at 2 Hz, alone and beside the monitor system
+    #[command(after_help = PIPELINE_EXAMPLES)]
+    Pipeline(PipelineOptions),
+    /// Compare with the floor: a bare TCP relay, and two omniORB programs without a service
+    #[command(after_help = FLOOR_EXAMPLES)]
+    Floor(FloorOptions),
+    /// The bare relay of `bench floor`, in a process of its own so that its processor time is its own
+    #[command(hide = true, name = "relay-process")]
+    RelayProcess(RelayOptions),
+    /// Start another command of this program that ends when its parent does
+    #[command(hide = true, name = "leashed-process")]
+    LeashedProcess(LeashedOptions),
+}
+
+const MONITOR_EXAMPLES: &str = "\
+Examples:
+  campanile bench monitor                         one consumer, staggered by 5 ms, 10 s
+  campanile bench monitor --consumers 3 --bytes 23552
+  campanile bench monitor --paper                 every case of the CARMA memorandum's tables 1 to 3
+  campanile bench monitor --demo                  serve on the default port and watch until Ctrl-C
+  campanile bench monitor --json > monitor.json";
+
+const PIPELINE_EXAMPLES: &str = "\
+Examples:
+  campanile bench pipeline                        alone, then beside the monitor system
+  campanile bench pipeline --duration 60 --json-file pipeline.json";
+
+const FLOOR_EXAMPLES: &str = "\
+Examples:
+  campanile bench floor                           about six minutes
+  campanile bench floor --quick                   within 40 seconds
+  campanile bench floor --quick --json | jq .ratios";
+
+/// What every benchmark understands.
+#[derive(Debug, Clone, Default, clap::Args)]
+pub struct ReportOptions {
+    /// Print one JSON object instead of tables
+    #[arg(long)]
+    pub json: bool,
+    /// Also write the JSON object to this file
+    #[arg(long, value_name = "PATH")]
+    pub json_file: Option<PathBuf>,
+}
+
+/// Options of `campanile bench monitor`.
+#[derive(Debug, Clone, clap::Args)]
+pub struct MonitorOptions {
+    /// Suppliers, each with its own connection
+    #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub suppliers: u32,
+    /// Payload of an event in bytes (34 KB is 34 816, 23 KB is 23 552)
+    #[arg(long, value_name = "BYTES", default_value_t = 34 * 1024, value_parser = clap::value_parser!(u32).range(64..=8_388_608))]
+    pub bytes: u32,
+    /// Events per second of each supplier
+    #[arg(long, value_name = "HZ", default_value_t = 2.0)]
+    pub rate: f64,
+    /// Milliseconds from one supplier's turn to the next one's; 0 lets all push at the same moment
+    #[arg(long, value_name = "MS", default_value_t = 5.0)]
+    pub stagger_ms: f64,
+    /// Consumers, each given every event
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=16))]
+    pub consumers: u32,
+    /// Seconds of traffic for each row of the table
+    #[arg(long, value_name = "SECONDS", default_value_t = 10.0)]
+    pub duration: f64,
+    /// Run each case of the CARMA memorandum's tables 1 to 3 (staggered or not; 1 to 3 consumers; 34 and 23 KB)
+    #[arg(long, conflicts_with_all = ["consumers", "bytes", "stagger_ms", "demo"])]
+    pub paper: bool,
+    /// Leave out the same traffic over plain sockets
+    #[arg(long)]
+    pub no_sockets: bool,
+    /// Serve at the default address, show a live table, and go on until Ctrl-C
+    #[arg(long, conflicts_with_all = ["json", "json_file"])]
+    pub demo: bool,
+    /// How to report
+    #[command(flatten)]
+    pub report: ReportOptions,
+}
+
+/// Options of `campanile bench pipeline`.
+#[derive(Debug, Clone, clap::Args)]
+pub struct PipelineOptions {
+    /// Suppliers, each with its own connection
+    #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub suppliers: u32,
+    /// Payload of an event in bytes (13 KB is 13 312)
+    #[arg(long, value_name = "BYTES", default_value_t = 13 * 1024, value_parser = clap::value_parser!(u32).range(64..=8_388_608))]
+    pub bytes: u32,
+    /// Events per second of each supplier
+    #[arg(long, value_name = "HZ", default_value_t = 2.0)]
+    pub rate: f64,
+    /// Milliseconds from one supplier's turn to the next one's; 0 lets all push at the same moment
+    #[arg(long, value_name = "MS", default_value_t = 5.0)]
+    pub stagger_ms: f64,
+    /// Consumers of the pipeline's channel, each given every event
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=16))]
+    pub consumers: u32,
+    /// Seconds of traffic for each row of the table
+    #[arg(long, value_name = "SECONDS", default_value_t = 10.0)]
+    pub duration: f64,
+    /// Leave out the same traffic over plain sockets
+    #[arg(long)]
+    pub no_sockets: bool,
+    /// How to report
+    #[command(flatten)]
+    pub report: ReportOptions,
+}
+
+/// Options of `campanile bench floor`.
+#[derive(Debug, Clone, clap::Args)]
+pub struct FloorOptions {
+    /// Finish within 40 seconds: fewer and shorter rounds
+    #[arg(long)]
+    pub quick: bool,
+    /// Rounds; in each, every contender has its turn [default: 5, with --quick 3]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub rounds: Option<u32>,
+    /// Seconds of paced traffic in a turn [default: 10, with --quick 1.5]
+    #[arg(long, value_name = "SECONDS")]
+    pub paced_seconds: Option<f64>,
+    /// Seconds of back-to-back traffic in a turn [default: 2, with --quick 0.5]
+    #[arg(long, value_name = "SECONDS")]
+    pub saturated_seconds: Option<f64>,
+    /// Events per second of the paced traffic
+    #[arg(long, value_name = "HZ", default_value_t = 250.0)]
+    pub rate: f64,
+    /// Payload of an event in bytes
+    #[arg(long, value_name = "BYTES", default_value_t = 128, value_parser = clap::value_parser!(u32).range(64..=1_048_576))]
+    pub bytes: u32,
+    /// Also count the service's system calls with strace, in a short separate turn at the end
+    #[arg(long)]
+    pub strace: bool,
+    /// Leave out omniORB
+    #[arg(long)]
+    pub no_omniorb: bool,
+    /// Where interop/install.sh left the omniORB programs
+    #[arg(long, value_name = "DIR", default_value = "target/interop/omniorb")]
+    pub omniorb_dir: PathBuf,
+    /// How to report
+    #[command(flatten)]
+    pub report: ReportOptions,
+}
+
+/// Options of the hidden relay process.
+#[derive(Debug, Clone, clap::Args)]
+pub struct RelayOptions {
+    /// Where the consumer listens
+    #[arg(long, value_name = "HOST:PORT")]
+    pub consumer: std::net::SocketAddr,
+}
+
+/// Options of the hidden leashed process.
+#[derive(Debug, Clone, clap::Args)]
+pub struct LeashedOptions {
+    /// The arguments of this same program to run
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, required = true)]
+    pub arguments: Vec<std::ffi::OsString>,
+}

@@ -1,0 +1,13 @@
+//! `campanile bench pipeline`.
+
+use crate::{BenchError, PipelineOptions, Output};
+
+/// Runs the benchmark and writes its report to `out`.
+///
+/// # Errors
+///
+/// When a contender cannot be started, breaks off, or answers what it should not.
+pub fn run(options: &PipelineOptions, out: &mut Output<'_>) -> Result<(), BenchError> {
+    let _ = (options, out);
+    Err(BenchError::Setup { doing: "bench pipeline".to_owned(), reason: "not there yet".to_owned() })
+}
