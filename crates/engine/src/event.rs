@@ -1,0 +1,345 @@
+//! Events, and the pool in which their memory goes round.
+//!
+//! An [`Event`] is filled once, as a [`Draft`] that nobody shares, and is immutable from then on: every outbox and
+//! every delivery holds the same one. When the last holder lets go its memory goes back to the [`EventPool`], so that
+//! in the steady state no event allocates.
+
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::ops::{Deref, DerefMut};
+
+use crate::{Form, ProxyKey, Time, TypeId, Want};
+
+/// What an event costs the memory budget beside its bytes and its holders: its fields and the allocator's rounding.
+pub const EVENT_OVERHEAD_BYTES: u64 = 256;
+
+/// What each consumer that an event goes to costs the memory budget: its place in that consumer's outbox.
+pub const HOLDER_OVERHEAD_BYTES: u64 = 16;
+
+/// An event: bytes as they arrived and what was learnt of them once.
+#[derive(Clone, Debug, Default)]
+pub struct Event {
+    /// The form of `bytes`.
+    pub form: Form,
+    /// The door's own note about `bytes`, for instance their encoding.
+    pub tag: u64,
+    /// The event as it arrived.
+    pub bytes: Vec<u8>,
+    /// The event translated to what some consumers want, once for each [`Want`] whoever asks.
+    pub alternates: Alternates,
+    /// Its type. [`Lane::classify`](crate::Lane::classify) sets it.
+    pub event_type: TypeId,
+    /// When it was admitted. The lane sets it.
+    pub arrived: Time,
+    /// The proxy it came through. The lane sets it.
+    pub source: ProxyKey,
+    /// Its number among those the lane admitted, from 0. The lane sets it.
+    pub serial: u64,
+    /// The names of a type that could not be interned; empty for all others.
+    pub(crate) domain: Vec<u8>,
+    pub(crate) name: Vec<u8>,
+    /// The lane's place for the source's channel, and what that channel's budget was charged.
+    pub(crate) channel_slot: u32,
+    pub(crate) charged_bytes: u64,
+}
+
+// The overhead that is charged must cover the overhead there is: the fields and the two reference counts.
+const _: () = assert!(size_of::<Event>() + 2 * size_of::<usize>() <= 256);
+
+impl Event {
+    /// What it weighs in a backlog: its bytes in every translation, and [`EVENT_OVERHEAD_BYTES`].
+    #[must_use]
+    pub fn weight(&self) -> u64 {
+        self.content_bytes() + EVENT_OVERHEAD_BYTES
+    }
+
+    /// What it was charged to its channel's memory budget, in bytes; 0 before it was admitted.
+    #[must_use]
+    pub fn charged_bytes(&self) -> u64 {
+        self.charged_bytes
+    }
+
+    fn content_bytes(&self) -> u64 {
+        (self.bytes.len() + self.alternates.iter().map(|alternate| alternate.bytes.len()).sum::<usize>()) as u64
+    }
+
+    fn capacity_bytes(&self) -> usize {
+        let alternates: usize = self.alternates.all.iter().map(|alternate| alternate.bytes.capacity()).sum();
+        self.bytes.capacity() + alternates + self.domain.capacity() + self.name.capacity()
+    }
+
+    fn clear(&mut self) {
+        self.form = Form::default();
+        self.tag = 0;
+        self.bytes.clear();
+        self.alternates.clear();
+        self.event_type = TypeId::OTHER;
+        self.domain.clear();
+        self.name.clear();
+        self.charged_bytes = 0;
+    }
+
+    /// Gives back buffers that are much too large for what they hold. A small event kept for a slow consumer in a
+    /// buffer that once held a large one would take memory that no budget sees.
+    pub(crate) fn trim(&mut self) {
+        const SLACK_BYTES: u64 = 256;
+        if self.capacity_bytes() as u64 > 4 * self.content_bytes() + SLACK_BYTES {
+            self.bytes.shrink_to_fit();
+            self.domain.shrink_to_fit();
+            self.name.shrink_to_fit();
+            self.alternates.trim();
+        }
+    }
+}
+
+/// An event in another translation.
+#[derive(Clone, Debug, Default)]
+pub struct Alternate {
+    /// Which consumers it is for: those with this want.
+    pub want: Want,
+    /// The door's own note about `bytes`, for instance their encoding.
+    pub tag: u64,
+    /// The translated event.
+    pub bytes: Vec<u8>,
+}
+
+/// An event's translations: a slice to whoever reads them, a list that keeps its buffers to whoever fills them.
+#[derive(Clone, Debug, Default)]
+pub struct Alternates {
+    all: Vec<Alternate>,
+    used: usize,
+}
+
+impl Alternates {
+    /// Adds a translation for `want`, empty and yet to be filled.
+    pub fn push(&mut self, want: Want) -> &mut Alternate {
+        if self.used == self.all.len() {
+            self.all.push(Alternate::default());
+        }
+        let at = self.used.min(self.all.len().saturating_sub(1));
+        self.used += 1;
+        #[expect(clippy::indexing_slicing, reason = "a place was made above if there was none")]
+        let alternate = &mut self.all[at];
+        alternate.want = want;
+        alternate.tag = 0;
+        alternate.bytes.clear();
+        alternate
+    }
+
+    /// Takes the last translation back, for instance because it failed half-way.
+    pub fn pop(&mut self) {
+        self.used = self.used.saturating_sub(1);
+    }
+
+    /// The translation for `want`, if there is one.
+    #[must_use]
+    pub fn find(&self, want: Want) -> Option<&Alternate> {
+        self.iter().find(|alternate| alternate.want == want)
+    }
+
+    fn clear(&mut self) {
+        self.used = 0;
+    }
+
+    fn trim(&mut self) {
+        self.all.truncate(self.used);
+        self.all.iter_mut().for_each(|alternate| alternate.bytes.shrink_to_fit());
+    }
+}
+
+impl Deref for Alternates {
+    type Target = [Alternate];
+
+    fn deref(&self) -> &[Alternate] {
+        self.all.get(..self.used).unwrap_or_default()
+    }
+}
+
+/// An event in the making: its maker's alone, to be handed to [`Lane::handle_event`](crate::Lane::handle_event) or, if
+/// nothing came of it, to [`Lane::abandon_event`](crate::Lane::abandon_event). (One that is merely dropped costs its
+/// buffers, nothing else.)
+#[derive(Debug, Default)]
+pub struct Draft(Arc<Event>);
+
+impl Draft {
+    pub(crate) fn into_event(self) -> Arc<Event> {
+        self.0
+    }
+}
+
+impl Deref for Draft {
+    type Target = Event;
+
+    fn deref(&self) -> &Event {
+        &self.0
+    }
+}
+
+impl DerefMut for Draft {
+    fn deref_mut(&mut self) -> &mut Event {
+        // Nobody shares a draft, so this never copies.
+        Arc::make_mut(&mut self.0)
+    }
+}
+
+/// Memory for events, kept from those that are done with. Shelves by size, so that an event gets a buffer that fits
+/// it: neither one that must grow nor one many times too large.
+///
+/// It keeps at most 8,192 events and 32 MiB, and no buffer above 4 MiB; what is beyond goes back to the allocator.
+#[derive(Debug)]
+pub struct EventPool {
+    /// Shelf `n` has buffers of at least `64 << n` bytes and less than twice that.
+    shelves: [Vec<Draft>; Self::SHELVES],
+    spare_events: usize,
+    spare_bytes: usize,
+    last_shelf: usize,
+}
+
+impl EventPool {
+    const SHELVES: usize = 17;
+    const SMALLEST_BYTES: usize = 64;
+    const LARGEST_BYTES: usize = Self::SMALLEST_BYTES << (Self::SHELVES - 1);
+    const SPARE_EVENTS_MAX: usize = 8_192;
+    const SPARE_BYTES_MAX: usize = 32 << 20;
+
+    /// An empty pool.
+    #[must_use]
+    pub fn new() -> Self {
+        Self { shelves: [const { Vec::new() }; Self::SHELVES], spare_events: 0, spare_bytes: 0, last_shelf: 0 }
+    }
+
+    /// An empty draft, with the buffer of the event that was given back last if it is there.
+    #[must_use]
+    pub fn take(&mut self) -> Draft {
+        self.take_from(self.last_shelf).unwrap_or_default()
+    }
+
+    /// An empty draft with room for `bytes` bytes.
+    #[must_use]
+    pub fn take_for(&mut self, bytes: usize) -> Draft {
+        let fitting = bytes.max(Self::SMALLEST_BYTES).checked_next_power_of_two().unwrap_or(bytes);
+        let spare = if fitting <= Self::LARGEST_BYTES { self.take_from(shelf_of(fitting)) } else { None };
+        spare.unwrap_or_else(|| {
+            let room = if fitting <= Self::LARGEST_BYTES { fitting } else { bytes };
+            let mut draft = Draft::default();
+            draft.bytes.reserve_exact(room);
+            draft
+        })
+    }
+
+    /// Keeps the memory of an event that nobody holds any more. `event` is let go of in any case.
+    pub fn give_back(&mut self, event: Arc<Event>) {
+        let mut draft = Draft(event);
+        let Some(event) = Arc::get_mut(&mut draft.0) else { return };
+        event.clear();
+        let (buffer, all) = (event.bytes.capacity(), event.capacity_bytes());
+        if buffer > Self::LARGEST_BYTES
+            || self.spare_events >= Self::SPARE_EVENTS_MAX
+            || self.spare_bytes + all > Self::SPARE_BYTES_MAX
+        {
+            return;
+        }
+        let at = shelf_of(buffer);
+        if let Some(shelf) = self.shelves.get_mut(at) {
+            shelf.push(draft);
+            self.spare_events += 1;
+            self.spare_bytes += all;
+            self.last_shelf = at;
+        }
+    }
+
+    /// How many bytes of buffers it keeps.
+    #[must_use]
+    pub fn spare_bytes(&self) -> usize {
+        self.spare_bytes
+    }
+
+    fn take_from(&mut self, shelf: usize) -> Option<Draft> {
+        let draft = self.shelves.get_mut(shelf)?.pop()?;
+        self.spare_events -= 1;
+        self.spare_bytes -= draft.capacity_bytes();
+        Some(draft)
+    }
+}
+
+impl Default for EventPool {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// The shelf for a buffer of `capacity` bytes; the lowest also takes those that are smaller than it promises.
+fn shelf_of(capacity: usize) -> usize {
+    let power = capacity.max(EventPool::SMALLEST_BYTES).ilog2() - EventPool::SMALLEST_BYTES.ilog2();
+    power as usize
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::vec;
+
+    #[test]
+    fn a_buffer_goes_round() {
+        let mut pool = EventPool::new();
+        let mut draft = pool.take_for(100);
+        draft.bytes.extend_from_slice(&[7; 100]);
+        let buffer = draft.bytes.as_ptr();
+        pool.give_back(draft.into_event());
+        let again = pool.take_for(128);
+        assert_eq!(again.bytes.as_ptr(), buffer);
+        assert!(again.bytes.is_empty());
+    }
+
+    #[test]
+    fn a_small_event_does_not_take_a_large_buffer() {
+        let mut pool = EventPool::new();
+        let large = pool.take_for(1 << 20);
+        pool.give_back(large.into_event());
+        assert!(pool.take_for(100).bytes.capacity() < 256);
+        assert!(pool.take_for(1 << 20).bytes.capacity() >= 1 << 20);
+    }
+
+    #[test]
+    fn keeps_no_more_than_its_bound() {
+        let mut pool = EventPool::new();
+        let drafts: Vec<Draft> = (0..20).map(|_| pool.take_for(4 << 20)).collect();
+        for draft in drafts {
+            pool.give_back(draft.into_event());
+        }
+        assert_eq!(pool.spare_bytes(), 32 << 20);
+        let huge = pool.take_for(5 << 20);
+        pool.give_back(huge.into_event());
+        assert_eq!(pool.spare_bytes(), 32 << 20);
+    }
+
+    #[test]
+    fn an_event_that_is_still_held_is_not_reused() {
+        let mut pool = EventPool::new();
+        let event = pool.take_for(10).into_event();
+        let holder = Arc::clone(&event);
+        pool.give_back(event);
+        assert_eq!(pool.spare_events, 0);
+        drop(holder);
+    }
+
+    #[test]
+    fn trimming_leaves_a_buffer_that_fits() {
+        let mut event = Event { bytes: Vec::with_capacity(1 << 20), ..Event::default() };
+        event.bytes.extend_from_slice(&[1; 100]);
+        event.trim();
+        assert_eq!((event.bytes.capacity(), &event.bytes), (100, &vec![1; 100]));
+    }
+
+    #[test]
+    fn alternates_keep_their_buffers() {
+        let mut alternates = Alternates::default();
+        alternates.push(Want(3)).bytes.extend_from_slice(b"translated");
+        let buffer = alternates.find(Want(3)).unwrap().bytes.as_ptr();
+        alternates.clear();
+        assert!(alternates.find(Want(3)).is_none() && alternates.is_empty());
+        assert_eq!(alternates.push(Want(4)).bytes.as_ptr(), buffer);
+        alternates.pop();
+        assert!(alternates.is_empty());
+    }
+}

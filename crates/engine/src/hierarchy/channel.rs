@@ -1,0 +1,370 @@
+//! One channel: its admins, its proxies, and its part of the routing snapshot.
+
+use alloc::collections::BTreeMap;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+use crate::{
+    AdminId, ChannelId, ChannelLimits, ChannelRoutes, ConsumerRoute, Form, Interest, Operator, OutboxSettings, Peer,
+    ProxyId, ProxyKey, Refusal, SettingsPatch, Side, Subscription, SupplierRoute, Want,
+};
+
+/// Whether a proxy is connected, and whether events pass.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum ProxyState {
+    /// Nobody is connected.
+    #[default]
+    Unconnected,
+    /// Connected; events pass.
+    Active,
+    /// Connected; a consumer's events wait.
+    Suspended,
+}
+
+/// An admin: a group of proxies with shared settings and a shared subscription.
+#[derive(Clone, Debug)]
+pub struct Admin {
+    /// Its id on its side of the channel.
+    pub id: AdminId,
+    /// Its side.
+    pub side: Side,
+    /// How its subscription combines with each proxy's.
+    pub operator: Operator,
+    /// What it says of its proxies' settings.
+    pub patch: SettingsPatch,
+    /// What its proxies together subscribe to (consumers) or offer (suppliers).
+    pub subscription: Subscription,
+}
+
+impl Admin {
+    fn new(id: AdminId, side: Side, operator: Operator) -> Self {
+        let (patch, subscription) = (SettingsPatch::default(), Subscription::default());
+        Self { id, side, operator, patch, subscription }
+    }
+}
+
+/// A proxy: the place in a channel where one consumer or one supplier connects.
+#[derive(Clone, Debug)]
+pub struct Proxy {
+    /// Its id in the channel.
+    pub id: ProxyId,
+    /// The admin it belongs to.
+    pub admin: AdminId,
+    /// Its side.
+    pub side: Side,
+    /// The form of its events.
+    pub form: Form,
+    /// Who is connected, where the door gave a handle.
+    pub peer: Option<Peer>,
+    /// What the connected consumer's door needs events translated to.
+    pub want: Want,
+    /// Whether it is connected.
+    pub state: ProxyState,
+    /// What it says of its own settings.
+    pub patch: SettingsPatch,
+    /// What it subscribes to (a consumer) or offers (a supplier).
+    pub subscription: Subscription,
+    connection: u64,
+}
+
+/// A channel.
+#[derive(Debug)]
+pub struct Channel {
+    id: ChannelId,
+    patch: SettingsPatch,
+    limits: ChannelLimits,
+    /// By side and id, so that a side's admins are together, the default one first.
+    pub(super) admins: BTreeMap<(Side, AdminId), Admin>,
+    pub(super) proxies: BTreeMap<ProxyId, Proxy>,
+    next_admin: u32,
+    next_proxy: u32,
+    connected_consumers: u32,
+    connected_suppliers: u32,
+    /// The routes as last built; `None` when something has changed since.
+    routes: Option<Arc<ChannelRoutes>>,
+}
+
+impl Channel {
+    pub(super) fn new(id: ChannelId, patch: SettingsPatch, limits: ChannelLimits) -> Self {
+        let default_admin = |side| ((side, AdminId::DEFAULT), Admin::new(AdminId::DEFAULT, side, Operator::And));
+        Self {
+            id,
+            patch,
+            limits,
+            admins: BTreeMap::from([default_admin(Side::Consumers), default_admin(Side::Suppliers)]),
+            proxies: BTreeMap::new(),
+            next_admin: 1,
+            next_proxy: 0,
+            connected_consumers: 0,
+            connected_suppliers: 0,
+            routes: None,
+        }
+    }
+
+    // ---- what it is ----
+
+    /// Its id.
+    #[must_use]
+    pub fn id(&self) -> ChannelId {
+        self.id
+    }
+
+    /// What it says of its outboxes' settings.
+    #[must_use]
+    pub fn patch(&self) -> &SettingsPatch {
+        &self.patch
+    }
+
+    /// What it is limited to.
+    #[must_use]
+    pub fn limits(&self) -> &ChannelLimits {
+        &self.limits
+    }
+
+    /// How many proxies of a side are connected.
+    #[must_use]
+    pub fn connected(&self, side: Side) -> u32 {
+        match side {
+            Side::Consumers => self.connected_consumers,
+            Side::Suppliers => self.connected_suppliers,
+        }
+    }
+
+    /// All its proxies, by rising id.
+    pub fn proxies(&self) -> impl Iterator<Item = &Proxy> {
+        self.proxies.values()
+    }
+
+    pub(super) fn admin(&self, side: Side, admin: AdminId) -> Result<&Admin, Refusal> {
+        self.admins.get(&(side, admin)).ok_or(Refusal::AdminNotFound { channel: self.id, side, admin })
+    }
+
+    pub(super) fn proxy(&self, proxy: ProxyId) -> Result<&Proxy, Refusal> {
+        self.proxies.get(&proxy).ok_or(Refusal::ProxyNotFound { proxy: ProxyKey { channel: self.id, proxy } })
+    }
+
+    pub(super) fn effective(&self, proxy: &Proxy) -> OutboxSettings {
+        let channel = self.patch.over(OutboxSettings::default());
+        let admin = self.admins.get(&(proxy.side, proxy.admin)).map_or(channel, |admin| admin.patch.over(channel));
+        proxy.patch.over(admin)
+    }
+
+    // ---- commands; each marks the routes as changed where the event path must know of it ----
+
+    pub(super) fn set_patch(&mut self, patch: SettingsPatch) {
+        self.patch = patch;
+        self.routes = None;
+    }
+
+    pub(super) fn set_limits(&mut self, limits: ChannelLimits) {
+        self.limits = limits;
+        self.routes = None;
+    }
+
+    /// For a change of settings or subscription, which the event path must know of.
+    pub(super) fn admin_mut(&mut self, side: Side, admin: AdminId) -> Result<&mut Admin, Refusal> {
+        let found = self.admins.get_mut(&(side, admin));
+        let found = found.ok_or(Refusal::AdminNotFound { channel: self.id, side, admin })?;
+        self.routes = None;
+        Ok(found)
+    }
+
+    /// For a change of settings or subscription, which the event path must know of.
+    pub(super) fn proxy_mut(&mut self, proxy: ProxyId) -> Result<&mut Proxy, Refusal> {
+        let key = ProxyKey { channel: self.id, proxy };
+        let found = self.proxies.get_mut(&proxy).ok_or(Refusal::ProxyNotFound { proxy: key })?;
+        self.routes = None;
+        Ok(found)
+    }
+
+    pub(super) fn create_admin(&mut self, side: Side, operator: Operator, limit: u32) -> Result<AdminId, Refusal> {
+        if self.admins.len() >= limit as usize {
+            return Err(Refusal::TooManyAdmins { limit });
+        }
+        let id = AdminId(self.next_admin);
+        self.next_admin = self.next_admin.checked_add(1).ok_or(Refusal::IdsExhausted)?;
+        self.admins.insert((side, id), Admin::new(id, side, operator));
+        Ok(id)
+    }
+
+    pub(super) fn destroy_admin(&mut self, side: Side, admin: AdminId) -> Result<Vec<Proxy>, Refusal> {
+        self.admin(side, admin)?;
+        if admin == AdminId::DEFAULT {
+            return Err(Refusal::DefaultAdmin { channel: self.id, side });
+        }
+        self.admins.remove(&(side, admin));
+        let belongs = |proxy: &Proxy| proxy.side == side && proxy.admin == admin;
+        let ids: Vec<ProxyId> = self.proxies.values().filter(|proxy| belongs(proxy)).map(|proxy| proxy.id).collect();
+        ids.into_iter().map(|id| self.destroy_proxy(id)).collect()
+    }
+
+    pub(super) fn create_proxy(
+        &mut self,
+        side: Side,
+        admin: AdminId,
+        form: Form,
+        limit: u32,
+    ) -> Result<ProxyId, Refusal> {
+        self.admin(side, admin)?;
+        self.check_connected(side)?;
+        if self.proxies.len() >= limit as usize {
+            return Err(Refusal::TooManyProxies { limit });
+        }
+        let id = ProxyId(self.next_proxy);
+        self.next_proxy = self.next_proxy.checked_add(1).ok_or(Refusal::IdsExhausted)?;
+        let proxy = Proxy {
+            id,
+            admin,
+            side,
+            form,
+            peer: None,
+            want: Want::default(),
+            state: ProxyState::Unconnected,
+            patch: SettingsPatch::default(),
+            subscription: Subscription::default(),
+            connection: 0,
+        };
+        self.proxies.insert(id, proxy);
+        // A consumer counts on the event path only once it is connected; a supplier's events are refused with a
+        // reason from the start.
+        if side == Side::Suppliers {
+            self.routes = None;
+        }
+        Ok(id)
+    }
+
+    pub(super) fn destroy_proxy(&mut self, proxy: ProxyId) -> Result<Proxy, Refusal> {
+        self.proxy(proxy)?;
+        let key = ProxyKey { channel: self.id, proxy };
+        let gone = self.proxies.remove(&proxy).ok_or(Refusal::ProxyNotFound { proxy: key })?;
+        if gone.state != ProxyState::Unconnected {
+            *self.connected_mut(gone.side) -= 1;
+        }
+        if gone.side == Side::Suppliers || gone.state != ProxyState::Unconnected {
+            self.routes = None;
+        }
+        Ok(gone)
+    }
+
+    pub(super) fn connect(
+        &mut self,
+        proxy: ProxyId,
+        peer: Option<Peer>,
+        want: Want,
+        connection: u64,
+    ) -> Result<(), Refusal> {
+        let found = self.proxy(proxy)?;
+        if found.state != ProxyState::Unconnected {
+            return Err(Refusal::AlreadyConnected { proxy: ProxyKey { channel: self.id, proxy } });
+        }
+        let side = found.side;
+        self.check_connected(side)?;
+        let found = self.proxy_mut(proxy)?;
+        (found.peer, found.want, found.connection) = (peer, want, connection);
+        found.state = ProxyState::Active;
+        *self.connected_mut(side) += 1;
+        Ok(())
+    }
+
+    pub(super) fn disconnect(&mut self, proxy: ProxyId) -> Result<Option<Peer>, Refusal> {
+        self.connected_state(proxy)?;
+        let found = self.proxy_mut(proxy)?;
+        found.state = ProxyState::Unconnected;
+        let (peer, side) = (found.peer.take(), found.side);
+        *self.connected_mut(side) -= 1;
+        Ok(peer)
+    }
+
+    pub(super) fn suspend(&mut self, proxy: ProxyId) -> Result<(), Refusal> {
+        if self.connected_state(proxy)? == ProxyState::Suspended {
+            return Err(Refusal::AlreadyInactive { proxy: ProxyKey { channel: self.id, proxy } });
+        }
+        self.proxy_mut(proxy)?.state = ProxyState::Suspended;
+        Ok(())
+    }
+
+    pub(super) fn resume(&mut self, proxy: ProxyId) -> Result<(), Refusal> {
+        if self.connected_state(proxy)? == ProxyState::Active {
+            return Err(Refusal::AlreadyActive { proxy: ProxyKey { channel: self.id, proxy } });
+        }
+        self.proxy_mut(proxy)?.state = ProxyState::Active;
+        Ok(())
+    }
+
+    fn connected_state(&self, proxy: ProxyId) -> Result<ProxyState, Refusal> {
+        match self.proxy(proxy)?.state {
+            ProxyState::Unconnected => Err(Refusal::NotConnected { proxy: ProxyKey { channel: self.id, proxy } }),
+            state => Ok(state),
+        }
+    }
+
+    /// OMG Notification Service 1.1: `MaxConsumers` and `MaxSuppliers` count those that are connected.
+    fn check_connected(&self, side: Side) -> Result<(), Refusal> {
+        let limit = match side {
+            Side::Consumers => self.limits.max_consumers,
+            Side::Suppliers => self.limits.max_suppliers,
+        };
+        match limit {
+            Some(limit) if self.connected(side) >= limit.get() => Err(Refusal::AdminLimit { side, limit: limit.get() }),
+            _ => Ok(()),
+        }
+    }
+
+    fn connected_mut(&mut self, side: Side) -> &mut u32 {
+        match side {
+            Side::Consumers => &mut self.connected_consumers,
+            Side::Suppliers => &mut self.connected_suppliers,
+        }
+    }
+
+    // ---- routing ----
+
+    pub(super) fn is_changed(&self) -> bool {
+        self.routes.is_none()
+    }
+
+    pub(super) fn routes(&mut self) -> Arc<ChannelRoutes> {
+        if let Some(routes) = &self.routes {
+            return Arc::clone(routes);
+        }
+        let routes = Arc::new(self.build_routes());
+        self.routes = Some(Arc::clone(&routes));
+        routes
+    }
+
+    fn build_routes(&self) -> ChannelRoutes {
+        let suppliers = self.proxies.values().filter(|proxy| proxy.side == Side::Suppliers);
+        let suppliers = suppliers.map(|proxy| {
+            let route = SupplierRoute { channel: 0, form: proxy.form, peer: proxy.peer, state: proxy.state };
+            (proxy.id, route)
+        });
+        let consumers: Vec<ConsumerRoute> =
+            self.proxies.values().filter_map(|proxy| self.consumer_route(proxy)).collect();
+        let mut wants: Vec<Want> = consumers.iter().map(|consumer| consumer.want).collect();
+        wants.sort_unstable();
+        wants.dedup();
+        ChannelRoutes { id: self.id, limits: self.limits, suppliers: suppliers.collect(), consumers, wants }
+    }
+
+    fn consumer_route(&self, proxy: &Proxy) -> Option<ConsumerRoute> {
+        if proxy.side != Side::Consumers || proxy.state == ProxyState::Unconnected {
+            return None;
+        }
+        let admin = self.admins.get(&(proxy.side, proxy.admin))?;
+        Some(ConsumerRoute {
+            key: ProxyKey { channel: self.id, proxy: proxy.id },
+            admin: proxy.admin,
+            peer: proxy.peer?,
+            connection: proxy.connection,
+            form: proxy.form,
+            want: proxy.want,
+            settings: self.effective(proxy),
+            suspended: proxy.state == ProxyState::Suspended,
+            interest: Interest {
+                proxy: proxy.subscription.clone(),
+                admin: admin.subscription.clone(),
+                operator: admin.operator,
+            },
+        })
+    }
+}

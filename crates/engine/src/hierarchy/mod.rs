@@ -1,0 +1,386 @@
+//! The hierarchy: factory → channel → admin → proxy, with settings and subscriptions at each level.
+//!
+//! It belongs to the administration thread. Every command either is refused and changes nothing, or is done whole;
+//! [`Hierarchy::snapshot`] then gives what the event path must know of it.
+
+mod channel;
+
+use alloc::collections::BTreeMap;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+pub use channel::{Admin, Channel, Proxy, ProxyState};
+
+use crate::{
+    AdminId, ChannelId, ChannelLimits, EventType, Form, Operator, OutboxSettings, Peer, ProxyId, ProxyKey, Refusal,
+    SettingsPatch, Side, Snapshot, Want,
+};
+
+/// How much a [`Hierarchy`] may hold. What is beyond is refused with the limit's value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HierarchyLimits {
+    /// Channels. Default 4,096.
+    pub channels_max: u32,
+    /// Admins in a channel, both sides and the two default ones together. Default 4,096.
+    pub admins_max: u32,
+    /// Proxies in a channel, both sides together. Default 65,536.
+    pub proxies_max: u32,
+    /// Event types in one subscription. Default 1,024.
+    pub event_types_max: u32,
+}
+
+impl Default for HierarchyLimits {
+    fn default() -> Self {
+        Self { channels_max: 4_096, admins_max: 4_096, proxies_max: 65_536, event_types_max: 1_024 }
+    }
+}
+
+/// A proxy that a command destroyed, so that the door can tell whoever was connected.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Removed {
+    /// The proxy.
+    pub key: ProxyKey,
+    /// Its side.
+    pub side: Side,
+    /// The admin it belonged to.
+    pub admin: AdminId,
+    /// The form of its events.
+    pub form: Form,
+    /// Who was connected.
+    pub peer: Option<Peer>,
+}
+
+/// Whose subscription a [`Hierarchy::subscribe`] changes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SubscriptionTarget {
+    /// An admin's.
+    Admin {
+        /// The channel.
+        channel: ChannelId,
+        /// The admin's side.
+        side: Side,
+        /// The admin.
+        admin: AdminId,
+    },
+    /// A proxy's.
+    Proxy(ProxyKey),
+}
+
+/// All channels with their admins and proxies.
+#[derive(Debug, Default)]
+pub struct Hierarchy {
+    limits: HierarchyLimits,
+    channels: BTreeMap<ChannelId, Channel>,
+    next_channel: u32,
+    next_connection: u64,
+    /// Whether a channel came or went since the last snapshot; changes inside a channel are noted there.
+    channels_changed: bool,
+    snapshot: Arc<Snapshot>,
+}
+
+impl Hierarchy {
+    /// An empty hierarchy.
+    #[must_use]
+    pub fn new(limits: HierarchyLimits) -> Self {
+        Self { limits, ..Self::default() }
+    }
+
+    // ---- channels ----
+
+    /// Makes a channel with its two default admins.
+    ///
+    /// # Errors
+    ///
+    /// [`Refusal::BadSetting`], [`Refusal::TooManyChannels`], [`Refusal::IdsExhausted`].
+    pub fn create_channel(&mut self, patch: SettingsPatch, limits: ChannelLimits) -> Result<ChannelId, Refusal> {
+        patch.check()?;
+        limits.check()?;
+        let limit = self.limits.channels_max;
+        if self.channels.len() >= limit as usize {
+            return Err(Refusal::TooManyChannels { limit });
+        }
+        let id = ChannelId(self.next_channel);
+        self.next_channel = self.next_channel.checked_add(1).ok_or(Refusal::IdsExhausted)?;
+        self.channels.insert(id, Channel::new(id, patch, limits));
+        self.channels_changed = true;
+        Ok(id)
+    }
+
+    /// Destroys a channel with all that is in it; says which proxies went.
+    ///
+    /// # Errors
+    ///
+    /// [`Refusal::ChannelNotFound`].
+    pub fn destroy_channel(&mut self, channel: ChannelId) -> Result<Vec<Removed>, Refusal> {
+        let gone = self.channels.remove(&channel).ok_or(Refusal::ChannelNotFound { channel })?;
+        self.channels_changed = true;
+        Ok(gone.proxies.values().map(|proxy| removed(channel, proxy)).collect())
+    }
+
+    /// The channels by rising id.
+    pub fn channels(&self) -> impl Iterator<Item = &Channel> {
+        self.channels.values()
+    }
+
+    /// A channel.
+    ///
+    /// # Errors
+    ///
+    /// [`Refusal::ChannelNotFound`].
+    pub fn channel(&self, channel: ChannelId) -> Result<&Channel, Refusal> {
+        self.channels.get(&channel).ok_or(Refusal::ChannelNotFound { channel })
+    }
+
+    // ---- admins ----
+
+    /// Makes a further admin on one side of a channel.
+    ///
+    /// # Errors
+    ///
+    /// [`Refusal::ChannelNotFound`], [`Refusal::TooManyAdmins`], [`Refusal::IdsExhausted`].
+    pub fn create_admin(&mut self, channel: ChannelId, side: Side, operator: Operator) -> Result<AdminId, Refusal> {
+        let limit = self.limits.admins_max;
+        self.channel_mut(channel)?.create_admin(side, operator, limit)
+    }
+
+    /// The admins on one side of a channel by rising id, the default one first.
+    ///
+    /// # Errors
+    ///
+    /// [`Refusal::ChannelNotFound`].
+    pub fn admins(&self, channel: ChannelId, side: Side) -> Result<impl Iterator<Item = &Admin>, Refusal> {
+        Ok(self.channel(channel)?.admins.values().filter(move |admin| admin.side == side))
+    }
+
+    /// An admin.
+    ///
+    /// # Errors
+    ///
+    /// [`Refusal::ChannelNotFound`], [`Refusal::AdminNotFound`].
+    pub fn admin(&self, channel: ChannelId, side: Side, admin: AdminId) -> Result<&Admin, Refusal> {
+        self.channel(channel)?.admin(side, admin)
+    }
+
+    /// Destroys an admin with its proxies; says which went.
+    ///
+    /// # Errors
+    ///
+    /// [`Refusal::ChannelNotFound`], [`Refusal::AdminNotFound`]; [`Refusal::DefaultAdmin`] for a default one.
+    pub fn destroy_admin(&mut self, channel: ChannelId, side: Side, admin: AdminId) -> Result<Vec<Removed>, Refusal> {
+        let gone = self.channel_mut(channel)?.destroy_admin(side, admin)?;
+        Ok(gone.iter().map(|proxy| removed(channel, proxy)).collect())
+    }
+
+    // ---- proxies ----
+
+    /// Makes a proxy, not yet connected, for events of a form.
+    ///
+    /// # Errors
+    ///
+    /// [`Refusal::ChannelNotFound`], [`Refusal::AdminNotFound`], [`Refusal::AdminLimit`], [`Refusal::TooManyProxies`],
+    /// [`Refusal::IdsExhausted`].
+    pub fn create_proxy(
+        &mut self,
+        channel: ChannelId,
+        side: Side,
+        admin: AdminId,
+        form: Form,
+    ) -> Result<ProxyId, Refusal> {
+        let limit = self.limits.proxies_max;
+        self.channel_mut(channel)?.create_proxy(side, admin, form, limit)
+    }
+
+    /// The proxies of an admin by rising id.
+    ///
+    /// # Errors
+    ///
+    /// [`Refusal::ChannelNotFound`], [`Refusal::AdminNotFound`].
+    pub fn proxies(
+        &self,
+        channel: ChannelId,
+        side: Side,
+        admin: AdminId,
+    ) -> Result<impl Iterator<Item = &Proxy>, Refusal> {
+        let owner = self.channel(channel)?;
+        owner.admin(side, admin)?;
+        Ok(owner.proxies.values().filter(move |proxy| proxy.side == side && proxy.admin == admin))
+    }
+
+    /// A proxy.
+    ///
+    /// # Errors
+    ///
+    /// [`Refusal::ChannelNotFound`], [`Refusal::ProxyNotFound`].
+    pub fn proxy(&self, key: ProxyKey) -> Result<&Proxy, Refusal> {
+        self.channel(key.channel)?.proxy(key.proxy)
+    }
+
+    /// Destroys a proxy. A consumer's backlog goes with it.
+    ///
+    /// # Errors
+    ///
+    /// [`Refusal::ChannelNotFound`], [`Refusal::ProxyNotFound`].
+    pub fn destroy_proxy(&mut self, key: ProxyKey) -> Result<Removed, Refusal> {
+        let gone = self.channel_mut(key.channel)?.destroy_proxy(key.proxy)?;
+        Ok(removed(key.channel, &gone))
+    }
+
+    // ---- connections ----
+
+    /// Connects whoever `peer` stands for. A supplier may be without a peer; a consumer without one gets no deliveries.
+    ///
+    /// # Errors
+    ///
+    /// [`Refusal::ChannelNotFound`], [`Refusal::ProxyNotFound`], [`Refusal::AlreadyConnected`],
+    /// [`Refusal::AdminLimit`].
+    pub fn connect(&mut self, key: ProxyKey, peer: Option<Peer>, want: Want) -> Result<(), Refusal> {
+        let connection = self.next_connection;
+        self.channel_mut(key.channel)?.connect(key.proxy, peer, want, connection)?;
+        self.next_connection += 1;
+        Ok(())
+    }
+
+    /// Disconnects; the proxy stays, and can be connected again. Says who was connected. A consumer's backlog goes.
+    ///
+    /// # Errors
+    ///
+    /// [`Refusal::ChannelNotFound`], [`Refusal::ProxyNotFound`], [`Refusal::NotConnected`].
+    pub fn disconnect(&mut self, key: ProxyKey) -> Result<Option<Peer>, Refusal> {
+        self.channel_mut(key.channel)?.disconnect(key.proxy)
+    }
+
+    /// Suspends a connection: a consumer's events are kept and not delivered.
+    ///
+    /// # Errors
+    ///
+    /// [`Refusal::ChannelNotFound`], [`Refusal::ProxyNotFound`], [`Refusal::NotConnected`],
+    /// [`Refusal::AlreadyInactive`].
+    pub fn suspend(&mut self, key: ProxyKey) -> Result<(), Refusal> {
+        self.channel_mut(key.channel)?.suspend(key.proxy)
+    }
+
+    /// Resumes a suspended connection.
+    ///
+    /// # Errors
+    ///
+    /// [`Refusal::ChannelNotFound`], [`Refusal::ProxyNotFound`], [`Refusal::NotConnected`],
+    /// [`Refusal::AlreadyActive`].
+    pub fn resume(&mut self, key: ProxyKey) -> Result<(), Refusal> {
+        self.channel_mut(key.channel)?.resume(key.proxy)
+    }
+
+    // ---- settings and subscriptions ----
+
+    /// Replaces what the channel says of its outboxes' settings.
+    ///
+    /// # Errors
+    ///
+    /// [`Refusal::ChannelNotFound`], [`Refusal::BadSetting`].
+    pub fn set_channel_settings(&mut self, channel: ChannelId, patch: SettingsPatch) -> Result<(), Refusal> {
+        patch.check()?;
+        self.channel_mut(channel)?.set_patch(patch);
+        Ok(())
+    }
+
+    /// Replaces what the admin says of its proxies' settings.
+    ///
+    /// # Errors
+    ///
+    /// [`Refusal::ChannelNotFound`], [`Refusal::AdminNotFound`], [`Refusal::BadSetting`].
+    pub fn set_admin_settings(
+        &mut self,
+        channel: ChannelId,
+        side: Side,
+        admin: AdminId,
+        patch: SettingsPatch,
+    ) -> Result<(), Refusal> {
+        patch.check()?;
+        self.channel_mut(channel)?.admin_mut(side, admin)?.patch = patch;
+        Ok(())
+    }
+
+    /// Replaces what the proxy says of its own settings.
+    ///
+    /// # Errors
+    ///
+    /// [`Refusal::ChannelNotFound`], [`Refusal::ProxyNotFound`], [`Refusal::BadSetting`].
+    pub fn set_proxy_settings(&mut self, key: ProxyKey, patch: SettingsPatch) -> Result<(), Refusal> {
+        patch.check()?;
+        self.channel_mut(key.channel)?.proxy_mut(key.proxy)?.patch = patch;
+        Ok(())
+    }
+
+    /// The settings in effect for a proxy.
+    ///
+    /// # Errors
+    ///
+    /// [`Refusal::ChannelNotFound`], [`Refusal::ProxyNotFound`].
+    pub fn effective(&self, key: ProxyKey) -> Result<OutboxSettings, Refusal> {
+        let channel = self.channel(key.channel)?;
+        Ok(channel.effective(channel.proxy(key.proxy)?))
+    }
+
+    /// Replaces a channel's limits. Consumers and suppliers above a lowered limit stay.
+    ///
+    /// # Errors
+    ///
+    /// [`Refusal::ChannelNotFound`], [`Refusal::BadSetting`].
+    pub fn set_limits(&mut self, channel: ChannelId, limits: ChannelLimits) -> Result<(), Refusal> {
+        limits.check()?;
+        self.channel_mut(channel)?.set_limits(limits);
+        Ok(())
+    }
+
+    /// Changes a subscription (on the suppliers' side: an offer): takes `removed` out and puts `added` in. It begins
+    /// as everything; removing everything, in any spelling, empties it before `added` is put in.
+    ///
+    /// # Errors
+    ///
+    /// [`Refusal::ChannelNotFound`], [`Refusal::AdminNotFound`], [`Refusal::ProxyNotFound`],
+    /// [`Refusal::TooManyEventTypes`].
+    pub fn subscribe(
+        &mut self,
+        target: SubscriptionTarget,
+        added: &[EventType],
+        removed: &[EventType],
+    ) -> Result<(), Refusal> {
+        let limit = self.limits.event_types_max;
+        let subscription = match target {
+            SubscriptionTarget::Admin { channel, side, admin } => {
+                &mut self.channel_mut(channel)?.admin_mut(side, admin)?.subscription
+            }
+            SubscriptionTarget::Proxy(key) => &mut self.channel_mut(key.channel)?.proxy_mut(key.proxy)?.subscription,
+        };
+        let changed = subscription.with(added, removed);
+        if changed.types().len() > limit as usize {
+            return Err(Refusal::TooManyEventTypes { limit });
+        }
+        *subscription = changed;
+        Ok(())
+    }
+
+    // ---- routing ----
+
+    /// The routing snapshot of the hierarchy as it is now. The same one as last time if nothing changed that the event
+    /// path must know; otherwise a new one that shares the parts of all channels that did not change.
+    pub fn snapshot(&mut self) -> Arc<Snapshot> {
+        if self.channels_changed || self.channels.values().any(Channel::is_changed) {
+            self.channels_changed = false;
+            let channels = self.channels.values_mut().map(Channel::routes).collect();
+            self.snapshot = Arc::new(Snapshot { version: self.snapshot.version + 1, channels });
+        }
+        Arc::clone(&self.snapshot)
+    }
+
+    fn channel_mut(&mut self, channel: ChannelId) -> Result<&mut Channel, Refusal> {
+        self.channels.get_mut(&channel).ok_or(Refusal::ChannelNotFound { channel })
+    }
+}
+
+fn removed(channel: ChannelId, proxy: &Proxy) -> Removed {
+    let key = ProxyKey { channel, proxy: proxy.id };
+    Removed { key, side: proxy.side, admin: proxy.admin, form: proxy.form, peer: proxy.peer }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,123 @@
+//! The names of things: channels, admins, proxies, outboxes, event types, and what doors call their own.
+
+use core::fmt;
+
+/// A channel. The first is 0, the next 1, and so on; an id is never used twice in the life of a [`Hierarchy`](crate::Hierarchy).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ChannelId(
+    /// The number, as the OMG's `ChannelID` shows it.
+    pub u32,
+);
+
+/// An admin, unique in its channel. On each [`Side`] the default admin has id 0 and exists as long as its channel.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct AdminId(
+    /// The number, as the OMG's `AdminID` shows it.
+    pub u32,
+);
+
+impl AdminId {
+    /// The admin that each side of a channel has from the start.
+    pub const DEFAULT: Self = Self(0);
+}
+
+/// A proxy, unique in its channel whatever its side or admin, and never used twice.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ProxyId(
+    /// The number, as the OMG's `ProxyID` shows it.
+    pub u32,
+);
+
+/// A proxy's full name: its channel and its id there.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ProxyKey {
+    /// The channel it belongs to.
+    pub channel: ChannelId,
+    /// Its id in that channel.
+    pub proxy: ProxyId,
+}
+
+impl fmt::Display for ProxyKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "proxy {} of channel {}", self.proxy.0, self.channel.0)
+    }
+}
+
+/// A door's handle for whoever is connected to a proxy. Opaque to the engine, which hands it back with each delivery.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Peer(
+    /// The door's number.
+    pub u64,
+);
+
+/// The form of an event's bytes (a door's own: a structured event, an Any, …). Opaque to the engine.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Form(
+    /// The door's number.
+    pub u16,
+);
+
+/// What a consumer's door needs an event translated to. Opaque to the engine; equal wants share one translation.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Want(
+    /// The door's number.
+    pub u32,
+);
+
+/// Which half of a channel: where consumers connect or where suppliers do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Side {
+    /// Consumers connect here (the OMG's consumer admins and proxy suppliers).
+    Consumers,
+    /// Suppliers connect here (the OMG's supplier admins and proxy consumers).
+    Suppliers,
+}
+
+/// How an admin's subscription combines with each of its proxies' (OMG Notification Service 1.1, `InterFilterGroupOperator`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Operator {
+    /// An event must match both. The default.
+    #[default]
+    And,
+    /// An event must match either; one that was never changed does not count.
+    Or,
+}
+
+/// An outbox on a lane: a slot and the generation that has it. A slot is used again, an `OutboxId` is not, so that one
+/// kept too long is recognised.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct OutboxId {
+    pub(crate) slot: u32,
+    pub(crate) generation: u32,
+}
+
+impl OutboxId {
+    /// The slot, dense from 0: fit for an index into the caller's own table of outboxes.
+    #[must_use]
+    pub fn slot(self) -> u32 {
+        self.slot
+    }
+
+    /// Which of the slot's successive outboxes.
+    #[must_use]
+    pub fn generation(self) -> u32 {
+        self.generation
+    }
+}
+
+/// A supplier's withheld reply: given with [`Admission::Held`](crate::Admission::Held), given back by
+/// [`Lane::poll_release`](crate::Lane::poll_release). Never used twice by a lane.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Ticket(
+    /// The number: the lane's tickets count up from 0.
+    pub u64,
+);
+
+/// An event type (domain and name) as a lane interned it. Meaningful on that lane only.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct TypeId(pub(crate) u32);
+
+impl TypeId {
+    /// A type that could not be interned because the table is full: matched by its names each time.
+    pub const OTHER: Self = Self(0);
+}

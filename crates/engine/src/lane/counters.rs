@@ -1,0 +1,153 @@
+//! What a lane counts: for the whole of it, for each outbox, for each channel.
+
+use crate::{ChannelId, OutboxId, Peer, ProxyKey};
+
+/// Why an event was dropped for a consumer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum DiscardReason {
+    /// The outbox had `MaxEventsPerConsumer` events.
+    OutboxFull,
+    /// The channel's memory budget was spent and this was the largest backlog.
+    MemorySpent,
+    /// The channel had `MaxQueueLength` events and this was the largest backlog.
+    QueueFull,
+    /// The consumer will never take the event.
+    Rejected,
+    /// The event cannot be translated to what the consumer wants.
+    Untranslatable,
+    /// The lane disconnected the consumer.
+    Disconnected,
+    /// Administration disconnected or destroyed the proxy, or destroyed the channel.
+    Removed,
+}
+
+impl DiscardReason {
+    /// Every reason, in the order of declaration.
+    pub const ALL: [Self; 7] = [
+        Self::OutboxFull,
+        Self::MemorySpent,
+        Self::QueueFull,
+        Self::Rejected,
+        Self::Untranslatable,
+        Self::Disconnected,
+        Self::Removed,
+    ];
+}
+
+/// How many events were dropped, by reason.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Discards([u64; DiscardReason::ALL.len()]);
+
+impl Discards {
+    /// How many for one reason.
+    #[must_use]
+    pub fn of(&self, reason: DiscardReason) -> u64 {
+        self.0.get(reason as usize).copied().unwrap_or(0)
+    }
+
+    /// How many for all reasons together.
+    #[must_use]
+    pub fn total(&self) -> u64 {
+        self.0.iter().sum()
+    }
+
+    pub(crate) fn add(&mut self, reason: DiscardReason, events: u64) {
+        if let Some(count) = self.0.get_mut(reason as usize) {
+            *count += events;
+        }
+    }
+}
+
+/// What a lane counted since it was made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Snapshots picked up.
+    pub snapshots: u64,
+    /// Events taken, the held ones included.
+    pub events_accepted: u64,
+    /// Events taken whose supplier's reply was withheld.
+    pub events_held: u64,
+    /// Events refused.
+    pub events_refused: u64,
+    /// Events taken that no consumer wanted.
+    pub events_unwanted: u64,
+    /// Events queued, counted once for each consumer.
+    pub queued: u64,
+    /// Deliveries begun, retries included.
+    pub deliveries: u64,
+    /// Deliveries that succeeded.
+    pub delivered: u64,
+    /// Events put back after a failure or for want of room, counted each time.
+    pub put_back: u64,
+    /// Failures: unreachable, timed out or refused.
+    pub failures: u64,
+    /// Deliveries, or connections without room, whose time was over.
+    pub timed_out: u64,
+    /// Consumers disconnected by the lane.
+    pub disconnected: u64,
+    /// Events dropped for a consumer, by reason.
+    pub discards: Discards,
+    /// Outcomes for a delivery that is not (or no longer) unanswered.
+    pub stale_outcomes: u64,
+    /// Calls that named an outbox which does not (or no longer) exist.
+    pub unknown_outboxes: u64,
+    /// Event types that could not be interned.
+    pub types_not_interned: u64,
+    /// Times the destinations of a type had to be found anew.
+    pub route_misses: u64,
+    /// Times all remembered destinations were forgotten because there were too many.
+    pub route_resets: u64,
+}
+
+/// What an outbox is doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum OutboxState {
+    /// Delivering, or with nothing to deliver.
+    Active,
+    /// Suspended by administration.
+    Suspended,
+    /// Waiting for its connection to have room.
+    NoRoom,
+    /// Waiting to try again after a failure.
+    BackingOff,
+    /// Disconnected by the lane; administration has not yet removed it.
+    Disconnected,
+}
+
+/// How one consumer's outbox is doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OutboxStats {
+    /// The outbox.
+    pub outbox: OutboxId,
+    /// The consumer's proxy.
+    pub key: ProxyKey,
+    /// Who is connected.
+    pub peer: Peer,
+    /// What it is doing.
+    pub state: OutboxState,
+    /// How many events wait or are unanswered.
+    pub backlog_events: u64,
+    /// What they weigh ([`Event::weight`](crate::Event::weight)), in bytes.
+    pub backlog_bytes: u64,
+    /// How many of them are unanswered.
+    pub in_flight: u32,
+    /// How many events were delivered.
+    pub delivered: u64,
+    /// How many were dropped, by reason.
+    pub discards: Discards,
+    /// How many times deliveries have failed in a row; 0 if the last did not.
+    pub failures: u32,
+}
+
+/// How one channel is doing on a lane.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ChannelStats {
+    /// The channel.
+    pub channel: ChannelId,
+    /// Events held, each counted once.
+    pub events: u64,
+    /// What they are charged to the memory budget, in bytes.
+    pub memory_bytes: u64,
+    /// Suppliers' replies being withheld.
+    pub held: u64,
+}

@@ -1,0 +1,96 @@
+//! What a lane tells people: once for each episode, never once for each event.
+
+use core::time::Duration;
+
+use crate::{ChannelId, FullOutbox, Peer, ProxyKey, Time};
+
+/// Why a lane disconnected a consumer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum DisconnectReason {
+    /// The consumer said so, or no longer exists ([`Outcome::Gone`](crate::Outcome::Gone)).
+    Gone,
+    /// It failed for `give_up_after`.
+    GivenUp {
+        /// How many times in a row.
+        failures: u32,
+        /// How long after its first failure the last one came.
+        failing_for: Duration,
+    },
+    /// Its outbox reached `MaxEventsPerConsumer` and its `FullOutbox` is `Disconnect`.
+    OutboxFull,
+    /// The channel's memory budget was spent, its backlog was the largest, and its `FullOutbox` is `Disconnect`.
+    MemorySpent,
+}
+
+/// Something worth telling people. Each is told when it begins and when it ends, however many events it concerned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Notice {
+    /// The lane gave a consumer up: its backlog is dropped, and it gets no more events. Administration should
+    /// disconnect the proxy.
+    ConsumerDisconnected {
+        /// The consumer's proxy.
+        key: ProxyKey,
+        /// Who was connected.
+        peer: Peer,
+        /// Why.
+        reason: DisconnectReason,
+        /// How many events were dropped with it.
+        discarded: u64,
+    },
+    /// An outbox is full, at its own bound or as the largest backlog of a channel that has spent its budget or reached
+    /// its `MaxQueueLength`.
+    OutboxFull {
+        /// The consumer's proxy.
+        key: ProxyKey,
+        /// What is done about it.
+        policy: FullOutbox,
+        /// How many events wait or are unanswered.
+        backlog_events: u64,
+        /// What they weigh ([`Event::weight`](crate::Event::weight)), in bytes.
+        backlog_bytes: u64,
+    },
+    /// An outbox that was full has room again.
+    OutboxRecovered {
+        /// The consumer's proxy.
+        key: ProxyKey,
+        /// How many events were dropped in between.
+        dropped: u64,
+    },
+    /// Deliveries to a consumer have begun to fail.
+    ConsumerFailing {
+        /// The consumer's proxy.
+        key: ProxyKey,
+        /// How many times in a row so far.
+        failures: u32,
+        /// How long until the next attempt.
+        retry_in: Duration,
+    },
+    /// A consumer that failed takes events again.
+    ConsumerRecovered {
+        /// The consumer's proxy.
+        key: ProxyKey,
+        /// How many times in a row it failed.
+        failures: u32,
+        /// How long after its first failure.
+        after: Duration,
+    },
+    /// A channel's suppliers are held.
+    SuppliersHeld {
+        /// The channel.
+        channel: ChannelId,
+        /// The consumer that is the reason, if it is one's backlog.
+        by: Option<ProxyKey>,
+        /// Since when.
+        since: Time,
+    },
+    /// A channel's suppliers are held no more.
+    SuppliersReleased {
+        /// The channel.
+        channel: ChannelId,
+        /// The consumer that was the reason.
+        by: Option<ProxyKey>,
+        /// How many events came in while they were held.
+        held_events: u64,
+    },
+}

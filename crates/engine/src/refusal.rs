@@ -1,0 +1,173 @@
+//! Why the engine refuses: each variant is the caller's request that cannot be met, with the numbers that explain it.
+
+use core::error::Error;
+use core::fmt;
+
+use crate::{AdminId, ChannelId, ProxyKey, Side};
+
+/// The engine's "no", to a command on the hierarchy or to an event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Refusal {
+    /// No such channel, or it was destroyed.
+    ChannelNotFound {
+        /// The id asked for.
+        channel: ChannelId,
+    },
+    /// No such admin on that side of the channel, or it was destroyed.
+    AdminNotFound {
+        /// The channel asked.
+        channel: ChannelId,
+        /// The side asked.
+        side: Side,
+        /// The id asked for.
+        admin: AdminId,
+    },
+    /// No such proxy in the channel, or it was destroyed.
+    ProxyNotFound {
+        /// The proxy asked for.
+        proxy: ProxyKey,
+    },
+    /// The proxy has a peer already.
+    AlreadyConnected {
+        /// The proxy.
+        proxy: ProxyKey,
+    },
+    /// The proxy has no peer.
+    NotConnected {
+        /// The proxy.
+        proxy: ProxyKey,
+    },
+    /// The connection is not suspended, so it cannot be resumed.
+    AlreadyActive {
+        /// The proxy.
+        proxy: ProxyKey,
+    },
+    /// The connection is suspended already.
+    AlreadyInactive {
+        /// The proxy.
+        proxy: ProxyKey,
+    },
+    /// The side's default admin lives as long as its channel.
+    DefaultAdmin {
+        /// The channel.
+        channel: ChannelId,
+        /// Whose default admin.
+        side: Side,
+    },
+    /// As many consumers or suppliers are connected as the channel's `MaxConsumers` or `MaxSuppliers` allows.
+    AdminLimit {
+        /// `Consumers` for `MaxConsumers`, `Suppliers` for `MaxSuppliers`.
+        side: Side,
+        /// The limit, in connected proxies.
+        limit: u32,
+    },
+    /// As many channels exist as may.
+    TooManyChannels {
+        /// The limit, in channels.
+        limit: u32,
+    },
+    /// As many admins exist in the channel, both sides together, as may.
+    TooManyAdmins {
+        /// The limit, in admins.
+        limit: u32,
+    },
+    /// As many proxies exist in the channel as may.
+    TooManyProxies {
+        /// The limit, in proxies.
+        limit: u32,
+    },
+    /// A subscription would list more event types than it may.
+    TooManyEventTypes {
+        /// The limit, in event types.
+        limit: u32,
+    },
+    /// A consumer's outbox is full and its `FullOutbox` is `Reject`.
+    OutboxFull {
+        /// The consumer's proxy.
+        proxy: ProxyKey,
+        /// What its outbox holds at most, in events.
+        capacity_events: u32,
+    },
+    /// The channel holds `MaxQueueLength` events and `RejectNewEvents` is set.
+    QueueFull {
+        /// The channel.
+        channel: ChannelId,
+        /// The limit, in events.
+        capacity_events: u32,
+    },
+    /// The channel's memory budget is spent, and the largest backlog's `FullOutbox` is `Reject`, or suppliers are held
+    /// already and have sent as much again.
+    MemorySpent {
+        /// The channel.
+        channel: ChannelId,
+        /// The budget, in bytes.
+        budget_bytes: u64,
+    },
+    /// The event alone is larger than the channel's whole memory budget.
+    EventTooLarge {
+        /// What it would be charged, in bytes.
+        charged_bytes: u64,
+        /// The budget, in bytes.
+        budget_bytes: u64,
+    },
+    /// A setting's value is outside its range.
+    BadSetting {
+        /// The setting, by its field's name.
+        setting: &'static str,
+        /// What would be accepted.
+        range: &'static str,
+    },
+    /// A counter of ids has reached its end; no more can be made here.
+    IdsExhausted,
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Self::ChannelNotFound { channel } => write!(f, "there is no channel {}", channel.0),
+            Self::AdminNotFound { channel, side, admin } => {
+                write!(f, "channel {} has no {} admin {}", channel.0, side_name(side), admin.0)
+            }
+            Self::ProxyNotFound { proxy } => write!(f, "there is no {proxy}"),
+            Self::AlreadyConnected { proxy } => write!(f, "{proxy} is connected already"),
+            Self::NotConnected { proxy } => write!(f, "{proxy} is not connected"),
+            Self::AlreadyActive { proxy } => write!(f, "{proxy} is not suspended"),
+            Self::AlreadyInactive { proxy } => write!(f, "{proxy} is suspended already"),
+            Self::DefaultAdmin { channel, side } => {
+                write!(f, "the default {} admin lives as long as channel {}", side_name(side), channel.0)
+            }
+            Self::AdminLimit { side, limit } => {
+                write!(f, "{limit} {}s are connected, the most this channel takes", side_name(side))
+            }
+            Self::TooManyChannels { limit } => write!(f, "there are {limit} channels, the most allowed"),
+            Self::TooManyAdmins { limit } => write!(f, "the channel has {limit} admins, the most allowed"),
+            Self::TooManyProxies { limit } => write!(f, "the channel has {limit} proxies, the most allowed"),
+            Self::TooManyEventTypes { limit } => write!(f, "a subscription lists at most {limit} event types"),
+            Self::OutboxFull { proxy, capacity_events } => {
+                write!(f, "the outbox of {proxy} is full with {capacity_events} events")
+            }
+            Self::QueueFull { channel, capacity_events } => {
+                write!(f, "channel {} is full with {capacity_events} events", channel.0)
+            }
+            Self::MemorySpent { channel, budget_bytes } => {
+                write!(f, "channel {} has spent its memory budget of {budget_bytes} bytes", channel.0)
+            }
+            Self::EventTooLarge { charged_bytes, budget_bytes } => write!(
+                f,
+                "the event takes {charged_bytes} bytes, more than the channel's whole memory budget of {budget_bytes}"
+            ),
+            Self::BadSetting { setting, range } => write!(f, "{setting} must be {range}"),
+            Self::IdsExhausted => write!(f, "all ids here have been used"),
+        }
+    }
+}
+
+impl Error for Refusal {}
+
+fn side_name(side: Side) -> &'static str {
+    match side {
+        Side::Consumers => "consumer",
+        Side::Suppliers => "supplier",
+    }
+}

@@ -1,0 +1,121 @@
+//! The routing snapshot: everything the event path must know of the hierarchy, immutable and shared.
+//!
+//! Each channel's part is its own `Arc`. A new snapshot shares the parts of all channels that did not change, so that
+//! whoever picks it up sees at a glance what did.
+
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+use hashbrown::HashMap;
+
+use crate::{
+    AdminId, ChannelId, ChannelLimits, Form, Interest, OutboxSettings, Peer, ProxyId, ProxyKey, ProxyState, Want,
+};
+
+/// Who supplies and who consumes, channel by channel, at one moment.
+#[derive(Debug, Default)]
+pub struct Snapshot {
+    /// Counts up with each change of the hierarchy; 0 is the empty one that a lane begins with.
+    pub version: u64,
+    /// By rising id.
+    pub(crate) channels: Vec<Arc<ChannelRoutes>>,
+}
+
+impl Snapshot {
+    /// The supplier behind a proxy, connected or not; `None` if there is no such proxy on the suppliers' side.
+    #[must_use]
+    pub fn supplier(&self, key: ProxyKey) -> Option<SupplierRoute> {
+        let index = self.index_of(key.channel)?;
+        let supplier = *self.channels.get(index)?.suppliers.get(&key.proxy)?;
+        Some(SupplierRoute { channel: index, ..supplier })
+    }
+
+    /// A channel's routes.
+    #[must_use]
+    pub fn channel(&self, channel: ChannelId) -> Option<&ChannelRoutes> {
+        self.channels.get(self.index_of(channel)?).map(Arc::as_ref)
+    }
+
+    /// All channels' routes by rising id. [`SupplierRoute::channel`] is a place in it.
+    #[must_use]
+    pub fn channels(&self) -> &[Arc<ChannelRoutes>] {
+        &self.channels
+    }
+
+    fn index_of(&self, channel: ChannelId) -> Option<usize> {
+        self.channels.binary_search_by_key(&channel, |routes| routes.id).ok()
+    }
+}
+
+/// One channel's part of a [`Snapshot`].
+#[derive(Debug)]
+pub struct ChannelRoutes {
+    pub(crate) id: ChannelId,
+    pub(crate) limits: ChannelLimits,
+    pub(crate) suppliers: HashMap<ProxyId, SupplierRoute>,
+    /// Connected consumers by rising proxy id.
+    pub(crate) consumers: Vec<ConsumerRoute>,
+    pub(crate) wants: Vec<Want>,
+}
+
+impl ChannelRoutes {
+    /// The channel.
+    #[must_use]
+    pub fn id(&self) -> ChannelId {
+        self.id
+    }
+
+    /// What it is limited to.
+    #[must_use]
+    pub fn limits(&self) -> &ChannelLimits {
+        &self.limits
+    }
+
+    /// The connected consumers, suspended ones included, by rising proxy id.
+    #[must_use]
+    pub fn consumers(&self) -> &[ConsumerRoute] {
+        &self.consumers
+    }
+
+    /// What the connected consumers want events translated to: each want once, rising.
+    #[must_use]
+    pub fn wants(&self) -> &[Want] {
+        &self.wants
+    }
+}
+
+/// A supplier in a [`Snapshot`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SupplierRoute {
+    /// The place of its channel in [`Snapshot::channels`].
+    pub channel: usize,
+    /// The form of its events.
+    pub form: Form,
+    /// Who is connected, where the door gave a handle.
+    pub peer: Option<Peer>,
+    /// Whether it is connected. Events of one that is not are refused.
+    pub state: ProxyState,
+}
+
+/// A connected consumer in a [`Snapshot`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConsumerRoute {
+    /// Its proxy.
+    pub key: ProxyKey,
+    /// The admin that the proxy belongs to.
+    pub admin: AdminId,
+    /// Who is connected.
+    pub peer: Peer,
+    /// Which of the proxy's successive connections this is; tells a new consumer from the one before it.
+    pub connection: u64,
+    /// The form in which it takes events.
+    pub form: Form,
+    /// What its door needs events translated to.
+    pub want: Want,
+    /// The effective settings of its outbox.
+    pub settings: OutboxSettings,
+    /// Whether it is suspended: its events are kept and not delivered.
+    pub suspended: bool,
+    /// Which events it wants.
+    pub interest: Interest,
+}

@@ -1,0 +1,250 @@
+//! Settings: what a consumer's outbox does, level by level, and what a channel is limited to.
+//!
+//! Each level (channel, admin, proxy) holds a [`SettingsPatch`]; the effective value of a setting is that of the
+//! nearest level that sets it, proxy first, else the default stated on [`OutboxSettings`].
+
+use core::num::NonZeroU32;
+use core::time::Duration;
+
+use crate::Refusal;
+
+/// What happens when a consumer's outbox is full (`MaxEventsPerConsumer`), or is the largest when the channel's memory
+/// budget is spent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum FullOutbox {
+    /// Suppliers wait: the event is taken but the supplier's reply is withheld until there is room again.
+    Hold,
+    /// Events of this outbox go, by its [`DiscardPolicy`].
+    Discard,
+    /// The event is refused and its supplier told.
+    Reject,
+    /// The consumer is disconnected and its backlog dropped.
+    Disconnect,
+}
+
+/// Which event goes when one must (OMG Notification Service 1.1, `DiscardPolicy`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum DiscardPolicy {
+    /// Any may go; in effect the same as `Fifo`. The default.
+    #[default]
+    Any,
+    /// The oldest waiting event goes.
+    Fifo,
+    /// The last event received goes: at `MaxEventsPerConsumer` the one that just arrived; at the memory budget and at
+    /// `MaxQueueLength`, where room must be made for other consumers, the newest that waits.
+    Lifo,
+}
+
+/// A consumer's outbox: the effective settings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct OutboxSettings {
+    /// `MaxEventsPerConsumer`: how many events may wait. Events handed out and not yet answered do not count, so that
+    /// after a failure the queue may be longer by at most `push_window`. `None`, the default: as many as the channel's
+    /// memory budget bears.
+    pub max_events_per_consumer: Option<NonZeroU32>,
+    /// What happens when the outbox is full. `None`, the default: [`FullOutbox::Discard`] at
+    /// `max_events_per_consumer` (the OMG's rule) and [`FullOutbox::Hold`] at the memory budget.
+    pub full_outbox: Option<FullOutbox>,
+    /// Which event goes under [`FullOutbox::Discard`]. Default [`DiscardPolicy::Any`].
+    pub discard_policy: DiscardPolicy,
+    /// How many deliveries may be unanswered at once, 1..=1024. Default 1, which keeps the order whatever the
+    /// consumer's threading. With more, a failure puts all unanswered ones back, so that a consumer may get some of
+    /// them twice.
+    pub push_window: u16,
+    /// Deliver without waiting for an answer. Default false.
+    pub one_way: bool,
+    /// How long a delivery may stay unanswered, or a connection may take nothing. Zero: for ever. Default 30 s.
+    pub reply_timeout: Duration,
+    /// How long the door may take to connect; the engine only passes it on. Default 5 s.
+    pub connect_timeout: Duration,
+    /// A consumer is disconnected at the first failure that comes this long or longer after its failing began. Zero:
+    /// never. Default 60 s.
+    pub give_up_after: Duration,
+    /// How long to wait after a first failure; each further one doubles it. More than 0. Default 50 ms.
+    pub backoff_min: Duration,
+    /// The longest wait after a failure. Default 5 s; taken as `backoff_min` if it is less.
+    pub backoff_max: Duration,
+}
+
+impl OutboxSettings {
+    /// The largest `push_window`.
+    pub const PUSH_WINDOW_MAX: u16 = 1024;
+
+    /// The wait after the `failures`-th failure in a row (from 1).
+    #[must_use]
+    pub fn backoff(&self, failures: u32) -> Duration {
+        let doublings = failures.saturating_sub(1).min(31);
+        self.backoff_min.saturating_mul(1 << doublings).min(self.backoff_max.max(self.backoff_min))
+    }
+}
+
+impl Default for OutboxSettings {
+    fn default() -> Self {
+        Self {
+            max_events_per_consumer: None,
+            full_outbox: None,
+            discard_policy: DiscardPolicy::Any,
+            push_window: 1,
+            one_way: false,
+            reply_timeout: Duration::from_secs(30),
+            connect_timeout: Duration::from_secs(5),
+            give_up_after: Duration::from_secs(60),
+            backoff_min: Duration::from_millis(50),
+            backoff_max: Duration::from_secs(5),
+        }
+    }
+}
+
+/// What one level says of an outbox's settings: each is set there (`Some`) or inherited (`None`, the default).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct SettingsPatch {
+    /// See [`OutboxSettings::max_events_per_consumer`]; `Some(None)` says "no limit" whatever the level above says.
+    pub max_events_per_consumer: Option<Option<NonZeroU32>>,
+    /// See [`OutboxSettings::full_outbox`].
+    pub full_outbox: Option<FullOutbox>,
+    /// See [`OutboxSettings::discard_policy`].
+    pub discard_policy: Option<DiscardPolicy>,
+    /// See [`OutboxSettings::push_window`].
+    pub push_window: Option<u16>,
+    /// See [`OutboxSettings::one_way`].
+    pub one_way: Option<bool>,
+    /// See [`OutboxSettings::reply_timeout`].
+    pub reply_timeout: Option<Duration>,
+    /// See [`OutboxSettings::connect_timeout`].
+    pub connect_timeout: Option<Duration>,
+    /// See [`OutboxSettings::give_up_after`].
+    pub give_up_after: Option<Duration>,
+    /// See [`OutboxSettings::backoff_min`].
+    pub backoff_min: Option<Duration>,
+    /// See [`OutboxSettings::backoff_max`].
+    pub backoff_max: Option<Duration>,
+}
+
+impl SettingsPatch {
+    /// `settings` with what this level sets put over it.
+    #[must_use]
+    pub fn over(&self, settings: OutboxSettings) -> OutboxSettings {
+        // Destructured, so that a setting added to one of the two types breaks the build here.
+        let Self {
+            max_events_per_consumer,
+            full_outbox,
+            discard_policy,
+            push_window,
+            one_way,
+            reply_timeout,
+            connect_timeout,
+            give_up_after,
+            backoff_min,
+            backoff_max,
+        } = *self;
+        OutboxSettings {
+            max_events_per_consumer: max_events_per_consumer.unwrap_or(settings.max_events_per_consumer),
+            full_outbox: full_outbox.or(settings.full_outbox),
+            discard_policy: discard_policy.unwrap_or(settings.discard_policy),
+            push_window: push_window.unwrap_or(settings.push_window),
+            one_way: one_way.unwrap_or(settings.one_way),
+            reply_timeout: reply_timeout.unwrap_or(settings.reply_timeout),
+            connect_timeout: connect_timeout.unwrap_or(settings.connect_timeout),
+            give_up_after: give_up_after.unwrap_or(settings.give_up_after),
+            backoff_min: backoff_min.unwrap_or(settings.backoff_min),
+            backoff_max: backoff_max.unwrap_or(settings.backoff_max),
+        }
+    }
+
+    /// Checks every range stated on [`OutboxSettings`].
+    ///
+    /// # Errors
+    ///
+    /// [`Refusal::BadSetting`] names the first setting that is out of its range.
+    pub fn check(&self) -> Result<(), Refusal> {
+        if self.push_window.is_some_and(|window| !(1..=OutboxSettings::PUSH_WINDOW_MAX).contains(&window)) {
+            return Err(Refusal::BadSetting { setting: "push_window", range: "1 to 1024 deliveries" });
+        }
+        if self.backoff_min.is_some_and(|wait| wait.is_zero()) {
+            return Err(Refusal::BadSetting { setting: "backoff_min", range: "more than 0 s" });
+        }
+        Ok(())
+    }
+}
+
+/// What a channel is limited to (the OMG's admin properties, and the memory budget).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct ChannelLimits {
+    /// How much memory, in bytes, the channel's events may take, each counted once however many consumers wait for it:
+    /// its bytes plus [`EVENT_OVERHEAD_BYTES`](crate::EVENT_OVERHEAD_BYTES) plus
+    /// [`HOLDER_OVERHEAD_BYTES`](crate::HOLDER_OVERHEAD_BYTES) for each consumer. More than 0. Default 256 MiB. What
+    /// happens when it is spent is the laggard's [`FullOutbox`]; events taken from suppliers that are being held may
+    /// exceed it, at most to twice its value, where they are refused.
+    pub memory_budget_bytes: u64,
+    /// `MaxConsumers`: how many consumers may be connected at once. `None`, the default: no limit.
+    pub max_consumers: Option<NonZeroU32>,
+    /// `MaxSuppliers`: how many suppliers may be connected at once. `None`, the default: no limit.
+    pub max_suppliers: Option<NonZeroU32>,
+    /// `MaxQueueLength`: how many events the channel may hold for all its consumers together, each counted once.
+    /// `None`, the default: no limit. Events in flight can make it exceed by the consumers' windows.
+    pub max_queue_length: Option<NonZeroU32>,
+    /// `RejectNewEvents`: at `max_queue_length` refuse the event (true) or discard one of the laggard's by its
+    /// [`DiscardPolicy`] (false, the default).
+    pub reject_new_events: bool,
+}
+
+impl ChannelLimits {
+    /// Checks every range stated on the fields.
+    ///
+    /// # Errors
+    ///
+    /// [`Refusal::BadSetting`] if the memory budget is 0.
+    pub fn check(&self) -> Result<(), Refusal> {
+        if self.memory_budget_bytes == 0 {
+            return Err(Refusal::BadSetting { setting: "memory_budget_bytes", range: "more than 0 bytes" });
+        }
+        Ok(())
+    }
+}
+
+impl Default for ChannelLimits {
+    fn default() -> Self {
+        Self {
+            memory_budget_bytes: 256 << 20,
+            max_consumers: None,
+            max_suppliers: None,
+            max_queue_length: None,
+            reject_new_events: false,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_nearest_level_that_sets_a_value_wins() {
+        let channel = SettingsPatch { push_window: Some(4), one_way: Some(true), ..SettingsPatch::default() };
+        let proxy = SettingsPatch { push_window: Some(9), ..SettingsPatch::default() };
+        let effective = proxy.over(channel.over(OutboxSettings::default()));
+        assert_eq!((effective.push_window, effective.one_way), (9, true));
+        assert_eq!(effective.reply_timeout, Duration::from_secs(30));
+    }
+
+    #[test]
+    fn backoff_doubles_up_to_its_cap() {
+        let settings = OutboxSettings::default();
+        let waits: [u128; 4] = [1, 2, 3, 40].map(|failures| settings.backoff(failures).as_millis());
+        assert_eq!(waits, [50, 100, 200, 5_000]);
+    }
+
+    #[test]
+    fn a_cap_below_the_first_wait_is_the_first_wait() {
+        let settings = OutboxSettings { backoff_max: Duration::ZERO, ..OutboxSettings::default() };
+        assert_eq!(settings.backoff(7), settings.backoff_min);
+    }
+
+    #[test]
+    fn refuses_a_window_out_of_range() {
+        for window in [0, 1025] {
+            let patch = SettingsPatch { push_window: Some(window), ..SettingsPatch::default() };
+            assert!(matches!(patch.check(), Err(Refusal::BadSetting { setting: "push_window", .. })));
+        }
+    }
+}

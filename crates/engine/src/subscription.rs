@@ -1,0 +1,215 @@
+//! Which events a consumer wants: event types with wildcards, and how a proxy's and its admin's lists combine.
+
+use alloc::string::String;
+use alloc::sync::Arc;
+
+use crate::Operator;
+
+/// An event type or a pattern of them (OMG Notification Service 1.1, `EventType`).
+///
+/// `""` and `"*"` mean any domain; `""`, `"*"` and `"%ALL"` any name. In either, a final `*` after other characters
+/// stands for any rest. A `*` elsewhere is itself.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct EventType {
+    /// The domain, for instance `"Telecom"`.
+    pub domain: String,
+    /// The name within the domain, for instance `"CommunicationsAlarm"`.
+    pub name: String,
+}
+
+impl EventType {
+    /// An event type from its two names.
+    #[must_use]
+    pub fn new(domain: impl Into<String>, name: impl Into<String>) -> Self {
+        Self { domain: domain.into(), name: name.into() }
+    }
+
+    /// Every event whatever its type: `("*", "*")`.
+    #[must_use]
+    pub fn everything() -> Self {
+        Self::new("*", "*")
+    }
+
+    /// Whether it matches every event, however that is spelt.
+    #[must_use]
+    pub fn is_everything(&self) -> bool {
+        self.any_domain() && self.any_name()
+    }
+
+    /// Whether an event of this domain and name matches.
+    #[must_use]
+    pub fn matches(&self, domain: &[u8], name: &[u8]) -> bool {
+        (self.any_domain() || text_matches(&self.domain, domain)) && (self.any_name() || text_matches(&self.name, name))
+    }
+
+    /// Whether the two say the same, spelling of the wildcards aside.
+    pub(crate) fn same_as(&self, other: &Self) -> bool {
+        (self.domain == other.domain || (self.any_domain() && other.any_domain()))
+            && (self.name == other.name || (self.any_name() && other.any_name()))
+    }
+
+    fn any_domain(&self) -> bool {
+        matches!(self.domain.as_str(), "" | "*")
+    }
+
+    fn any_name(&self) -> bool {
+        matches!(self.name.as_str(), "" | "*" | "%ALL")
+    }
+}
+
+fn text_matches(pattern: &str, text: &[u8]) -> bool {
+    match pattern.strip_suffix('*') {
+        Some(prefix) => text.starts_with(prefix.as_bytes()),
+        None => text == pattern.as_bytes(),
+    }
+}
+
+/// A list of event types as someone left it. It begins as everything, `("*", "*")`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Subscription {
+    types: Arc<[EventType]>,
+    changed: bool,
+}
+
+impl Subscription {
+    /// The event types listed now.
+    #[must_use]
+    pub fn types(&self) -> &[EventType] {
+        &self.types
+    }
+
+    /// Whether it was ever changed; if not, it stands for everything and does not count beside one that was.
+    #[must_use]
+    pub fn is_changed(&self) -> bool {
+        self.changed
+    }
+
+    /// The list with `removed` taken out and `added` put in. Removing everything empties it first.
+    pub(crate) fn with(&self, added: &[EventType], removed: &[EventType]) -> Self {
+        let mut types = self.types.to_vec();
+        if removed.iter().any(EventType::is_everything) {
+            types.clear();
+        }
+        types.retain(|kept| !removed.iter().any(|gone| gone.same_as(kept)));
+        for new in added {
+            if !types.iter().any(|kept| kept.same_as(new)) {
+                types.push(new.clone());
+            }
+        }
+        Self { types: types.into(), changed: true }
+    }
+
+    fn matches(&self, domain: &[u8], name: &[u8]) -> bool {
+        self.types.iter().any(|wanted| wanted.matches(domain, name))
+    }
+}
+
+impl Default for Subscription {
+    fn default() -> Self {
+        Self { types: Arc::new([EventType::everything()]), changed: false }
+    }
+}
+
+/// What a consumer wants: its proxy's subscription, its admin's, and how the two combine.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Interest {
+    pub(crate) proxy: Subscription,
+    pub(crate) admin: Subscription,
+    pub(crate) operator: Operator,
+}
+
+impl Interest {
+    /// Whether an event of this domain and name is wanted.
+    #[must_use]
+    pub fn matches(&self, domain: &[u8], name: &[u8]) -> bool {
+        match (self.proxy.changed, self.admin.changed, self.operator) {
+            (false, false, _) => true,
+            (true, false, _) => self.proxy.matches(domain, name),
+            (false, true, _) => self.admin.matches(domain, name),
+            (true, true, Operator::And) => self.proxy.matches(domain, name) && self.admin.matches(domain, name),
+            (true, true, Operator::Or) => self.proxy.matches(domain, name) || self.admin.matches(domain, name),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn list(types: &[(&str, &str)]) -> Subscription {
+        let types = types.iter().map(|(domain, name)| EventType::new(*domain, *name)).collect();
+        Subscription { types, changed: true }
+    }
+
+    fn never_changed() -> Subscription {
+        Subscription::default()
+    }
+
+    #[test]
+    fn wildcards_match_in_every_spelling() {
+        for (domain, name) in [("", ""), ("*", "*"), ("*", "%ALL"), ("", "%ALL"), ("ALMA", "*"), ("AL*", "Tem*")] {
+            assert!(EventType::new(domain, name).matches(b"ALMA", b"Temperature"), "{domain:?} {name:?}");
+        }
+    }
+
+    #[test]
+    fn names_match_exactly_without_a_wildcard() {
+        let wanted = EventType::new("ALMA", "Temperature");
+        assert!(wanted.matches(b"ALMA", b"Temperature"));
+        for (domain, name) in [("ALMA", "Temp"), ("ALM", "Temperature"), ("ALMA", "Temperatures"), ("", "")] {
+            assert!(!wanted.matches(domain.as_bytes(), name.as_bytes()), "{domain:?} {name:?}");
+        }
+    }
+
+    #[test]
+    fn a_star_inside_a_name_is_itself() {
+        assert!(!EventType::new("a*b", "x").matches(b"aab", b"x"));
+        assert!(EventType::new("a*b", "x").matches(b"a*b", b"x"));
+        assert!(EventType::new("%ALL", "x").matches(b"%ALL", b"x"));
+        assert!(!EventType::new("%ALL", "x").matches(b"other", b"x"));
+    }
+
+    #[test]
+    fn and_needs_both_lists() {
+        let interest = Interest { proxy: list(&[("a", "*")]), admin: list(&[("*", "x")]), operator: Operator::And };
+        assert!(interest.matches(b"a", b"x"));
+        assert!(!interest.matches(b"a", b"y"));
+        assert!(!interest.matches(b"b", b"x"));
+    }
+
+    #[test]
+    fn or_needs_either_list() {
+        let interest = Interest { proxy: list(&[("a", "*")]), admin: list(&[("*", "x")]), operator: Operator::Or };
+        assert!(interest.matches(b"a", b"y"));
+        assert!(interest.matches(b"b", b"x"));
+        assert!(!interest.matches(b"b", b"y"));
+    }
+
+    #[test]
+    fn a_list_never_changed_does_not_count() {
+        for operator in [Operator::And, Operator::Or] {
+            let interest = Interest { proxy: list(&[("a", "*")]), admin: never_changed(), operator };
+            assert!(interest.matches(b"a", b"y"));
+            assert!(!interest.matches(b"b", b"y"), "{operator:?}");
+            assert!(Interest { proxy: never_changed(), admin: never_changed(), operator }.matches(b"b", b"y"));
+        }
+    }
+
+    #[test]
+    fn removing_everything_leaves_what_is_added() {
+        let list = never_changed().with(&[EventType::new("a", "x")], &[EventType::new("*", "%ALL")]);
+        assert_eq!(list.types(), [EventType::new("a", "x")]);
+    }
+
+    #[test]
+    fn adding_to_everything_stays_everything() {
+        let list = never_changed().with(&[EventType::new("a", "x")], &[]);
+        assert!(list.matches(b"b", b"y") && list.is_changed());
+    }
+
+    #[test]
+    fn a_type_is_listed_once() {
+        let list = list(&[("a", "*")]).with(&[EventType::new("a", "%ALL"), EventType::new("b", "x")], &[]);
+        assert_eq!(list.types().len(), 2);
+    }
+}
