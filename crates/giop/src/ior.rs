@@ -1,1 +1,117 @@
-//! Object references.
+//! Interoperable object references: where an object is and how to talk to it.
+//!
+//! CORBA 3.3 part 2, 7.6 and 9.7. A reference names the object's type and lists profiles, each of which is one way to
+//! reach the object. IIOP profiles are taken apart; profiles of other protocols stay as they are.
+
+mod profile;
+mod text;
+
+#[cfg(test)]
+mod tests;
+
+pub use crate::codeset::CodeSetInfo;
+pub use profile::{Addresses, Component, IiopProfile, Profile};
+pub use text::ParseIorError;
+
+use crate::cdr::{ReadError, ReadErrorKind, Reader, Writer};
+use alloc::string::String;
+use alloc::vec::Vec;
+
+/// Numbers of profiles and components, from the OMG's list of tags.
+pub mod tag {
+    /// Profile: IIOP.
+    pub const INTERNET_IOP: u32 = 0;
+    /// Profile: components that belong to no protocol.
+    pub const MULTIPLE_COMPONENTS: u32 = 1;
+
+    /// Component: which ORB made the reference.
+    pub const ORB_TYPE: u32 = 0;
+    /// Component: the code sets that the server understands.
+    pub const CODE_SETS: u32 = 1;
+    /// Component: policies that the server asks for, such as the real-time priority model.
+    pub const POLICIES: u32 = 2;
+    /// Component: another host and port of the same server.
+    pub const ALTERNATE_IIOP_ADDRESS: u32 = 3;
+}
+
+/// An object reference. Without profiles it is nil: it refers to nothing.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Ior {
+    /// Repository id of the most derived type that the maker of the reference knew; empty if it did not say.
+    pub type_id: String,
+    /// Ways to reach the object, best first.
+    pub profiles: Vec<Profile>,
+}
+
+impl Ior {
+    /// Most profiles that a reference may have. One with more is refused.
+    pub const PROFILES_MAX: u32 = 64;
+
+    /// The reference to nothing.
+    #[must_use]
+    pub const fn nil() -> Self {
+        Self { type_id: String::new(), profiles: Vec::new() }
+    }
+
+    /// A reference with one profile.
+    #[must_use]
+    pub fn new(type_id: impl Into<String>, profile: IiopProfile) -> Self {
+        Self { type_id: type_id.into(), profiles: Vec::from([Profile::Iiop(profile)]) }
+    }
+
+    /// Whether this refers to nothing.
+    #[must_use]
+    pub fn is_nil(&self) -> bool {
+        self.profiles.is_empty()
+    }
+
+    /// The first IIOP profile.
+    #[must_use]
+    pub fn iiop(&self) -> Option<&IiopProfile> {
+        self.profiles.iter().find_map(|profile| match profile {
+            Profile::Iiop(iiop) => Some(iiop),
+            Profile::Components(_) | Profile::Other { .. } => None,
+        })
+    }
+
+    /// Reads a reference, as it is passed as an argument.
+    ///
+    /// # Errors
+    /// The bytes are not a reference, or it has more profiles, components or octets than are accepted.
+    pub fn read(r: &mut Reader<'_>) -> Result<Self, ReadError> {
+        let type_id = r.text()?;
+        let count = r.seq_len(8)?;
+        if count > Self::PROFILES_MAX {
+            return Err(r.error(ReadErrorKind::TooMany { what: "profiles", count, max: Self::PROFILES_MAX }));
+        }
+        let profiles = (0..count).map(|_| Profile::read(r)).collect::<Result<_, _>>()?;
+        Ok(Self { type_id, profiles })
+    }
+
+    /// Skips a reference without taking it apart.
+    ///
+    /// # Errors
+    /// The bytes are not a reference, or it has more than [`Ior::PROFILES_MAX`] profiles.
+    pub fn skip(r: &mut Reader<'_>) -> Result<(), ReadError> {
+        r.string()?;
+        let count = r.seq_len(8)?;
+        if count > Self::PROFILES_MAX {
+            return Err(r.error(ReadErrorKind::TooMany { what: "profiles", count, max: Self::PROFILES_MAX }));
+        }
+        for _ in 0..count {
+            r.u32()?;
+            r.octets()?;
+        }
+        Ok(())
+    }
+
+    /// Writes a reference, as it is passed as an argument.
+    pub fn write(&self, w: &mut Writer<'_>) {
+        let Self { type_id, profiles } = self;
+        w.string(type_id);
+        w.length(profiles.len());
+        for profile in profiles {
+            profile.write(w);
+        }
+    }
+}

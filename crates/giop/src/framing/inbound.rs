@@ -1,0 +1,262 @@
+//! The buffer and what is found in it.
+
+use super::fragments::{Assembly, Fragments};
+use super::{Limits, ProtocolError};
+use crate::message::{CancelRequest, HEADER_LEN, Header, MessageKind};
+use alloc::vec::Vec;
+use core::fmt;
+
+/// Free octets below which it is worth moving what is left of a message to the front of the buffer before reading.
+const READ_MIN: usize = 4 << 10;
+
+/// A whole message, as it arrived or as its fragments were put together.
+#[derive(Clone, Copy, Debug)]
+pub struct Message<'a> {
+    /// Its header. For what came in fragments, the first one's with the size of the whole and without the flag for more.
+    pub header: Header,
+    /// Its octets, those of the header included.
+    pub bytes: &'a [u8],
+}
+
+/// Turns the bytes of a connection into messages.
+///
+/// The rule that drives it: read into [`Inbound::space`], tell how much with [`Inbound::filled`], then call
+/// [`Inbound::poll_message`] until it returns `None`; then read again. A message that was returned is gone with the next
+/// call of any of the three.
+///
+/// A message that came in one piece is returned where it lies. What was read of the next one is moved only when the
+/// buffer is used up. A message larger than the buffer grows it, by at most what already arrived of it, up to exactly its
+/// own size, so that it is read in place as well. In the steady state nothing is allocated: the buffer is reused, and
+/// memory above [`Limits::retained_bytes_max`] is given back as soon as it is not needed.
+///
+/// # Fragments
+///
+/// Fragments are collected by request id in GIOP 1.2; other messages may come in between. In GIOP 1.1 they have no id, so
+/// that one message per direction can be open at a time; messages in one piece may come in between. A CancelRequest for
+/// a message that is open drops what was collected, and is returned like any other.
+///
+/// GIOP 1.1 aligns the values in a fragment from the beginning of that fragment, whose values begin at its octet 12
+/// (CORBA 3.3 part 2, 9.4.9). Put together, they keep their alignment only if the part in front of them is 4 more than a
+/// multiple of 8 octets long. Where it is not, padding would have to be moved, and where padding is cannot be seen without
+/// knowing the types; so such a message is refused with [`ProtocolError::FragmentMisaligned`], rather than handed on to be
+/// misread. A sender that has the choice uses GIOP 1.2, where alignment runs on from part to part.
+pub struct Inbound {
+    limits: Limits,
+    /// Its length is what is in use; all of it is initialised. Empty until the first read.
+    buffer: Vec<u8>,
+    /// What arrived and is not yet consumed is `buffer[start..end]`.
+    start: usize,
+    end: usize,
+    /// Length of the message that was returned last, at `start`.
+    returned: usize,
+    fragments: Fragments,
+    /// Once set, returned for ever.
+    failure: Option<ProtocolError>,
+}
+
+/// Where a message was found.
+enum Found {
+    /// At the front of what arrived.
+    InPlace(Header),
+    /// In [`Fragments::finished`].
+    PutTogether(Header),
+}
+
+impl Inbound {
+    /// The receiving side of a new connection. Nothing is allocated before the first read.
+    #[must_use]
+    pub const fn new(limits: Limits) -> Self {
+        Self { limits, buffer: Vec::new(), start: 0, end: 0, returned: 0, fragments: Fragments::new(), failure: None }
+    }
+
+    /// Where the next bytes go; never empty. Drops the message that was returned last.
+    #[must_use]
+    pub fn space(&mut self) -> &mut [u8] {
+        self.drop_returned();
+        let message_len = self.message_at_hand();
+        let base = self.read_bytes();
+        if self.buffer.len() > self.retained_bytes() && message_len.max(self.pending()) <= base {
+            self.move_to_front();
+            self.shrink(base);
+        }
+        let missing = message_len.saturating_sub(self.pending());
+        let free = self.buffer.len() - self.end;
+        if self.start > 0 && free < missing.max(READ_MIN).min(self.buffer.len()) {
+            self.move_to_front();
+        }
+        if self.buffer.len() == self.end || self.buffer.is_empty() {
+            self.grow(message_len);
+        }
+        self.buffer.get_mut(self.end..).unwrap_or_default()
+    }
+
+    /// `n` octets were read to the front of what [`Inbound::space`] returned last.
+    pub fn filled(&mut self, n: usize) {
+        debug_assert!(n <= self.buffer.len() - self.end, "more was read than there was space for");
+        self.end = self.end.saturating_add(n).min(self.buffer.len());
+    }
+
+    /// The next whole message; `None` when more bytes are needed. Drops the message that was returned last.
+    ///
+    /// # Errors
+    /// What arrived is not GIOP, or more of it than is accepted. Every later call returns the same error.
+    #[inline]
+    pub fn poll_message(&mut self) -> Result<Option<Message<'_>>, ProtocolError> {
+        self.drop_returned();
+        match self.find() {
+            Ok(Some(Found::InPlace(header))) => {
+                self.returned = header.message_len();
+                let bytes = self.pending_bytes().get(..self.returned).unwrap_or_default();
+                Ok(Some(Message { header, bytes }))
+            }
+            Ok(Some(Found::PutTogether(header))) => Ok(Some(Message { header, bytes: self.fragments.finished() })),
+            Ok(None) => Ok(None),
+            Err(error) => {
+                self.failure = Some(error);
+                Err(error)
+            }
+        }
+    }
+
+    /// Messages whose fragments are on their way.
+    #[must_use]
+    pub fn open_fragment_sets(&self) -> usize {
+        self.fragments.open()
+    }
+
+    /// Octets that arrived and do not yet make up a message that was returned, those of fragments included. While it is not
+    /// 0 the peer owes the rest of a message.
+    #[must_use]
+    pub fn buffered(&self) -> usize {
+        self.end - self.start - self.returned + self.fragments.bytes()
+    }
+
+    /// Octets of memory that are held, used or not.
+    #[must_use]
+    pub fn reserved(&self) -> usize {
+        self.buffer.capacity() + self.fragments.reserved()
+    }
+
+    // ---- finding messages ----
+
+    /// Goes on from fragment to fragment until there is a whole message.
+    fn find(&mut self) -> Result<Option<Found>, ProtocolError> {
+        if let Some(failure) = self.failure {
+            return Err(failure);
+        }
+        loop {
+            if self.pending() < HEADER_LEN {
+                return Ok(None);
+            }
+            let header = Header::parse(self.pending_bytes())?;
+            let len = header.message_len();
+            if len > self.limits.message_bytes_max {
+                return Err(ProtocolError::TooLarge { size: len, max: self.limits.message_bytes_max });
+            }
+            if self.pending() < len {
+                return Ok(None);
+            }
+            if !header.more_fragments && header.kind != MessageKind::Fragment {
+                self.note_cancel(&header);
+                return Ok(Some(Found::InPlace(header)));
+            }
+            let message = self.buffer.get(self.start..self.start + len).unwrap_or_default();
+            let assembly = self.fragments.add(&header, message, &self.limits)?;
+            self.consume(len);
+            if let Assembly::Finished(header) = assembly {
+                return Ok(Some(Found::PutTogether(header)));
+            }
+        }
+    }
+
+    /// 9.4.4 and 9.4.9: a cancelled request is not continued, so what was collected of it would stay for ever.
+    #[inline]
+    fn note_cancel(&mut self, header: &Header) {
+        if header.kind == MessageKind::CancelRequest && self.fragments.open() > 0 {
+            let message = self.buffer.get(self.start..self.start + header.message_len()).unwrap_or_default();
+            if let Ok(cancel) = CancelRequest::parse(message, header) {
+                self.fragments.cancel(header.version, cancel.request_id);
+            }
+        }
+    }
+
+    // ---- the buffer ----
+
+    fn pending(&self) -> usize {
+        self.end - self.start
+    }
+
+    fn pending_bytes(&self) -> &[u8] {
+        self.buffer.get(self.start..self.end).unwrap_or_default()
+    }
+
+    /// The whole length of the message that is at the front, if that is known and acceptable; else 0.
+    fn message_at_hand(&self) -> usize {
+        let len = Header::parse(self.pending_bytes()).map_or(0, |header| header.message_len());
+        if len > self.limits.message_bytes_max { 0 } else { len }
+    }
+
+    fn read_bytes(&self) -> usize {
+        self.limits.read_bytes.max(256)
+    }
+
+    fn retained_bytes(&self) -> usize {
+        self.limits.retained_bytes_max.max(self.read_bytes())
+    }
+
+    #[inline]
+    fn drop_returned(&mut self) {
+        if self.returned > 0 {
+            let returned = core::mem::take(&mut self.returned);
+            self.consume(returned);
+        }
+        self.fragments.drop_finished(self.limits.retained_bytes_max);
+    }
+
+    fn consume(&mut self, n: usize) {
+        self.start = self.start.saturating_add(n).min(self.end);
+        if self.start == self.end {
+            self.start = 0;
+            self.end = 0;
+            if self.buffer.len() > self.retained_bytes() {
+                self.shrink(self.read_bytes());
+            }
+        }
+    }
+
+    fn move_to_front(&mut self) {
+        self.buffer.copy_within(self.start..self.end, 0);
+        self.end -= self.start;
+        self.start = 0;
+    }
+
+    /// Makes room behind what arrived, which fills the buffer from its front: by as much as there is of the message, and not
+    /// beyond its end.
+    fn grow(&mut self, message_len: usize) {
+        let wanted = self
+            .end
+            .saturating_mul(2)
+            .min(message_len)
+            .max(self.read_bytes())
+            .max(self.end + READ_MIN.min(message_len.saturating_sub(self.end)));
+        let wanted = wanted.max(self.end + 1);
+        self.buffer.reserve_exact(wanted.saturating_sub(self.buffer.len()));
+        self.buffer.resize(wanted, 0);
+    }
+
+    fn shrink(&mut self, len: usize) {
+        self.buffer.truncate(len);
+        self.buffer.shrink_to(len);
+    }
+}
+
+/// Tells amounts, and not the bytes, which are somebody's data.
+impl fmt::Debug for Inbound {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Inbound")
+            .field("buffered", &self.buffered())
+            .field("open_fragment_sets", &self.open_fragment_sets())
+            .field("failure", &self.failure)
+            .finish_non_exhaustive()
+    }
+}

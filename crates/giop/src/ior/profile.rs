@@ -1,0 +1,191 @@
+//! The ways to reach an object.
+
+use super::tag;
+use crate::cdr::{ReadError, ReadErrorKind, Reader, Version, Writer};
+use crate::codeset::CodeSetInfo;
+use alloc::borrow::ToOwned;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+/// One way to reach an object.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Profile {
+    /// Through TCP ([`tag::INTERNET_IOP`]).
+    Iiop(IiopProfile),
+    /// None by itself: components that are no protocol's own ([`tag::MULTIPLE_COMPONENTS`]).
+    Components(Vec<Component>),
+    /// Through a protocol that is not spoken here, or an IIOP of a major version other than 1.
+    Other {
+        /// Which protocol.
+        tag: u32,
+        /// Its data, as it was.
+        data: Vec<u8>,
+    },
+}
+
+impl Profile {
+    pub(super) fn read(r: &mut Reader<'_>) -> Result<Self, ReadError> {
+        let tag = r.u32()?;
+        let data = r.clone().octets()?;
+        match tag {
+            // 7.6.3: profiles with a major version that is not known are to be passed on and not used.
+            tag::INTERNET_IOP if data.get(1).is_none_or(|&major| major == 1) => {
+                IiopProfile::read(r.encapsulation()?).map(Self::Iiop)
+            }
+            tag::MULTIPLE_COMPONENTS => {
+                let mut inner = r.encapsulation()?;
+                read_components(&mut inner).map(Self::Components)
+            }
+            _ => r.octets().map(|data| Self::Other { tag, data: data.to_owned() }),
+        }
+    }
+
+    pub(super) fn write(&self, w: &mut Writer<'_>) {
+        match self {
+            Self::Iiop(profile) => {
+                w.u32(tag::INTERNET_IOP);
+                w.encapsulation(|w| profile.write(w));
+            }
+            Self::Components(components) => {
+                w.u32(tag::MULTIPLE_COMPONENTS);
+                w.encapsulation(|w| write_components(components, w));
+            }
+            Self::Other { tag, data } => {
+                w.u32(*tag);
+                w.octets(data);
+            }
+        }
+    }
+}
+
+/// An IIOP profile (CORBA 3.3 part 2, 9.7.2).
+///
+/// ```text
+/// encapsulated: major, minor; host; port; object key; (from 1.1 on) components
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct IiopProfile {
+    /// The newest GIOP that the server takes.
+    pub version: Version,
+    /// Host name or address of the server; an IPv6 address is without brackets.
+    pub host: String,
+    /// TCP port of the server.
+    pub port: u16,
+    /// The object key: what the server knows the object by. Nobody else understands it.
+    pub key: Vec<u8>,
+    /// What else there is to know; not sent in a profile of version 1.0, which has no room for it.
+    pub components: Vec<Component>,
+}
+
+impl IiopProfile {
+    /// What the server says about code sets; `None` if it says nothing that can be understood.
+    #[must_use]
+    pub fn code_sets(&self) -> Option<CodeSetInfo> {
+        CodeSetInfo::from_component(self.component(tag::CODE_SETS)?).ok()
+    }
+
+    /// The first component with this tag.
+    #[must_use]
+    pub fn component(&self, tag: u32) -> Option<&Component> {
+        self.components.iter().find(|component| component.tag == tag)
+    }
+
+    /// Host and port of the profile, then those of its [`tag::ALTERNATE_IIOP_ADDRESS`] components that can be read.
+    #[must_use]
+    pub fn addresses(&self) -> Addresses<'_> {
+        Addresses { first: Some(self), components: self.components.iter() }
+    }
+
+    fn read(mut r: Reader<'_>) -> Result<Self, ReadError> {
+        let (_major, minor) = (r.u8()?, r.u8()?);
+        // 9.7.2: a minor version above those that are known only adds to the end of the profile.
+        let version = Version::from_minor(minor).unwrap_or(Version::V1_2);
+        let host = r.text()?;
+        let port = r.u16()?;
+        let key = r.octets()?.to_owned();
+        let components = if version == Version::V1_0 { Vec::new() } else { read_components(&mut r)? };
+        Ok(Self { version, host, port, key, components })
+    }
+
+    fn write(&self, w: &mut Writer<'_>) {
+        let Self { version, host, port, key, components } = self;
+        w.u8(1);
+        w.u8(version.minor());
+        w.string(host);
+        w.u16(*port);
+        w.octets(key);
+        if *version > Version::V1_0 {
+            write_components(components, w);
+        }
+    }
+}
+
+/// A tagged component: one more thing to know about a profile.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Component {
+    /// Which thing; see [`tag`].
+    pub tag: u32,
+    /// Mostly an encapsulation; see [`Reader::over_encapsulation`].
+    pub data: Vec<u8>,
+}
+
+impl Component {
+    /// Most components that a profile may have. One with more is refused.
+    pub const COUNT_MAX: u32 = 256;
+
+    /// Another host and port of the same server.
+    #[must_use]
+    pub fn alternate_address(host: &str, port: u16) -> Self {
+        Self::encapsulated(tag::ALTERNATE_IIOP_ADDRESS, |w| {
+            w.string(host);
+            w.u16(port);
+        })
+    }
+
+    /// A component whose data is an encapsulation of what `contents` writes, most significant octet first, so that the
+    /// same reference is the same octets wherever it was made.
+    #[must_use]
+    pub fn encapsulated(tag: u32, contents: impl FnOnce(&mut Writer<'_>)) -> Self {
+        Self { tag, data: crate::codeset::encapsulate(crate::cdr::Endian::Big, contents) }
+    }
+}
+
+/// Hosts and ports of a profile; from [`IiopProfile::addresses`].
+#[derive(Clone, Debug)]
+pub struct Addresses<'a> {
+    first: Option<&'a IiopProfile>,
+    components: core::slice::Iter<'a, Component>,
+}
+
+impl Iterator for Addresses<'_> {
+    type Item = (String, u16);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if let Some(profile) = self.first.take() {
+            return Some((profile.host.clone(), profile.port));
+        }
+        self.components.find_map(|component| {
+            if component.tag != tag::ALTERNATE_IIOP_ADDRESS {
+                return None;
+            }
+            let mut r = Reader::over_encapsulation(&component.data).ok()?;
+            Some((r.text().ok()?, r.u16().ok()?))
+        })
+    }
+}
+
+fn read_components(r: &mut Reader<'_>) -> Result<Vec<Component>, ReadError> {
+    let count = r.seq_len(8)?;
+    if count > Component::COUNT_MAX {
+        return Err(r.error(ReadErrorKind::TooMany { what: "components", count, max: Component::COUNT_MAX }));
+    }
+    (0..count).map(|_| Ok(Component { tag: r.u32()?, data: r.octets()?.to_owned() })).collect()
+}
+
+fn write_components(components: &[Component], w: &mut Writer<'_>) {
+    w.length(components.len());
+    for Component { tag, data } in components {
+        w.u32(*tag);
+        w.octets(data);
+    }
+}
