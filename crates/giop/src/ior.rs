@@ -12,6 +12,7 @@ mod tests;
 pub use crate::codeset::CodeSetInfo;
 pub use profile::{Addresses, Component, IiopProfile, Profile};
 pub use text::ParseIorError;
+pub(crate) use text::hex_octet;
 
 use crate::cdr::{ReadError, ReadErrorKind, Reader, Writer};
 use alloc::string::String;
