@@ -1,0 +1,35 @@
+# Two commands: `make run` shows the service at work, `make test` checks everything.
+CARGO ?= cargo
+CAMPANILE := target/release/campanile
+
+.PHONY: run test check build install-test-tools bench fuzz clean
+
+# Serve on loopback, run the CARMA monitor workload through it with a live table, and go on serving until Ctrl-C.
+run: build
+	$(CAMPANILE) bench monitor --demo
+
+build:
+	$(CARGO) build --release --locked -p campanile-cli
+
+# Install what the tests need (omniORB, JacORB), then run them all.
+test: install-test-tools check
+	$(CARGO) test --locked --workspace
+
+# Formatting and lints, the same here and in CI.
+check:
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --locked --workspace --all-targets -- -D warnings
+
+install-test-tools:
+	interop/install.sh
+
+# Campanile beside a bare relay and omniORB; see bench/README.md.
+bench: build install-test-tools
+	$(CAMPANILE) bench floor --json
+
+# Each parser fuzzed for a minute (needs nightly Rust and cargo-fuzz).
+fuzz:
+	cd fuzz && for target in $$(cargo +nightly fuzz list); do cargo +nightly fuzz run $$target -- -max_total_time=60 || exit 1; done
+
+clean:
+	$(CARGO) clean
