@@ -1,1 +1,334 @@
-//! Values copied from one encoding to another.
+//! Values of any type skipped, or copied from one encoding to another, without being built.
+//!
+//! What the event path does with an `Any`: make sure that it is one ([`skip_any`]), and put it into another byte order,
+//! version, code set or alignment for a consumer that needs it so ([`copy_any`]). The value is walked along its
+//! marshalled type; nothing is allocated except in the buffer that is written to. (The one exception are unions that are
+//! discriminated by `wchar`, which before IDL 4 were no types: between GIOP 1.1 and 1.2 their types have to be rebuilt.)
+//!
+//! What is checked is structure: that types are types, that lengths and counts fit, that strings end, that
+//! discriminators can be read. That an octet is a boolean, a number one of an enum's, or text valid in its code set is
+//! left to whoever looks at the values ([`crate::value`]).
+//!
+//! Valuetypes, abstract interfaces and native types are answered with [`ReadErrorKind::Unsupported`]
+//! (local interfaces, too, which cannot travel at all). Their types are read.
+
+mod sink;
+
+use crate::cdr::{ReadError, ReadErrorKind, Reader, Writer};
+use crate::typecode::wire::{self, Node, Types};
+use crate::typecode::{Kind, Work};
+use sink::{Copy, Sink, Skip};
+
+/// Moves `reader` behind an `Any`, having checked its structure.
+///
+/// Runs of numbers and sequences of elements of one size cost one step, whatever their length.
+///
+/// # Errors
+/// The bytes are no `Any`, or one of a kind that is not supported, or `work` does not suffice.
+pub fn skip_any(reader: &mut Reader<'_>, work: &mut Work) -> Result<(), ReadError> {
+    Walk { reader, sink: Skip, fixed_size: true }.any(work, 0)
+}
+
+/// Moves `reader` behind a `TypeCode`, having checked it.
+///
+/// # Errors
+/// The bytes are no `TypeCode`, or `work` does not suffice.
+pub fn skip_type_code(reader: &mut Reader<'_>, work: &mut Work) -> Result<(), ReadError> {
+    Walk { reader, sink: Skip, fixed_size: true }.type_code(work, 0).map(|_| ())
+}
+
+/// Moves `value` behind a value of the type that `type_code` stands in front of, having checked both. `type_code` moves
+/// behind the type.
+///
+/// # Errors
+/// The bytes are no `TypeCode` or no value of it, or `work` does not suffice.
+pub fn skip_value<'a>(type_code: &mut Reader<'a>, value: &mut Reader<'a>, work: &mut Work) -> Result<(), ReadError> {
+    let (types, node) = Walk { reader: type_code, sink: Skip, fixed_size: true }.type_code(work, 0)?;
+    let node = types.resolved(node, work)?;
+    Walk { reader: value, sink: Skip, fixed_size: true }.value(&types, &node, work, 0)
+}
+
+/// Copies an `Any` in the writer's encoding and alignment. The result is octet for octet the same where those agree.
+///
+/// Characters that the writer's code set lacks become `?`. A single `char` beyond ASCII becomes `?` wherever the code
+/// sets differ, since UTF-8 has no single octet for it.
+///
+/// # Errors
+/// As [`skip_any`]; text that is to be put into another code set and is not valid in its own. What was written until
+/// then is left in the buffer: see [`Writer::truncate`].
+pub fn copy_any(reader: &mut Reader<'_>, writer: &mut Writer<'_>, work: &mut Work) -> Result<(), ReadError> {
+    if reader.encoding() == writer.encoding() && reader.phase() == writer.phase() {
+        let bytes = reader.rest();
+        let before = reader.position();
+        skip_any(reader, work)?;
+        writer.raw(bytes.get(..reader.position() - before).unwrap_or_default());
+        return Ok(());
+    }
+    let sink = Copy::new(reader.encoding(), writer);
+    Walk { reader, sink, fixed_size: true }.any(work, 0)
+}
+
+/// Copies a value of the type that `type_code` stands in front of. `type_code` moves behind the type.
+///
+/// # Errors
+/// As [`copy_any`].
+pub fn copy_value<'a>(
+    type_code: &mut Reader<'a>,
+    value: &mut Reader<'a>,
+    writer: &mut Writer<'_>,
+    work: &mut Work,
+) -> Result<(), ReadError> {
+    let (types, node) = Walk { reader: type_code, sink: Skip, fixed_size: true }.type_code(work, 0)?;
+    let node = types.resolved(node, work)?;
+    let sink = Copy::new(value.encoding(), writer);
+    Walk { reader: value, sink, fixed_size: true }.value(&types, &node, work, 0)
+}
+
+/// Copies a `TypeCode` in the writer's encoding.
+///
+/// # Errors
+/// The bytes are no `TypeCode`, or `work` does not suffice.
+pub fn copy_type_code(reader: &mut Reader<'_>, writer: &mut Writer<'_>, work: &mut Work) -> Result<(), ReadError> {
+    let sink = Copy::new(reader.encoding(), writer);
+    Walk { reader, sink, fixed_size: true }.type_code(work, 0).map(|_| ())
+}
+
+/// Copies a `string` in the writer's byte order, alignment and code set, with `?` for characters which that lacks.
+///
+/// # Errors
+/// The bytes are no string, or one that is not valid UTF-8 and would have to be understood.
+pub fn copy_string(reader: &mut Reader<'_>, writer: &mut Writer<'_>) -> Result<(), ReadError> {
+    Copy::new(reader.encoding(), writer).string(reader)
+}
+
+/// Copies a `wstring` in the writer's byte order, alignment and version.
+///
+/// # Errors
+/// The bytes are no wide string.
+pub fn copy_wstring(reader: &mut Reader<'_>, writer: &mut Writer<'_>) -> Result<(), ReadError> {
+    Copy::new(reader.encoding(), writer).wstring(reader)
+}
+
+/// A walk over values, piece by piece through a sink that skips or copies.
+struct Walk<'w, 'a, S> {
+    reader: &'w mut Reader<'a>,
+    sink: S,
+    /// Turned off by everything whose size depends on more than its alignment.
+    fixed_size: bool,
+}
+
+impl<'a, S: Sink<'a>> Walk<'_, 'a, S> {
+    fn any(&mut self, work: &mut Work, depth: u32) -> Result<(), ReadError> {
+        let depth = work.deeper(depth, self.reader)?;
+        let (types, node) = self.type_code(work, depth)?;
+        let node = types.resolved(node, work)?;
+        self.value(&types, &node, work, depth)
+    }
+
+    #[inline]
+    fn type_code(&mut self, work: &mut Work, depth: u32) -> Result<(Types<'a>, Node<'a>), ReadError> {
+        work.step(self.reader)?;
+        self.fixed_size = false;
+        let types = Types::open(self.reader)?;
+        let node = types.node(self.reader)?;
+        let findings = types.check(&node, work, depth)?;
+        self.sink.type_code(&types, &node, findings, work)?;
+        Ok((types, node))
+    }
+
+    /// A value of a type that has been checked and resolved.
+    fn value(&mut self, types: &Types<'a>, node: &Node<'a>, work: &mut Work, depth: u32) -> Result<(), ReadError> {
+        work.step(self.reader)?;
+        if let Some((size, alignment)) = node.kind.number_layout() {
+            return self.sink.numbers(self.reader, size, alignment, 1);
+        }
+        match node.kind {
+            Kind::Null | Kind::Void => return Ok(()),
+            Kind::Boolean | Kind::Octet => return self.sink.octets(self.reader, 1),
+            Kind::Char => {
+                self.fixed_size &= self.sink.keeps_chars();
+                return self.sink.chars(self.reader, 1);
+            }
+            Kind::Fixed => {
+                let (digits, _) = wire::fixed_digits(&mut node.params.clone())?;
+                // Two digits in an octet, the sign in the last half (CORBA 3.3 part 2, 9.3.2.8).
+                return self.sink.octets(self.reader, usize::from(digits) / 2 + 1);
+            }
+            Kind::Struct => return self.members(types, node.params.clone(), work, depth),
+            Kind::Array => return self.array(types, node.params.clone(), work, depth),
+            _ => self.fixed_size = false,
+        }
+        match node.kind {
+            Kind::String => self.sink.string(self.reader),
+            Kind::Wstring => self.sink.wstring(self.reader),
+            Kind::Wchar => self.sink.wchar(self.reader),
+            Kind::Sequence => self.sequence(types, node.params.clone(), work, depth),
+            Kind::Union => self.union(types, node.params.clone(), work, depth),
+            Kind::Any => self.any(work, depth),
+            Kind::TypeCode => self.type_code(work, depth).map(|_| ()),
+            Kind::Exception => {
+                // CORBA 3.3 part 2, 9.3.4.5: the repository id comes first, then the members.
+                self.sink.string(self.reader)?;
+                self.members(types, node.params.clone(), work, depth)
+            }
+            Kind::Object | Kind::Component | Kind::Home => self.reference(work),
+            Kind::Principal => self.octet_sequence(),
+            kind => Err(self.reader.error(ReadErrorKind::Unsupported { what: kind.keyword() })),
+        }
+    }
+
+    fn members(
+        &mut self,
+        types: &Types<'a>,
+        mut params: Reader<'a>,
+        work: &mut Work,
+        depth: u32,
+    ) -> Result<(), ReadError> {
+        let depth = work.deeper(depth, self.reader)?;
+        for _ in 0..params.u32()? {
+            params.string()?;
+            let member = types.resolve(&mut params, work)?;
+            self.value(types, &member, work, depth)?;
+        }
+        Ok(())
+    }
+
+    fn union(
+        &mut self,
+        types: &Types<'a>,
+        mut params: Reader<'a>,
+        work: &mut Work,
+        depth: u32,
+    ) -> Result<(), ReadError> {
+        let depth = work.deeper(depth, self.reader)?;
+        let kind = types.discriminator(&mut params, work)?;
+        let value = self.sink.discriminator(self.reader, kind)?;
+        let default = params.i32()?;
+        let mut chosen = None;
+        for index in 0..params.u32()? {
+            work.step(self.reader)?;
+            let is_default = wire::is_default(index, default);
+            let label = wire::member_label(&mut params, kind, is_default)?;
+            params.string()?;
+            if is_default {
+                chosen = Some(params.clone());
+            } else if label == value {
+                chosen = Some(params);
+                break;
+            }
+            types.node(&mut params)?;
+        }
+        match chosen {
+            Some(mut member) => {
+                let member = types.resolve(&mut member, work)?;
+                self.value(types, &member, work, depth)
+            }
+            // A discriminator that chooses no member is in order (CORBA 3.3 part 1, 7.11.2.2).
+            None => Ok(()),
+        }
+    }
+
+    fn array(
+        &mut self,
+        types: &Types<'a>,
+        mut params: Reader<'a>,
+        work: &mut Work,
+        depth: u32,
+    ) -> Result<(), ReadError> {
+        let depth = work.deeper(depth, self.reader)?;
+        let element = types.resolve(&mut params, work)?;
+        let length = params.u32()?;
+        self.elements(types, &element, length, work, depth)
+    }
+
+    fn sequence(
+        &mut self,
+        types: &Types<'a>,
+        mut params: Reader<'a>,
+        work: &mut Work,
+        depth: u32,
+    ) -> Result<(), ReadError> {
+        let depth = work.deeper(depth, self.reader)?;
+        let element = types.resolve(&mut params, work)?;
+        let count = self.sink.count(self.reader)?;
+        self.elements(types, &element, count, work, depth)?;
+        self.fixed_size = false;
+        Ok(())
+    }
+
+    fn elements(
+        &mut self,
+        types: &Types<'a>,
+        element: &Node<'a>,
+        count: u32,
+        work: &mut Work,
+        depth: u32,
+    ) -> Result<(), ReadError> {
+        let length = usize::try_from(count).unwrap_or(usize::MAX);
+        if length == 0 {
+            // Not even the padding in front of a first element.
+            return Ok(());
+        }
+        if let Some((size, alignment)) = element.kind.number_layout() {
+            return self.sink.numbers(self.reader, size, alignment, length);
+        }
+        match element.kind {
+            Kind::Boolean | Kind::Octet => self.sink.octets(self.reader, length),
+            Kind::Char => {
+                self.fixed_size &= self.sink.keeps_chars();
+                self.sink.chars(self.reader, length)
+            }
+            _ => self.composites(types, element, length, work, depth),
+        }
+    }
+
+    /// Elements one by one, but only until it is clear that those which are left look alike.
+    ///
+    /// The size of an element without strings, sequences, unions and the like depends on nothing but its alignment. So
+    /// after at most eight elements one begins at the same position modulo 8 as the first, and from there on the sizes
+    /// repeat. That leaves no way to claim a great many elements of no size, either.
+    fn composites(
+        &mut self,
+        types: &Types<'a>,
+        element: &Node<'a>,
+        count: usize,
+        work: &mut Work,
+        depth: u32,
+    ) -> Result<(), ReadError> {
+        let outer_fixed_size = core::mem::replace(&mut self.fixed_size, true);
+        let (start, phase) = (self.reader.position(), self.reader.phase());
+        let mut period = self.sink.is_verbatim(self.reader);
+        let mut left = count;
+        while left > 0 {
+            self.value(types, element, work, depth)?;
+            left -= 1;
+            if period && self.reader.phase() == phase {
+                period = false;
+                if self.fixed_size {
+                    let elements = count - left;
+                    let size = self.reader.position() - start;
+                    self.sink.verbatim(self.reader, (left / elements).saturating_mul(size))?;
+                    left %= elements;
+                }
+            }
+        }
+        self.fixed_size &= outer_fixed_size;
+        Ok(())
+    }
+
+    /// An object reference (CORBA 3.3 part 2, 7.6.2): a repository id and profiles, each a number and octets.
+    fn reference(&mut self, work: &mut Work) -> Result<(), ReadError> {
+        self.sink.string(self.reader)?;
+        for _ in 0..self.sink.count(self.reader)? {
+            work.step(self.reader)?;
+            self.sink.count(self.reader)?;
+            self.octet_sequence()?;
+        }
+        Ok(())
+    }
+
+    fn octet_sequence(&mut self) -> Result<(), ReadError> {
+        let count = self.sink.count(self.reader)?;
+        self.sink.octets(self.reader, usize::try_from(count).unwrap_or(usize::MAX))
+    }
+}
