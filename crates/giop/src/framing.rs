@@ -54,9 +54,15 @@ impl Default for Limits {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ProtocolError {
+    /// There is less than a header. [`Inbound`] waits for more instead; whoever calls [`crate::message::Header::parse`] may
+    /// not.
+    Truncated {
+        /// Octets that there are.
+        available: usize,
+    },
     /// A message does not start with `GIOP`.
     BadMagic {
-        /// What it starts with.
+        /// What it starts with; zeros stand for what did not arrive.
         found: [u8; 4],
     },
     /// A message is of a version that is not spoken here.
@@ -128,11 +134,10 @@ pub enum ProtocolError {
 impl From<HeaderError> for ProtocolError {
     fn from(error: HeaderError) -> Self {
         match error {
+            HeaderError::Truncated { available } => Self::Truncated { available },
             HeaderError::BadMagic { found } => Self::BadMagic { found },
             HeaderError::BadVersion { major, minor } => Self::BadVersion { major, minor },
             HeaderError::BadKind { version, value } => Self::BadKind { version, value },
-            // Who asks for a header before twelve octets are there is this crate; the peer did nothing wrong.
-            HeaderError::Truncated { .. } => Self::BadMagic { found: [0; 4] },
         }
     }
 }
@@ -140,6 +145,7 @@ impl From<HeaderError> for ProtocolError {
 impl fmt::Display for ProtocolError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
+            Self::Truncated { available } => HeaderError::Truncated { available }.fmt(f),
             Self::BadMagic { found } => HeaderError::BadMagic { found }.fmt(f),
             Self::BadVersion { major, minor } => HeaderError::BadVersion { major, minor }.fmt(f),
             Self::BadKind { version, value } => HeaderError::BadKind { version, value }.fmt(f),

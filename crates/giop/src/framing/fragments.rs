@@ -99,9 +99,9 @@ impl Fragments {
     }
 
     /// Drops what was collected of a request.
-    pub(super) fn cancel(&mut self, version: Version, request_id: u32) {
+    pub(super) fn cancel(&mut self, version: Version, request_id: u32, limits: &Limits) {
         let at = self.sets.iter().position(|set| {
-            set.header.kind == MessageKind::Request
+            matches!(set.header.kind, MessageKind::Request | MessageKind::LocateRequest)
                 && match set.request_id {
                     Some(id) => id == request_id,
                     None => version < Version::V1_2 && request_id_of_1_1(&set.header, &set.bytes) == Some(request_id),
@@ -109,7 +109,7 @@ impl Fragments {
         });
         if let Some(at) = at {
             let set = self.sets.swap_remove(at);
-            self.keep(set.bytes, 0);
+            self.keep(set.bytes, limits);
         }
     }
 
@@ -118,17 +118,19 @@ impl Fragments {
         &self.finished
     }
 
-    /// Makes the buffer of the message that was put together last available for others, unless it is larger than that.
+    /// Drops the message that was put together last.
     #[inline]
-    pub(super) fn drop_finished(&mut self, retained_bytes_max: usize) {
+    pub(super) fn drop_finished(&mut self, limits: &Limits) {
         if !self.finished.is_empty() {
             let bytes = core::mem::take(&mut self.finished);
-            self.keep(bytes, retained_bytes_max);
+            self.keep(bytes, limits);
         }
     }
 
-    fn keep(&mut self, mut bytes: Vec<u8>, retained_bytes_max: usize) {
-        if bytes.capacity() <= retained_bytes_max && self.spare.len() < SPARE_MAX {
+    /// Keeps a buffer for later sets, unless too much would be kept.
+    fn keep(&mut self, mut bytes: Vec<u8>, limits: &Limits) {
+        let kept: usize = self.spare.iter().map(Vec::capacity).sum();
+        if self.spare.len() < SPARE_MAX && kept.saturating_add(bytes.capacity()) <= limits.retained_bytes_max {
             bytes.clear();
             self.spare.push(bytes);
         }

@@ -2,7 +2,8 @@
 
 use super::fragments::{Assembly, Fragments};
 use super::{Limits, ProtocolError};
-use crate::message::{CancelRequest, HEADER_LEN, Header, MessageKind};
+use crate::message::{CancelRequest, Header, HeaderError, MAGIC, MessageKind};
+use alloc::vec;
 use alloc::vec::Vec;
 use core::fmt;
 
@@ -80,12 +81,13 @@ impl Inbound {
             self.shrink(base);
         }
         let missing = message_len.saturating_sub(self.pending());
-        let free = self.buffer.len() - self.end;
-        if self.start > 0 && free < missing.max(READ_MIN).min(self.buffer.len()) {
+        if self.start > 0 && self.free() < missing.max(READ_MIN) {
             self.move_to_front();
         }
-        if self.buffer.len() == self.end || self.buffer.is_empty() {
-            self.grow(message_len);
+        // With less room than that a read is hardly worth its system call.
+        let room = missing.clamp(1, READ_MIN);
+        if self.free() < room {
+            self.grow(room, message_len);
         }
         self.buffer.get_mut(self.end..).unwrap_or_default()
     }
@@ -112,7 +114,9 @@ impl Inbound {
             Ok(Some(Found::PutTogether(header))) => Ok(Some(Message { header, bytes: self.fragments.finished() })),
             Ok(None) => Ok(None),
             Err(error) => {
+                // Whatever else arrives on this connection is not looked at.
                 self.failure = Some(error);
+                self.consume(self.pending());
                 Err(error)
             }
         }
@@ -145,10 +149,11 @@ impl Inbound {
             return Err(failure);
         }
         loop {
-            if self.pending() < HEADER_LEN {
-                return Ok(None);
-            }
-            let header = Header::parse(self.pending_bytes())?;
+            let header = match Header::parse(self.pending_bytes()) {
+                Ok(header) => header,
+                Err(HeaderError::Truncated { .. }) => return self.check_beginning().map(|()| None),
+                Err(error) => return Err(error.into()),
+            };
             let len = header.message_len();
             if len > self.limits.message_bytes_max {
                 return Err(ProtocolError::TooLarge { size: len, max: self.limits.message_bytes_max });
@@ -169,23 +174,40 @@ impl Inbound {
         }
     }
 
+    /// Who does not speak GIOP may never send twelve octets, waiting for an answer to fewer.
+    fn check_beginning(&self) -> Result<(), ProtocolError> {
+        let pending = self.pending_bytes();
+        if pending.iter().zip(&MAGIC).all(|(octet, expected)| octet == expected) {
+            return Ok(());
+        }
+        let mut found = [0; MAGIC.len()];
+        found.iter_mut().zip(pending).for_each(|(to, from)| *to = *from);
+        Err(ProtocolError::BadMagic { found })
+    }
+
     /// 9.4.4 and 9.4.9: a cancelled request is not continued, so what was collected of it would stay for ever.
     #[inline]
     fn note_cancel(&mut self, header: &Header) {
         if header.kind == MessageKind::CancelRequest && self.fragments.open() > 0 {
             let message = self.buffer.get(self.start..self.start + header.message_len()).unwrap_or_default();
             if let Ok(cancel) = CancelRequest::parse(message, header) {
-                self.fragments.cancel(header.version, cancel.request_id);
+                self.fragments.cancel(header.version, cancel.request_id, &self.limits);
             }
         }
     }
 
     // ---- the buffer ----
 
+    fn free(&self) -> usize {
+        self.buffer.len() - self.end
+    }
+
+    #[inline]
     fn pending(&self) -> usize {
         self.end - self.start
     }
 
+    #[inline]
     fn pending_bytes(&self) -> &[u8] {
         self.buffer.get(self.start..self.end).unwrap_or_default()
     }
@@ -210,7 +232,7 @@ impl Inbound {
             let returned = core::mem::take(&mut self.returned);
             self.consume(returned);
         }
-        self.fragments.drop_finished(self.limits.retained_bytes_max);
+        self.fragments.drop_finished(&self.limits);
     }
 
     fn consume(&mut self, n: usize) {
@@ -230,18 +252,16 @@ impl Inbound {
         self.start = 0;
     }
 
-    /// Makes room behind what arrived, which fills the buffer from its front: by as much as there is of the message, and not
-    /// beyond its end.
-    fn grow(&mut self, message_len: usize) {
-        let wanted = self
-            .end
-            .saturating_mul(2)
-            .min(message_len)
-            .max(self.read_bytes())
-            .max(self.end + READ_MIN.min(message_len.saturating_sub(self.end)));
-        let wanted = wanted.max(self.end + 1);
-        self.buffer.reserve_exact(wanted.saturating_sub(self.buffer.len()));
-        self.buffer.resize(wanted, 0);
+    /// Makes room for at least `room` octets behind what arrived, and for as many as arrived; but not beyond the end of the
+    /// message at hand, so that the next one begins in a buffer of ordinary size.
+    fn grow(&mut self, room: usize, message_len: usize) {
+        let wanted = self.end.saturating_mul(2).min(message_len).max(self.end + room).max(self.read_bytes());
+        if self.buffer.is_empty() {
+            self.buffer = vec![0; wanted];
+        } else {
+            self.buffer.reserve_exact(wanted.saturating_sub(self.buffer.len()));
+            self.buffer.resize(wanted, 0);
+        }
     }
 
     fn shrink(&mut self, len: usize) {

@@ -103,11 +103,16 @@ fn address(text: &str) -> Result<Address, ParseUrlError> {
 fn parse_version(text: &str) -> Result<Version, ParseUrlError> {
     let bad = || ParseUrlError::BadVersion { version: text.to_owned() };
     let (major, minor) = text.split_once('.').ok_or_else(bad)?;
-    let minor: u8 = minor.parse().map_err(|_| bad())?;
-    if major != "1" {
+    if major != "1" || !all_digits(minor) {
         return Err(bad());
     }
+    let minor: u8 = minor.parse().map_err(|_| bad())?;
     Ok(Version::from_minor(minor).unwrap_or(Version::V1_2))
+}
+
+/// Numbers in Rust may have a sign, those in a URL not.
+fn all_digits(text: &str) -> bool {
+    text.bytes().all(|octet| octet.is_ascii_digit())
 }
 
 /// The host, without brackets, and what follows the colon behind it.
