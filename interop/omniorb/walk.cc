@@ -1,0 +1,2 @@
+#include "commands.h"
+namespace peer { int walk(const Args&) { return 2; } }
