@@ -1,1 +1,42 @@
-//! See the crate description; the contents are being built.
+//! A Rust client of CORBA notification services: Campanile's own and any other that follows the OMG.
+//!
+//! Three layers, each usable alone:
+//!
+//! - [`SimpleSupplier`] and [`SimpleConsumer`]: connected with one call, for programs that send and receive events.
+//! - [`notify`], [`event_service`] and [`naming`]: typed stubs for the OMG's interfaces, for programs that build and walk
+//!   the hierarchy of factory, channels, admins and proxies.
+//! - [`Orb`], [`ObjectRef`] and [`Servant`]: any CORBA object, called by operation name with arguments written by hand.
+//!
+//! Calls block the calling thread. There is no thread of the library's own on the calling side; on the serving side one
+//! accepts connections and one serves each. On the path of an event, in either direction, nothing is allocated in the
+//! steady state by the lowest layer: one `write` per push, one `read` per reply, and a servant reads its arguments from
+//! the message itself.
+//!
+//! What is left to others: the wire ([`giop`]), and services ([`service`](https://github.com/campanile/campanile)).
+
+mod connection;
+mod error;
+pub mod event_service;
+pub mod naming;
+pub mod notify;
+mod object;
+mod orb;
+mod servant;
+mod server;
+mod simple;
+
+pub use error::{FORWARDS_MAX, InvokeError, UserException};
+pub use object::{Arguments, ObjectRef, ReplyBody};
+pub use orb::{DEFAULT_PORT, Orb, OrbOptions};
+pub use servant::{Activation, Servant, ServantError};
+pub use simple::{
+    ConsumerOptions, Health, LOCAL_SERVICE, Received, ReceivedBody, SimpleConsumer, SimpleSupplier, SupplierOptions,
+};
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Locks a mutex. What it guards is kept consistent at every step, so a thread that panicked while holding it did no
+/// harm.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

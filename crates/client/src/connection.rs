@@ -1,0 +1,527 @@
+//! One connection to a server: requests out, replies in, shared by any number of threads.
+//!
+//! No thread of its own. A caller writes its request with one `write` and then, if nobody else is reading, reads until
+//! its reply is there, handing replies that belong to others to them; when it leaves, one of those still waiting takes
+//! over the reading. A single caller therefore costs one `write` and one `read` per call and no switch between threads,
+//! and buffers are reused, so that nothing is allocated in the steady state.
+//!
+//! Locks: `output` before `replies`; neither is held while reading.
+
+use crate::{OrbOptions, lock};
+use giop::cdr::{CharSet, Endian, Version, Writer};
+use giop::exception::Completed;
+use giop::framing::{Inbound, Limits};
+use giop::message::{self, Header, MessageKind, Reply, ReplyStatus, RequestHead, Response, ServiceContexts};
+use std::io::{self, Read, Write};
+use std::net::{IpAddr, TcpStream};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// A connection unused for this long is looked at before it is used again: servers close idle connections.
+const IDLE_BEFORE_CHECK: Duration = Duration::from_secs(1);
+
+/// Requests given up whose replies may still come; beyond it the connection is given up too.
+const ABANDONED_MAX: usize = 64;
+
+/// Reply buffers kept for reuse, and the largest kept.
+const SPARE_BUFFERS_MAX: usize = 4;
+const SPARE_BYTES_MAX: usize = 256 * 1024;
+
+/// The output buffer is shrunk to this after a request larger than it.
+const OUTPUT_BYTES_RETAINED: usize = 4 * 1024 * 1024;
+
+/// How a call on one connection failed. [`crate::ObjectRef`] adds the operation and decides whether to try again.
+#[derive(Debug)]
+pub(crate) enum CallError {
+    /// The request never reached the server whole: it can be repeated.
+    NotSent { reason: String },
+    /// The request was written and the connection broke.
+    Lost { reason: String, completed: Completed },
+    /// No reply in time, or the server did not take the request off the socket in time.
+    TimedOut { limit: Duration },
+    /// What came back is not a reply to the request.
+    Bad { reason: String },
+    /// The arguments could not be encoded.
+    Arguments { reason: String },
+}
+
+/// A reply as it came, parsed as far as its body.
+#[derive(Debug)]
+pub(crate) struct RawReply {
+    pub(crate) header: Header,
+    pub(crate) status: ReplyStatus,
+    pub(crate) body_offset: usize,
+    pub(crate) bytes: Vec<u8>,
+}
+
+/// What is to be called.
+pub(crate) struct Call<'a> {
+    pub(crate) key: &'a [u8],
+    pub(crate) operation: &'a str,
+    pub(crate) response: Response,
+    /// How long to wait for the reply; `None` waits for ever.
+    pub(crate) limit: Option<Duration>,
+}
+
+/// Writes the arguments; called again if the request has to be repeated.
+pub(crate) type WriteArguments<'a> = &'a dyn Fn(&mut Writer<'_>) -> Result<(), String>;
+
+/// See the module's description.
+#[derive(Debug)]
+pub(crate) struct Connection {
+    address: String,
+    stream: TcpStream,
+    version: Version,
+    chars: CharSet,
+    /// Data of the code set service context, sent with the first request; `None` if nothing was negotiated.
+    code_sets: Option<Vec<u8>>,
+    output: Mutex<Output>,
+    replies: Mutex<Replies>,
+    arrived: Condvar,
+    broken: AtomicBool,
+}
+
+#[derive(Debug)]
+struct Output {
+    buffer: Vec<u8>,
+    next_id: u32,
+    code_sets_sent: bool,
+    last_used: Instant,
+}
+
+#[derive(Debug)]
+struct Replies {
+    /// Absent while a caller is reading with it.
+    input: Option<Box<Input>>,
+    waiting: Vec<Waiting>,
+    abandoned: Vec<u32>,
+    spare: Vec<Vec<u8>>,
+    broken: Option<Broken>,
+}
+
+#[derive(Debug)]
+struct Waiting {
+    id: u32,
+    reply: Option<RawReply>,
+}
+
+struct Input {
+    inbound: Inbound,
+    /// The socket's receive time limit as last set.
+    timeout: Option<Duration>,
+}
+
+impl core::fmt::Debug for Input {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("Input").field("timeout", &self.timeout).finish_non_exhaustive()
+    }
+}
+
+#[derive(Clone, Debug)]
+struct Broken {
+    reason: String,
+    kind: BrokenKind,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum BrokenKind {
+    /// `CloseConnection`: requests without a reply were not carried out. CORBA 3.3 part 2, 9.4.7.
+    Orderly,
+    /// End of file or an error of the socket.
+    Cut,
+    /// The peer does not speak GIOP as it should.
+    Protocol,
+}
+
+impl Connection {
+    /// Takes over a connected socket.
+    pub(crate) fn new(
+        stream: TcpStream,
+        address: String,
+        version: Version,
+        chars: CharSet,
+        code_sets: Option<Vec<u8>>,
+        options: &OrbOptions,
+    ) -> io::Result<Self> {
+        stream.set_nodelay(true)?;
+        stream.set_write_timeout(options.reply_timeout)?;
+        stream.set_read_timeout(options.reply_timeout)?;
+        let mut limits = Limits::default();
+        limits.message_bytes_max = options.message_bytes_max;
+        let input = Input { inbound: Inbound::new(limits), timeout: options.reply_timeout };
+        Ok(Self {
+            address,
+            stream,
+            version,
+            chars,
+            code_sets,
+            output: Mutex::new(Output {
+                buffer: Vec::with_capacity(1024),
+                next_id: 1,
+                code_sets_sent: false,
+                last_used: Instant::now(),
+            }),
+            replies: Mutex::new(Replies {
+                input: Some(Box::new(input)),
+                waiting: Vec::with_capacity(4),
+                abandoned: Vec::new(),
+                spare: Vec::new(),
+                broken: None,
+            }),
+            arrived: Condvar::new(),
+            broken: AtomicBool::new(false),
+        })
+    }
+
+    /// The peer as `host:port`.
+    pub(crate) fn address(&self) -> &str {
+        &self.address
+    }
+
+    /// The char set of strings on this connection.
+    pub(crate) fn chars(&self) -> CharSet {
+        self.chars
+    }
+
+    /// The address of this end.
+    pub(crate) fn local_ip(&self) -> Option<IpAddr> {
+        self.stream.local_addr().ok().map(|address| address.ip())
+    }
+
+    /// Whether a new connection is needed.
+    pub(crate) fn is_broken(&self) -> bool {
+        self.broken.load(Ordering::Acquire)
+    }
+
+    /// Sends a request and, if a response is expected, waits for it.
+    pub(crate) fn call(&self, call: &Call<'_>, write: WriteArguments<'_>) -> Result<Option<RawReply>, CallError> {
+        let started = Instant::now();
+        let id = self.send(call, started, write)?;
+        if call.response == Response::None { Ok(None) } else { self.wait(id, call.limit, started).map(Some) }
+    }
+
+    /// Takes back a reply's buffer for reuse.
+    pub(crate) fn recycle(&self, buffer: Vec<u8>) {
+        if buffer.capacity() <= SPARE_BYTES_MAX {
+            let mut replies = lock(&self.replies);
+            if replies.spare.len() < SPARE_BUFFERS_MAX {
+                replies.spare.push(buffer);
+            }
+        }
+    }
+
+    fn send(&self, call: &Call<'_>, now: Instant, write: WriteArguments<'_>) -> Result<u32, CallError> {
+        let mut guard = lock(&self.output);
+        let output = &mut *guard;
+        if now.saturating_duration_since(output.last_used) > IDLE_BEFORE_CHECK {
+            self.look_at_idle_socket();
+        }
+        if self.is_broken() {
+            return Err(CallError::NotSent { reason: self.broken_reason() });
+        }
+        output.last_used = now;
+        let id = output.next_id;
+        output.next_id = id.wrapping_add(1);
+        output.buffer.clear();
+        self.encode(output, id, call, write)?;
+        if call.response != Response::None {
+            lock(&self.replies).waiting.push(Waiting { id, reply: None });
+        }
+        match (&self.stream).write_all(&output.buffer) {
+            Ok(()) => output.code_sets_sent = true,
+            Err(error) => return Err(self.write_failed(id, call, &error)),
+        }
+        if output.buffer.capacity() > OUTPUT_BYTES_RETAINED {
+            output.buffer = Vec::with_capacity(1024);
+        }
+        Ok(id)
+    }
+
+    fn encode(
+        &self,
+        output: &mut Output,
+        id: u32,
+        call: &Call<'_>,
+        write: WriteArguments<'_>,
+    ) -> Result<(), CallError> {
+        let context = match &self.code_sets {
+            Some(data) if !output.code_sets_sent => Some((ServiceContexts::CODE_SETS, data.as_slice())),
+            _ => None,
+        };
+        let head = RequestHead {
+            version: self.version,
+            endian: Endian::NATIVE,
+            request_id: id,
+            response: call.response,
+            key: call.key,
+            operation: call.operation.as_bytes(),
+            contexts: context.as_slice(),
+            body_phase: None,
+        };
+        let open = message::begin_request(&mut output.buffer, &head);
+        let mut writer = open.body(&mut output.buffer, self.chars);
+        write(&mut writer).map_err(|reason| CallError::Arguments { reason })?;
+        open.finish(&mut output.buffer);
+        Ok(())
+    }
+
+    /// `write_all` fails only before the kernel took the last byte, so the server cannot have carried the request out.
+    fn write_failed(&self, id: u32, call: &Call<'_>, error: &io::Error) -> CallError {
+        self.fail(Broken { reason: error.to_string(), kind: BrokenKind::Cut });
+        lock(&self.replies).forget(id);
+        match call.limit {
+            Some(limit) if is_timeout(error) => CallError::TimedOut { limit },
+            _ => CallError::NotSent { reason: error.to_string() },
+        }
+    }
+
+    fn wait(&self, id: u32, limit: Option<Duration>, started: Instant) -> Result<RawReply, CallError> {
+        let mut left = limit;
+        let mut replies = lock(&self.replies);
+        loop {
+            if let Some(reply) = replies.take_reply(id) {
+                if !replies.waiting.is_empty() {
+                    // Somebody else has to read on.
+                    self.arrived.notify_all();
+                }
+                return Ok(reply);
+            }
+            if let Some(broken) = replies.broken.clone() {
+                replies.forget(id);
+                return Err(broken.into());
+            }
+            if left == Some(Duration::ZERO) {
+                let too_many = replies.abandon(id);
+                drop(replies);
+                if too_many {
+                    self.fail(Broken { reason: "too many requests without a reply".into(), kind: BrokenKind::Cut });
+                }
+                self.arrived.notify_all();
+                return Err(CallError::TimedOut { limit: limit.unwrap_or_default() });
+            }
+            replies = match replies.input.take() {
+                Some(mut input) => {
+                    drop(replies);
+                    let outcome = self.read_once(&mut input, left);
+                    let mut replies = lock(&self.replies);
+                    let outcome = outcome.and_then(|()| replies.dispatch(&mut input.inbound));
+                    replies.input = Some(input);
+                    if let Err(broken) = outcome {
+                        drop(replies);
+                        self.fail(broken);
+                        replies = lock(&self.replies);
+                    }
+                    if replies.waiting.len() > 1 {
+                        self.arrived.notify_all();
+                    }
+                    replies
+                }
+                None => self.wait_for_reader(replies, left),
+            };
+            left = limit.map(|limit| limit.saturating_sub(started.elapsed()));
+        }
+    }
+
+    fn wait_for_reader<'a>(
+        &self,
+        replies: std::sync::MutexGuard<'a, Replies>,
+        left: Option<Duration>,
+    ) -> std::sync::MutexGuard<'a, Replies> {
+        match left {
+            None => self.arrived.wait(replies).unwrap_or_else(PoisonError::into_inner),
+            Some(left) => self.arrived.wait_timeout(replies, left).unwrap_or_else(PoisonError::into_inner).0,
+        }
+    }
+
+    /// One `read`. A time limit that passes is not an error here: the caller looks at the clock.
+    fn read_once(&self, input: &mut Input, left: Option<Duration>) -> Result<(), Broken> {
+        if !close_enough(input.timeout, left) {
+            let timeout = left.map(|left| left.max(Duration::from_millis(1)));
+            self.stream.set_read_timeout(timeout).map_err(|error| Broken::cut(&error))?;
+            input.timeout = timeout;
+        }
+        match (&self.stream).read(input.inbound.space()) {
+            Ok(0) => Err(Broken { reason: "the server closed it".into(), kind: BrokenKind::Cut }),
+            Ok(n) => {
+                input.inbound.filled(n);
+                Ok(())
+            }
+            Err(error) if is_timeout(&error) || error.kind() == io::ErrorKind::Interrupted => Ok(()),
+            Err(error) => Err(Broken::cut(&error)),
+        }
+    }
+
+    /// Notices that the server closed the connection while nobody used it, so that the next request goes over a new one
+    /// instead of being lost. Called with `output` held, so nobody writes; skipped if anybody waits for a reply.
+    fn look_at_idle_socket(&self) {
+        let mut replies = lock(&self.replies);
+        if !replies.waiting.is_empty() || replies.broken.is_some() {
+            return;
+        }
+        let Some(mut input) = replies.input.take() else { return };
+        let outcome = self.read_what_is_there(&mut input.inbound).and_then(|()| replies.dispatch(&mut input.inbound));
+        replies.input = Some(input);
+        drop(replies);
+        if let Err(broken) = outcome {
+            self.fail(broken);
+        }
+    }
+
+    fn read_what_is_there(&self, inbound: &mut Inbound) -> Result<(), Broken> {
+        self.stream.set_nonblocking(true).map_err(|error| Broken::cut(&error))?;
+        let outcome = match (&self.stream).read(inbound.space()) {
+            Ok(0) => Err(Broken { reason: "the server closed it while idle".into(), kind: BrokenKind::Orderly }),
+            Ok(n) => {
+                inbound.filled(n);
+                Ok(())
+            }
+            Err(error) if is_timeout(&error) || error.kind() == io::ErrorKind::Interrupted => Ok(()),
+            Err(error) => Err(Broken::cut(&error)),
+        };
+        self.stream.set_nonblocking(false).map_err(|error| Broken::cut(&error))?;
+        outcome
+    }
+
+    fn fail(&self, broken: Broken) {
+        if broken.kind == BrokenKind::Protocol {
+            let mut farewell = Vec::new();
+            message::message_error(&mut farewell, self.version);
+            // The peer may be gone already; there is nobody left to tell.
+            let _ = (&self.stream).write(&farewell);
+        }
+        lock(&self.replies).broken.get_or_insert(broken);
+        self.broken.store(true, Ordering::Release);
+        let _ = self.stream.shutdown(std::net::Shutdown::Both);
+        self.arrived.notify_all();
+    }
+
+    fn broken_reason(&self) -> String {
+        lock(&self.replies).broken.as_ref().map_or_else(String::new, |broken| broken.reason.clone())
+    }
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        // Tells the server that nothing is lost: GIOP 1.2 clients close in an orderly way too (CORBA 3.3 part 2, 9.4.7).
+        if !self.is_broken() && self.version == Version::V1_2 {
+            let mut farewell = Vec::new();
+            message::close_connection(&mut farewell, self.version);
+            let _ = (&self.stream).write(&farewell);
+        }
+    }
+}
+
+impl Replies {
+    /// Hands every complete message to whoever waits for it.
+    fn dispatch(&mut self, inbound: &mut Inbound) -> Result<(), Broken> {
+        while let Some(message) = inbound.poll_message().map_err(|error| Broken::protocol(error.to_string()))? {
+            match message.header.kind {
+                MessageKind::Reply => {
+                    let reply = Reply::parse(message.bytes, &message.header)
+                        .map_err(|error| Broken::protocol(error.to_string()))?;
+                    if let Some(waiting) = self
+                        .waiting
+                        .iter_mut()
+                        .find(|waiting| waiting.id == reply.request_id && waiting.reply.is_none())
+                    {
+                        let mut bytes = self.spare.pop().unwrap_or_default();
+                        bytes.clear();
+                        bytes.extend_from_slice(message.bytes);
+                        waiting.reply = Some(RawReply {
+                            header: message.header,
+                            status: reply.status,
+                            body_offset: reply.body_offset,
+                            bytes,
+                        });
+                    } else if let Some(at) = self.abandoned.iter().position(|id| *id == reply.request_id) {
+                        self.abandoned.swap_remove(at);
+                    } else {
+                        let id = reply.request_id;
+                        return Err(Broken::protocol(format!("it answered request {id}, which was not asked")));
+                    }
+                }
+                MessageKind::CloseConnection => {
+                    return Err(Broken { reason: "the server closed it".into(), kind: BrokenKind::Orderly });
+                }
+                MessageKind::MessageError => {
+                    return Err(Broken {
+                        reason: "the server found a message malformed".into(),
+                        kind: BrokenKind::Cut,
+                    });
+                }
+                kind => return Err(Broken::protocol(format!("a client does not expect a {kind:?} message"))),
+            }
+        }
+        Ok(())
+    }
+
+    fn take_reply(&mut self, id: u32) -> Option<RawReply> {
+        let at = self.waiting.iter().position(|waiting| waiting.id == id && waiting.reply.is_some())?;
+        self.waiting.swap_remove(at).reply
+    }
+
+    fn forget(&mut self, id: u32) {
+        self.waiting.retain(|waiting| waiting.id != id);
+    }
+
+    /// Stops waiting for a reply that may still come. True if there are too many of those.
+    fn abandon(&mut self, id: u32) -> bool {
+        self.forget(id);
+        self.abandoned.push(id);
+        self.abandoned.len() > ABANDONED_MAX
+    }
+}
+
+impl Broken {
+    fn cut(error: &io::Error) -> Self {
+        Self { reason: error.to_string(), kind: BrokenKind::Cut }
+    }
+
+    fn protocol(reason: String) -> Self {
+        Self { reason, kind: BrokenKind::Protocol }
+    }
+}
+
+impl From<Broken> for CallError {
+    fn from(broken: Broken) -> Self {
+        match broken.kind {
+            BrokenKind::Orderly => Self::NotSent { reason: broken.reason },
+            BrokenKind::Cut => Self::Lost { reason: broken.reason, completed: Completed::Maybe },
+            BrokenKind::Protocol => Self::Bad { reason: broken.reason },
+        }
+    }
+}
+
+fn is_timeout(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut)
+}
+
+/// Whether the socket's time limit needs no change: a system call saved on each call is worth a limit up to an eighth
+/// too long.
+fn close_enough(set: Option<Duration>, wanted: Option<Duration>) -> bool {
+    match (set, wanted) {
+        (None, None) => true,
+        (Some(set), Some(wanted)) => set >= wanted && set - wanted <= set / 8,
+        _ => false,
+    }
+}
+
+/// A connection that objects share.
+pub(crate) type SharedConnection = Arc<Connection>;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn time_limit_is_set_again_only_when_it_differs_much() {
+        let seconds = |s| Some(Duration::from_secs(s));
+        assert!(close_enough(seconds(8), seconds(8)));
+        assert!(close_enough(seconds(8), seconds(7)));
+        assert!(!close_enough(seconds(8), seconds(6)));
+        assert!(!close_enough(seconds(8), seconds(9)));
+        assert!(!close_enough(None, seconds(9)));
+        assert!(close_enough(None, None));
+    }
+}

@@ -1,0 +1,376 @@
+//! The data of `CosNotification` and `CosNotifyChannelAdmin`.
+
+use crate::{InvokeError, UserException};
+use core::fmt;
+use giop::cdr::{ReadError, ReadErrorKind, Reader, Writer};
+use giop::typecode::Work;
+use giop::value::{AnyValue, Value, WriteError};
+
+/// Steps and depth granted to reading one event's Anys: far beyond what programs send, far below what pins a thread.
+const WORK_STEPS: u32 = 16 * 1024 * 1024;
+const WORK_DEPTH: u32 = 128;
+
+pub(crate) fn work() -> Work {
+    Work::new(WORK_STEPS, WORK_DEPTH)
+}
+
+/// Declares an IDL enum.
+macro_rules! idl_enum {
+    ($(#[$doc:meta])* $name:ident { $($(#[$vdoc:meta])* $variant:ident = $label:literal,)+ }) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        pub enum $name {
+            $($(#[$vdoc])* $variant,)+
+        }
+
+        impl $name {
+            /// All values in the order of the IDL.
+            pub const ALL: &'static [Self] = &[$(Self::$variant,)+];
+
+            /// The label in the IDL.
+            #[must_use]
+            pub const fn label(self) -> &'static str {
+                match self { $(Self::$variant => $label,)+ }
+            }
+
+            /// The number on the wire.
+            #[must_use]
+            pub const fn to_cdr(self) -> u32 {
+                self as u32
+            }
+
+            /// Reads the number from the wire.
+            ///
+            /// # Errors
+            /// If it is not one of the enum's.
+            pub fn read(reader: &mut Reader<'_>) -> Result<Self, ReadError> {
+                let value = reader.u32()?;
+                usize::try_from(value)
+                    .ok()
+                    .and_then(|index| Self::ALL.get(index).copied())
+                    .ok_or_else(|| reader.error(ReadErrorKind::BadValue { what: stringify!($name), value }))
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(self.label())
+            }
+        }
+    };
+}
+
+idl_enum! {
+    /// `CosNotifyChannelAdmin::ClientType`: the form of events a client sends or takes.
+    ClientType {
+        /// Anys, as in the Event Service.
+        Any = "ANY_EVENT",
+        /// Structured events.
+        Structured = "STRUCTURED_EVENT",
+        /// Sequences of structured events.
+        Sequence = "SEQUENCE_EVENT",
+    }
+}
+
+idl_enum! {
+    /// `CosNotifyChannelAdmin::InterFilterGroupOperator`: how an admin's filters and its proxies' combine.
+    FilterGroupOperator {
+        /// Both must let an event pass.
+        And = "AND_OP",
+        /// One of them is enough.
+        Or = "OR_OP",
+    }
+}
+
+idl_enum! {
+    /// `CosNotifyChannelAdmin::ProxyType`.
+    ProxyType {
+        /// Anys, pushed.
+        PushAny = "PUSH_ANY",
+        /// Anys, pulled.
+        PullAny = "PULL_ANY",
+        /// Structured events, pushed.
+        PushStructured = "PUSH_STRUCTURED",
+        /// Structured events, pulled.
+        PullStructured = "PULL_STRUCTURED",
+        /// Sequences, pushed.
+        PushSequence = "PUSH_SEQUENCE",
+        /// Sequences, pulled.
+        PullSequence = "PULL_SEQUENCE",
+        /// Typed, pushed.
+        PushTyped = "PUSH_TYPED",
+        /// Typed, pulled.
+        PullTyped = "PULL_TYPED",
+    }
+}
+
+idl_enum! {
+    /// `CosNotification::QoSError_code`: why a property was refused.
+    QosErrorCode {
+        /// The property is not known, or not at this level.
+        UnsupportedProperty = "UNSUPPORTED_PROPERTY",
+        /// The property cannot be set here in combination with others.
+        UnavailableProperty = "UNAVAILABLE_PROPERTY",
+        /// The value is never possible.
+        UnsupportedValue = "UNSUPPORTED_VALUE",
+        /// The value is not possible now.
+        UnavailableValue = "UNAVAILABLE_VALUE",
+        /// The name is not known.
+        BadProperty = "BAD_PROPERTY",
+        /// The value is of the wrong type.
+        BadType = "BAD_TYPE",
+        /// The value makes no sense.
+        BadValue = "BAD_VALUE",
+    }
+}
+
+/// `CosNotification::EventType`: what kind of event, by domain and name. `*` or an empty text stand for all in
+/// subscriptions.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct EventType {
+    /// The field or vertical, such as `Telecom`.
+    pub domain: String,
+    /// The type's name within it.
+    pub name: String,
+}
+
+impl EventType {
+    /// A type of that domain and name.
+    #[must_use]
+    pub fn new(domain: &str, name: &str) -> Self {
+        Self { domain: domain.to_owned(), name: name.to_owned() }
+    }
+
+    /// The type that stands for all.
+    #[must_use]
+    pub fn any() -> Self {
+        Self::new("*", "*")
+    }
+}
+
+impl fmt::Display for EventType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.domain, self.name)
+    }
+}
+
+/// `CosNotification::Property`: a name and a value; what QoS, event headers and filterable data are made of.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Property {
+    /// The name; each property's own.
+    pub name: String,
+    /// The value with its type.
+    pub value: AnyValue,
+}
+
+impl Property {
+    /// A property whose CORBA type follows from the Rust type: `i32` is `long`, `u64` `unsigned long long`, `&str`
+    /// `string`, and so on; an [`AnyValue`] has its own.
+    #[must_use]
+    pub fn new(name: &str, value: impl Into<AnyValue>) -> Self {
+        Self { name: name.to_owned(), value: value.into() }
+    }
+
+    fn read(reader: &mut Reader<'_>, work: &mut Work) -> Result<Self, ReadError> {
+        Ok(Self { name: reader.text()?, value: AnyValue::read(reader, work)? })
+    }
+}
+
+/// `CosNotification::NamedPropertyRange`: the values a property may have.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NamedPropertyRange {
+    /// The property.
+    pub name: String,
+    /// The lowest value accepted.
+    pub low: AnyValue,
+    /// The highest value accepted.
+    pub high: AnyValue,
+}
+
+impl NamedPropertyRange {
+    pub(crate) fn read(reader: &mut Reader<'_>) -> Result<Self, ReadError> {
+        let mut work = work();
+        Ok(Self {
+            name: reader.text()?,
+            low: AnyValue::read(reader, &mut work)?,
+            high: AnyValue::read(reader, &mut work)?,
+        })
+    }
+}
+
+/// `CosNotification::PropertyError`: a property that was refused, why, and what would be accepted.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PropertyError {
+    /// Why.
+    pub code: QosErrorCode,
+    /// The property.
+    pub name: String,
+    /// The lowest value accepted; Null if there is no range.
+    pub low: AnyValue,
+    /// The highest value accepted; Null if there is no range.
+    pub high: AnyValue,
+}
+
+impl fmt::Display for PropertyError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ({})", self.name, self.code)?;
+        if !matches!(
+            (&self.low.value, &self.high.value),
+            (Value::Null | Value::Void, _) | (_, Value::Null | Value::Void)
+        ) {
+            write!(f, ", accepted: {:?} to {:?}", self.low.value, self.high.value)?;
+        }
+        Ok(())
+    }
+}
+
+/// The properties refused by an `UnsupportedQoS` or `UnsupportedAdmin`; `None` for other errors.
+#[must_use]
+pub fn property_errors(error: &InvokeError) -> Option<Vec<PropertyError>> {
+    match error {
+        InvokeError::User(exception) => read_property_errors(exception),
+        _ => None,
+    }
+}
+
+fn read_property_errors(exception: &UserException) -> Option<Vec<PropertyError>> {
+    if !matches!(crate::error::plain_name(&exception.id), "UnsupportedQoS" | "UnsupportedAdmin") {
+        return None;
+    }
+    let mut reader = exception.members().ok()?;
+    read_sequence(&mut reader, 8, |r| {
+        let mut work = work();
+        Ok(PropertyError {
+            code: QosErrorCode::read(r)?,
+            name: r.text()?,
+            low: AnyValue::read(r, &mut work)?,
+            high: AnyValue::read(r, &mut work)?,
+        })
+    })
+    .ok()
+}
+
+/// The properties refused, as one line.
+pub(crate) fn property_errors_text(exception: &UserException) -> Option<String> {
+    let errors = read_property_errors(exception)?;
+    let errors: Vec<String> = errors.iter().map(ToString::to_string).collect();
+    Some(errors.join("; "))
+}
+
+/// `CosNotification::StructuredEvent`.
+///
+/// ```
+/// use client::notify::{Property, StructuredEvent};
+///
+/// let mut event = StructuredEvent::new("Telescope", "Temperature", "dome-3");
+/// event.filterable_data.push(Property::new("celsius", 11.5_f64));
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+pub struct StructuredEvent {
+    /// `header.fixed_header.event_type.domain_name`.
+    pub domain: String,
+    /// `header.fixed_header.event_type.type_name`.
+    pub type_name: String,
+    /// `header.fixed_header.event_name`: which one of its type; free for the program's use.
+    pub event_name: String,
+    /// `header.variable_header`: quality of service of this event, such as `Priority` and `Timeout`.
+    pub variable_header: Vec<Property>,
+    /// `filterable_data`: what filters look at.
+    pub filterable_data: Vec<Property>,
+    /// `remainder_of_body`: whatever else.
+    pub remainder: AnyValue,
+}
+
+impl StructuredEvent {
+    /// An event with empty header and body; the remainder is an Any of type null.
+    #[must_use]
+    pub fn new(domain: &str, type_name: &str, event_name: &str) -> Self {
+        Self {
+            domain: domain.to_owned(),
+            type_name: type_name.to_owned(),
+            event_name: event_name.to_owned(),
+            variable_header: Vec::new(),
+            filterable_data: Vec::new(),
+            remainder: AnyValue::default(),
+        }
+    }
+
+    /// Its type.
+    #[must_use]
+    pub fn event_type(&self) -> EventType {
+        EventType::new(&self.domain, &self.type_name)
+    }
+
+    /// The value of that name in the filterable data, the first if there are several.
+    #[must_use]
+    pub fn field(&self, name: &str) -> Option<&Value> {
+        self.filterable_data.iter().find(|property| property.name == name).map(|property| &property.value.value)
+    }
+
+    /// Reads one from the argument of `push_structured_event`.
+    ///
+    /// # Errors
+    /// If the bytes are not one, or ask for more work than any program's events do.
+    pub fn read(reader: &mut Reader<'_>) -> Result<Self, ReadError> {
+        let mut work = work();
+        let (domain, type_name, event_name) = (reader.text()?, reader.text()?, reader.text()?);
+        let variable_header = read_sequence(reader, 8, |r| Property::read(r, &mut work))?;
+        let filterable_data = read_sequence(reader, 8, |r| Property::read(r, &mut work))?;
+        let remainder = AnyValue::read(reader, &mut work)?;
+        Ok(Self { domain, type_name, event_name, variable_header, filterable_data, remainder })
+    }
+
+    /// Writes it as the argument of `push_structured_event`.
+    ///
+    /// # Errors
+    /// If a value does not fit the type it is given with.
+    pub fn write(&self, writer: &mut Writer<'_>) -> Result<(), WriteError> {
+        let Self { domain, type_name, event_name, variable_header, filterable_data, remainder } = self;
+        writer.string(domain);
+        writer.string(type_name);
+        writer.string(event_name);
+        write_properties(variable_header, writer)?;
+        write_properties(filterable_data, writer)?;
+        remainder.write(writer)
+    }
+}
+
+/// Reads a sequence whose elements take at least `min_bytes_each`.
+pub(crate) fn read_sequence<'a, T>(
+    reader: &mut Reader<'a>,
+    min_bytes_each: usize,
+    mut read: impl FnMut(&mut Reader<'a>) -> Result<T, ReadError>,
+) -> Result<Vec<T>, ReadError> {
+    let length = reader.seq_len(min_bytes_each)?;
+    let mut elements = Vec::new();
+    for _ in 0..length {
+        elements.push(read(reader)?);
+    }
+    Ok(elements)
+}
+
+pub(crate) fn read_properties(reader: &mut Reader<'_>) -> Result<Vec<Property>, ReadError> {
+    let mut work = work();
+    read_sequence(reader, 8, |r| Property::read(r, &mut work))
+}
+
+pub(crate) fn write_properties(properties: &[Property], writer: &mut Writer<'_>) -> Result<(), WriteError> {
+    writer.length(properties.len());
+    for Property { name, value } in properties {
+        writer.string(name);
+        value.write(writer)?;
+    }
+    Ok(())
+}
+
+pub(crate) fn read_event_type(reader: &mut Reader<'_>) -> Result<EventType, ReadError> {
+    Ok(EventType { domain: reader.text()?, name: reader.text()? })
+}
+
+pub(crate) fn write_event_types(types: &[EventType], writer: &mut Writer<'_>) {
+    writer.length(types.len());
+    for EventType { domain, name } in types {
+        writer.string(domain);
+        writer.string(name);
+    }
+}

@@ -1,0 +1,360 @@
+//! A reference to a remote object, and calls on it.
+
+use crate::connection::{Call, CallError, RawReply, SharedConnection};
+use crate::error::{FORWARDS_MAX, InvokeError, UserException};
+use crate::{Orb, lock};
+use core::fmt;
+use giop::cdr::{CharSet, Encoding, Reader, Writer};
+use giop::exception::{Completed, SystemException};
+use giop::ior::Ior;
+use giop::message::{ReplyStatus, Response};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+/// A remote object. Cheap to clone; a clone shares the connection and what was learned about where the object is.
+///
+/// ```no_run
+/// use client::{Orb, OrbOptions};
+///
+/// let orb = Orb::new(OrbOptions::default());
+/// let service = orb.resolve("corbaloc::127.0.0.1:2809/NotificationService")?;
+/// let reply = service.invoke("get_all_channels", |_| ())?;
+/// let channels = reply.reader().u32();
+/// # Ok::<(), client::InvokeError>(())
+/// ```
+#[derive(Clone)]
+pub struct ObjectRef {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    orb: Orb,
+    ior: Ior,
+    reply_timeout: Option<Duration>,
+    private: bool,
+    route: Mutex<Route>,
+}
+
+#[derive(Default)]
+struct Route {
+    /// Where calls go now; looked up again once its connection is broken.
+    target: Option<Target>,
+    /// Where the object said it is (`LOCATION_FORWARD`). The reference itself stays the fallback.
+    forwarded: Option<Ior>,
+}
+
+/// Where the object of a reference is: a connection and the key there.
+#[derive(Clone)]
+pub(crate) struct Target {
+    pub(crate) connection: SharedConnection,
+    pub(crate) key: Arc<[u8]>,
+}
+
+/// What a closure that writes arguments may return: nothing, or why it could not write them.
+pub trait Arguments {
+    /// `Err` with the reason if the arguments could not be written.
+    ///
+    /// # Errors
+    /// The reason, as a sentence.
+    fn outcome(self) -> Result<(), String>;
+}
+
+impl Arguments for () {
+    fn outcome(self) -> Result<(), String> {
+        Ok(())
+    }
+}
+
+impl<E: fmt::Display> Arguments for Result<(), E> {
+    fn outcome(self) -> Result<(), String> {
+        self.map_err(|error| error.to_string())
+    }
+}
+
+impl ObjectRef {
+    /// Makes an object of a reference. Connects on the first call.
+    pub(crate) fn new(orb: Orb, ior: Ior) -> Self {
+        let reply_timeout = orb.options().reply_timeout;
+        Self::build(orb, ior, reply_timeout, false)
+    }
+
+    fn build(orb: Orb, ior: Ior, reply_timeout: Option<Duration>, private: bool) -> Self {
+        Self { inner: Arc::new(Inner { orb, ior, reply_timeout, private, route: Mutex::default() }) }
+    }
+
+    /// The same object over a connection that nobody else uses: a supplier that pushes much then waits for nobody.
+    #[must_use]
+    pub fn with_private_connection(&self) -> Self {
+        let Inner { orb, ior, reply_timeout, .. } = &*self.inner;
+        Self::build(orb.clone(), ior.clone(), *reply_timeout, true)
+    }
+
+    /// The same object with another limit on the time to a reply; `None` waits for ever. The default is
+    /// [`OrbOptions::reply_timeout`](crate::OrbOptions::reply_timeout).
+    #[must_use]
+    pub fn with_reply_timeout(&self, reply_timeout: Option<Duration>) -> Self {
+        let Inner { orb, ior, private, .. } = &*self.inner;
+        Self::build(orb.clone(), ior.clone(), reply_timeout, *private)
+    }
+
+    /// The reference as it was resolved or received.
+    #[must_use]
+    pub fn ior(&self) -> &Ior {
+        &self.inner.ior
+    }
+
+    /// The orb it belongs to.
+    #[must_use]
+    pub fn orb(&self) -> &Orb {
+        &self.inner.orb
+    }
+
+    /// The repository id the reference carries; empty for one made from a `corbaloc`.
+    #[must_use]
+    pub fn type_id(&self) -> &str {
+        &self.inner.ior.type_id
+    }
+
+    /// Calls an operation and waits for its reply.
+    ///
+    /// `write` writes the arguments in the order of the IDL, in and inout ones only. It is called again when the request
+    /// has to be written for another connection, so it must write the same each time.
+    ///
+    /// # Errors
+    /// See [`InvokeError`].
+    pub fn invoke<A: Arguments>(
+        &self,
+        operation: &str,
+        write: impl Fn(&mut Writer<'_>) -> A,
+    ) -> Result<ReplyBody, InvokeError> {
+        let write = |writer: &mut Writer<'_>| write(writer).outcome();
+        match self.call(operation, Response::Expected, &write)? {
+            Some(body) => Ok(body),
+            None => Err(InvokeError::BadReply {
+                address: String::new(),
+                operation: operation.to_owned(),
+                reason: "there is none".to_owned(),
+            }),
+        }
+    }
+
+    /// Sends a request for which no reply comes: whether it arrives is not known. Requests on one connection keep their
+    /// order.
+    ///
+    /// # Errors
+    /// If the request could not be written.
+    pub fn invoke_oneway<A: Arguments>(
+        &self,
+        operation: &str,
+        write: impl Fn(&mut Writer<'_>) -> A,
+    ) -> Result<(), InvokeError> {
+        let write = |writer: &mut Writer<'_>| write(writer).outcome();
+        self.call(operation, Response::None, &write).map(|_| ())
+    }
+
+    /// Whether the object supports the interface of that repository id.
+    ///
+    /// # Errors
+    /// See [`InvokeError`].
+    pub fn is_a(&self, repository_id: &str) -> Result<bool, InvokeError> {
+        if !repository_id.is_empty() && self.type_id() == repository_id {
+            return Ok(true);
+        }
+        let reply = self.invoke("_is_a", |w| w.string(repository_id))?;
+        reply.read("_is_a", Reader::bool)
+    }
+
+    /// Whether the object is known to be gone. A server that cannot be reached is an error, not an answer.
+    ///
+    /// # Errors
+    /// See [`InvokeError`].
+    pub fn non_existent(&self) -> Result<bool, InvokeError> {
+        match self.invoke("_non_existent", |_| ()) {
+            Ok(reply) => reply.read("_non_existent", Reader::bool),
+            Err(error) if error.object_is_gone() => Ok(true),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Connects now rather than on the first call, and tells where to.
+    ///
+    /// # Errors
+    /// If no address of the reference can be reached.
+    pub fn connect(&self) -> Result<String, InvokeError> {
+        self.target().map(|target| target.connection.address().to_owned())
+    }
+
+    fn call(
+        &self,
+        operation: &str,
+        response: Response,
+        write: &dyn Fn(&mut Writer<'_>) -> Result<(), String>,
+    ) -> Result<Option<ReplyBody>, InvokeError> {
+        let mut forwards = 0;
+        let mut repeated = false;
+        loop {
+            let target = self.target()?;
+            let call = Call { key: &target.key, operation, response, limit: self.inner.reply_timeout };
+            let reply = match target.connection.call(&call, write) {
+                Ok(None) => return Ok(None),
+                Ok(Some(raw)) => ReplyBody { raw, home: target.connection },
+                // The connection had been closed by the server: the request goes once more, over a new one.
+                Err(CallError::NotSent { .. }) if !repeated => {
+                    repeated = true;
+                    continue;
+                }
+                Err(error) => return Err(invoke_error(error, target.connection.address(), operation)),
+            };
+            match reply.raw.status {
+                ReplyStatus::NoException => return Ok(Some(reply)),
+                ReplyStatus::UserException => return Err(user_error(reply, operation)),
+                ReplyStatus::SystemException => {
+                    let error = system_error(&reply, operation);
+                    if repeated || !self.leave_forwarded(&error) {
+                        return Err(error);
+                    }
+                    repeated = true;
+                }
+                ReplyStatus::LocationForward | ReplyStatus::LocationForwardPerm => {
+                    forwards += 1;
+                    if forwards > FORWARDS_MAX {
+                        return Err(InvokeError::TooManyForwards);
+                    }
+                    let ior = reply.read(operation, Ior::read)?;
+                    *lock(&self.inner.route) = Route { target: None, forwarded: Some(ior) };
+                }
+                ReplyStatus::NeedsAddressingMode => {
+                    return Err(
+                        reply.bad(operation, "it asks to be addressed by profile, which this client does not do")
+                    );
+                }
+            }
+        }
+    }
+
+    /// Goes back to the original reference if the object is not where a forward pointed. CORBA 3.3 part 2, 9.6.
+    fn leave_forwarded(&self, error: &InvokeError) -> bool {
+        let mut route = lock(&self.inner.route);
+        let leave = route.forwarded.is_some() && error.object_is_gone();
+        if leave {
+            *route = Route::default();
+        }
+        leave
+    }
+
+    fn target(&self) -> Result<Target, InvokeError> {
+        let mut route = lock(&self.inner.route);
+        if let Some(target) = &route.target
+            && !target.connection.is_broken()
+        {
+            return Ok(target.clone());
+        }
+        let found = match &route.forwarded {
+            Some(ior) => match self.inner.orb.connect(ior, self.inner.private) {
+                Err(_) => {
+                    route.forwarded = None;
+                    self.inner.orb.connect(&self.inner.ior, self.inner.private)
+                }
+                found => found,
+            },
+            None => self.inner.orb.connect(&self.inner.ior, self.inner.private),
+        };
+        let target = found?;
+        route.target = Some(target.clone());
+        Ok(target)
+    }
+}
+
+impl fmt::Debug for ObjectRef {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ObjectRef").field("ior", &self.inner.ior).finish_non_exhaustive()
+    }
+}
+
+/// The body of a reply: return value first, then out and inout arguments.
+///
+/// Its buffer goes back to the connection when it is dropped.
+pub struct ReplyBody {
+    raw: RawReply,
+    home: SharedConnection,
+}
+
+impl ReplyBody {
+    /// A reader at the first value.
+    #[must_use]
+    pub fn reader(&self) -> Reader<'_> {
+        let offset = self.raw.body_offset;
+        let body = self.raw.bytes.get(offset..).unwrap_or_default();
+        let encoding =
+            Encoding { endian: self.raw.header.endian, version: self.raw.header.version, chars: self.home.chars() };
+        Reader::with_phase(body, offset, encoding).with_origin(offset)
+    }
+
+    /// The char set of the connection it came over.
+    #[must_use]
+    pub fn chars(&self) -> CharSet {
+        self.home.chars()
+    }
+
+    /// Reads the whole body with `read` and refuses bytes left over.
+    ///
+    /// # Errors
+    /// [`InvokeError::BadReply`] naming `operation`.
+    pub fn read<'a, T, E: fmt::Display>(
+        &'a self,
+        operation: &str,
+        read: impl FnOnce(&mut Reader<'a>) -> Result<T, E>,
+    ) -> Result<T, InvokeError> {
+        let mut reader = self.reader();
+        let value = read(&mut reader).map_err(|error| self.bad(operation, &error.to_string()))?;
+        reader.finish("reply").map_err(|error| self.bad(operation, &error.to_string()))?;
+        Ok(value)
+    }
+
+    pub(crate) fn bad(&self, operation: &str, reason: &str) -> InvokeError {
+        InvokeError::BadReply {
+            address: self.home.address().to_owned(),
+            operation: operation.to_owned(),
+            reason: reason.to_owned(),
+        }
+    }
+}
+
+impl Drop for ReplyBody {
+    fn drop(&mut self) {
+        self.home.recycle(core::mem::take(&mut self.raw.bytes));
+    }
+}
+
+impl fmt::Debug for ReplyBody {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ReplyBody").field("status", &self.raw.status).field("bytes", &self.raw.bytes.len()).finish()
+    }
+}
+
+fn user_error(reply: ReplyBody, operation: &str) -> InvokeError {
+    let id = match reply.reader().text() {
+        Ok(id) => id,
+        Err(error) => return reply.bad(operation, &error.to_string()),
+    };
+    InvokeError::User(Box::new(UserException { id, operation: operation.to_owned(), body: reply }))
+}
+
+fn system_error(reply: &ReplyBody, operation: &str) -> InvokeError {
+    match reply.read(operation, SystemException::read) {
+        Ok(exception) => InvokeError::System { operation: operation.to_owned(), exception },
+        Err(error) => error,
+    }
+}
+
+fn invoke_error(error: CallError, address: &str, operation: &str) -> InvokeError {
+    let address = address.to_owned();
+    let operation = operation.to_owned();
+    match error {
+        CallError::NotSent { reason } => InvokeError::Lost { address, operation, reason, completed: Completed::No },
+        CallError::Lost { reason, completed } => InvokeError::Lost { address, operation, reason, completed },
+        CallError::TimedOut { limit } => InvokeError::TimedOut { address, operation, limit },
+        CallError::Bad { reason } => InvokeError::BadReply { address, operation, reason },
+        CallError::Arguments { reason } => InvokeError::BadArguments { operation, reason },
+    }
+}

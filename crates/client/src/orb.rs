@@ -1,0 +1,327 @@
+//! The orb: where references are resolved, connections are shared and servants live.
+
+use crate::connection::{Connection, SharedConnection};
+use crate::error::InvokeError;
+use crate::object::{ObjectRef, Target};
+use crate::servant::{Activation, Servant};
+use crate::server::Server;
+use crate::{lock, naming};
+use core::fmt;
+use giop::cdr::{CharSet, Endian, Version};
+use giop::codeset;
+use giop::ior::{IiopProfile, Ior, Profile};
+use giop::url::{Corbaloc, Url};
+use std::collections::HashMap;
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, TcpStream, ToSocketAddrs};
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+/// The default port of CORBA services found by `corbaloc`, and of `campanile serve`.
+pub const DEFAULT_PORT: u16 = 2809;
+
+/// Settings of an [`Orb`].
+#[derive(Clone, Debug)]
+pub struct OrbOptions {
+    /// Where to listen for calls on servants, `host:port`; port 0 takes a free one. `None`, the default, listens on a
+    /// free port of the address over which the first server was reached, or of the loopback if there was none: the
+    /// address at which that server can call back. The socket is opened for the first servant.
+    pub listen: Option<String>,
+    /// The host name or address written into references to servants. Default: the address listened on.
+    pub advertise: Option<String>,
+    /// Longest time to connect to one address. Default 5 s.
+    pub connect_timeout: Duration,
+    /// Longest time from a request to its reply, and to hand a request to the operating system; `None` waits for ever.
+    /// Default 60 s: a service may hold a supplier back for a slow consumer.
+    pub reply_timeout: Option<Duration>,
+    /// Largest message accepted, in octets. Default 64 MiB.
+    pub message_bytes_max: usize,
+    /// Connections to servants accepted at a time; further ones are closed at once. Default 256.
+    pub connections_max: usize,
+}
+
+impl Default for OrbOptions {
+    fn default() -> Self {
+        Self {
+            listen: None,
+            advertise: None,
+            connect_timeout: Duration::from_secs(5),
+            reply_timeout: Some(Duration::from_secs(60)),
+            message_bytes_max: 64 * 1024 * 1024,
+            connections_max: 256,
+        }
+    }
+}
+
+/// Resolves references, shares connections among the objects at one address, and holds the program's servants.
+///
+/// A handle: clones are the same orb. Connections and servants' threads end with the last handle (objects and
+/// activations hold one).
+#[derive(Clone)]
+pub struct Orb {
+    inner: Arc<OrbInner>,
+}
+
+struct OrbInner {
+    options: OrbOptions,
+    connections: Mutex<HashMap<EndPoint, SharedConnection>>,
+    server: Mutex<Option<Server>>,
+    /// This end of the first connection made.
+    local_ip: Mutex<Option<IpAddr>>,
+}
+
+/// What must be equal for objects to share a connection: code sets are a property of the connection.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct EndPoint {
+    host: String,
+    port: u16,
+    version: Version,
+    chars: CharSet,
+    negotiated: bool,
+}
+
+impl Orb {
+    /// Makes an orb. Opens nothing yet.
+    #[must_use]
+    pub fn new(options: OrbOptions) -> Self {
+        Self {
+            inner: Arc::new(OrbInner {
+                options,
+                connections: Mutex::default(),
+                server: Mutex::default(),
+                local_ip: Mutex::default(),
+            }),
+        }
+    }
+
+    /// The settings it was made with.
+    #[must_use]
+    pub fn options(&self) -> &OrbOptions {
+        &self.inner.options
+    }
+
+    /// Makes an object of `IOR:…`, `corbaloc:…`, `corbaname:…`, or the path of a file that holds one of those.
+    ///
+    /// `corbaloc:rir:/KEY` means the local service: `corbaloc::127.0.0.1:2809/KEY`.
+    ///
+    /// # Errors
+    /// [`InvokeError::BadAddress`] if the text is none of those; for `corbaname` also what the naming service answers.
+    pub fn resolve(&self, text: &str) -> Result<ObjectRef, InvokeError> {
+        let text = text.trim();
+        if is_url(text) {
+            return self.resolve_url(text);
+        }
+        match std::fs::read_to_string(Path::new(text)) {
+            Ok(contents) if is_url(contents.trim()) => self.resolve_url(contents.trim()),
+            Ok(_) => Err(bad_address(text, "the file holds no IOR:…, corbaloc:… or corbaname:…")),
+            Err(error) => Err(bad_address(
+                text,
+                &format!("it is neither IOR:…, corbaloc:… nor corbaname:…, and reading it as a file failed: {error}"),
+            )),
+        }
+    }
+
+    /// As [`resolve`](Self::resolve), and also understands `HOST` and `HOST:PORT` (default port 2809), which stand for
+    /// `corbaloc::HOST:PORT/NotificationService`. An existing file of that name comes first.
+    ///
+    /// # Errors
+    /// As [`resolve`](Self::resolve).
+    pub fn resolve_service(&self, text: &str) -> Result<ObjectRef, InvokeError> {
+        let text = text.trim();
+        if is_url(text) || Path::new(text).exists() || text.contains(['/', '\\']) || text.is_empty() {
+            return self.resolve(text);
+        }
+        self.resolve_url(&format!("corbaloc::{text}/NotificationService")).map_err(|_| {
+            bad_address(text, "expected HOST, HOST:PORT, corbaloc:…, corbaname:…, IOR:… or the path of an IOR file")
+        })
+    }
+
+    /// Makes an object of a reference received in a reply or made by hand.
+    #[must_use]
+    pub fn object(&self, ior: Ior) -> ObjectRef {
+        ObjectRef::new(self.clone(), ior)
+    }
+
+    /// Makes a servant callable and gives its reference. Opens the listening socket for the first one.
+    ///
+    /// The servant is called until the [`Activation`] is dropped; calls under way are finished.
+    ///
+    /// # Errors
+    /// [`InvokeError::Listen`] if the socket cannot be opened.
+    pub fn activate(&self, servant: Arc<dyn Servant>) -> Result<Activation, InvokeError> {
+        let mut slot = lock(&self.inner.server);
+        if slot.is_none() {
+            *slot = Some(self.listen()?);
+        }
+        let Some(server) = slot.as_ref() else {
+            return Err(InvokeError::Listen { address: String::new(), error: io::Error::other("no socket") });
+        };
+        Ok(server.activate(self.clone(), servant))
+    }
+
+    fn listen(&self) -> Result<Server, InvokeError> {
+        let options = &self.inner.options;
+        let address = options.listen.clone().unwrap_or_else(|| {
+            let ip = lock(&self.inner.local_ip).unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST));
+            std::net::SocketAddr::new(ip, 0).to_string()
+        });
+        Server::start(&address, options).map_err(|error| InvokeError::Listen { address, error })
+    }
+
+    fn resolve_url(&self, text: &str) -> Result<ObjectRef, InvokeError> {
+        let url: Url = text.parse().map_err(|error: giop::url::ParseUrlError| bad_address(text, &error.to_string()))?;
+        match url {
+            Url::Ior(ior) => Ok(self.object(ior)),
+            Url::Corbaloc(location) => Ok(self.object(corbaloc_ior(&location))),
+            Url::Corbaname { location, name } => {
+                let context = naming::NamingContext::unchecked(self.object(corbaloc_ior(&location)));
+                if name.is_empty() { Ok(context.object().clone()) } else { context.resolve_text(&name) }
+            }
+        }
+    }
+
+    /// Connects to the first address of the reference that answers.
+    pub(crate) fn connect(&self, ior: &Ior, private: bool) -> Result<Target, InvokeError> {
+        if ior.is_nil() {
+            return Err(InvokeError::NoAddress { reason: "it is nil".to_owned() });
+        }
+        let mut failure = InvokeError::NoAddress { reason: "it has no IIOP profile".to_owned() };
+        for profile in &ior.profiles {
+            let Profile::Iiop(profile) = profile else { continue };
+            match self.connect_profile(profile, private) {
+                Ok(target) => return Ok(target),
+                Err(error) => failure = error,
+            }
+        }
+        Err(failure)
+    }
+
+    fn connect_profile(&self, profile: &IiopProfile, private: bool) -> Result<Target, InvokeError> {
+        // Code sets are negotiated from GIOP 1.1 on. CORBA 3.3 part 2, 7.10.2.
+        let offered = if profile.version > Version::V1_0 { profile.code_sets() } else { None };
+        let chars = codeset::negotiate(offered.as_ref())
+            .map_err(|error| InvokeError::NoAddress { reason: error.to_string() })?;
+        let mut failure = None;
+        for (host, port) in profile.addresses() {
+            let end_point = EndPoint { host, port, version: profile.version, chars, negotiated: offered.is_some() };
+            match self.connection(end_point, private) {
+                Ok(connection) => return Ok(Target { connection, key: profile.key.as_slice().into() }),
+                Err(error) => failure = Some(error),
+            }
+        }
+        Err(failure.unwrap_or_else(|| InvokeError::NoAddress { reason: "its profile names no host".to_owned() }))
+    }
+
+    fn connection(&self, end_point: EndPoint, private: bool) -> Result<SharedConnection, InvokeError> {
+        if private {
+            return self.open(&end_point).map(Arc::new);
+        }
+        if let Some(connection) = lock(&self.inner.connections).get(&end_point)
+            && !connection.is_broken()
+        {
+            return Ok(connection.clone());
+        }
+        // Connected without the lock, so that one dead server does not keep others from being reached. Should two
+        // threads get here at once, the later connection replaces the earlier, which lives on with its caller.
+        let connection = Arc::new(self.open(&end_point)?);
+        lock(&self.inner.connections).insert(end_point, connection.clone());
+        Ok(connection)
+    }
+
+    fn open(&self, end_point: &EndPoint) -> Result<Connection, InvokeError> {
+        let EndPoint { host, port, version, chars, negotiated } = end_point;
+        let options = &self.inner.options;
+        let text = if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") };
+        let context = negotiated.then(|| codeset::context(*chars, Endian::NATIVE));
+        let opened = dial(host, *port, options.connect_timeout)
+            .and_then(|stream| Connection::new(stream, text.clone(), *version, *chars, context, options));
+        let connection = opened.map_err(|error| InvokeError::NotReachable { address: text, error })?;
+        let mut local_ip = lock(&self.inner.local_ip);
+        if local_ip.is_none() {
+            *local_ip = connection.local_ip();
+        }
+        Ok(connection)
+    }
+}
+
+impl fmt::Debug for Orb {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Orb").field("options", &self.inner.options).finish_non_exhaustive()
+    }
+}
+
+fn dial(host: &str, port: u16, timeout: Duration) -> io::Result<TcpStream> {
+    let mut failure = io::Error::new(io::ErrorKind::NotFound, "the host name has no address");
+    for address in (host, port).to_socket_addrs()? {
+        match TcpStream::connect_timeout(&address, timeout) {
+            Ok(stream) => return Ok(stream),
+            Err(error) => failure = error,
+        }
+    }
+    Err(failure)
+}
+
+fn corbaloc_ior(location: &Corbaloc) -> Ior {
+    if location.rir {
+        let profile = IiopProfile {
+            version: Version::V1_2,
+            host: Ipv4Addr::LOCALHOST.to_string(),
+            port: DEFAULT_PORT,
+            key: location.key.clone(),
+            components: Vec::new(),
+        };
+        return Ior { type_id: String::new(), profiles: vec![Profile::Iiop(profile)] };
+    }
+    location.to_ior("")
+}
+
+fn is_url(text: &str) -> bool {
+    let lower = text.get(..9).unwrap_or(text).to_ascii_lowercase();
+    ["ior:", "corbaloc:", "corbaname"].iter().any(|scheme| lower.starts_with(scheme))
+}
+
+fn bad_address(text: &str, reason: &str) -> InvokeError {
+    InvokeError::BadAddress { text: text.to_owned(), reason: reason.to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_that_is_no_address_is_refused_with_what_would_be() {
+        let orb = Orb::new(OrbOptions::default());
+        let error = orb.resolve("nonsense").unwrap_err().to_string();
+        assert!(error.contains("corbaloc:"), "{error}");
+        let error = orb.resolve_service("host:notaport").unwrap_err().to_string();
+        assert!(error.contains("HOST:PORT"), "{error}");
+    }
+
+    #[test]
+    fn host_and_port_stand_for_the_notification_service_there() {
+        let orb = Orb::new(OrbOptions::default());
+        let object = orb.resolve_service("example.org:4711").unwrap();
+        let profile = object.ior().iiop().unwrap();
+        assert_eq!((profile.host.as_str(), profile.port), ("example.org", 4711));
+        assert_eq!(profile.key, b"NotificationService");
+        let object = orb.resolve_service("example.org").unwrap();
+        assert_eq!(object.ior().iiop().unwrap().port, DEFAULT_PORT);
+    }
+
+    #[test]
+    fn initial_reference_means_the_local_service() {
+        let orb = Orb::new(OrbOptions::default());
+        let object = orb.resolve("corbaloc:rir:/NameService").unwrap();
+        let profile = object.ior().iiop().unwrap();
+        assert_eq!((profile.host.as_str(), profile.port), ("127.0.0.1", DEFAULT_PORT));
+        assert_eq!(profile.key, b"NameService");
+    }
+
+    #[test]
+    fn nil_reference_cannot_be_called() {
+        let orb = Orb::new(OrbOptions::default());
+        let object = orb.object(Ior { type_id: String::new(), profiles: Vec::new() });
+        assert!(matches!(object.invoke("push", |_| ()), Err(InvokeError::NoAddress { .. })));
+    }
+}

@@ -1,0 +1,118 @@
+//! The program's own objects, which servers call: a consumer is one.
+
+use crate::{ObjectRef, Orb};
+use giop::cdr::{Reader, Writer};
+use giop::exception::{Completed, Kind, SystemException};
+use std::sync::Arc;
+
+/// An object that can be called from outside.
+///
+/// `_is_a` and `_non_existent` are answered for it; every other operation comes to [`invoke`](Self::invoke), on the
+/// thread of the connection that brought it, so calls on one connection come one after another and calls on several
+/// connections at the same time.
+///
+/// ```
+/// use client::{Servant, ServantError};
+/// use giop::cdr::{Reader, Writer};
+///
+/// struct Adder;
+///
+/// impl Servant for Adder {
+///     fn type_id(&self) -> &str {
+///         "IDL:Example/Adder:1.0"
+///     }
+///
+///     fn invoke(&self, operation: &str, args: &mut Reader<'_>, reply: &mut Writer<'_>) -> Result<(), ServantError> {
+///         match operation {
+///             "add" => {
+///                 let sum = args.i32()?.wrapping_add(args.i32()?);
+///                 reply.i32(sum);
+///                 Ok(())
+///             }
+///             _ => Err(ServantError::bad_operation()),
+///         }
+///     }
+/// }
+/// ```
+pub trait Servant: Send + Sync + 'static {
+    /// The repository id of its most derived interface, written into its reference.
+    fn type_id(&self) -> &str;
+
+    /// Whether it supports an interface beside its own and `CORBA::Object`.
+    fn supports(&self, repository_id: &str) -> bool {
+        let _ = repository_id;
+        false
+    }
+
+    /// Carries out one operation: reads the arguments, writes return value and out arguments. What was written before an
+    /// error is discarded. `args` borrows the message itself: nothing is copied for the call.
+    ///
+    /// # Errors
+    /// The exception that is raised to the caller; a [`ReadError`](giop::cdr::ReadError) becomes `MARSHAL`.
+    fn invoke(&self, operation: &str, args: &mut Reader<'_>, reply: &mut Writer<'_>) -> Result<(), ServantError>;
+}
+
+/// The exception a servant raises.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum ServantError {
+    /// A system exception.
+    System(SystemException),
+    /// A user exception without members, by repository id.
+    User(&'static str),
+}
+
+impl ServantError {
+    /// `BAD_OPERATION`: there is no such operation.
+    #[must_use]
+    pub fn bad_operation() -> Self {
+        Self::system(Kind::BadOperation)
+    }
+
+    /// A system exception of that kind, raised before anything was done.
+    #[must_use]
+    pub fn system(kind: Kind) -> Self {
+        Self::System(SystemException { kind, minor: 0, completed: Completed::No })
+    }
+}
+
+impl From<giop::cdr::ReadError> for ServantError {
+    fn from(_: giop::cdr::ReadError) -> Self {
+        Self::system(Kind::Marshal)
+    }
+}
+
+/// A servant being callable; it stops being so when this is dropped.
+#[must_use = "the servant is callable only as long as this lives"]
+pub struct Activation {
+    pub(crate) orb: Orb,
+    pub(crate) table: Arc<crate::server::Table>,
+    pub(crate) key: Vec<u8>,
+    pub(crate) reference: ObjectRef,
+}
+
+impl Activation {
+    /// The reference to hand to others.
+    #[must_use]
+    pub fn reference(&self) -> &ObjectRef {
+        &self.reference
+    }
+
+    /// The orb it lives in.
+    #[must_use]
+    pub fn orb(&self) -> &Orb {
+        &self.orb
+    }
+}
+
+impl Drop for Activation {
+    fn drop(&mut self) {
+        self.table.remove(&self.key);
+    }
+}
+
+impl core::fmt::Debug for Activation {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("Activation").field("reference", &self.reference).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,396 @@
+//! A supplier and a consumer, each connected with one call.
+//!
+//! What happens when the connection breaks or the service restarts is said on each type; in short: the supplier
+//! finds its way back by itself but never sends an event twice, and the consumer does so when its
+//! [`check`](SimpleConsumer::check) is called.
+
+use crate::notify::{
+    CallbackConsumer, ClientType, ConsumerAdmin, Delivery, EventChannel, EventType, Property, ProxyPushConsumer,
+    ProxyPushSupplier, StructuredEvent, StructuredProxyPushConsumer, StructuredProxyPushSupplier, find_channel,
+};
+use crate::{Activation, InvokeError, ObjectRef, Orb, OrbOptions, Servant, ServantError, lock};
+use giop::cdr::{ReadError, Reader, Writer};
+use giop::typecode::Work;
+use giop::value::AnyValue;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+/// Where a service is found with no configuration: the one that `campanile serve` without arguments starts.
+pub const LOCAL_SERVICE: &str = "corbaloc::127.0.0.1:2809/NotificationService";
+
+/// Longest time spent on taking leave when a consumer or supplier is dropped.
+const FAREWELL_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// Settings of a [`SimpleSupplier`].
+#[derive(Clone, Debug)]
+pub struct SupplierOptions {
+    /// Settings of the orb beneath. `reply_timeout` is the longest a `publish` takes.
+    pub orb: OrbOptions,
+    /// [`ClientType::Structured`], the default, or [`ClientType::Any`].
+    pub form: ClientType,
+    /// Quality of service of the proxy. Default none: the channel's.
+    pub qos: Vec<Property>,
+}
+
+impl Default for SupplierOptions {
+    fn default() -> Self {
+        Self { orb: OrbOptions::default(), form: ClientType::Structured, qos: Vec::new() }
+    }
+}
+
+/// Pushes events into a channel, over a connection of its own.
+///
+/// `publish` returns once the service has taken the event. If the connection was closed in between, it is opened again;
+/// if the proxy is gone, because the service was restarted or disconnected the supplier, a new one is obtained and the
+/// event pushed there. An event whose fate is unknown, because the connection broke or time ran out after it was
+/// written, is not sent again: the error says so ([`InvokeError::was_not_carried_out`]) and the caller decides.
+///
+/// ```no_run
+/// use client::notify::{Property, StructuredEvent};
+/// use client::{LOCAL_SERVICE, SimpleSupplier};
+///
+/// let supplier = SimpleSupplier::connect(LOCAL_SERVICE, None)?;
+/// let mut event = StructuredEvent::new("Telescope", "Temperature", "dome-3");
+/// event.filterable_data.push(Property::new("celsius", 11.5_f64));
+/// supplier.publish(&event)?;
+/// supplier.close()?;
+/// # Ok::<(), client::InvokeError>(())
+/// ```
+#[derive(Debug)]
+pub struct SimpleSupplier {
+    service: ObjectRef,
+    channel: Option<i32>,
+    options: SupplierOptions,
+    proxy: Mutex<ObjectRef>,
+}
+
+impl SimpleSupplier {
+    /// Connects to a channel, with default settings. `address` is what
+    /// [`Orb::resolve_service`] understands and names a factory or a channel; `channel` is the id of a channel of that
+    /// factory, `None` for the default one.
+    ///
+    /// # Errors
+    /// See [`InvokeError`].
+    pub fn connect(address: &str, channel: Option<i32>) -> Result<Self, InvokeError> {
+        Self::connect_with(address, channel, SupplierOptions::default())
+    }
+
+    /// As [`connect`](Self::connect), with settings.
+    ///
+    /// # Errors
+    /// See [`InvokeError`].
+    pub fn connect_with(address: &str, channel: Option<i32>, options: SupplierOptions) -> Result<Self, InvokeError> {
+        let service = Orb::new(options.orb.clone()).resolve_service(address)?;
+        let proxy = Mutex::new(Self::obtain(&service, channel, &options)?);
+        Ok(Self { service, channel, options, proxy })
+    }
+
+    fn obtain(service: &ObjectRef, channel: Option<i32>, options: &SupplierOptions) -> Result<ObjectRef, InvokeError> {
+        let (channel, _) = find_channel(service, channel)?;
+        let (proxy, _) = channel.default_supplier_admin()?.obtain_notification_push_consumer(options.form)?;
+        if !options.qos.is_empty() {
+            proxy.set_qos(&options.qos)?;
+        }
+        let object = proxy.object().with_private_connection();
+        match options.form {
+            ClientType::Any => ProxyPushConsumer::unchecked(object.clone()).connect_any_push_supplier(None)?,
+            _ => StructuredProxyPushConsumer::unchecked(object.clone()).connect_structured_push_supplier(None)?,
+        }
+        Ok(object)
+    }
+
+    /// Pushes a structured event and waits until the service has taken it.
+    ///
+    /// # Errors
+    /// See [`InvokeError`].
+    pub fn publish(&self, event: &StructuredEvent) -> Result<(), InvokeError> {
+        self.push("push_structured_event", |w| event.write(w))
+    }
+
+    /// Pushes an Any and waits until the service has taken it. Only if connected with [`ClientType::Any`].
+    ///
+    /// # Errors
+    /// See [`InvokeError`].
+    pub fn publish_any(&self, event: &AnyValue) -> Result<(), InvokeError> {
+        self.push("push", |w| event.write(w))
+    }
+
+    /// Pushes an event whose argument, a `StructuredEvent` or an `any`, is written by hand.
+    ///
+    /// # Errors
+    /// See [`InvokeError`].
+    pub fn publish_written(&self, write: impl Fn(&mut Writer<'_>)) -> Result<(), InvokeError> {
+        self.push(if self.options.form == ClientType::Any { "push" } else { "push_structured_event" }, write)
+    }
+
+    /// The proxy it is connected to now.
+    #[must_use]
+    pub fn proxy(&self) -> ObjectRef {
+        lock(&self.proxy).clone()
+    }
+
+    /// Takes leave of the service: the proxy ends.
+    ///
+    /// # Errors
+    /// If the service could not be told; a proxy that is gone already is no error.
+    pub fn close(self) -> Result<(), InvokeError> {
+        let operation = match self.options.form {
+            ClientType::Any => "disconnect_push_consumer",
+            _ => "disconnect_structured_push_consumer",
+        };
+        gone_is_fine(self.proxy().call_void(operation, |_| ()))
+    }
+
+    fn push<A: crate::Arguments>(
+        &self,
+        operation: &str,
+        write: impl Fn(&mut Writer<'_>) -> A,
+    ) -> Result<(), InvokeError> {
+        let proxy = self.proxy();
+        match proxy.invoke(operation, &write) {
+            Err(error) if error.object_is_gone() || error.is("Disconnected") => {
+                let renewed = Self::obtain(&self.service, self.channel, &self.options)?;
+                *lock(&self.proxy) = renewed.clone();
+                renewed.invoke(operation, &write).map(|_| ())
+            }
+            outcome => outcome.map(|_| ()),
+        }
+    }
+}
+
+/// Settings of a [`SimpleConsumer`].
+#[derive(Clone, Debug)]
+pub struct ConsumerOptions {
+    /// Settings of the orb beneath: where to listen for events, time limits.
+    pub orb: OrbOptions,
+    /// [`ClientType::Structured`], the default, or [`ClientType::Any`].
+    pub form: ClientType,
+    /// Event types to receive; `*` stands for all. Default none, which means all types.
+    pub types: Vec<EventType>,
+    /// Quality of service of the proxy. Default none: the channel's.
+    pub qos: Vec<Property>,
+}
+
+impl Default for ConsumerOptions {
+    fn default() -> Self {
+        Self { orb: OrbOptions::default(), form: ClientType::Structured, types: Vec::new(), qos: Vec::new() }
+    }
+}
+
+/// An event as it arrived, borrowed from the message.
+#[derive(Clone, Debug)]
+pub struct Received<'a> {
+    body: ReceivedBody<'a>,
+}
+
+/// Which form an event arrived in; each reader stands at its first octet.
+#[derive(Clone, Debug)]
+pub enum ReceivedBody<'a> {
+    /// A `CosNotification::StructuredEvent`.
+    Structured(Reader<'a>),
+    /// An `any`.
+    Any(Reader<'a>),
+}
+
+impl<'a> Received<'a> {
+    /// The form with a reader at its first octet.
+    #[must_use]
+    pub fn body(&self) -> ReceivedBody<'a> {
+        self.body.clone()
+    }
+
+    /// The event's octets as they travelled.
+    #[must_use]
+    pub fn bytes(&self) -> &'a [u8] {
+        match &self.body {
+            ReceivedBody::Structured(reader) | ReceivedBody::Any(reader) => reader.rest(),
+        }
+    }
+
+    /// The event decoded; an Any becomes the remainder of a structured event of type `%ANY`, as the OMG's translation
+    /// has it (Notification Service 1.1, 2.1.4).
+    ///
+    /// # Errors
+    /// If the bytes are not an event.
+    pub fn event(&self) -> Result<StructuredEvent, ReadError> {
+        match &self.body {
+            ReceivedBody::Structured(reader) => StructuredEvent::read(&mut reader.clone()),
+            ReceivedBody::Any(_) => {
+                let mut event = StructuredEvent::new("", "%ANY", "");
+                event.remainder = self.any()?;
+                Ok(event)
+            }
+        }
+    }
+
+    /// The Any of an event in an Any; the remainder of the body of a structured one.
+    ///
+    /// # Errors
+    /// If the bytes are not an event.
+    pub fn any(&self) -> Result<AnyValue, ReadError> {
+        match &self.body {
+            ReceivedBody::Any(reader) => AnyValue::read(&mut reader.clone(), &mut Work::default()),
+            ReceivedBody::Structured(_) => self.event().map(|event| event.remainder),
+        }
+    }
+}
+
+/// What [`SimpleConsumer::check`] found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Health {
+    /// The subscription is in place.
+    Connected,
+    /// The subscription was gone and has been made anew; events in between are lost.
+    Reconnected,
+}
+
+/// Receives a channel's events by a callback.
+///
+/// The service connects to the program, so a broken connection is the service's to make again, and it does. What the
+/// program must find out is whether its subscription still exists: a service that was restarted, or that gave the
+/// consumer up, has forgotten it. [`check`](Self::check) does that and subscribes anew; call it every few seconds if
+/// that matters.
+///
+/// The callback runs on a thread of the orb's, for one event at a time. The service waits for it to return before it
+/// sends the next event (unless the property `PushWindow` allows more). Its error is raised to the service;
+/// [`CallbackConsumer::disconnected`] ends the subscription.
+///
+/// ```no_run
+/// use client::{ConsumerOptions, LOCAL_SERVICE, SimpleConsumer};
+///
+/// let consumer = SimpleConsumer::connect(LOCAL_SERVICE, None, ConsumerOptions::default(), |received| {
+///     println!("{:?}", received.event()?);
+///     Ok(())
+/// })?;
+/// consumer.close()?;
+/// # Ok::<(), client::InvokeError>(())
+/// ```
+#[derive(Debug)]
+pub struct SimpleConsumer {
+    service: ObjectRef,
+    channel: Option<i32>,
+    options: ConsumerOptions,
+    activation: Activation,
+    disconnected: Arc<AtomicBool>,
+    /// `None` once closed.
+    proxy: Mutex<Option<ObjectRef>>,
+}
+
+impl SimpleConsumer {
+    /// Subscribes to a channel. `address` and `channel` as for [`SimpleSupplier::connect`].
+    ///
+    /// # Errors
+    /// See [`InvokeError`].
+    pub fn connect(
+        address: &str,
+        channel: Option<i32>,
+        options: ConsumerOptions,
+        mut callback: impl FnMut(Received<'_>) -> Result<(), ServantError> + Send + 'static,
+    ) -> Result<Self, InvokeError> {
+        let orb = Orb::new(options.orb.clone());
+        let service = orb.resolve_service(address)?;
+        // Connects before listening: the service is to call back at the address over which it was reached.
+        let (found, _) = find_channel(&service, channel)?;
+        let disconnected = Arc::new(AtomicBool::new(false));
+        let told = disconnected.clone();
+        let deliver = move |delivery: Delivery<'_>| match delivery {
+            Delivery::Structured(reader) => callback(Received { body: ReceivedBody::Structured(reader) }),
+            Delivery::Any(reader) => callback(Received { body: ReceivedBody::Any(reader) }),
+            Delivery::OfferChange { .. } => Ok(()),
+            Delivery::Disconnected => {
+                told.store(true, Ordering::Release);
+                Ok(())
+            }
+        };
+        let servant: Arc<dyn Servant> = match options.form {
+            ClientType::Any => Arc::new(CallbackConsumer::any(deliver)),
+            _ => Arc::new(CallbackConsumer::structured(deliver)),
+        };
+        let activation = orb.activate(servant)?;
+        let proxy = subscribe(&found, &options, activation.reference())?;
+        Ok(Self { service, channel, options, activation, disconnected, proxy: Mutex::new(Some(proxy)) })
+    }
+
+    /// Asks the service whether the subscription is still there, and makes it anew if not.
+    ///
+    /// # Errors
+    /// If the service cannot be reached: the service may be back later, so call again.
+    pub fn check(&self) -> Result<Health, InvokeError> {
+        let Some(proxy) = lock(&self.proxy).clone() else { return Ok(Health::Connected) };
+        if !self.disconnected.load(Ordering::Acquire) && !proxy.non_existent()? {
+            return Ok(Health::Connected);
+        }
+        let (channel, _) = find_channel(&self.service, self.channel)?;
+        let renewed = subscribe(&channel, &self.options, self.activation.reference())?;
+        self.disconnected.store(false, Ordering::Release);
+        *lock(&self.proxy) = Some(renewed);
+        Ok(Health::Reconnected)
+    }
+
+    /// The proxy that pushes to it now; `None` once closed.
+    #[must_use]
+    pub fn proxy(&self) -> Option<ObjectRef> {
+        lock(&self.proxy).clone()
+    }
+
+    /// Ends the subscription. The callback may still be running for a last event.
+    ///
+    /// # Errors
+    /// If the service could not be told; a proxy that is gone already is no error.
+    pub fn close(self) -> Result<(), InvokeError> {
+        let timeout = self.options.orb.reply_timeout;
+        self.unsubscribe(timeout)
+    }
+
+    fn unsubscribe(&self, timeout: Option<Duration>) -> Result<(), InvokeError> {
+        let Some(proxy) = lock(&self.proxy).take() else { return Ok(()) };
+        let operation = match self.options.form {
+            ClientType::Any => "disconnect_push_supplier",
+            _ => "disconnect_structured_push_supplier",
+        };
+        gone_is_fine(proxy.with_reply_timeout(timeout).call_void(operation, |_| ()))
+    }
+}
+
+impl Drop for SimpleConsumer {
+    fn drop(&mut self) {
+        // Best effort: a service that is not told finds out when it cannot deliver.
+        let _ = self.unsubscribe(Some(FAREWELL_TIMEOUT));
+    }
+}
+
+/// Makes a proxy for the consumer: quality of service and types first, so that nothing unwanted comes before them.
+fn subscribe(
+    channel: &EventChannel,
+    options: &ConsumerOptions,
+    consumer: &ObjectRef,
+) -> Result<ObjectRef, InvokeError> {
+    let admin: ConsumerAdmin = channel.default_consumer_admin()?;
+    let (proxy, _) = admin.obtain_notification_push_supplier(options.form)?;
+    if !options.qos.is_empty() {
+        proxy.set_qos(&options.qos)?;
+    }
+    let object = proxy.object().clone();
+    if options.form == ClientType::Any {
+        let proxy = ProxyPushSupplier::unchecked(object.clone());
+        if !options.types.is_empty() {
+            proxy.subscription_change(&options.types, &[EventType::any()])?;
+        }
+        proxy.connect_any_push_consumer(consumer)?;
+    } else {
+        let proxy = StructuredProxyPushSupplier::unchecked(object.clone());
+        if !options.types.is_empty() {
+            proxy.subscription_change(&options.types, &[EventType::any()])?;
+        }
+        proxy.connect_structured_push_consumer(consumer)?;
+    }
+    Ok(object)
+}
+
+fn gone_is_fine(outcome: Result<(), InvokeError>) -> Result<(), InvokeError> {
+    match outcome {
+        Err(error) if error.object_is_gone() => Ok(()),
+        outcome => outcome,
+    }
+}
