@@ -404,6 +404,12 @@ void walk_octets(Walk& w, CORBA::Any& any) {
   if (w.filling()) any <<= made;
 }
 
+// Long enough to be sent in fragments, and made of values that need alignment, so that fragments break inside them.
+void walk(Walk& w, PointSeq& v) {
+  const CORBA::ULong n = w.length(v, 1500, "points");
+  for (CORBA::ULong i = 0; i < n; ++i) walk(w, v[i]);
+}
+
 void walk_scalars(Walk& w, CORBA::Any& any, uint64_t kind) {
   if (kind == 0) {
     CORBA::Boolean b = false;
@@ -562,6 +568,7 @@ void walk_shape(Walk& w, const std::string& shape, uint32_t index, uint32_t sour
   else if (shape == "latin") walk_text_any(w, any, false);
   else if (shape == "unicode") walk_text_any(w, any, true);
   else if (shape == "block") walk_in_any<Block>(w, any, what);
+  else if (shape == "points") walk_in_any<PointSeq>(w, any, what);
   else if (shape == "anys") walk_in_any<Anys>(w, any, what);
   else if (shape == "tree") walk_in_any<Tree>(w, any, what);
   else if (shape == "arrays") walk_in_any<Arrays>(w, any, what);
@@ -645,7 +652,7 @@ std::string Shaper::check_event(const std::string& shape, uint32_t index, uint32
 
 std::vector<std::string> shapes_of(const std::string& scenario) {
   // `narrow` leaves out what GIOP 1.0 cannot say: wide characters.
-  const std::string narrow = "primitives,nested,unions,sequences,latin,block,tree,arrays,money,references,typecodes,colour,small";
+  const std::string narrow = "primitives,nested,unions,sequences,latin,block,points,tree,arrays,money,references,typecodes,colour,small";
   const std::string list = scenario == "all"      ? "wide,anys,word," + narrow
                            : scenario == "narrow" ? narrow
                                                   : scenario;

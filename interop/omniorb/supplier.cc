@@ -178,8 +178,15 @@ int supplier(const Args& args) {
     all = run.push(args.number("count", 1));
   }
   say("done " + std::to_string(run.pushed()) + " failed " + std::to_string(run.failed()));
+  if (args.has("stay")) {
+    // Connected to the end of input, and then gone without a word.
+    std::string line;
+    while (hear(line) && line != "quit") {
+    }
+    return all ? 0 : 1;
+  }
   try {
-    if (!args.has("stay")) run.disconnect();
+    run.disconnect();
   } catch (const CORBA::Exception& refused) {
     // It changes nothing about the events.
     say("disconnect " + describe(refused));
