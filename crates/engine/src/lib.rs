@@ -13,6 +13,7 @@
 //! # Example
 //!
 //! ```
+//! # use campanile_engine as engine;
 //! use engine::*;
 //!
 //! let mut hierarchy = Hierarchy::new(HierarchyLimits::default());

@@ -1,14 +1,44 @@
 //! The lane: events in, deliveries out.
+//!
+//! This file has the public types, the lane's state and the calls that only ask; each further module adds one subject's
+//! calls: `admission` (events in), `pressure` (what happens when a channel's limits are reached), `delivery` (deliveries
+//! and what becomes of them), `placement` (new routing), `leftovers` (backlogs of consumers that are gone).
 
+mod admission;
+mod channel;
 mod counters;
+mod delivery;
+mod destinations;
+mod leftovers;
 mod notice;
+mod outbox;
+mod placement;
+mod pressure;
+mod slab;
+mod tickets;
+mod timers;
+mod types;
 
+use alloc::collections::VecDeque;
 use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+use hashbrown::HashMap;
 
 pub use counters::{ChannelStats, Counters, DiscardReason, Discards, OutboxState, OutboxStats};
 pub use notice::{DisconnectReason, Notice};
 
-use crate::{Draft, Event, EventPool, OutboxId, Peer, ProxyKey, Refusal, Snapshot, Ticket, Time, TypeId, Want};
+use crate::{
+    ChannelId, Draft, Event, EventPool, OutboxId, Peer, ProxyKey, Refusal, Snapshot, Ticket, Time, TypeId, Want,
+};
+use channel::ChannelState;
+use leftovers::Leftover;
+use outbox::Outbox;
+use pressure::Backlogs;
+use slab::Slab;
+use tickets::Tickets;
+use timers::Timers;
+use types::Types;
 
 /// What became of an event that was handed in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,7 +72,7 @@ pub struct Delivery {
     pub serial: u32,
     /// Whether no answer is waited for.
     pub one_way: bool,
-    /// When the lane gives up waiting for the outcome; `None` if it never does.
+    /// When the lane gives up waiting for the outcome, of a one-way delivery too; `None` if it never does.
     pub deadline: Option<Time>,
 }
 
@@ -53,14 +83,14 @@ pub enum Outcome {
     Delivered,
     /// One-way: handed to the socket.
     Sent,
-    /// The connection takes nothing more at present. The event is put back; nothing is delivered to this outbox until
-    /// [`Lane::resume_outbox`].
+    /// The connection takes nothing more at present. The event is put back, and nothing is delivered to this outbox
+    /// until [`Lane::resume_outbox`]. No failure, unless it lasts for `reply_timeout`.
     NoRoom,
-    /// The consumer cannot be reached, or its connection broke. Retried after a wait.
+    /// The consumer cannot be reached, or its connection broke. Tried again after a wait.
     Unreachable,
-    /// No answer in time. Retried after a wait.
+    /// No answer in time. Tried again after a wait.
     TimedOut,
-    /// The consumer raised an exception worth a retry. Retried after a wait.
+    /// The consumer raised an exception worth a retry. Tried again after a wait.
     Refused,
     /// The consumer will never take this event: dropped and counted; the next one follows.
     Rejected,
@@ -70,38 +100,92 @@ pub enum Outcome {
     Untranslatable,
 }
 
-/// One lane (skeleton; the body follows).
+/// The event path of the channels placed on it: events in, deliveries out. One thread owns it.
+///
+/// # The rule that drives it
+///
+/// After any `handle_*` or other command, call [`poll_timed_out`](Self::poll_timed_out),
+/// [`poll_delivery`](Self::poll_delivery), [`poll_release`](Self::poll_release) and
+/// [`poll_notice`](Self::poll_notice) until each answers `None`; then [`handle_timeout`](Self::handle_timeout) is to be
+/// called at [`next_timeout`](Self::next_timeout), which may be at once. A delivery may be acted on, and its outcome
+/// handed in, before the next one is asked for.
+///
+/// # What it promises
+///
+/// - A consumer gets each supplier's events in the order in which they were handed in; one that is retried comes before
+///   all later ones. When a delivery fails, every unanswered one of that outbox is put back, and their outcomes are
+///   ignored if they come after all.
+/// - Nothing waits for a consumer: a slow one fills its own outbox, within the channel's limits, and what happens at
+///   each limit is that limit's documented outcome.
+/// - Handing an event in costs as much as it has destinations, and every other call as little as one event; new routing
+///   costs as much as there are consumers in the channels that changed. In the steady state nothing is allocated.
+/// - Calls that make no sense (an outcome for a delivery long answered, an outbox that is gone) are ignored and counted.
 #[derive(Debug)]
 pub struct Lane {
+    /// The latest time it was told.
+    now: Time,
     snapshot: Arc<Snapshot>,
     pool: EventPool,
+    types: Types,
+
+    channels: Slab<ChannelState>,
+    channel_slots: HashMap<ChannelId, u32>,
+    /// The slots of the channels in the order of `snapshot.channels`.
+    placed: Vec<u32>,
+
+    outboxes: Slab<Outbox>,
+    /// Outboxes that can begin a delivery; each is in it at most once.
+    ready: VecDeque<u32>,
+    timers: Timers,
+    timed_out: VecDeque<(OutboxId, u32)>,
+
+    tickets: Tickets,
+    notices: VecDeque<Notice>,
+    leftovers: VecDeque<Leftover>,
+
+    next_serial: u64,
     counters: Counters,
+
+    /// Working space, kept for its capacity.
+    backlogs: Backlogs,
+    doomed: Vec<u32>,
 }
 
 impl Lane {
     /// A lane with no channels yet.
     #[must_use]
-    pub fn new(_now: Time) -> Self {
-        Self { snapshot: Arc::default(), pool: EventPool::new(), counters: Counters::default() }
+    pub fn new(now: Time) -> Self {
+        Self {
+            now,
+            snapshot: Arc::default(),
+            pool: EventPool::new(),
+            types: Types::default(),
+            channels: Slab::new(),
+            channel_slots: HashMap::new(),
+            placed: Vec::new(),
+            outboxes: Slab::new(),
+            ready: VecDeque::new(),
+            timers: Timers::default(),
+            timed_out: VecDeque::new(),
+            tickets: Tickets::default(),
+            notices: VecDeque::new(),
+            leftovers: VecDeque::new(),
+            next_serial: 0,
+            counters: Counters::default(),
+            backlogs: Backlogs::new(),
+            doomed: Vec::new(),
+        }
     }
 
-    /// Picks up new routing.
-    pub fn handle_snapshot(&mut self, snapshot: Arc<Snapshot>, _now: Time) {
-        self.snapshot = snapshot;
-    }
+    // ---- events in the making ----
 
-    /// The routing in use.
-    #[must_use]
-    pub fn snapshot(&self) -> &Arc<Snapshot> {
-        &self.snapshot
-    }
-
-    /// An empty event to fill, from the pool. Where the size is known, [`Lane::begin_event_for`] is better.
+    /// An empty event to fill, from the pool. It has the buffer of the event that was let go of last, which fits where
+    /// events are of about one size; otherwise [`begin_event_for`](Self::begin_event_for) is better.
     pub fn begin_event(&mut self) -> Draft {
         self.pool.take()
     }
 
-    /// An empty event to fill, with a buffer that has room for `bytes` bytes.
+    /// An empty event to fill, with a buffer that has room for `bytes` bytes and not for many more.
     pub fn begin_event_for(&mut self, bytes: usize) -> Draft {
         self.pool.take_for(bytes)
     }
@@ -111,71 +195,77 @@ impl Lane {
         self.pool.give_back(draft.into_event());
     }
 
-    /// Interns an event type. At most 65,536 are; every further one is [`TypeId::OTHER`], whose names
-    /// [`Lane::classify`] keeps with the event.
-    pub fn intern(&mut self, _domain: &[u8], _name: &[u8]) -> TypeId {
-        TypeId::OTHER
+    /// The number of an event type. The lane keeps at most 65,536 types (names of at most 1,024 bytes, 16 MiB in all);
+    /// every further one is [`TypeId::OTHER`] and counted.
+    pub fn intern(&mut self, domain: &[u8], name: &[u8]) -> TypeId {
+        let id = self.types.intern(domain, name);
+        if id == TypeId::OTHER {
+            self.counters.types_not_interned += 1;
+        }
+        id
     }
 
-    /// Sets a draft's event type.
+    /// Sets a draft's event type. Unlike setting it from [`intern`](Self::intern), it keeps the names with the event
+    /// where there was no number left for the type, so that consumers who asked for it still get it.
     pub fn classify(&mut self, draft: &mut Draft, domain: &[u8], name: &[u8]) {
-        draft.event_type = self.intern(domain, name);
+        let event: &mut Event = draft;
+        event.event_type = self.intern(domain, name);
+        event.domain.clear();
+        event.name.clear();
+        if event.event_type == TypeId::OTHER {
+            event.domain.extend_from_slice(domain);
+            event.name.extend_from_slice(name);
+        }
     }
 
-    /// Takes an event in from a supplier's proxy.
-    pub fn handle_event(&mut self, source: ProxyKey, draft: Draft, _now: Time) -> Admission {
-        self.abandon_event(draft);
-        Admission::Refused(Refusal::ProxyNotFound { proxy: source })
-    }
-
-    /// The next delivery.
-    pub fn poll_delivery(&mut self, _now: Time) -> Option<Delivery> {
-        None
-    }
-
-    /// Says what became of a delivery.
-    pub fn handle_outcome(&mut self, _outbox: OutboxId, _serial: u32, _outcome: Outcome, _now: Time) {}
-
-    /// The connection of an outbox takes deliveries again.
-    pub fn resume_outbox(&mut self, _outbox: OutboxId, _now: Time) {}
-
-    /// Lets go of an event.
-    pub fn release(&mut self, event: Arc<Event>) {
-        self.pool.give_back(event);
-    }
+    // ---- what to do ----
 
     /// The next supplier whose reply need not be withheld any more.
     pub fn poll_release(&mut self) -> Option<Ticket> {
-        None
+        self.tickets.poll()
     }
 
     /// The next thing worth telling people.
     pub fn poll_notice(&mut self) -> Option<Notice> {
-        None
+        self.notices.pop_front()
     }
 
-    /// The next delivery whose time is over: the door abandons it and every other unanswered one of that outbox.
+    /// The next delivery, or connection without room, whose time is over: its outbox and serial. The lane has counted
+    /// it as [`Outcome::TimedOut`] already; the door abandons it together with every other unanswered one of that
+    /// outbox.
     pub fn poll_timed_out(&mut self) -> Option<(OutboxId, u32)> {
-        None
+        self.timed_out.pop_front()
     }
 
-    /// When [`Lane::handle_timeout`] is to be called next.
+    /// When [`handle_timeout`](Self::handle_timeout) is to be called next: `None` if nothing is to happen of itself, a
+    /// time that has come if there is work left for another turn. It may be earlier than anything is due.
     #[must_use]
     pub fn next_timeout(&self) -> Option<Time> {
-        None
+        if self.leftovers.is_empty() { self.timers.first() } else { Some(self.now) }
     }
 
-    /// Time has passed.
-    pub fn handle_timeout(&mut self, _now: Time) {}
+    // ---- how it is doing ----
+
+    /// The routing in use.
+    #[must_use]
+    pub fn snapshot(&self) -> &Arc<Snapshot> {
+        &self.snapshot
+    }
+
+    /// The domain and name of an interned event type.
+    #[must_use]
+    pub fn type_names(&self, event_type: TypeId) -> Option<(&[u8], &[u8])> {
+        self.types.names(event_type)
+    }
 
     /// How each consumer's outbox is doing.
     pub fn outboxes(&self) -> impl Iterator<Item = OutboxStats> {
-        core::iter::empty()
+        self.outboxes.iter().map(Outbox::stats)
     }
 
     /// How each channel is doing.
     pub fn channels(&self) -> impl Iterator<Item = ChannelStats> {
-        core::iter::empty()
+        self.channels.iter().map(ChannelState::stats)
     }
 
     /// What the lane counted since it was made.
@@ -183,4 +273,12 @@ impl Lane {
     pub fn counters(&self) -> &Counters {
         &self.counters
     }
+
+    /// Notes the time; it never goes back.
+    fn told(&mut self, now: Time) {
+        self.now = self.now.max(now);
+    }
 }
+
+#[cfg(test)]
+mod tests;

@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use crate::{ChannelId, FullOutbox, Peer, ProxyKey, Time};
+use crate::{ChannelId, FullOutbox, Peer, ProxyKey};
 
 /// Why a lane disconnected a consumer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -20,6 +20,8 @@ pub enum DisconnectReason {
     OutboxFull,
     /// The channel's memory budget was spent, its backlog was the largest, and its `FullOutbox` is `Disconnect`.
     MemorySpent,
+    /// The channel had `MaxQueueLength` events, its backlog was the largest, and its `FullOutbox` is `Disconnect`.
+    QueueFull,
 }
 
 /// Something worth telling people. Each is told when it begins and when it ends, however many events it concerned.
@@ -75,16 +77,15 @@ pub enum Notice {
         /// How long after its first failure.
         after: Duration,
     },
-    /// A channel's suppliers are held.
+    /// A channel's suppliers are held: all of them because a limit of the channel is reached, or those whose events go
+    /// to a consumer whose outbox is full.
     SuppliersHeld {
         /// The channel.
         channel: ChannelId,
-        /// The consumer that is the reason, if it is one's backlog.
+        /// The consumer whose backlog is the reason; `None` if all that takes the room is being delivered.
         by: Option<ProxyKey>,
-        /// Since when.
-        since: Time,
     },
-    /// A channel's suppliers are held no more.
+    /// Suppliers are held no more for that reason.
     SuppliersReleased {
         /// The channel.
         channel: ChannelId,

@@ -1,0 +1,253 @@
+//! Events in: found by their source's channel and their type, they go to every outbox that wants them.
+
+use alloc::sync::Arc;
+use core::ops::Range;
+
+use super::channel::Hold;
+use super::{Admission, Lane};
+use crate::{
+    DiscardPolicy, DiscardReason, Draft, FullOutbox, HOLDER_OVERHEAD_BYTES, Notice, ProxyKey, ProxyState, Refusal,
+    Ticket, Time,
+};
+
+/// Where an event goes, once nothing speaks against it.
+struct Plan {
+    channel: u32,
+    /// Where its list is among the channel's destinations.
+    range: Range<usize>,
+    charge: u64,
+    /// Suppliers are to be held if there still is no room when the event is in.
+    hold: Option<Hold>,
+}
+
+/// The ticket of an event that is being held, and its place.
+struct Held {
+    at: u32,
+    ticket: Ticket,
+}
+
+impl Lane {
+    /// Takes an event in from a supplier's proxy, and puts it into the outbox of every consumer that wants it. Sets its
+    /// `source`, `arrived` and `serial`.
+    pub fn handle_event(&mut self, source: ProxyKey, mut draft: Draft, now: Time) -> Admission {
+        self.told(now);
+        match self.plan(source, &draft) {
+            Err(refusal) => {
+                self.abandon_event(draft);
+                self.counters.events_refused += 1;
+                Admission::Refused(refusal)
+            }
+            Ok(plan) => {
+                self.counters.events_accepted += 1;
+                if plan.range.is_empty() {
+                    self.abandon_event(draft);
+                    self.counters.events_unwanted += 1;
+                    return Admission::Accepted { destinations: 0 };
+                }
+                let event = &mut *draft;
+                event.source = source;
+                event.arrived = self.now;
+                event.serial = self.next_serial;
+                event.channel_slot = plan.channel;
+                event.charged_bytes = plan.charge;
+                event.trim();
+                self.next_serial += 1;
+                self.fan_out(plan, draft)
+            }
+        }
+    }
+
+    /// Finds the destinations and makes room for them, or says why not.
+    fn plan(&mut self, source: ProxyKey, draft: &Draft) -> Result<Plan, Refusal> {
+        let channel = self.locate(source)?;
+        let range = self.find_destinations(channel, draft);
+        let charge = charge(draft, &range);
+        let plan = Plan { channel, range, charge, hold: None };
+        let Some(state) = self.channels.get(channel) else { return Ok(plan) };
+        if plan.range.is_empty() {
+            return Ok(plan);
+        }
+        let budget_bytes = state.routes.limits.memory_budget_bytes;
+        if charge > budget_bytes {
+            return Err(Refusal::EventTooLarge { charged_bytes: charge, budget_bytes });
+        }
+        let pressed = state.hold.is_some() || state.over(1, charge, 1).any();
+        if state.any_rejects {
+            self.check_rejects(channel, plan.range.clone())?;
+        }
+        if !pressed {
+            return Ok(plan);
+        }
+        let hold = self.make_room(channel, charge)?;
+        // Consumers may have been disconnected to make room.
+        let range = self.find_destinations(channel, draft);
+        let charge = self::charge(draft, &range);
+        Ok(Plan { channel, range, charge, hold })
+    }
+
+    /// The slot of the channel that a connected supplier's proxy belongs to.
+    fn locate(&self, source: ProxyKey) -> Result<u32, Refusal> {
+        let slot = self.channel_slots.get(&source.channel).copied();
+        let state = slot.and_then(|slot| self.channels.get(slot));
+        let (Some(slot), Some(state)) = (slot, state) else {
+            return Err(Refusal::ChannelNotFound { channel: source.channel });
+        };
+        match state.routes.suppliers.get(&source.proxy) {
+            None => Err(Refusal::ProxyNotFound { proxy: source }),
+            Some(supplier) if supplier.state == ProxyState::Unconnected => Err(Refusal::NotConnected { proxy: source }),
+            Some(_) => Ok(slot),
+        }
+    }
+
+    fn find_destinations(&mut self, channel: u32, draft: &Draft) -> Range<usize> {
+        let Some(state) = self.channels.get_mut(channel) else { return 0..0 };
+        if let Some(range) = state.destinations.find(draft.event_type) {
+            return range;
+        }
+        self.counters.route_misses += 1;
+        let (domain, name) = match self.types.names(draft.event_type) {
+            Some(names) => names,
+            None => (&draft.domain[..], &draft.name[..]),
+        };
+        let consumers = state.routes.consumers.iter().zip(&state.members);
+        let wanting = consumers.filter(|(consumer, slot)| {
+            consumer.interest.matches(domain, name) && self.outboxes.get(**slot).is_some_and(|outbox| !outbox.dead)
+        });
+        let (range, reset) = state.destinations.learn(draft.event_type, wanting.map(|(_, slot)| *slot));
+        self.counters.route_resets += u64::from(reset);
+        range
+    }
+
+    /// Refuses an event if an outbox that it would go to is full and refuses events then: no outbox takes an event
+    /// whose supplier is told that it was refused.
+    fn check_rejects(&self, channel: u32, range: Range<usize>) -> Result<(), Refusal> {
+        let list = self.channels.get(channel).and_then(|state| state.destinations.list(range)).unwrap_or_default();
+        let outboxes = list.iter().filter_map(|slot| self.outboxes.get(*slot));
+        for outbox in outboxes.filter(|outbox| outbox.full_policy() == FullOutbox::Reject) {
+            if let Some(max) = outbox.settings.max_events_per_consumer
+                && outbox.is_full()
+            {
+                return Err(Refusal::OutboxFull { proxy: outbox.key, capacity_events: max.get() });
+            }
+        }
+        Ok(())
+    }
+
+    /// Puts the event into its outboxes.
+    fn fan_out(&mut self, plan: Plan, draft: Draft) -> Admission {
+        let weight = draft.weight();
+        let event = draft.into_event();
+        let mut held: Option<Held> = None;
+        let mut destinations = 0;
+
+        let Some(state) = self.channels.get_mut(plan.channel) else {
+            return Admission::Accepted { destinations };
+        };
+        state.used_bytes += plan.charge;
+        state.events += 1;
+        if let Some(laggard) = &mut state.known_laggard {
+            laggard.rivals_weight = laggard.rivals_weight.saturating_add(weight);
+        }
+        let slots = state.destinations.take_slots();
+        for slot in slots.get(plan.range).unwrap_or_default().iter().copied() {
+            if self.outboxes.get(slot).is_some_and(super::Outbox::is_full) && !self.make_place(slot) {
+                continue;
+            }
+            let Some(outbox) = self.outboxes.get_mut(slot) else { continue };
+            outbox.push(Arc::clone(&event), weight);
+            destinations += 1;
+            if outbox.holding {
+                let ticket = held.get_or_insert_with(|| issue(&mut self.tickets, plan.channel));
+                self.tickets.wait(ticket.at, &mut outbox.waiters);
+                outbox.held_events += 1;
+            }
+            if !outbox.listed && outbox.is_ready() {
+                outbox.listed = true;
+                self.ready.push_back(slot);
+            }
+        }
+        if let Some(state) = self.channels.get_mut(plan.channel) {
+            state.destinations.put_slots(slots);
+        }
+        self.counters.queued += u64::from(destinations);
+        self.disconnect_doomed();
+        // Held here until now, so that it counts while the outboxes make place for it.
+        self.release(event);
+        self.hold_suppliers(plan.channel, plan.hold, held, destinations)
+    }
+
+    /// Finds a place for an arriving event in an outbox that is full. Says whether the event goes in.
+    fn make_place(&mut self, slot: u32) -> bool {
+        let Some(outbox) = self.outboxes.get_mut(slot) else { return false };
+        let policy = outbox.full_policy();
+        match policy {
+            FullOutbox::Disconnect => {
+                // Not at once: the lists of destinations are being walked.
+                self.doomed.push(slot);
+                return false;
+            }
+            FullOutbox::Hold if !outbox.holding => {
+                outbox.holding = true;
+                let (channel, by) = (outbox.key.channel, Some(outbox.key));
+                self.notices.push_back(Notice::SuppliersHeld { channel, by });
+            }
+            _ => {}
+        }
+        self.note_full(slot, false, policy);
+        let Some(outbox) = self.outboxes.get_mut(slot) else { return false };
+        match (policy, outbox.settings.discard_policy) {
+            (FullOutbox::Hold, _) => true,
+            // OMG Notification Service 1.1, `LifoOrder`: the last event received is the first discarded, and the last
+            // one received is this one. (`Reject` was asked before any outbox took the event.)
+            (FullOutbox::Discard, DiscardPolicy::Lifo) | (FullOutbox::Reject | FullOutbox::Disconnect, _) => {
+                outbox.discards.add(DiscardReason::OutboxFull, 1);
+                outbox.dropped_while_full += 1;
+                self.counters.discards.add(DiscardReason::OutboxFull, 1);
+                false
+            }
+            (FullOutbox::Discard, DiscardPolicy::Any | DiscardPolicy::Fifo) => {
+                while self.outboxes.get(slot).is_some_and(super::Outbox::is_full) {
+                    self.discard_one(slot, DiscardReason::OutboxFull);
+                }
+                true
+            }
+        }
+    }
+
+    /// Holds the channel's suppliers if there is no room although the event is in, and says what became of the event.
+    fn hold_suppliers(
+        &mut self,
+        channel: u32,
+        hold: Option<Hold>,
+        mut held: Option<Held>,
+        destinations: u32,
+    ) -> Admission {
+        if let Some(hold) = hold {
+            self.begin_hold(channel, hold);
+        }
+        if let Some(state) = self.channels.get_mut(channel)
+            && let Some(hold) = &mut state.hold
+        {
+            let ticket = held.get_or_insert_with(|| issue(&mut self.tickets, channel));
+            self.tickets.wait(ticket.at, &mut state.waiters);
+            hold.held_events += 1;
+        }
+        let Some(Held { at, ticket }) = held else { return Admission::Accepted { destinations } };
+        self.counters.events_held += 1;
+        if let Some(state) = self.channels.get_mut(channel) {
+            state.held += 1;
+        }
+        self.wake(at);
+        Admission::Held(ticket)
+    }
+}
+
+fn issue(tickets: &mut super::Tickets, channel: u32) -> Held {
+    let (at, ticket) = tickets.issue(channel);
+    Held { at, ticket }
+}
+
+/// What an event is charged to its channel's budget, by the number of its destinations.
+fn charge(draft: &Draft, destinations: &Range<usize>) -> u64 {
+    draft.weight() + HOLDER_OVERHEAD_BYTES * destinations.len() as u64
+}

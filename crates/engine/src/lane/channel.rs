@@ -1,0 +1,113 @@
+//! A channel as its lane sees it: its outboxes, where events of each type go, and what its events take.
+
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::cmp::Reverse;
+
+use super::counters::ChannelStats;
+use super::destinations::Destinations;
+use super::tickets::Waiters;
+use crate::{ChannelId, ChannelRoutes, ProxyKey};
+
+#[derive(Debug)]
+pub(super) struct ChannelState {
+    pub(super) id: ChannelId,
+    pub(super) routes: Arc<ChannelRoutes>,
+    /// Slots of its outboxes, in the order of `routes.consumers`.
+    pub(super) members: Vec<u32>,
+    pub(super) destinations: Destinations,
+    /// Whether an outbox refuses events when it is full, which must be known before any outbox takes one.
+    pub(super) any_rejects: bool,
+
+    /// What its events are charged, in bytes, and how many there are.
+    pub(super) used_bytes: u64,
+    pub(super) events: u64,
+    /// Set while its suppliers are held for the sake of its limits, with those that are.
+    pub(super) hold: Option<Hold>,
+    pub(super) waiters: Waiters,
+    /// Replies withheld for whatever reason.
+    pub(super) held: u64,
+    /// Slots of outboxes that were found to be the laggard since the channel last had room.
+    pub(super) laggards: Vec<u32>,
+    pub(super) known_laggard: Option<Laggard>,
+}
+
+/// Why a channel's suppliers are held.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Hold {
+    pub(super) over: Over,
+    /// The outbox with the largest backlog, if it is the reason.
+    pub(super) by: Option<(u32, ProxyKey)>,
+    pub(super) held_events: u64,
+}
+
+/// The outbox with the largest backlog, as long as it is larger than `rivals_weight`, which no other exceeds.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Laggard {
+    pub(super) slot: u32,
+    /// Its place among the channel's consumers when it was found.
+    pub(super) order: Reverse<usize>,
+    pub(super) rivals_weight: u64,
+}
+
+/// Which of a channel's limits are exceeded.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Over {
+    pub(super) memory: bool,
+    pub(super) queue: bool,
+}
+
+impl Over {
+    pub(super) fn any(self) -> bool {
+        self.memory || self.queue
+    }
+}
+
+impl ChannelState {
+    pub(super) fn new(routes: Arc<ChannelRoutes>) -> Self {
+        Self {
+            id: routes.id,
+            routes,
+            members: Vec::new(),
+            destinations: Destinations::default(),
+            any_rejects: false,
+            used_bytes: 0,
+            events: 0,
+            hold: None,
+            waiters: Waiters::new(),
+            held: 0,
+            laggards: Vec::new(),
+            known_laggard: None,
+        }
+    }
+
+    /// Which limits so many more events of so many bytes together would exceed, `times` over.
+    pub(super) fn over(&self, events: u64, bytes: u64, times: u64) -> Over {
+        let limits = &self.routes.limits;
+        let max_queue = limits.max_queue_length.map(|max| u64::from(max.get()) * times);
+        Over {
+            memory: self.used_bytes.saturating_add(bytes) > limits.memory_budget_bytes.saturating_mul(times),
+            queue: max_queue.is_some_and(|max| self.events + events > max),
+        }
+    }
+
+    /// Whether the limits named are kept again, by an eighth so that "held" does not flutter.
+    pub(super) fn has_room_again(&self, over: Over) -> bool {
+        let budget = self.routes.limits.memory_budget_bytes;
+        let memory = self.used_bytes <= budget - budget / 8;
+        let queue = self.routes.limits.max_queue_length.is_none_or(|max| {
+            let max = max.get();
+            self.events <= u64::from(max - max.div_ceil(8))
+        });
+        (memory || !over.memory) && (queue || !over.queue)
+    }
+
+    /// Whether room is waited for.
+    pub(super) fn is_pressed(&self) -> bool {
+        self.hold.is_some() || !self.laggards.is_empty()
+    }
+
+    pub(super) fn stats(&self) -> ChannelStats {
+        ChannelStats { channel: self.id, events: self.events, memory_bytes: self.used_bytes, held: self.held }
+    }
+}

@@ -1,0 +1,55 @@
+//! What consumers leave behind: the backlog of one that is gone can be a million events, and letting go of them all at
+//! once would keep every other consumer waiting. They are let go of a few at a time, and at once only as far as their
+//! channel needs the room.
+
+use alloc::collections::VecDeque;
+use alloc::sync::Arc;
+
+use super::Lane;
+use crate::{ChannelId, Event};
+
+/// A backlog that nobody wants any more.
+#[derive(Debug)]
+pub(super) struct Leftover {
+    channel: ChannelId,
+    events: VecDeque<Arc<Event>>,
+}
+
+/// How many leftover events one turn of the lane lets go of.
+const EVENTS_PER_TURN: usize = 256;
+
+impl Lane {
+    pub(super) fn leave(&mut self, channel: ChannelId, events: VecDeque<Arc<Event>>) {
+        if !events.is_empty() {
+            self.leftovers.push_back(Leftover { channel, events });
+        }
+    }
+
+    /// Lets go of one turn's worth.
+    pub(super) fn let_go_leftovers(&mut self) {
+        for _ in 0..EVENTS_PER_TURN {
+            if !self.let_go_leftover_at(0) {
+                break;
+            }
+        }
+    }
+
+    /// Lets go of one event that was left behind in this channel. Says whether there was one.
+    pub(super) fn let_go_leftover_of(&mut self, channel: u32) -> bool {
+        let Some(id) = self.channels.get(channel).map(|state| state.id) else { return false };
+        let at = self.leftovers.iter().position(|leftover| leftover.channel == id);
+        at.is_some_and(|at| self.let_go_leftover_at(at))
+    }
+
+    fn let_go_leftover_at(&mut self, at: usize) -> bool {
+        let Some(leftover) = self.leftovers.get_mut(at) else { return false };
+        let event = leftover.events.pop_front();
+        if leftover.events.is_empty() {
+            self.leftovers.remove(at);
+        }
+        if let Some(event) = event {
+            self.release(event);
+        }
+        true
+    }
+}

@@ -1,0 +1,168 @@
+//! New routing: channels and outboxes come, change and go. And consumers that the lane itself gives up.
+
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+use super::channel::ChannelState;
+use super::outbox::Outbox;
+use super::{Lane, Notice};
+use crate::{ChannelRoutes, DiscardReason, DisconnectReason, FullOutbox, OutboxId, Snapshot, Time};
+
+impl Lane {
+    /// Picks up new routing. Only channels whose part of it changed are looked at. The backlog of a consumer that is
+    /// gone is dropped and counted; one that is suspended keeps it.
+    pub fn handle_snapshot(&mut self, snapshot: Arc<Snapshot>, now: Time) {
+        self.told(now);
+        self.counters.snapshots += 1;
+        let placed = core::mem::take(&mut self.placed);
+        let mut old = placed.iter().copied().peekable();
+        let mut new_placed = Vec::with_capacity(snapshot.channels.len());
+        for routes in &snapshot.channels {
+            // Both lists rise by channel id, so they are walked side by side.
+            while let Some(slot) = old.next_if(|slot| self.channels.get(*slot).is_none_or(|old| old.id < routes.id)) {
+                self.remove_channel(slot);
+            }
+            let same = old.next_if(|slot| self.channels.get(*slot).is_some_and(|old| old.id == routes.id));
+            new_placed.push(same.unwrap_or_else(|| self.add_channel(routes)));
+            if let Some(slot) = new_placed.last().copied() {
+                self.update_channel(slot, routes, same.is_none());
+            }
+        }
+        for slot in old {
+            self.remove_channel(slot);
+        }
+        self.placed = new_placed;
+        self.snapshot = snapshot;
+    }
+
+    fn add_channel(&mut self, routes: &Arc<ChannelRoutes>) -> u32 {
+        let slot = self.channels.insert(|_, _| ChannelState::new(Arc::clone(routes)));
+        self.channel_slots.insert(routes.id, slot);
+        slot
+    }
+
+    fn update_channel(&mut self, channel: u32, routes: &Arc<ChannelRoutes>, is_new: bool) {
+        let Some(state) = self.channels.get_mut(channel) else { return };
+        if Arc::ptr_eq(&state.routes, routes) && !is_new {
+            return;
+        }
+        state.routes = Arc::clone(routes);
+        state.destinations.clear();
+        let members = core::mem::take(&mut state.members);
+        let mut old = members.iter().copied().peekable();
+        let mut new_members = Vec::with_capacity(routes.consumers.len());
+        for route in &routes.consumers {
+            // Both lists rise by proxy id.
+            let comes_before =
+                |outbox: &Outbox| (outbox.key.proxy, outbox.connection) < (route.key.proxy, route.connection);
+            while let Some(slot) = old.next_if(|slot| self.outboxes.get(*slot).is_none_or(comes_before)) {
+                self.remove_outbox(slot);
+            }
+            let is_same = |outbox: &Outbox| outbox.key == route.key && outbox.connection == route.connection;
+            let slot = match old.next_if(|slot| self.outboxes.get(*slot).is_some_and(is_same)) {
+                Some(slot) => {
+                    if let Some(outbox) = self.outboxes.get_mut(slot) {
+                        outbox.update(route);
+                    }
+                    self.note_room(slot);
+                    slot
+                }
+                None => {
+                    self.outboxes.insert(|slot, generation| Outbox::new(OutboxId { slot, generation }, channel, route))
+                }
+            };
+            self.list_if_ready(slot);
+            new_members.push(slot);
+        }
+        for slot in old {
+            self.remove_outbox(slot);
+        }
+        if let Some(state) = self.channels.get_mut(channel) {
+            state.members = new_members;
+            state.any_rejects =
+                routes.consumers.iter().any(|route| route.settings.full_outbox == Some(FullOutbox::Reject));
+        }
+        self.reconsider_hold(channel);
+        self.note_channel_room(channel);
+    }
+
+    /// Ends a hold whose reason is no longer one to hold for; the next event decides anew.
+    fn reconsider_hold(&mut self, channel: u32) {
+        let hold = self.channels.get(channel).and_then(|state| state.hold);
+        let Some((slot, _)) = hold.and_then(|hold| hold.by) else { return };
+        let holds = |outbox: &Outbox| matches!(outbox.settings.full_outbox, None | Some(FullOutbox::Hold));
+        if !self.outboxes.get(slot).is_some_and(holds) {
+            self.end_hold(channel);
+        }
+    }
+
+    fn remove_channel(&mut self, channel: u32) {
+        let members = self.channels.get_mut(channel).map(|state| core::mem::take(&mut state.members));
+        for slot in members.unwrap_or_default() {
+            self.remove_outbox(slot);
+        }
+        self.end_hold(channel);
+        if let Some(state) = self.channels.remove(channel) {
+            self.channel_slots.remove(&state.id);
+        }
+    }
+
+    /// Takes away the outbox of a consumer that routing no longer names.
+    fn remove_outbox(&mut self, slot: u32) {
+        self.drop_backlog(slot, DiscardReason::Removed);
+        self.outboxes.remove(slot);
+    }
+
+    /// Gives a consumer up: drops its backlog and leaves a tombstone until routing no longer names it.
+    pub(super) fn disconnect(&mut self, slot: u32, reason: DisconnectReason) {
+        let discarded = self.drop_backlog(slot, DiscardReason::Disconnected);
+        let Some(outbox) = self.outboxes.get_mut(slot) else { return };
+        outbox.dead = true;
+        outbox.blocked = None;
+        outbox.retry_at = None;
+        self.counters.disconnected += 1;
+        let notice = Notice::ConsumerDisconnected { key: outbox.key, peer: outbox.peer, reason, discarded };
+        self.notices.push_back(notice);
+        if let Some(state) = self.channels.get_mut(outbox.channel) {
+            state.destinations.clear();
+        }
+    }
+
+    /// Disconnects the consumers that were found, while an event went to its destinations, to have to be.
+    pub(super) fn disconnect_doomed(&mut self) {
+        if self.doomed.is_empty() {
+            return;
+        }
+        let mut doomed = core::mem::take(&mut self.doomed);
+        for slot in doomed.drain(..) {
+            self.disconnect(slot, DisconnectReason::OutboxFull);
+        }
+        self.doomed = doomed;
+    }
+
+    /// Drops everything an outbox has, and everything that others wait for because of it. Says how many events.
+    fn drop_backlog(&mut self, slot: u32, reason: DiscardReason) -> u64 {
+        let Some(outbox) = self.outboxes.get_mut(slot) else { return 0 };
+        let events = outbox.take_all();
+        let count = events.len() as u64;
+        outbox.discards.add(reason, count);
+        outbox.full_at_bound = false;
+        outbox.full_as_laggard = false;
+        let was_listed = core::mem::take(&mut outbox.listed);
+        let (channel, id) = (outbox.channel, outbox.key.channel);
+        self.counters.discards.add(reason, count);
+        self.leave(id, events);
+        if was_listed {
+            self.ready.retain(|listed| *listed != slot);
+        }
+        self.end_outbox_hold(slot);
+        if let Some(state) = self.channels.get_mut(channel) {
+            state.laggards.retain(|laggard| *laggard != slot);
+            state.known_laggard = state.known_laggard.filter(|laggard| laggard.slot != slot);
+            if state.hold.and_then(|hold| hold.by).is_some_and(|(by, _)| by == slot) {
+                self.end_hold(channel);
+            }
+        }
+        count
+    }
+}

@@ -1,0 +1,286 @@
+//! What happens when a channel's limits are reached: the outbox with the largest backlog, the laggard, decides by its
+//! `FullOutbox`; and what happens when there is room again.
+
+use alloc::collections::BinaryHeap;
+use core::cmp::Reverse;
+
+use super::Lane;
+use super::channel::{Hold, Laggard, Over};
+use crate::{DiscardReason, DisconnectReason, FullOutbox, Notice, Refusal};
+
+/// Outboxes by the weight of their backlog; among equals, by their consumers' order.
+pub(super) type Backlogs = BinaryHeap<(u64, Reverse<usize>, u32)>;
+
+/// What the laggard's setting made of one step.
+enum Step {
+    /// There may be room now, and this outbox is not to be looked at again.
+    Again,
+    /// There may be room now; this outbox has a backlog of this weight left.
+    Smaller(u64),
+    /// Suppliers are to be held for this outbox.
+    Hold,
+}
+
+impl Lane {
+    /// Makes room in a channel for an event of `charge` bytes. `Some` says that there is none, and that the suppliers
+    /// are to be held; `Err` that the event is refused.
+    pub(super) fn make_room(&mut self, channel: u32, charge: u64) -> Result<Option<Hold>, Refusal> {
+        if self.channels.get(channel).is_some_and(|state| state.hold.is_some()) {
+            return self.check_ceiling(channel, charge).map(|()| None);
+        }
+        let mut backlogs = core::mem::take(&mut self.backlogs);
+        let mut known = true;
+        let result = loop {
+            let Some(over) = self.over(channel, charge) else { break Ok(None) };
+            if self.let_go_leftover_of(channel) {
+                continue;
+            }
+            if over.queue && self.rejects_new_events(channel) {
+                break Err(self.refusal(channel, over));
+            }
+            let Some(laggard) = self.next_laggard(channel, &mut backlogs, &mut known) else {
+                // All that is left is in flight. That comes back by itself; memory has to wait for it.
+                break Ok(over.memory.then_some(Hold { over, by: None, held_events: 0 }));
+            };
+            match self.press(channel, laggard.slot, over) {
+                Ok(Step::Again) => {}
+                // Smaller now, so it goes back among the others. The one known from last time is not among them.
+                Ok(Step::Smaller(weight)) if !known => backlogs.push((weight, laggard.order, laggard.slot)),
+                Ok(Step::Smaller(_)) => {}
+                Ok(Step::Hold) => {
+                    let by = self.outboxes.get(laggard.slot).map(|outbox| (laggard.slot, outbox.key));
+                    break Ok(Some(Hold { over, by, held_events: 0 }));
+                }
+                Err(refusal) => break Err(refusal),
+            }
+        };
+        backlogs.clear();
+        self.backlogs = backlogs;
+        result
+    }
+
+    /// Does to the laggard what its settings say.
+    fn press(&mut self, channel: u32, slot: u32, over: Over) -> Result<Step, Refusal> {
+        let Some(outbox) = self.outboxes.get(slot) else { return Ok(Step::Again) };
+        let unset = if over.memory { FullOutbox::Hold } else { FullOutbox::Discard };
+        match outbox.settings.full_outbox.unwrap_or(unset) {
+            FullOutbox::Hold => Ok(Step::Hold),
+            FullOutbox::Reject => {
+                self.note_full(slot, true, FullOutbox::Reject);
+                Err(self.refusal(channel, over))
+            }
+            FullOutbox::Disconnect => {
+                let reason = if over.memory { DisconnectReason::MemorySpent } else { DisconnectReason::QueueFull };
+                self.disconnect(slot, reason);
+                Ok(Step::Again)
+            }
+            FullOutbox::Discard if outbox.waiting.is_empty() => {
+                // All that it has is in flight. The next in size is looked at, and next time all are measured anew.
+                if let Some(state) = self.channels.get_mut(channel) {
+                    state.known_laggard = None;
+                }
+                Ok(Step::Again)
+            }
+            FullOutbox::Discard => {
+                self.note_full(slot, true, FullOutbox::Discard);
+                let reason = if over.memory { DiscardReason::MemorySpent } else { DiscardReason::QueueFull };
+                self.discard_one(slot, reason);
+                Ok(Step::Smaller(self.outboxes.get(slot).map_or(0, |outbox| outbox.weight)))
+            }
+        }
+    }
+
+    /// The outbox with the largest backlog. The one that was it last time is it still if no other can have overtaken
+    /// it; otherwise all are measured, once for each event.
+    fn next_laggard(&mut self, channel: u32, backlogs: &mut Backlogs, known: &mut bool) -> Option<Laggard> {
+        let state = self.channels.get_mut(channel)?;
+        if *known {
+            let laggard = state.known_laggard;
+            if let Some(laggard) = laggard
+                && self.outboxes.get(laggard.slot).is_some_and(|outbox| outbox.weight > laggard.rivals_weight)
+            {
+                return Some(laggard);
+            }
+            *known = false;
+            let members = state.members.iter().enumerate();
+            backlogs.extend(members.filter_map(|(order, slot)| {
+                let outbox = self.outboxes.get(*slot).filter(|outbox| outbox.weight > 0)?;
+                Some((outbox.weight, Reverse(order), *slot))
+            }));
+            let (_, order, slot) = backlogs.pop()?;
+            let rivals_weight = backlogs.peek().map_or(0, |(weight, _, _)| *weight);
+            state.known_laggard = Some(Laggard { slot, order, rivals_weight });
+            return state.known_laggard;
+        }
+        backlogs.pop().map(|(_, order, slot)| Laggard { slot, order, rivals_weight: 0 })
+    }
+
+    /// Which limits one more event of `charge` bytes would exceed; `None` if there is room.
+    fn over(&self, channel: u32, charge: u64) -> Option<Over> {
+        let over = self.channels.get(channel)?.over(1, charge, 1);
+        over.any().then_some(over)
+    }
+
+    /// While suppliers are held, what they had under way may come in beyond the limits, but not without end.
+    fn check_ceiling(&self, channel: u32, charge: u64) -> Result<(), Refusal> {
+        let Some(state) = self.channels.get(channel) else { return Ok(()) };
+        let over = state.over(1, charge, 2);
+        if over.any() { Err(self.refusal(channel, over)) } else { Ok(()) }
+    }
+
+    fn rejects_new_events(&self, channel: u32) -> bool {
+        self.channels.get(channel).is_some_and(|state| state.routes.limits.reject_new_events)
+    }
+
+    fn refusal(&self, channel: u32, over: Over) -> Refusal {
+        let Some(state) = self.channels.get(channel) else { return Refusal::IdsExhausted };
+        let limits = &state.routes.limits;
+        match limits.max_queue_length {
+            Some(max) if over.queue => Refusal::QueueFull { channel: state.id, capacity_events: max.get() },
+            _ => Refusal::MemorySpent { channel: state.id, budget_bytes: limits.memory_budget_bytes },
+        }
+    }
+
+    // ---- dropping ----
+
+    /// Drops the waiting event that the outbox's policy gives up first.
+    pub(super) fn discard_one(&mut self, slot: u32, reason: DiscardReason) {
+        let Some(outbox) = self.outboxes.get_mut(slot) else { return };
+        let Some(event) = outbox.pop_discard() else { return };
+        outbox.discards.add(reason, 1);
+        outbox.dropped_while_full += 1;
+        self.counters.discards.add(reason, 1);
+        self.note_room(slot);
+        self.release(event);
+    }
+
+    // ---- holding, and being full: told when it begins and when it ends ----
+
+    /// Holds the channel's suppliers if what was exceeded still is.
+    pub(super) fn begin_hold(&mut self, channel: u32, hold: Hold) {
+        let Some(state) = self.channels.get_mut(channel) else { return };
+        let now_over = state.over(0, 0, 1);
+        let still = (hold.over.memory && now_over.memory) || (hold.over.queue && now_over.queue);
+        if !still || state.hold.is_some() {
+            return;
+        }
+        state.hold = Some(hold);
+        let by = hold.by.map(|(_, key)| key);
+        self.notices.push_back(Notice::SuppliersHeld { channel: state.id, by });
+        if let Some((slot, _)) = hold.by {
+            self.note_full(slot, true, FullOutbox::Hold);
+        }
+    }
+
+    pub(super) fn end_hold(&mut self, channel: u32) {
+        let Some(state) = self.channels.get_mut(channel) else { return };
+        let Some(hold) = state.hold.take() else { return };
+        let by = hold.by.map(|(_, key)| key);
+        let notice = Notice::SuppliersReleased { channel: state.id, by, held_events: hold.held_events };
+        self.notices.push_back(notice);
+        let mut waiters = core::mem::take(&mut state.waiters);
+        for at in waiters.drain(..) {
+            self.wake(at);
+        }
+        if let Some(state) = self.channels.get_mut(channel) {
+            state.waiters = waiters;
+        }
+    }
+
+    /// Lets the suppliers go that are held because this outbox is full.
+    pub(super) fn end_outbox_hold(&mut self, slot: u32) {
+        let Some(outbox) = self.outboxes.get_mut(slot) else { return };
+        if !outbox.holding {
+            return;
+        }
+        outbox.holding = false;
+        let held_events = core::mem::take(&mut outbox.held_events);
+        let (channel, by) = (outbox.key.channel, Some(outbox.key));
+        self.notices.push_back(Notice::SuppliersReleased { channel, by, held_events });
+        let mut waiters = core::mem::take(&mut outbox.waiters);
+        for at in waiters.drain(..) {
+            self.wake(at);
+        }
+        if let Some(outbox) = self.outboxes.get_mut(slot) {
+            outbox.waiters = waiters;
+        }
+    }
+
+    /// One reason less for a ticket to wait.
+    pub(super) fn wake(&mut self, at: u32) {
+        if let Some(channel) = self.tickets.wake(at)
+            && let Some(state) = self.channels.get_mut(channel)
+        {
+            state.held = state.held.saturating_sub(1);
+        }
+    }
+
+    /// Notes that an outbox is full, at its own bound or as its channel's laggard, and tells it if that is news.
+    pub(super) fn note_full(&mut self, slot: u32, as_laggard: bool, policy: FullOutbox) {
+        let Some(outbox) = self.outboxes.get_mut(slot) else { return };
+        let known = outbox.full_at_bound || outbox.full_as_laggard;
+        if as_laggard && !outbox.full_as_laggard {
+            outbox.full_as_laggard = true;
+            if let Some(state) = self.channels.get_mut(outbox.channel) {
+                state.laggards.push(slot);
+            }
+        }
+        outbox.full_at_bound |= !as_laggard;
+        if !known {
+            outbox.dropped_while_full = 0;
+            let (backlog_events, backlog_bytes) = (outbox.backlog() as u64, outbox.weight);
+            self.notices.push_back(Notice::OutboxFull { key: outbox.key, policy, backlog_events, backlog_bytes });
+        }
+    }
+
+    /// Looks whether an outbox that was full at its own bound has room again. Called wherever its queue gets shorter or
+    /// its settings change.
+    pub(super) fn note_room(&mut self, slot: u32) {
+        let Some(outbox) = self.outboxes.get(slot) else { return };
+        if !outbox.full_at_bound && !outbox.holding {
+            return;
+        }
+        let has_room = outbox.has_room_again();
+        if has_room || outbox.full_policy() != FullOutbox::Hold {
+            self.end_outbox_hold(slot);
+        }
+        if has_room {
+            self.end_full(slot, false);
+        }
+    }
+
+    /// Looks whether a channel has room again. Called wherever it holds less or its limits change.
+    pub(super) fn note_channel_room(&mut self, channel: u32) {
+        let Some(state) = self.channels.get(channel) else { return };
+        if let Some(hold) = state.hold
+            && state.has_room_again(hold.over)
+        {
+            self.end_hold(channel);
+        }
+        let Some(state) = self.channels.get_mut(channel) else { return };
+        if !state.laggards.is_empty() && state.has_room_again(Over { memory: true, queue: true }) {
+            let mut laggards = core::mem::take(&mut state.laggards);
+            for slot in laggards.drain(..) {
+                self.end_full(slot, true);
+            }
+            if let Some(state) = self.channels.get_mut(channel) {
+                state.laggards = laggards;
+            }
+        }
+    }
+
+    /// Notes that an outbox is no longer full in one of the two ways, and tells it if it is in neither.
+    fn end_full(&mut self, slot: u32, as_laggard: bool) {
+        let Some(outbox) = self.outboxes.get_mut(slot) else { return };
+        let was_full = outbox.full_at_bound || outbox.full_as_laggard;
+        if as_laggard {
+            outbox.full_as_laggard = false;
+        } else {
+            outbox.full_at_bound = false;
+        }
+        if was_full && !outbox.full_at_bound && !outbox.full_as_laggard {
+            let dropped = core::mem::take(&mut outbox.dropped_while_full);
+            self.notices.push_back(Notice::OutboxRecovered { key: outbox.key, dropped });
+        }
+    }
+}
