@@ -1,6 +1,93 @@
-//! `campanile bench floor`.
+//! `campanile bench floor`: one supplier, one consumer, a small event, and what stands between them.
+//!
+//! Three contenders carry the same exchange, a two-way push of a structured event and its reply: Campanile; a bare
+//! relay ([`crate::relay`]), which is what any process in the middle costs at least; and two omniORB programs that
+//! push to each other directly. They alternate within each round, so that what else the machine does falls on all of
+//! them. Each figure is taken twice: with the machine as it is, and with its cores kept awake.
 
-use crate::{BenchError, FloorOptions, Output};
+use std::io::Write;
+
+use serde::Serialize;
+
+use crate::latency::ratio;
+use crate::output::write_json;
+use crate::spin::Spinners;
+use crate::table::{Cell, Table};
+use crate::{BenchError, FloorOptions, Machine, Output, campanile, clock};
+
+mod ends;
+mod middle;
+mod omniorb;
+mod report;
+mod strace;
+
+pub use report::{BothSeries, Counted, Figures, Loads, Ratios, Report, RoundTrip, Settings, Strace, Turn};
+
+use middle::Middle;
+use omniorb::OmniOrb;
+
+/// Who carries the events.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Contender {
+    Campanile,
+    Relay,
+    OmniOrb,
+}
+
+impl Contender {
+    const ALL: [Self; 3] = [Self::Campanile, Self::Relay, Self::OmniOrb];
+
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Campanile => campanile::NAME,
+            Self::Relay => middle::RELAY,
+            Self::OmniOrb => omniorb::NAME,
+        }
+    }
+}
+
+/// Whether the cores are kept awake.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Series {
+    AsIs,
+    CoresAwake,
+}
+
+impl Series {
+    const ALL: [Self; 2] = [Self::AsIs, Self::CoresAwake];
+
+    const fn name(self) -> &'static str {
+        match self {
+            Self::AsIs => "as is",
+            Self::CoresAwake => "cores awake",
+        }
+    }
+
+    const fn key(self) -> &'static str {
+        match self {
+            Self::AsIs => "as_is",
+            Self::CoresAwake => "cores_awake",
+        }
+    }
+}
+
+/// How the supplier pushes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+enum Load {
+    Paced,
+    Saturated,
+}
+
+impl Load {
+    const ALL: [Self; 2] = [Self::Paced, Self::Saturated];
+
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Paced => "paced",
+            Self::Saturated => "saturated",
+        }
+    }
+}
 
 /// Runs the benchmark and writes its report to `out`.
 ///
@@ -8,6 +95,270 @@ use crate::{BenchError, FloorOptions, Output};
 ///
 /// When a contender cannot be started, breaks off, or answers what it should not.
 pub fn run(options: &FloorOptions, out: &mut Output<'_>) -> Result<(), BenchError> {
-    let _ = (options, out);
-    Err(BenchError::Setup { doing: "bench floor".to_owned(), reason: "not there yet".to_owned() })
+    check(options)?;
+    let report = measure(options, out)?;
+    out.end_progress()?;
+    write_json(&report, &options.report, out)?;
+    if !options.report.json {
+        write_tables(&report, out)?;
+    }
+    Ok(())
+}
+
+fn check(options: &FloorOptions) -> Result<(), BenchError> {
+    let positive = |value: Option<f64>| value.is_none_or(|value| value > 0.0 && value <= 3600.0);
+    if !(options.rate > 0.0 && options.rate <= 1e6) {
+        return Err(BenchError::Option { name: "--rate", must_be: "above 0 and at most 1000000 events per second" });
+    }
+    if !positive(options.paced_seconds) {
+        return Err(BenchError::Option { name: "--paced-seconds", must_be: "above 0 and at most 3600" });
+    }
+    if !positive(options.saturated_seconds) {
+        return Err(BenchError::Option { name: "--saturated-seconds", must_be: "above 0 and at most 3600" });
+    }
+    Ok(())
+}
+
+/// The contenders, running.
+struct Contenders {
+    campanile: Middle,
+    relay: Middle,
+    omniorb: Result<OmniOrb, String>,
+}
+
+impl Contenders {
+    fn start(options: &FloorOptions, settings: &Settings) -> Result<Self, BenchError> {
+        let (campanile, key) = Middle::campanile(settings)?;
+        let relay = Middle::relay(settings, &key)?;
+        let omniorb = if options.no_omniorb {
+            Err("left out by --no-omniorb".to_owned())
+        } else {
+            OmniOrb::start(&options.omniorb_dir, settings)?
+        };
+        Ok(Self { campanile, relay, omniorb })
+    }
+
+    /// One contender's turn; `None` when it is not there.
+    fn turn(&mut self, who: Contender, load: Load, settings: &Settings) -> Result<Option<Turn>, BenchError> {
+        match who {
+            Contender::Campanile => self.campanile.turn(load, settings).map(Some),
+            Contender::Relay => self.relay.turn(load, settings).map(Some),
+            Contender::OmniOrb => match &mut self.omniorb {
+                Ok(omniorb) => omniorb.turn(load, settings).map(Some),
+                Err(_) => Ok(None),
+            },
+        }
+    }
+}
+
+fn measure(options: &FloorOptions, out: &mut Output<'_>) -> Result<Report, BenchError> {
+    let machine = Machine::describe();
+    let mut settings = Settings::of(options);
+    let began = clock::now();
+    clock::wake_on_time();
+    out.progress("starting the contenders")?;
+    let mut contenders = Contenders::start(options, &settings)?;
+    let mut turns = Vec::new();
+    for round in 1..=settings.rounds {
+        for series in Series::ALL {
+            let spinners = match series {
+                Series::AsIs => None,
+                Series::CoresAwake => Some(Spinners::start()?),
+            };
+            for who in Contender::ALL {
+                out.progress(&format!("round {round} of {}, {}: {}", settings.rounds, series.name(), who.name()))?;
+                for load in Load::ALL {
+                    if let Some(turn) = contenders.turn(who, load, &settings)? {
+                        turns.push((who, series, load, turn));
+                    }
+                }
+            }
+            drop(spinners);
+        }
+    }
+    settings.request_bytes = contenders.campanile.request_bytes();
+    (settings.request_bytes_behind_campanile, settings.reply_bytes) = contenders.campanile.message_bytes;
+    let strace = if options.strace {
+        out.progress("counting system calls from outside")?;
+        Some(strace::count(&mut contenders.campanile, &settings)?)
+    } else {
+        None
+    };
+    let mut report = assemble(machine, settings, turns, contenders.omniorb.err());
+    report.strace = strace;
+    report.seconds = clock::seconds(clock::now() - began).round();
+    Ok(report)
+}
+
+/// Sorts the turns by contender, series and load, and takes the ratios.
+fn assemble(
+    machine: Machine,
+    settings: Settings,
+    turns: Vec<(Contender, Series, Load, Turn)>,
+    omniorb_note: Option<String>,
+) -> Report {
+    let figures = |who: Contender| {
+        let mut both = BothSeries::default();
+        for series in Series::ALL {
+            for load in Load::ALL {
+                let of_these = turns.iter().filter(|turn| (turn.0, turn.1, turn.2) == (who, series, load));
+                both.set(series, load, Figures::of(of_these.map(|turn| turn.3.clone()).collect()));
+            }
+        }
+        both
+    };
+    let mut report = Report {
+        benchmark: "floor",
+        machine,
+        ratios: Ratios::default(),
+        ratios_are: format!(
+            "Campanile / bare relay, cores awake, paced at {} events per second; each figure the median of {} rounds; \
+             allocations and system calls of the same turns, counted by the service's lane",
+            settings.rate, settings.rounds
+        ),
+        settings,
+        all_ratios: std::collections::BTreeMap::new(),
+        campanile: figures(Contender::Campanile),
+        relay: figures(Contender::Relay),
+        omniorb_direct: omniorb_note.is_none().then(|| figures(Contender::OmniOrb)),
+        omniorb_note,
+        strace: None,
+        seconds: 0.0,
+    };
+    for series in Series::ALL {
+        for load in Load::ALL {
+            let ratios = Ratios::of(report.campanile.get(series, load), report.relay.get(series, load));
+            report.all_ratios.insert(format!("{}.{}", series.key(), load.name()), ratios);
+            if (series, load) == (Series::CoresAwake, Load::Paced) {
+                report.ratios = ratios;
+            }
+        }
+    }
+    report
+}
+
+fn write_tables(report: &Report, out: &mut Output<'_>) -> Result<(), BenchError> {
+    let Settings { rounds, rate, payload_bytes, request_bytes, .. } = &report.settings;
+    writeln!(
+        out,
+        "1 supplier, 1 consumer, {payload_bytes} B payload in a request of {request_bytes} B; paced at {rate}/s and \
+         back to back; medians of {rounds} rounds"
+    )?;
+    let mut table = Table::new([
+        "series",
+        "load",
+        "contender",
+        "events/s",
+        "min µs",
+        "median µs",
+        "p99 µs",
+        "p99.9 µs",
+        "max µs",
+        "CPU µs/event",
+        "allocations/event",
+        "system calls/event",
+        "lost",
+    ]);
+    for series in Series::ALL {
+        for load in Load::ALL {
+            for who in Contender::ALL {
+                let Some(figures) = report.contender(who).and_then(|both| both.get(series, load)) else { continue };
+                table.row(row(series, load, who, figures));
+            }
+        }
+    }
+    table.write(out)?;
+    writeln!(out)?;
+    let mut table = Table::new([
+        "Campanile / bare relay",
+        "median latency",
+        "p99.9 latency",
+        "CPU per event",
+        "allocations/event",
+        "system calls/event",
+    ]);
+    for (name, ratios) in &report.all_ratios {
+        let Ratios { latency_p50, latency_p999, cpu_per_event, allocations_per_event, syscalls_per_event } = *ratios;
+        let name = name.replace('.', ", ").replace('_', " ");
+        table.row([
+            name.into(),
+            latency_p50.into(),
+            latency_p999.into(),
+            cpu_per_event.into(),
+            allocations_per_event.into(),
+            syscalls_per_event.into(),
+        ]);
+    }
+    table.write(out)?;
+    write_remarks(report, out)
+}
+
+fn row(series: Series, load: Load, who: Contender, figures: &Figures) -> Vec<Cell> {
+    vec![
+        series.name().into(),
+        load.name().into(),
+        who.name().into(),
+        figures.events_per_second.median.into(),
+        figures.latency_min_us.median.into(),
+        figures.latency_p50_us.median.into(),
+        figures.latency_p99_us.median.into(),
+        figures.latency_p999_us.median.into(),
+        figures.latency_max_us.median.into(),
+        figures.cpu_us_per_event.map(|spread| spread.median).into(),
+        figures.allocations_per_event.into(),
+        figures.system_calls_per_event.into(),
+        figures.losses.lost.into(),
+    ]
+}
+
+fn write_remarks(report: &Report, out: &mut Output<'_>) -> Result<(), BenchError> {
+    if let Some(strace) = &report.strace {
+        let calls: Vec<String> = strace.calls.iter().map(|(name, count)| format!("{name} {count}")).collect();
+        writeln!(
+            out,
+            "\nstrace counts {:.3} system calls per event over {} events, all threads of the service: {}",
+            strace.system_calls_per_event,
+            strace.events,
+            calls.join(", ")
+        )?;
+    }
+    if let Some(note) = &report.omniorb_note {
+        writeln!(out, "\nomniORB direct: {note}")?;
+    }
+    if report.machine.load_average_before > 0.5 {
+        writeln!(
+            out,
+            "\nThe machine was not idle (load average {:.2}): compare the contenders with each other, not with other runs",
+            report.machine.load_average_before
+        )?;
+    }
+    Ok(())
+}
+
+/// Nanoseconds of processor time, in microseconds per event.
+fn divide_us(nanoseconds: u64, events: u64) -> f64 {
+    ratio(nanoseconds, events.max(1)) / 1e3
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+    use crate::Command;
+
+    #[derive(clap::Parser)]
+    struct Line {
+        #[command(subcommand)]
+        command: Command,
+    }
+
+    /// Options as the command line gives them.
+    pub(super) fn options(arguments: &[&str]) -> FloorOptions {
+        let line = ["bench", "floor"].iter().chain(arguments);
+        match Line::parse_from(line).command {
+            Command::Floor(options) => options,
+            other => panic!("parsed as {other:?}"),
+        }
+    }
 }

@@ -8,10 +8,20 @@
 //! What each figure means and how it is taken is said on the field that holds it, and once more for readers of the
 //! reports in `bench/README.md`.
 
+mod campanile;
+mod clock;
 mod error;
+mod latency;
 mod leash;
+mod loss;
 mod options;
 mod output;
+mod process;
+mod spin;
+mod system;
+mod table;
+mod wire;
+mod workload;
 
 pub mod floor;
 pub mod monitor;
@@ -19,10 +29,14 @@ pub mod pipeline;
 pub mod relay;
 
 pub use error::BenchError;
+pub use latency::{Percentiles, Spread};
+pub use loss::Losses;
 pub use options::{
     Command, FloorOptions, LeashedOptions, MonitorOptions, PipelineOptions, RelayOptions, ReportOptions,
 };
 pub use output::Output;
+pub use system::Machine;
+pub use workload::{RunReport, Traffic, TrafficReport};
 
 /// Runs one benchmark and writes its report to `out`.
 ///

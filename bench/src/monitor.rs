@@ -1,13 +1,113 @@
-//! `campanile bench monitor`.
+//! `campanile bench monitor`: a telescope's monitor system.
+//!
+//! The workload of CARMA memorandum 22, sections 4.1 and 4.4: many suppliers that each push a frame of monitor points
+//! twice a second to one consumer, or to a few. The same traffic is run over plain sockets beside it, with no process
+//! in the middle and no replies, which is the least that carrying these bytes can cost.
 
-use crate::{BenchError, MonitorOptions, Output};
+use std::io::Write;
 
-/// Runs the benchmark and writes its report to `out`.
+use serde::Serialize;
+
+use crate::campanile::Campanile;
+use crate::output::write_json;
+use crate::workload::{self, Carrier, RunReport, Traffic};
+use crate::{BenchError, Machine, MonitorOptions, Output, clock};
+
+mod demo;
+
+/// The memorandum's payloads in octets.
+const LARGE: u32 = 34 * 1024;
+const SMALL: u32 = 23 * 1024;
+
+/// The whole report: the one JSON object.
+#[derive(Debug, Clone, Serialize)]
+pub struct Report {
+    /// Always `monitor`.
+    pub benchmark: &'static str,
+    /// Where it ran.
+    pub machine: Machine,
+    /// What plain sockets are here, in a sentence.
+    pub plain_sockets_are: &'static str,
+    /// Every case, under Campanile and over plain sockets.
+    pub runs: Vec<RunReport>,
+}
+
+/// What the plain sockets do, for readers of a report.
+pub(crate) const PLAIN_SOCKETS_ARE: &str = "every supplier has a TCP connection to every consumer and writes the same \
+                                            messages to it; no process in the middle, no replies";
+
+/// Runs the benchmark, or the demonstration, and writes its report to `out`.
 ///
 /// # Errors
 ///
 /// When a contender cannot be started, breaks off, or answers what it should not.
 pub fn run(options: &MonitorOptions, out: &mut Output<'_>) -> Result<(), BenchError> {
-    let _ = (options, out);
-    Err(BenchError::Setup { doing: "bench monitor".to_owned(), reason: "not there yet".to_owned() })
+    if options.demo {
+        return demo::run(&traffic(options), out);
+    }
+    let duration = checked_duration(options.duration)?;
+    let mut report = Report {
+        benchmark: "monitor",
+        machine: Machine::describe(),
+        plain_sockets_are: PLAIN_SOCKETS_ARE,
+        runs: Vec::new(),
+    };
+    for traffic in cases(options) {
+        let Traffic { suppliers, payload_bytes, stagger_ms, consumers, .. } = traffic;
+        let case = format!("{suppliers} × {payload_bytes} B, stagger {stagger_ms} ms, {consumers} consumer(s)");
+        out.progress(&format!("{case}: Campanile"))?;
+        let traffics = [traffic];
+        let service = Campanile::start()?;
+        report.runs.push(workload::run(
+            &Carrier::Campanile(&service),
+            &traffics,
+            duration,
+            workload::wait_out(duration),
+        )?);
+        drop(service);
+        if !options.no_sockets {
+            out.progress(&format!("{case}: plain sockets"))?;
+            report.runs.push(workload::run(&Carrier::Sockets, &traffics, duration, workload::wait_out(duration))?);
+        }
+    }
+    out.end_progress()?;
+    write_json(&report, &options.report, out)?;
+    if !options.report.json {
+        workload::write_table(&report.runs, out)?;
+        if !options.no_sockets {
+            writeln!(out, "\nPlain sockets: {PLAIN_SOCKETS_ARE}.")?;
+        }
+    }
+    Ok(())
+}
+
+/// Seconds from the command line as nanoseconds.
+pub(crate) fn checked_duration(seconds: f64) -> Result<u64, BenchError> {
+    if seconds > 0.0 && seconds <= 1e6 {
+        Ok(clock::nanoseconds(seconds))
+    } else {
+        Err(BenchError::Option { name: "--duration", must_be: "above 0 and at most 1000000 seconds" })
+    }
+}
+
+fn traffic(options: &MonitorOptions) -> Traffic {
+    Traffic {
+        name: "monitor",
+        suppliers: options.suppliers,
+        payload_bytes: options.bytes,
+        rate: options.rate,
+        stagger_ms: options.stagger_ms,
+        consumers: options.consumers,
+    }
+}
+
+/// What is to be run: the one case of the options, or those of the memorandum's tables 1 to 3.
+fn cases(options: &MonitorOptions) -> Vec<Traffic> {
+    let usual = traffic(options);
+    if !options.paper {
+        return vec![usual];
+    }
+    [(5.0, 1, LARGE), (0.0, 1, LARGE), (5.0, 2, LARGE), (5.0, 3, LARGE), (5.0, 1, SMALL)]
+        .map(|(stagger_ms, consumers, payload_bytes)| Traffic { stagger_ms, consumers, payload_bytes, ..usual.clone() })
+        .into()
 }

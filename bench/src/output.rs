@@ -1,6 +1,11 @@
 //! Where a report goes, and whether a person is watching.
 
+use std::fs;
 use std::io::{self, Write};
+
+use serde::Serialize;
+
+use crate::{BenchError, ReportOptions};
 
 /// Where a report goes.
 pub struct Output<'a> {
@@ -52,4 +57,25 @@ impl Write for Output<'_> {
     fn flush(&mut self) -> io::Result<()> {
         self.writer.flush()
     }
+}
+
+/// Writes a report as one JSON object to wherever the options want it: to `out`, to a file, to both or nowhere.
+pub(crate) fn write_json(
+    report: &impl Serialize,
+    options: &ReportOptions,
+    out: &mut Output<'_>,
+) -> Result<(), BenchError> {
+    if !options.json && options.json_file.is_none() {
+        return Ok(());
+    }
+    let mut text = serde_json::to_string_pretty(report)
+        .map_err(|error| BenchError::Io { doing: "writing the report as JSON", source: error.into() })?;
+    text.push('\n');
+    if let Some(path) = &options.json_file {
+        fs::write(path, &text).map_err(BenchError::io("writing the file of --json-file"))?;
+    }
+    if options.json {
+        out.write_all(text.as_bytes())?;
+    }
+    Ok(())
 }

@@ -1,6 +1,30 @@
-//! `campanile bench pipeline`.
+//! `campanile bench pipeline`: a correlator pipeline, alone and beside the monitor system.
+//!
+//! The workload of CARMA memorandum 22, section 4.2: sixteen suppliers that each push 13 KB twice a second, first with
+//! the service to themselves, then while the monitor system's fifty suppliers use it too, on a channel of their own.
 
-use crate::{BenchError, PipelineOptions, Output};
+use std::io::Write;
+
+use serde::Serialize;
+
+use crate::campanile::Campanile;
+use crate::monitor::{PLAIN_SOCKETS_ARE, checked_duration};
+use crate::output::write_json;
+use crate::workload::{self, Carrier, RunReport, Traffic};
+use crate::{BenchError, Machine, Output, PipelineOptions};
+
+/// The whole report: the one JSON object.
+#[derive(Debug, Clone, Serialize)]
+pub struct Report {
+    /// Always `pipeline`.
+    pub benchmark: &'static str,
+    /// Where it ran.
+    pub machine: Machine,
+    /// What plain sockets are here, in a sentence.
+    pub plain_sockets_are: &'static str,
+    /// The pipeline alone, then beside the monitor system; under Campanile and over plain sockets.
+    pub runs: Vec<RunReport>,
+}
 
 /// Runs the benchmark and writes its report to `out`.
 ///
@@ -8,6 +32,55 @@ use crate::{BenchError, PipelineOptions, Output};
 ///
 /// When a contender cannot be started, breaks off, or answers what it should not.
 pub fn run(options: &PipelineOptions, out: &mut Output<'_>) -> Result<(), BenchError> {
-    let _ = (options, out);
-    Err(BenchError::Setup { doing: "bench pipeline".to_owned(), reason: "not there yet".to_owned() })
+    let duration = checked_duration(options.duration)?;
+    let mut report = Report {
+        benchmark: "pipeline",
+        machine: Machine::describe(),
+        plain_sockets_are: PLAIN_SOCKETS_ARE,
+        runs: Vec::new(),
+    };
+    let alone = vec![pipeline(options)];
+    let beside = vec![pipeline(options), monitor()];
+    for traffics in [alone, beside] {
+        let case = if traffics.len() == 1 { "pipeline alone" } else { "pipeline beside the monitor system" };
+        out.progress(&format!("{case}: Campanile"))?;
+        let service = Campanile::start()?;
+        report.runs.push(workload::run(
+            &Carrier::Campanile(&service),
+            &traffics,
+            duration,
+            workload::wait_out(duration),
+        )?);
+        drop(service);
+        if !options.no_sockets {
+            out.progress(&format!("{case}: plain sockets"))?;
+            report.runs.push(workload::run(&Carrier::Sockets, &traffics, duration, workload::wait_out(duration))?);
+        }
+    }
+    out.end_progress()?;
+    write_json(&report, &options.report, out)?;
+    if !options.report.json {
+        workload::write_table(&report.runs, out)?;
+        writeln!(out, "\nTogether: one service carries both, each on a channel of its own; its CPU is that of both.")?;
+        if !options.no_sockets {
+            writeln!(out, "Plain sockets: {PLAIN_SOCKETS_ARE}.")?;
+        }
+    }
+    Ok(())
+}
+
+fn pipeline(options: &PipelineOptions) -> Traffic {
+    Traffic {
+        name: "pipeline",
+        suppliers: options.suppliers,
+        payload_bytes: options.bytes,
+        rate: options.rate,
+        stagger_ms: options.stagger_ms,
+        consumers: options.consumers,
+    }
+}
+
+/// The monitor system as the memorandum has it.
+fn monitor() -> Traffic {
+    Traffic { name: "monitor", suppliers: 50, payload_bytes: 34 * 1024, rate: 2.0, stagger_ms: 5.0, consumers: 1 }
 }

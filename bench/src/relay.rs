@@ -205,10 +205,22 @@ mod tests {
         let both = [first.clone(), second.clone()].concat();
         for cut in 0..=both.len() {
             let found = whole_messages(&both[..cut]).unwrap();
-            let whole = if cut < first.len() { 0 } else if cut < both.len() { first.len() } else { both.len() };
+            let whole = if cut < first.len() {
+                0
+            } else if cut < both.len() {
+                first.len()
+            } else {
+                both.len()
+            };
             assert_eq!(found.bytes, whole, "cut at {cut}");
             let rest = cut - whole;
-            let next = if rest < HEADER_LEN { 0 } else if whole == 0 { first.len() } else { second.len() };
+            let next = if rest < HEADER_LEN {
+                0
+            } else if whole == 0 {
+                first.len()
+            } else {
+                second.len()
+            };
             assert_eq!(found.next, next, "cut at {cut}");
         }
     }

@@ -1,0 +1,288 @@
+//! The two ends of the exchange: a supplier and a consumer of our own, the same for every contender.
+//!
+//! Both block: a request or reply of this size comes and goes with one system call each, and nothing but the
+//! contender and the kernel stands between the two stamps.
+
+use std::io::{ErrorKind, Read, Write};
+use std::net::TcpStream;
+use std::sync::mpsc;
+use std::time::Duration;
+
+use giop::framing::{Inbound, Limits};
+use giop::message::MessageKind;
+
+use crate::latency::Recorder;
+use crate::loss::Ledger;
+use crate::wire::{self, Phase, PushMessage, Received, Stamp};
+use crate::{BenchError, clock};
+
+/// How long an end waits for the other one before it gives the contender up.
+const SILENCE_MAX: Duration = Duration::from_secs(20);
+
+/// A connection on which whole messages are read.
+#[derive(Debug)]
+struct Connection {
+    contender: &'static str,
+    stream: TcpStream,
+    inbound: Inbound,
+}
+
+impl Connection {
+    fn new(contender: &'static str, stream: TcpStream) -> Result<Self, BenchError> {
+        stream.set_nodelay(true).map_err(BenchError::io("switching off Nagle's algorithm"))?;
+        stream.set_read_timeout(Some(SILENCE_MAX)).map_err(BenchError::io("limiting how long a read may take"))?;
+        Ok(Self { contender, stream, inbound: Inbound::new(Limits::default()) })
+    }
+
+    /// Reads once; the clock after it.
+    fn read(&mut self) -> Result<u64, BenchError> {
+        let count = match self.stream.read(self.inbound.space()) {
+            Ok(0) => return Err(self.broken("closed a connection in the middle of a turn")),
+            Ok(count) => count,
+            Err(error) if error.kind() == ErrorKind::Interrupted => 0,
+            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
+                return Err(self.broken("kept silent for 20 s in the middle of a turn"));
+            }
+            Err(source) => return Err(BenchError::Io { doing: "reading from a contender", source }),
+        };
+        let at = clock::now();
+        self.inbound.filled(count);
+        Ok(at)
+    }
+
+    fn broken(&self, reason: &str) -> BenchError {
+        broken(self.contender, reason)
+    }
+}
+
+fn broken(contender: &'static str, reason: &str) -> BenchError {
+    BenchError::Protocol { contender: contender.to_owned(), reason: reason.to_owned() }
+}
+
+/// The supplier's end.
+#[derive(Debug)]
+pub(super) struct Supplier {
+    connection: Connection,
+    message: PushMessage,
+    next_request: u32,
+    /// Requests whose replies have not come yet; replies come in the order of the requests.
+    unanswered: u32,
+}
+
+/// What the supplier has seen of its turn.
+#[derive(Debug)]
+pub(super) struct Pushes {
+    /// How many events it sent, warm-up aside.
+    pub(super) sent: u64,
+    /// From before the write of a push until its reply was read.
+    pub(super) round_trip: Recorder,
+    /// Pushes that left late because the one before had not returned yet.
+    pub(super) late: u64,
+    /// When the first was sent.
+    pub(super) began: u64,
+    /// Processor time of the supplier's thread.
+    pub(super) cpu: u64,
+}
+
+impl Supplier {
+    /// A supplier that pushes on this connection.
+    pub(super) fn new(contender: &'static str, stream: TcpStream, message: PushMessage) -> Result<Self, BenchError> {
+        Ok(Self { connection: Connection::new(contender, stream)?, message, next_request: 0, unanswered: 0 })
+    }
+
+    /// Octets of the request as the supplier sends it.
+    pub(super) fn request_bytes(&self) -> usize {
+        self.message.bytes().len()
+    }
+
+    /// Sends one event that nobody records and does not wait for the reply, so that a contender that connects to its
+    /// consumer only when there is something to push has a reason to.
+    pub(super) fn send_without_waiting(&mut self) -> Result<(), BenchError> {
+        self.send(clock::now(), 0, Phase::WarmUp).map(|_| ())
+    }
+
+    /// Closes the connection: the turn has failed, and nobody should wait for more.
+    pub(super) fn close(&self) {
+        // It may be closed already, and then this has been achieved.
+        let _ = self.connection.stream.shutdown(std::net::Shutdown::Both);
+    }
+
+    /// Sends `count` events that nobody records.
+    pub(super) fn warm_up(&mut self, count: u64) -> Result<(), BenchError> {
+        for number in 0..count {
+            let phase = if number + 1 == count { Phase::WarmUpEnd } else { Phase::WarmUp };
+            self.push(clock::now(), number, phase)?;
+        }
+        Ok(())
+    }
+
+    /// Sends `count` events, each at its time.
+    pub(super) fn paced(&mut self, count: u64, rate: f64) -> Result<Pushes, BenchError> {
+        let cpu = clock::thread_cpu();
+        let period = clock::nanoseconds(1.0 / rate);
+        let start = clock::now() + period;
+        let mut pushes = Pushes { sent: count, round_trip: Recorder::new(), late: 0, began: start, cpu: 0 };
+        for number in 0..count {
+            let due = start + number * period;
+            if clock::now() > due {
+                pushes.late += 1;
+            } else {
+                clock::sleep_until(due)?;
+            }
+            let phase = if number + 1 == count { Phase::MeasuredEnd } else { Phase::Measured };
+            pushes.round_trip.record(self.push(due, number, phase)?);
+        }
+        pushes.cpu = clock::thread_cpu() - cpu;
+        Ok(pushes)
+    }
+
+    /// Sends the next event as soon as the one before was answered, for `duration` nanoseconds.
+    pub(super) fn back_to_back(&mut self, duration: u64) -> Result<Pushes, BenchError> {
+        let cpu = clock::thread_cpu();
+        let began = clock::now();
+        let mut pushes = Pushes { sent: 0, round_trip: Recorder::new(), late: 0, began, cpu: 0 };
+        loop {
+            let due = clock::now();
+            let last = due >= began + duration;
+            let phase = if last { Phase::MeasuredEnd } else { Phase::Measured };
+            pushes.round_trip.record(self.push(due, pushes.sent, phase)?);
+            pushes.sent += 1;
+            if last {
+                pushes.cpu = clock::thread_cpu() - cpu;
+                return Ok(pushes);
+            }
+        }
+    }
+
+    /// Pushes one event and waits for the reply; how long that took.
+    fn push(&mut self, due: u64, number: u64, phase: Phase) -> Result<u64, BenchError> {
+        let sent = self.send(due, number, phase)?;
+        let contender = self.connection.contender;
+        while self.unanswered > 0 {
+            let at = self.connection.read()?;
+            while let Some(message) =
+                self.connection.inbound.poll_message().map_err(|error| broken(contender, &error.to_string()))?
+            {
+                if message.header.kind != MessageKind::Reply {
+                    return Err(broken(contender, &format!("sent a {} where a reply was due", message.header.kind)));
+                }
+                let request_id = self.next_request.wrapping_sub(self.unanswered);
+                wire::check_reply(contender, message.bytes, &message.header, request_id)?;
+                self.unanswered -= 1;
+                if self.unanswered == 0 {
+                    return Ok(at.saturating_sub(sent));
+                }
+            }
+        }
+        Ok(0)
+    }
+
+    /// Stamps and sends one event; the stamp's time.
+    fn send(&mut self, due: u64, number: u64, phase: Phase) -> Result<u64, BenchError> {
+        let request_id = self.next_request;
+        self.next_request = request_id.wrapping_add(1);
+        let sent = clock::now();
+        self.message.stamp(request_id, Stamp { sent, due, number, supplier: 0, phase });
+        self.connection.stream.write_all(self.message.bytes()).map_err(BenchError::io("writing to a contender"))?;
+        self.unanswered += 1;
+        Ok(sent)
+    }
+}
+
+/// The consumer's end.
+#[derive(Debug)]
+pub(super) struct Consumer {
+    connection: Connection,
+    reply: Vec<u8>,
+}
+
+/// What the consumer has seen of its turn.
+#[derive(Debug)]
+pub(super) struct Arrivals {
+    /// From the supplier's stamp to the end of the consumer's read.
+    pub(super) latency: Recorder,
+    /// From when the event was due to the end of the consumer's read.
+    pub(super) since_due: Recorder,
+    /// Which events came.
+    pub(super) ledger: Ledger,
+    /// When the last came.
+    pub(super) ended: u64,
+    /// Processor time of the consumer's thread.
+    pub(super) cpu: u64,
+    /// Octets of the request as the consumer receives it, and of its reply.
+    pub(super) message_bytes: (usize, usize),
+}
+
+impl Consumer {
+    /// A consumer that is pushed to on this connection.
+    pub(super) fn new(contender: &'static str, stream: TcpStream) -> Result<Self, BenchError> {
+        Ok(Self { connection: Connection::new(contender, stream)?, reply: Vec::new() })
+    }
+
+    /// Takes and answers events until the last of the turn; says so on `progress` when the warm-up is over, and again
+    /// at the end.
+    pub(super) fn turn(&mut self, progress: &mpsc::Sender<()>) -> Result<Arrivals, BenchError> {
+        let mut arrivals = Arrivals {
+            latency: Recorder::new(),
+            since_due: Recorder::new(),
+            ledger: Ledger::default(),
+            ended: 0,
+            cpu: clock::thread_cpu(),
+            message_bytes: (0, 0),
+        };
+        loop {
+            let at = self.connection.read()?;
+            while let Some(phase) = self.answer(at, &mut arrivals)? {
+                match phase {
+                    Phase::WarmUp | Phase::Measured => {}
+                    Phase::WarmUpEnd => {
+                        arrivals.cpu = clock::thread_cpu();
+                        // Nobody listens only when the supplier has failed, which it tells itself.
+                        let _ = progress.send(());
+                    }
+                    Phase::MeasuredEnd => {
+                        arrivals.cpu = clock::thread_cpu().saturating_sub(arrivals.cpu);
+                        let _ = progress.send(());
+                        return Ok(arrivals);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Answers the next message that has been read whole; what phase it is of, or `None` when there is no such message.
+    fn answer(&mut self, at: u64, arrivals: &mut Arrivals) -> Result<Option<Phase>, BenchError> {
+        let contender = self.connection.contender;
+        let message = self.connection.inbound.poll_message();
+        let Some(message) = message.map_err(|error| broken(contender, &format!("broke GIOP: {error}")))? else {
+            return Ok(None);
+        };
+        if message.header.kind != MessageKind::Request {
+            return Err(broken(contender, &format!("sent a {} to the consumer", message.header.kind)));
+        }
+        let (request, received) = wire::read_request(message.bytes, &message.header)
+            .map_err(|error| broken(contender, &format!("sent a request that cannot be read: {error}")))?;
+        let phase = match received {
+            Received::Event(stamp) => {
+                if matches!(stamp.phase, Phase::Measured | Phase::MeasuredEnd) {
+                    arrivals.latency.record(at.saturating_sub(stamp.sent));
+                    arrivals.since_due.record(at.saturating_sub(stamp.due));
+                    arrivals
+                        .ledger
+                        .enter(stamp.number)
+                        .map_err(|_| broken(contender, "delivered an event with an impossible number"))?;
+                    arrivals.ended = at;
+                }
+                stamp.phase
+            }
+            Received::Other => Phase::WarmUp,
+        };
+        self.reply.clear();
+        if request.response != giop::message::Response::None {
+            wire::write_reply(&mut self.reply, &message.header, request.request_id);
+            arrivals.message_bytes = (message.bytes.len(), self.reply.len());
+            self.connection.stream.write_all(&self.reply).map_err(BenchError::io("answering a contender"))?;
+        }
+        Ok(Some(phase))
+    }
+}

@@ -1,0 +1,309 @@
+//! A contender that stands between our own supplier and our own consumer: Campanile, or the bare relay.
+
+use std::ffi::OsString;
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
+
+use super::ends::{Arrivals, Consumer, Pushes, Supplier};
+use super::report::{Counted, Settings, Turn};
+use super::{Load, divide_us};
+use crate::campanile::{self, Campanile};
+use crate::latency::ratio;
+use crate::process::Process;
+use crate::wire::PushMessage;
+use crate::{BenchError, clock, relay};
+
+/// Events that are sent before those that count, in every turn.
+pub(super) const WARM_UP: u64 = 200;
+
+/// How long the consumer may take over these, and over what is still on its way when the supplier is done.
+const ARRIVE_WITHIN: Duration = Duration::from_secs(30);
+
+/// The name under which reports show the relay.
+pub(super) const RELAY: &str = "bare relay";
+
+/// A process in the middle with both ends connected to it.
+pub(super) struct Middle {
+    process: Inner,
+    supplier: Supplier,
+    consumer: Consumer,
+    /// Octets of the consumer's last request and of its reply.
+    pub(super) message_bytes: (usize, usize),
+}
+
+enum Inner {
+    Campanile(Campanile),
+    Relay(Process),
+}
+
+impl Middle {
+    /// Starts a service and connects a supplier and a consumer on a channel of their own.
+    ///
+    /// Answers also the key of the proxy, so that the relay can be sent requests of the same size.
+    pub(super) fn campanile(settings: &Settings) -> Result<(Self, Vec<u8>), BenchError> {
+        let service = Campanile::start()?;
+        let channel = service.new_channel()?;
+        let proxy = channel.add_supplier()?;
+        let listener = campanile::listen()?;
+        channel.add_consumer(&listener, &campanile::key_as_long_as(&proxy.key))?;
+        let mut supplier = supplier(campanile::NAME, proxy.connect()?, &proxy.key, settings)?;
+        // The service may connect only when it has something to push.
+        supplier.send_without_waiting()?;
+        let consumer = Consumer::new(campanile::NAME, accept(&listener)?)?;
+        let middle = Self { process: Inner::Campanile(service), supplier, consumer, message_bytes: (0, 0) };
+        Ok((middle, proxy.key))
+    }
+
+    /// Starts a relay and connects both ends to it.
+    pub(super) fn relay(settings: &Settings, key: &[u8]) -> Result<Self, BenchError> {
+        let listener = campanile::listen()?;
+        let address = listener.local_addr().map_err(BenchError::io("reading the address of a consumer"))?;
+        let arguments: Vec<OsString> =
+            ["bench", relay::COMMAND, "--consumer", &address.to_string()].map(OsString::from).into();
+        let ready = |line: &str| line.strip_prefix(relay::READY)?.parse::<SocketAddr>().ok();
+        let (process, address) = Process::start(relay::COMMAND, &arguments, ready)?;
+        let consumer = Consumer::new(RELAY, accept(&listener)?)?;
+        let stream = TcpStream::connect(address).map_err(BenchError::io("connecting a supplier to the relay"))?;
+        let mut supplier = supplier(RELAY, stream, key, settings)?;
+        supplier.send_without_waiting()?;
+        Ok(Self { process: Inner::Relay(process), supplier, consumer, message_bytes: (0, 0) })
+    }
+
+    /// Octets of a request as the supplier sends it.
+    pub(super) fn request_bytes(&self) -> usize {
+        self.supplier.request_bytes()
+    }
+
+    /// The process in the middle.
+    pub(super) fn process(&self) -> &Process {
+        match &self.process {
+            Inner::Campanile(service) => service.process(),
+            Inner::Relay(process) => process,
+        }
+    }
+
+    /// Carries one turn's events.
+    pub(super) fn turn(&mut self, load: Load, settings: &Settings) -> Result<Turn, BenchError> {
+        let Self { process, supplier, consumer, message_bytes } = self;
+        let (tell, progress) = mpsc::channel();
+        let (window, arrivals) = thread::scope(|scope| {
+            let consuming = scope.spawn(move || consumer.turn(&tell));
+            let window = Window::run(process, supplier, &progress, load, settings);
+            if window.is_err() {
+                // The consumer waits for events that will not come; its own error, if it has one, says more.
+                supplier.close();
+            }
+            let arrivals = consuming.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+            (window, arrivals)
+        });
+        let (window, arrivals) = match (window, arrivals) {
+            (Ok(window), Ok(arrivals)) => (window, arrivals),
+            (Err(error), _) | (_, Err(error)) => return Err(error),
+        };
+        *message_bytes = arrivals.message_bytes;
+        report(&window, &arrivals)
+    }
+}
+
+/// What was measured on the supplier's side and in the middle, from the end of the warm-up to the last receipt.
+struct Window {
+    pushes: Pushes,
+    /// Processor time of the process in the middle.
+    cpu: u64,
+    counted: Option<Counted>,
+}
+
+impl Window {
+    fn run(
+        process: &Inner,
+        supplier: &mut Supplier,
+        consumer: &mpsc::Receiver<()>,
+        load: Load,
+        settings: &Settings,
+    ) -> Result<Self, BenchError> {
+        supplier.warm_up(WARM_UP)?;
+        arrived(consumer)?;
+        let before = Counting::begin(process)?;
+        let cpu = process.cpu()?;
+        let pushes = match load {
+            Load::Paced => supplier.paced(event_count(settings.paced_seconds, settings.rate), settings.rate)?,
+            Load::Saturated => supplier.back_to_back(clock::nanoseconds(settings.saturated_seconds))?,
+        };
+        arrived(consumer)?;
+        let cpu = process.cpu()?.saturating_sub(cpu);
+        let counted = match (before, Counting::begin(process)?) {
+            (Some(before), Some(after)) => Some(before.until(&after)),
+            _ => None,
+        };
+        Ok(Self { pushes, cpu, counted })
+    }
+}
+
+/// Waits until the consumer has all events of a phase.
+fn arrived(consumer: &mpsc::Receiver<()>) -> Result<(), BenchError> {
+    consumer.recv_timeout(ARRIVE_WITHIN).map_err(|_| BenchError::Protocol {
+        contender: "a contender".to_owned(),
+        reason: "did not deliver the last event of a turn within 30 s".to_owned(),
+    })
+}
+
+impl Inner {
+    fn cpu(&self) -> Result<u64, BenchError> {
+        match self {
+            Self::Campanile(service) => service.process().cpu(),
+            Self::Relay(process) => process.cpu(),
+        }
+    }
+}
+
+/// The service's counters, read twice in a row: what lies between the two readings is what a reading itself costs.
+struct Counting {
+    first: Levels,
+    second: Levels,
+}
+
+#[derive(Clone, Copy)]
+struct Levels {
+    events: u64,
+    allocations: u64,
+    system_calls: u64,
+    cycles: u64,
+}
+
+impl Counting {
+    fn begin(process: &Inner) -> Result<Option<Self>, BenchError> {
+        match process {
+            Inner::Campanile(service) => {
+                Ok(Some(Self { first: Levels::read(service)?, second: Levels::read(service)? }))
+            }
+            Inner::Relay(_) => Ok(None),
+        }
+    }
+
+    /// What was counted between this pair of readings and a later one.
+    ///
+    /// Between the second reading here and the first one there, a half of two readings was counted besides the events:
+    /// as much as one reading.
+    fn until(&self, later: &Self) -> Counted {
+        let between = |level: fn(&Levels) -> u64| {
+            let whole = level(&later.first).saturating_sub(level(&self.second));
+            let reading = level(&self.second).saturating_sub(level(&self.first));
+            let other = level(&later.second).saturating_sub(level(&later.first));
+            whole.saturating_sub(reading.midpoint(other))
+        };
+        let events = later.first.events.saturating_sub(self.second.events);
+        let (allocations, system_calls) = (between(|levels| levels.allocations), between(|levels| levels.system_calls));
+        let cycles = between(|levels| levels.cycles);
+        let per_event = |count| ratio(count, events.max(1));
+        Counted {
+            events,
+            allocations,
+            system_calls,
+            cycles,
+            allocations_per_event: per_event(allocations),
+            system_calls_per_event: per_event(system_calls),
+            cycles_per_event: per_event(cycles),
+        }
+    }
+}
+
+impl Levels {
+    fn read(service: &Campanile) -> Result<Self, BenchError> {
+        let counters = service.counters()?;
+        let level = |name: &str| {
+            counters.get(name).copied().ok_or_else(|| BenchError::Setup {
+                doing: "reading Campanile's counters".to_owned(),
+                reason: format!("there is none named {name}"),
+            })
+        };
+        Ok(Self {
+            events: level("lane_events_in")?,
+            allocations: level("lane_allocations")?,
+            system_calls: level("lane_system_calls")?,
+            cycles: level("lane_cycles")?,
+        })
+    }
+}
+
+/// Puts together what both ends saw.
+fn report(window: &Window, arrivals: &Arrivals) -> Result<Turn, BenchError> {
+    let Window { pushes, cpu, counted } = window;
+    let nothing = || BenchError::Protocol {
+        contender: "a contender".to_owned(),
+        reason: "delivered no event of a turn".to_owned(),
+    };
+    let losses = arrivals.ledger.balance(pushes.sent);
+    let lasted = arrivals.ended.saturating_sub(pushes.began).max(1);
+    Ok(Turn {
+        events_per_second: ratio(losses.received, 1) / clock::seconds(lasted),
+        latency: arrivals.latency.percentiles().ok_or_else(nothing)?,
+        latency_from_schedule: arrivals.since_due.percentiles(),
+        round_trip: pushes.round_trip.percentiles().ok_or_else(nothing)?.into(),
+        late_pushes: Some(pushes.late),
+        losses,
+        cpu_us_per_event: Some(divide_us(*cpu, pushes.sent)),
+        supplier_cpu_us_per_event: divide_us(pushes.cpu, pushes.sent),
+        consumer_cpu_us_per_event: divide_us(arrivals.cpu, pushes.sent),
+        counted: *counted,
+    })
+}
+
+/// How many events a paced turn has; at least one.
+pub(super) fn event_count(seconds: f64, rate: f64) -> u64 {
+    let period = clock::nanoseconds(1.0 / rate).max(1);
+    (clock::nanoseconds(seconds) / period).max(1)
+}
+
+fn supplier(
+    contender: &'static str,
+    stream: TcpStream,
+    key: &[u8],
+    settings: &Settings,
+) -> Result<Supplier, BenchError> {
+    let payload = usize::try_from(settings.payload_bytes).unwrap_or(usize::MAX);
+    Supplier::new(contender, stream, PushMessage::new(key, payload))
+}
+
+/// Waits for the middle's connection to the consumer.
+fn accept(listener: &TcpListener) -> Result<TcpStream, BenchError> {
+    use rustix::event::{PollFd, PollFlags, poll};
+    let mut waiting = [PollFd::new(listener, PollFlags::IN)];
+    let within = clock::to_timespec(10 * clock::SECOND);
+    match poll(&mut waiting, Some(&within)) {
+        Ok(0) => Err(BenchError::Setup {
+            doing: "waiting for a contender to connect to the consumer".to_owned(),
+            reason: "it did not within 10 s".to_owned(),
+        }),
+        Ok(_) => {
+            let (stream, _) = listener.accept().map_err(BenchError::io("accepting a contender"))?;
+            Ok(stream)
+        }
+        Err(errno) => Err(BenchError::Io { doing: "waiting for a contender", source: errno.into() }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn levels(events: u64, system_calls: u64) -> Levels {
+        Levels { events, allocations: 0, system_calls, cycles: 0 }
+    }
+
+    #[test]
+    fn subtracts_what_reading_the_counters_costs() {
+        let before = Counting { first: levels(10, 100), second: levels(10, 106) };
+        let after = Counting { first: levels(30, 232), second: levels(30, 238) };
+        let counted = before.until(&after);
+        assert_eq!((counted.events, counted.system_calls), (20, 120));
+        assert!((counted.system_calls_per_event - 6.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn counts_events_of_a_paced_turn() {
+        assert_eq!(event_count(10.0, 250.0), 2500);
+        assert_eq!(event_count(0.001, 1.0), 1);
+    }
+}

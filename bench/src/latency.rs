@@ -1,0 +1,182 @@
+//! Latencies: recorded without keeping samples, reported as percentiles.
+
+use hdrhistogram::Histogram;
+use serde::Serialize;
+
+/// The longest latency told apart, in nanoseconds; what took longer counts as this.
+const HIGHEST: u64 = 600 * crate::clock::SECOND;
+
+/// A histogram of durations in nanoseconds, exact to three significant digits.
+#[derive(Debug, Clone)]
+pub(crate) struct Recorder {
+    histogram: Histogram<u64>,
+}
+
+impl Recorder {
+    /// An empty recorder. All its memory is taken here, so that recording neither allocates nor fails.
+    pub(crate) fn new() -> Self {
+        // Only bounds that contradict each other are refused; these are constants.
+        let histogram = Histogram::new_with_bounds(1, HIGHEST, 3).unwrap_or_else(|_| fallback());
+        Self { histogram }
+    }
+
+    /// Adds one duration. A clock that went backwards would show as 0 ns, which counts as 1 ns.
+    pub(crate) fn record(&mut self, nanoseconds: u64) {
+        self.histogram.saturating_record(nanoseconds.max(1));
+    }
+
+    /// Adds everything that `other` recorded.
+    pub(crate) fn merge(&mut self, other: &Self) {
+        // Both have the same bounds, so that nothing can be out of range.
+        let _ = self.histogram.add(&other.histogram);
+    }
+
+    /// Forgets everything.
+    pub(crate) fn clear(&mut self) {
+        self.histogram.reset();
+    }
+
+    /// How many durations were recorded.
+    pub(crate) fn count(&self) -> u64 {
+        self.histogram.len()
+    }
+
+    /// The usual figures; `None` when nothing was recorded.
+    pub(crate) fn percentiles(&self) -> Option<Percentiles> {
+        (self.count() > 0).then(|| Percentiles {
+            events: self.count(),
+            min: microseconds(self.histogram.min()),
+            median: microseconds(self.histogram.value_at_quantile(0.5)),
+            p99: microseconds(self.histogram.value_at_quantile(0.99)),
+            p999: microseconds(self.histogram.value_at_quantile(0.999)),
+            max: microseconds(self.histogram.max()),
+        })
+    }
+}
+
+/// A histogram that grows by itself; stands in where fixed bounds were refused.
+fn fallback() -> Histogram<u64> {
+    let Ok(histogram) = Histogram::new(3) else {
+        unreachable!("three significant digits are within hdrhistogram's range of 0 to 5");
+    };
+    histogram
+}
+
+/// Percentiles of a latency, in microseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Percentiles {
+    /// How many events they come from.
+    pub events: u64,
+    /// The shortest.
+    #[serde(rename = "min_us")]
+    pub min: f64,
+    /// Half were at most this long.
+    #[serde(rename = "median_us")]
+    pub median: f64,
+    /// 99 in 100 were at most this long.
+    #[serde(rename = "p99_us")]
+    pub p99: f64,
+    /// 999 in 1000 were at most this long. From fewer than 1000 events, this is the longest.
+    #[serde(rename = "p999_us")]
+    pub p999: f64,
+    /// The longest.
+    #[serde(rename = "max_us")]
+    pub max: f64,
+}
+
+/// One figure over several rounds.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Spread {
+    /// The median of the rounds' figures: of an even number of rounds, the mean of the two in the middle.
+    pub median: f64,
+    /// The smallest of the rounds' figures.
+    pub min: f64,
+    /// The largest of the rounds' figures.
+    pub max: f64,
+}
+
+impl Spread {
+    /// The spread of `figures`; `None` when there are none.
+    pub(crate) fn of(figures: impl IntoIterator<Item = f64>) -> Option<Self> {
+        let mut sorted: Vec<f64> = figures.into_iter().collect();
+        sorted.sort_by(f64::total_cmp);
+        let (&min, &max) = (sorted.first()?, sorted.last()?);
+        let middle = sorted.len() / 2;
+        let &upper = sorted.get(middle)?;
+        let median = if sorted.len().is_multiple_of(2) {
+            let &lower = sorted.get(middle.checked_sub(1)?)?;
+            f64::midpoint(lower, upper)
+        } else {
+            upper
+        };
+        Some(Self { median, min, max })
+    }
+}
+
+/// One whole number divided by another, for reports.
+pub(crate) fn ratio(above: u64, below: u64) -> f64 {
+    #[expect(clippy::cast_precision_loss, reason = "counts and nanoseconds of a benchmark are far below 2^53")]
+    let ratio = above as f64 / below as f64;
+    ratio
+}
+
+fn microseconds(nanoseconds: u64) -> f64 {
+    crate::clock::seconds(nanoseconds) * 1e6
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reports_percentiles_in_microseconds() {
+        let mut recorder = Recorder::new();
+        for microsecond in 1..=10_000 {
+            recorder.record(microsecond * 1000);
+        }
+        let figures = recorder.percentiles().unwrap();
+        assert_eq!(figures.events, 10_000);
+        for (figure, expected) in [
+            (figures.min, 1.0),
+            (figures.median, 5000.0),
+            (figures.p99, 9900.0),
+            (figures.p999, 9990.0),
+            (figures.max, 10_000.0),
+        ] {
+            assert!((figure - expected).abs() <= expected * 0.002, "{figure} should be about {expected}");
+        }
+    }
+
+    #[test]
+    fn has_no_percentiles_of_nothing() {
+        assert_eq!(Recorder::new().percentiles(), None);
+    }
+
+    #[test]
+    fn counts_what_is_out_of_range_at_the_range_s_ends() {
+        let mut recorder = Recorder::new();
+        recorder.record(0);
+        recorder.record(u64::MAX);
+        let figures = recorder.percentiles().unwrap();
+        assert_eq!(figures.events, 2);
+        assert!(figures.max >= 600e6);
+    }
+
+    #[test]
+    fn merges_and_clears() {
+        let (mut one, mut two) = (Recorder::new(), Recorder::new());
+        one.record(1000);
+        two.record(3000);
+        one.merge(&two);
+        assert_eq!(one.count(), 2);
+        one.clear();
+        assert_eq!(one.count(), 0);
+    }
+
+    #[test]
+    fn takes_the_median_of_odd_and_even_numbers_of_rounds() {
+        assert_eq!(Spread::of([3.0, 1.0, 2.0]), Some(Spread { median: 2.0, min: 1.0, max: 3.0 }));
+        assert_eq!(Spread::of([4.0, 1.0, 2.0, 3.0]), Some(Spread { median: 2.5, min: 1.0, max: 4.0 }));
+        assert_eq!(Spread::of([]), None);
+    }
+}

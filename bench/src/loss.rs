@@ -1,0 +1,133 @@
+//! What got lost, by the sequence numbers that each supplier gives its events.
+
+use std::collections::BTreeSet;
+
+use serde::Serialize;
+
+/// The largest gap believed; a wider one comes from garbage, not from losses.
+const GAP_MAX: u64 = 1_000_000;
+
+/// What one consumer received of one supplier, whose events are numbered 0, 1, 2, ….
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Ledger {
+    /// The lowest number above all that were received.
+    next: u64,
+    /// Numbers below `next` that never came.
+    missing: BTreeSet<u64>,
+    repeated: u64,
+    out_of_order: u64,
+}
+
+/// A sequence number that is too far from the others to be one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Implausible;
+
+impl Ledger {
+    /// Enters the event with this number.
+    pub(crate) fn enter(&mut self, number: u64) -> Result<(), Implausible> {
+        if number >= self.next {
+            if number - self.next > GAP_MAX {
+                return Err(Implausible);
+            }
+            self.missing.extend(self.next..number);
+            self.next = number + 1;
+        } else if self.missing.remove(&number) {
+            self.out_of_order += 1;
+        } else {
+            self.repeated += 1;
+        }
+        Ok(())
+    }
+
+    /// How many different events were received.
+    pub(crate) fn received(&self) -> u64 {
+        self.next.saturating_sub(self.missing())
+    }
+
+    /// How many events have not come although later ones have.
+    pub(crate) fn missing(&self) -> u64 {
+        u64::try_from(self.missing.len()).unwrap_or(u64::MAX)
+    }
+
+    /// What became of the `sent` events of this supplier.
+    pub(crate) fn balance(&self, sent: u64) -> Losses {
+        Losses {
+            sent,
+            received: self.received(),
+            lost: sent.saturating_sub(self.received()),
+            repeated: self.repeated,
+            out_of_order: self.out_of_order,
+        }
+    }
+}
+
+/// What became of a number of events that were sent to one or several consumers.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct Losses {
+    /// Events that suppliers sent, counted once for each consumer that should have them.
+    pub sent: u64,
+    /// Of these, received at least once.
+    pub received: u64,
+    /// Of these, never received although waited for.
+    pub lost: u64,
+    /// Receipts of events that had been received before.
+    pub repeated: u64,
+    /// Events received after a later one of the same supplier.
+    pub out_of_order: u64,
+}
+
+impl Losses {
+    /// Adds the figures of another supplier or consumer.
+    pub(crate) fn add(&mut self, other: Self) {
+        let Self { sent, received, lost, repeated, out_of_order } = other;
+        self.sent += sent;
+        self.received += received;
+        self.lost += lost;
+        self.repeated += repeated;
+        self.out_of_order += out_of_order;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ledger(numbers: &[u64]) -> Ledger {
+        let mut ledger = Ledger::default();
+        for &number in numbers {
+            ledger.enter(number).unwrap();
+        }
+        ledger
+    }
+
+    #[test]
+    fn finds_nothing_lost_when_all_came_in_order() {
+        let balance = ledger(&[0, 1, 2]).balance(3);
+        assert_eq!(balance, Losses { sent: 3, received: 3, ..Losses::default() });
+    }
+
+    #[test]
+    fn counts_gaps_at_the_start_in_the_middle_and_at_the_end() {
+        let balance = ledger(&[1, 2, 5]).balance(8);
+        assert_eq!(balance, Losses { sent: 8, received: 3, lost: 5, ..Losses::default() });
+    }
+
+    #[test]
+    fn tells_what_came_late_from_what_came_twice() {
+        let balance = ledger(&[0, 2, 1, 1, 2, 3]).balance(4);
+        assert_eq!(balance, Losses { sent: 4, received: 4, lost: 0, repeated: 2, out_of_order: 1 });
+    }
+
+    #[test]
+    fn refuses_a_number_that_cannot_be_one() {
+        assert_eq!(ledger(&[0]).enter(u64::MAX), Err(Implausible));
+    }
+
+    #[test]
+    fn adds_up_over_suppliers_and_consumers() {
+        let mut total = Losses::default();
+        total.add(ledger(&[0, 1]).balance(2));
+        total.add(ledger(&[1]).balance(2));
+        assert_eq!(total, Losses { sent: 4, received: 3, lost: 1, ..Losses::default() });
+    }
+}

@@ -1,0 +1,297 @@
+//! Contenders that run as processes of their own: started, found by their ready line, ended.
+
+use std::collections::VecDeque;
+use std::ffi::{OsStr, OsString};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::process::CommandExt;
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
+
+use crate::{BenchError, clock, leash, system};
+
+/// How long a process may take until it says that it is ready.
+const READY_WITHIN: Duration = Duration::from_secs(30);
+
+/// How long a process may take to end after it was asked to.
+const END_WITHIN: Duration = Duration::from_secs(10);
+
+/// Lines of a process's output that are kept to explain an early end.
+const KEPT_LINES: usize = 64;
+
+/// Of these, how many an error message shows.
+const SHOWN_LINES: usize = 12;
+
+/// A running contender. Dropping it ends it and waits until it has.
+#[derive(Debug)]
+pub(crate) struct Process {
+    name: &'static str,
+    child: Child,
+    last_lines: Arc<Mutex<VecDeque<String>>>,
+    /// Read what it prints; end with it.
+    followers: Vec<JoinHandle<()>>,
+}
+
+impl Process {
+    /// Starts this same program again with `arguments`, leashed to the calling thread, and waits until a line that it
+    /// prints is its ready line, to which `ready` answers what it says.
+    ///
+    /// It gets a process group of its own, so that Ctrl-C reaches the benchmark alone, which then ends it in order.
+    pub(crate) fn start<R>(
+        name: &'static str,
+        arguments: &[OsString],
+        ready: impl Fn(&str) -> Option<R>,
+    ) -> Result<(Self, R), BenchError> {
+        let program = std::env::current_exe().map_err(BenchError::io("finding the path of this program"))?;
+        let mut command = Command::new(program);
+        command.args(["bench", leash::COMMAND, "--"]).args(arguments);
+        Self::spawn(name, command, ready)
+    }
+
+    /// Starts any command; see [`Process::start`].
+    pub(crate) fn spawn<R>(
+        name: &'static str,
+        mut command: Command,
+        ready: impl Fn(&str) -> Option<R>,
+    ) -> Result<(Self, R), BenchError> {
+        command.stdin(Stdio::null());
+        let (process, said) = Self::begin(name, command)?;
+        let answer = process.wait_for(&said, ready)?;
+        Ok((process, answer))
+    }
+
+    /// Starts a command and follows its output.
+    fn begin(name: &'static str, mut command: Command) -> Result<(Self, mpsc::Receiver<String>), BenchError> {
+        command.stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
+        let mut child = command.spawn().map_err(BenchError::io("starting a contender"))?;
+        let last_lines = Arc::new(Mutex::new(VecDeque::new()));
+        let (lines, said) = mpsc::channel();
+        let mut followers = Vec::new();
+        if let Some(stdout) = child.stdout.take() {
+            followers.push(follow(stdout, Arc::clone(&last_lines), lines.clone()));
+        }
+        if let Some(stderr) = child.stderr.take() {
+            followers.push(follow(stderr, Arc::clone(&last_lines), lines));
+        }
+        Ok((Self { name, child, last_lines, followers }, said))
+    }
+
+    /// Waits for a line to which `ready` has an answer.
+    fn wait_for<R>(&self, said: &mpsc::Receiver<String>, ready: impl Fn(&str) -> Option<R>) -> Result<R, BenchError> {
+        let until = clock::now().saturating_add(u64::try_from(READY_WITHIN.as_nanos()).unwrap_or(u64::MAX));
+        loop {
+            let left = Duration::from_nanos(until.saturating_sub(clock::now()));
+            match said.recv_timeout(left) {
+                Ok(line) => {
+                    if let Some(answer) = ready(&line) {
+                        return Ok(answer);
+                    }
+                }
+                Err(mpsc::RecvTimeoutError::Timeout) => {
+                    return Err(self.failed("did not say within 30 s what it was waited for"));
+                }
+                Err(mpsc::RecvTimeoutError::Disconnected) => {
+                    return Err(self.failed("ended before it was ready"));
+                }
+            }
+        }
+    }
+
+    /// The process's id.
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Nanoseconds of processor time that it has used.
+    pub(crate) fn cpu(&self) -> Result<u64, BenchError> {
+        system::process_cpu(self.pid()).map_err(|_| self.failed("ended before its turn was over"))
+    }
+
+    /// Octets of memory that it has resident.
+    pub(crate) fn resident_bytes(&self) -> Result<u64, BenchError> {
+        system::resident_bytes(self.pid()).map_err(|_| self.failed("ended before its turn was over"))
+    }
+
+    /// An error that says what became of the process, with the last lines it printed.
+    pub(crate) fn failed(&self, what: &str) -> BenchError {
+        let lines = self.last_lines.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut reason = what.to_owned();
+        if !lines.is_empty() {
+            reason.push_str("; the last it said was:");
+            for line in lines.iter().skip(lines.len().saturating_sub(SHOWN_LINES)) {
+                reason.push_str("\n  ");
+                reason.push_str(line);
+            }
+        }
+        BenchError::Process { name: self.name.to_owned(), reason }
+    }
+
+    /// Ends the process by a signal; the last lines that it printed.
+    pub(crate) fn end_with(mut self, signal: Signal) -> Vec<String> {
+        self.end(signal);
+        for follower in self.followers.drain(..) {
+            // It only copies lines, and ends when the process has closed its end.
+            let _ = follower.join();
+        }
+        self.last_lines.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect()
+    }
+
+    /// Asks the process to end, and ends it by force when it takes too long.
+    fn end(&mut self, signal: Signal) {
+        let pid = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw);
+        if let Some(pid) = pid
+            && let Ok(handle) = pidfd_open(pid, PidfdFlags::empty())
+            && kill_process(pid, signal).is_ok()
+        {
+            let mut ended = [PollFd::new(&handle, PollFlags::IN)];
+            let within = u64::try_from(END_WITHIN.as_nanos()).unwrap_or(u64::MAX);
+            if matches!(poll(&mut ended, Some(&clock::to_timespec(within))), Ok(0) | Err(_)) {
+                // Too late to be told: this runs while the benchmark is over or has failed already.
+                let _ = self.child.kill();
+            }
+        } else {
+            let _ = self.child.kill();
+        }
+        let _ = self.child.wait();
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        self.end(Signal::TERM);
+    }
+}
+
+/// A contender that is told what to do line by line.
+#[derive(Debug)]
+pub(crate) struct Dialogue {
+    process: Process,
+    /// Closed first on dropping, so that a program that ends with its input does so by itself.
+    input: Option<ChildStdin>,
+    said: mpsc::Receiver<String>,
+}
+
+impl Dialogue {
+    /// Starts a command and waits until a line that it prints is its ready line, to which `ready` answers what it says.
+    pub(crate) fn spawn<R>(
+        name: &'static str,
+        mut command: Command,
+        ready: impl Fn(&str) -> Option<R>,
+    ) -> Result<(Self, R), BenchError> {
+        command.stdin(Stdio::piped());
+        let (mut process, said) = Process::begin(name, command)?;
+        let input = process.child.stdin.take();
+        let answer = process.wait_for(&said, ready)?;
+        Ok((Self { process, input, said }, answer))
+    }
+
+    /// Waits for one more line to which `ready` has an answer.
+    pub(crate) fn wait_for<R>(&self, ready: impl Fn(&str) -> Option<R>) -> Result<R, BenchError> {
+        self.process.wait_for(&self.said, ready)
+    }
+
+    /// Says a line.
+    pub(crate) fn say(&mut self, line: &str) -> Result<(), BenchError> {
+        let Some(input) = &mut self.input else {
+            return Err(self.process.failed("takes no input"));
+        };
+        match writeln!(input, "{line}").and_then(|()| input.flush()) {
+            Ok(()) => Ok(()),
+            Err(_) => Err(self.process.failed("ended before its turn was over")),
+        }
+    }
+}
+
+/// Reads what a process prints on a thread of its own, so that it never waits for a reader; remembers the last lines.
+fn follow(
+    stream: impl Read + Send + 'static,
+    last_lines: Arc<Mutex<VecDeque<String>>>,
+    lines: mpsc::Sender<String>,
+) -> JoinHandle<()> {
+    thread::spawn(move || {
+        for line in BufReader::new(stream).lines() {
+            let Ok(line) = line else { break };
+            let mut kept = last_lines.lock().unwrap_or_else(PoisonError::into_inner);
+            if kept.len() == KEPT_LINES {
+                kept.pop_front();
+            }
+            kept.push_back(line.clone());
+            drop(kept);
+            // Nobody listens once the process is ready.
+            let _ = lines.send(line);
+        }
+    })
+}
+
+/// Command-line arguments from texts.
+pub(crate) fn arguments<const N: usize>(texts: [&str; N]) -> Vec<OsString> {
+    texts.into_iter().map(OsStr::new).map(OsStr::to_owned).collect()
+}
+
+/// Finds `127.0.0.1:PORT` in a ready line.
+pub(crate) fn loopback_address(line: &str) -> Option<std::net::SocketAddr> {
+    let start = line.find("127.0.0.1:")?;
+    let text = line.get(start..)?;
+    let end = text.find(|letter: char| !(letter.is_ascii_digit() || ".:".contains(letter))).unwrap_or(text.len());
+    text.get(..end)?.trim_end_matches([':', '.']).parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shell(script: &str) -> Command {
+        let mut command = Command::new("sh");
+        command.args(["-c", script]);
+        command
+    }
+
+    #[test]
+    fn waits_for_the_ready_line_wherever_it_is_printed() {
+        for stream in ["1", "2"] {
+            let script = format!("echo starting; echo 'listening on 127.0.0.1:4711.' >&{stream}; exec cat /dev/zero");
+            let (process, address) = Process::spawn("sh", shell(&script), loopback_address).unwrap();
+            assert_eq!(address, "127.0.0.1:4711".parse().unwrap());
+            assert!(process.resident_bytes().unwrap() > 0);
+        }
+    }
+
+    #[test]
+    fn tells_what_a_process_said_that_ended_too_early() {
+        let error = Process::spawn("sh", shell("echo no such port >&2"), loopback_address).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "the process sh ended before it was ready; the last it said was:\n  no such port"
+        );
+    }
+
+    #[test]
+    fn gives_what_a_process_says_at_its_end() {
+        let script = "trap 'echo bye; exit' INT; echo ready; while :; do read x </dev/zero; done";
+        let mut command = Command::new("bash");
+        command.args(["-c", script]);
+        let (process, ()) = Process::spawn("bash", command, |line| (line == "ready").then_some(())).unwrap();
+        assert_eq!(process.end_with(Signal::INT), ["ready", "bye"]);
+    }
+
+    #[test]
+    fn talks_with_a_process_line_by_line() {
+        let (mut cat, ()) =
+            Dialogue::spawn("sh", shell("echo ready; exec cat"), |line| (line == "ready").then_some(())).unwrap();
+        for line in ["one", "two"] {
+            cat.say(line).unwrap();
+            assert_eq!(cat.wait_for(|line| Some(line.to_owned())).unwrap(), line);
+        }
+    }
+
+    #[test]
+    fn finds_the_address_in_a_reference() {
+        let line = "ready: corbaloc::127.0.0.1:39201/NotificationService (pid 7)";
+        assert_eq!(loopback_address(line), Some("127.0.0.1:39201".parse().unwrap()));
+        assert_eq!(loopback_address("nothing here"), None);
+    }
+}

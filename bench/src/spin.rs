@@ -1,0 +1,86 @@
+//! Threads that keep the cores awake and get in nobody's way.
+//!
+//! On a virtual machine, a core that has nothing to do is given back to the host, and waking it takes tens of
+//! microseconds: at low rates this, and not the contender, is what a latency shows. One spinning thread on each core,
+//! of the class that any other thread displaces at once, takes the host's part out of the figures. They do take
+//! electricity and, on shared cores, some of the neighbour thread's speed: this is why every figure is taken without
+//! them too.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc;
+use std::thread::{self, JoinHandle};
+
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+
+use crate::{BenchError, system};
+
+/// Spinning threads, one for each core, until dropped.
+#[derive(Debug)]
+pub(crate) struct Spinners {
+    stop: Arc<AtomicBool>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl Spinners {
+    /// Starts one thread on each core this process may use; returns when all of them spin.
+    pub(crate) fn start() -> Result<Self, BenchError> {
+        let allowed = sched_getaffinity(None)
+            .map_err(|errno| BenchError::Io { doing: "asking which cores may be used", source: errno.into() })?;
+        let (ready, started) = mpsc::channel();
+        let mut spinners = Self { stop: Arc::new(AtomicBool::new(false)), threads: Vec::new() };
+        for core in (0..CpuSet::MAX_CPU).filter(|&core| allowed.is_set(core)) {
+            let stop = Arc::clone(&spinners.stop);
+            let ready = ready.clone();
+            let thread = thread::Builder::new()
+                .name(format!("spinner {core}"))
+                .spawn(move || {
+                    let settled = settle_on(core);
+                    let failed = settled.is_err();
+                    // Nobody listens only when starting has been given up, and then `stop` says so too.
+                    let _ = ready.send(settled);
+                    while !failed && !stop.load(Ordering::Relaxed) {
+                        std::hint::spin_loop();
+                    }
+                })
+                .map_err(BenchError::io("starting a spinning thread"))?;
+            spinners.threads.push(thread);
+        }
+        for settled in started.iter().take(spinners.threads.len()) {
+            settled.map_err(BenchError::io("giving a spinning thread the idle class"))?;
+        }
+        Ok(spinners)
+    }
+}
+
+impl Drop for Spinners {
+    fn drop(&mut self) {
+        // Relaxed: nothing is handed over with it, and the threads are joined.
+        self.stop.store(true, Ordering::Relaxed);
+        for thread in self.threads.drain(..) {
+            // A spinner cannot panic; were it to, there would be nothing left to stop.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Ties the calling thread to a core and puts it behind everything else there.
+fn settle_on(core: usize) -> std::io::Result<()> {
+    system::run_only_when_idle()?;
+    let mut only = CpuSet::new();
+    only.set(core);
+    sched_setaffinity(None, &only)?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spins_on_every_core_and_stops() {
+        let spinners = Spinners::start().unwrap();
+        assert!(!spinners.threads.is_empty());
+        drop(spinners);
+    }
+}

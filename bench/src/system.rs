@@ -1,0 +1,123 @@
+//! The two requests to the operating system that need `unsafe`, and what is read about a process from `/proc`.
+
+#![expect(unsafe_code, reason = "no safe wrapper offers SCHED_IDLE, or the processor clock of another process")]
+
+use std::fs;
+use std::io;
+use std::mem::MaybeUninit;
+
+use serde::Serialize;
+
+/// Gives the calling thread the scheduling class that runs only when a core has nothing else to do, and that any
+/// other thread displaces at once (sched(7), `SCHED_IDLE`).
+pub(crate) fn run_only_when_idle() -> io::Result<()> {
+    let parameters = libc::sched_param { sched_priority: 0 };
+    // SAFETY: `parameters` lives until the call returns, which only reads it; 0 names the calling thread.
+    let result = unsafe { libc::sched_setscheduler(0, libc::SCHED_IDLE, &raw const parameters) };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Nanoseconds that all threads of a process together have spent on a processor, those that ended included.
+///
+/// Read from the process's own clock (clock_getcpuclockid(3)): exact at the moment of the call, where the figures in
+/// `/proc/PID/stat` come in ticks of 10 ms. Time the kernel spends on behalf of the process, in system calls and in
+/// the loopback device beneath them, is included.
+pub(crate) fn process_cpu(pid: u32) -> io::Result<u64> {
+    let pid = libc::pid_t::try_from(pid).map_err(|_| io::ErrorKind::InvalidInput)?;
+    let mut clock: libc::clockid_t = 0;
+    // SAFETY: `clock` lives until the call returns, which only writes a clock id into it.
+    let error = unsafe { libc::clock_getcpuclockid(pid, &raw mut clock) };
+    if error != 0 {
+        return Err(io::Error::from_raw_os_error(error));
+    }
+    let mut time = MaybeUninit::<libc::timespec>::uninit();
+    // SAFETY: `time` lives until the call returns, which only writes a timespec into it.
+    let result = unsafe { libc::clock_gettime(clock, time.as_mut_ptr()) };
+    if result != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the call succeeded, hence wrote the whole timespec.
+    let time = unsafe { time.assume_init() };
+    let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
+    Ok(seconds.saturating_mul(crate::clock::SECOND).saturating_add(u64::try_from(time.tv_nsec).unwrap_or(0)))
+}
+
+/// Nanoseconds that a thread of this process has spent on a processor (proc_pid_schedstat, first field). Of a thread
+/// that runs at this moment, the last few milliseconds may be missing.
+pub(crate) fn thread_cpu(thread: i32) -> io::Result<u64> {
+    let statistics = fs::read_to_string(format!("/proc/self/task/{thread}/schedstat"))?;
+    let field = statistics.split_ascii_whitespace().next().and_then(|field| field.parse().ok());
+    field.ok_or_else(|| io::ErrorKind::InvalidData.into())
+}
+
+/// Octets of memory a process has resident (proc_pid_statm(5)).
+pub(crate) fn resident_bytes(pid: u32) -> io::Result<u64> {
+    let statm = fs::read_to_string(format!("/proc/{pid}/statm"))?;
+    let pages: u64 =
+        statm.split_ascii_whitespace().nth(1).and_then(|field| field.parse().ok()).ok_or(io::ErrorKind::InvalidData)?;
+    Ok(pages.saturating_mul(u64::try_from(rustix::param::page_size()).unwrap_or(4096)))
+}
+
+/// What a reader must know of the machine to judge the figures.
+#[derive(Debug, Clone, Serialize)]
+pub struct Machine {
+    /// Model of the processor, as the kernel names it.
+    pub processor: String,
+    /// Cores this program may use.
+    pub cores: usize,
+    /// Release of the kernel.
+    pub kernel: String,
+    /// Processes that wanted to run in the minute before the benchmark began: other work on the machine. Figures
+    /// taken while this was not near 0 are worth little.
+    pub load_average_before: f64,
+    /// Version of this program.
+    pub campanile: &'static str,
+}
+
+impl Machine {
+    /// Describes this machine; what cannot be found out is left empty.
+    pub(crate) fn describe() -> Self {
+        let processor = fs::read_to_string("/proc/cpuinfo").ok().and_then(|text| {
+            let line = text.lines().find(|line| line.starts_with("model name"))?;
+            Some(line.split_once(':')?.1.trim().to_owned())
+        });
+        let load = fs::read_to_string("/proc/loadavg")
+            .ok()
+            .and_then(|text| text.split_ascii_whitespace().next()?.parse().ok());
+        Self {
+            processor: processor.unwrap_or_default(),
+            cores: std::thread::available_parallelism().map_or(1, std::num::NonZero::get),
+            kernel: rustix::system::uname().release().to_string_lossy().into_owned(),
+            load_average_before: load.unwrap_or(0.0),
+            campanile: env!("CARGO_PKG_VERSION"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_the_processor_time_of_a_process_by_its_id() {
+        let own = std::process::id();
+        let before = process_cpu(own).unwrap();
+        let mut after = before;
+        let mut value = 0_u64;
+        while after == before {
+            value = std::hint::black_box(value.wrapping_add(1));
+            after = process_cpu(own).unwrap();
+        }
+        assert!(after > before);
+    }
+
+    #[test]
+    fn says_that_a_process_does_not_exist() {
+        assert!(process_cpu(99_999_999).is_err());
+    }
+
+    #[test]
+    fn reads_resident_memory() {
+        assert!(resident_bytes(std::process::id()).unwrap() > 100_000);
+    }
+}

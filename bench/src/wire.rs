@@ -1,0 +1,243 @@
+//! The one exchange that all contenders carry: a structured event pushed two-way, and its reply.
+//!
+//! Messages are built once. What changes from one event to the next, the request id and the stamp, is written over
+//! the old one in place, so that the generator's share in a latency is two clock readings and two system calls.
+
+use giop::cdr::{CharSet, Endian, ReadError, Reader, Version};
+use giop::message::{
+    Header, Reply, ReplyHead, ReplyStatus, Request, RequestHead, Response, begin_reply, begin_request,
+};
+
+use crate::BenchError;
+
+/// Octets at the beginning of every payload that say which event it is.
+pub(crate) const STAMP_LEN: usize = 32;
+
+/// Where the request id stands in a GIOP 1.2 request or reply: first behind the header (CORBA 3.3 part 2, 9.4.2.1).
+const REQUEST_ID: std::ops::Range<usize> = 12..16;
+
+/// `TCKind` of a sequence and of an octet (CORBA 3.3 part 2, table 9.2).
+const TK_SEQUENCE: u32 = 19;
+const TK_OCTET: u32 = 10;
+
+/// The operation by which structured events are pushed.
+const PUSH: &[u8] = b"push_structured_event";
+
+/// What the payload of an event says about it.
+///
+/// ```text
+/// 0         8            16       24         28      32
+/// | sent ns | due ns     | number | supplier | phase |
+/// ```
+/// All numbers in the machine's byte order: they lie in a `sequence<octet>`, which nobody swaps.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Stamp {
+    /// When it was sent: read from the monotonic clock right before the write.
+    pub(crate) sent: u64,
+    /// When it should have been sent.
+    pub(crate) due: u64,
+    /// Counts a supplier's events from 0.
+    pub(crate) number: u64,
+    /// Which supplier sent it.
+    pub(crate) supplier: u32,
+    /// What it is for.
+    pub(crate) phase: Phase,
+}
+
+/// What an event is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Phase {
+    /// To fill caches and buffers: not recorded.
+    WarmUp,
+    /// The last of these.
+    WarmUpEnd,
+    /// Recorded.
+    Measured,
+    /// Recorded, and the last one.
+    MeasuredEnd,
+}
+
+impl Phase {
+    const fn number(self) -> u32 {
+        match self {
+            Self::WarmUp => 0,
+            Self::WarmUpEnd => 1,
+            Self::Measured => 2,
+            Self::MeasuredEnd => 3,
+        }
+    }
+
+    const fn from_number(number: u32) -> Option<Self> {
+        match number {
+            0 => Some(Self::WarmUp),
+            1 => Some(Self::WarmUpEnd),
+            2 => Some(Self::Measured),
+            3 => Some(Self::MeasuredEnd),
+            _ => None,
+        }
+    }
+}
+
+impl Stamp {
+    fn to_bytes(self) -> [u8; STAMP_LEN] {
+        let Self { sent, due, number, supplier, phase } = self;
+        let mut bytes = [0; STAMP_LEN];
+        let words = [sent.to_ne_bytes(), due.to_ne_bytes(), number.to_ne_bytes()];
+        let halves = [supplier.to_ne_bytes(), phase.number().to_ne_bytes()];
+        let fields = words.iter().flatten().chain(halves.iter().flatten());
+        for (byte, &field) in bytes.iter_mut().zip(fields) {
+            *byte = field;
+        }
+        bytes
+    }
+
+    /// Reads the stamp at the beginning of a payload.
+    pub(crate) fn read(payload: &[u8]) -> Option<Self> {
+        let (&sent, rest) = payload.split_first_chunk()?;
+        let (&due, rest) = rest.split_first_chunk()?;
+        let (&number, rest) = rest.split_first_chunk()?;
+        let (&supplier, rest) = rest.split_first_chunk()?;
+        let (&phase, _) = rest.split_first_chunk()?;
+        Some(Self {
+            sent: u64::from_ne_bytes(sent),
+            due: u64::from_ne_bytes(due),
+            number: u64::from_ne_bytes(number),
+            supplier: u32::from_ne_bytes(supplier),
+            phase: Phase::from_number(u32::from_ne_bytes(phase))?,
+        })
+    }
+}
+
+/// A push of one structured event, ready to be sent again and again.
+///
+/// The event is the one that the omniORB programs of `interop/` send: domain `Bench`, type `Small`, no event name, no
+/// properties, and as its remainder an Any of `sequence<octet>`.
+#[derive(Debug, Clone)]
+pub(crate) struct PushMessage {
+    bytes: Vec<u8>,
+    payload: usize,
+}
+
+impl PushMessage {
+    /// A push of `payload_bytes` octets to the object with this key.
+    pub(crate) fn new(key: &[u8], payload_bytes: usize) -> Self {
+        let mut bytes = Vec::new();
+        let head = RequestHead {
+            version: Version::V1_2,
+            endian: Endian::NATIVE,
+            request_id: 0,
+            response: Response::Expected,
+            key,
+            operation: PUSH,
+            contexts: &[],
+            body_phase: None,
+        };
+        let open = begin_request(&mut bytes, &head);
+        let mut body = open.body(&mut bytes, CharSet::Latin1);
+        body.string("Bench");
+        body.string("Small");
+        body.string("");
+        body.u32(0); // no property in the variable header
+        body.u32(0); // none in the filterable data
+        body.u32(TK_SEQUENCE);
+        body.encapsulation(|type_code| {
+            type_code.u32(TK_OCTET);
+            type_code.u32(0); // unbounded
+        });
+        // Not all zero, so that a contender that fills or skips octets would be found out.
+        let payload: Vec<u8> = (0..=u8::MAX).cycle().take(payload_bytes.max(STAMP_LEN)).collect();
+        body.octets(&payload);
+        open.finish(&mut bytes);
+        let payload = bytes.len() - payload.len();
+        Self { bytes, payload }
+    }
+
+    /// The message, for one write.
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// Makes this the message of another event.
+    pub(crate) fn stamp(&mut self, request_id: u32, stamp: Stamp) {
+        if let Some(field) = self.bytes.get_mut(REQUEST_ID) {
+            field.copy_from_slice(&request_id.to_ne_bytes());
+        }
+        if let Some(payload) = self.bytes.get_mut(self.payload..) {
+            for (byte, stamp) in payload.iter_mut().zip(stamp.to_bytes()) {
+                *byte = stamp;
+            }
+        }
+    }
+}
+
+/// What a consumer finds in a message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Received {
+    /// An event.
+    Event(Stamp),
+    /// A call of another operation, such as `offer_change`, which is answered and otherwise left alone.
+    Other,
+}
+
+/// Reads a request as a consumer must: the head, the event's fields to the last one, nothing behind it.
+///
+/// Copies nothing; of a payload of 34 KB only the stamp is looked at.
+pub(crate) fn read_request<'a>(message: &'a [u8], header: &Header) -> Result<(Request<'a>, Received), ReadError> {
+    let request = Request::parse(message, header)?;
+    if request.operation != PUSH {
+        return Ok((request, Received::Other));
+    }
+    let mut body = request.body(message, header, CharSet::Latin1);
+    for _domain_type_and_event_name in 0..3 {
+        body.string()?;
+    }
+    let stamp = read_payload(&mut body)?;
+    body.finish("push_structured_event")?;
+    Ok((request, stamp.map_or(Received::Other, Received::Event)))
+}
+
+/// Reads an event from its properties on; `None` when it is not one of ours.
+fn read_payload(body: &mut Reader<'_>) -> Result<Option<Stamp>, ReadError> {
+    let properties = body.u32()?.checked_add(body.u32()?);
+    if properties != Some(0) || body.u32()? != TK_SEQUENCE {
+        body.take(body.remaining())?;
+        return Ok(None);
+    }
+    body.octets()?;
+    Ok(Stamp::read(body.octets()?))
+}
+
+/// Writes the reply to a request that was understood: no exception, no result.
+pub(crate) fn write_reply(buffer: &mut Vec<u8>, header: &Header, request_id: u32) {
+    let head = ReplyHead {
+        version: header.version,
+        endian: header.endian,
+        request_id,
+        status: ReplyStatus::NoException,
+        contexts: &[],
+    };
+    begin_reply(buffer, &head).finish(buffer);
+}
+
+/// Checks that a message is the reply to the push with this id and that the push was taken.
+pub(crate) fn check_reply(
+    contender: &'static str,
+    message: &[u8],
+    header: &Header,
+    request_id: u32,
+) -> Result<(), BenchError> {
+    let protocol = |reason: String| BenchError::Protocol { contender: contender.to_owned(), reason };
+    let reply = Reply::parse(message, header)
+        .map_err(|error| protocol(format!("sent a reply that cannot be read: {error}")))?;
+    if reply.request_id != request_id {
+        return Err(protocol(format!("answered request {} instead of {request_id}", reply.request_id)));
+    }
+    match reply.status {
+        ReplyStatus::NoException => Ok(()),
+        status => {
+            let mut body = reply.body(message, header, CharSet::Latin1);
+            let id = body.string().unwrap_or_default();
+            Err(protocol(format!("refused an event: {status:?} {}", String::from_utf8_lossy(id))))
+        }
+    }
+}

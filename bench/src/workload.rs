@@ -1,0 +1,426 @@
+//! What the monitor and the pipeline benchmarks have in common: many suppliers on a schedule, a few consumers, and
+//! what the events, the service and the consumers went through meanwhile.
+
+use std::net::TcpStream;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError, mpsc};
+use std::thread::{self, Scope, ScopedJoinHandle};
+
+use serde::Serialize;
+
+use crate::campanile::{self, Campanile};
+use crate::latency::Recorder;
+use crate::loss::Losses;
+use crate::process::Process;
+use crate::wire::PushMessage;
+use crate::{BenchError, Percentiles, clock, system};
+
+mod catcher;
+mod feeds;
+mod table;
+
+pub(crate) use table::write as write_table;
+
+use catcher::Catcher;
+use feeds::{Fed, Feed, Generator, Role};
+
+/// The name under which reports show plain sockets.
+pub(crate) const SOCKETS: &str = "plain sockets";
+
+/// Seconds of traffic before what is measured.
+const WARM_UP: u64 = clock::SECOND;
+
+/// How long after the preparations the first event is due.
+const LEAD: u64 = clock::SECOND / 5;
+
+/// A number of suppliers that do the same, and the consumers of what they send: a channel's worth of traffic.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Traffic {
+    /// `monitor` or `pipeline`.
+    pub name: &'static str,
+    /// Suppliers, each with its own connection.
+    pub suppliers: u32,
+    /// Octets of an event's payload.
+    pub payload_bytes: u32,
+    /// Events per second of each supplier.
+    pub rate: f64,
+    /// Milliseconds from one supplier's turn to the next one's.
+    pub stagger_ms: f64,
+    /// Consumers, each given every event.
+    pub consumers: u32,
+}
+
+impl Traffic {
+    /// Refuses what cannot be run.
+    pub(crate) fn check(&self) -> Result<(), BenchError> {
+        if !(self.rate > 0.0 && self.rate <= 100_000.0) {
+            return Err(BenchError::Option { name: "--rate", must_be: "above 0 and at most 100000 events per second" });
+        }
+        if !(self.stagger_ms >= 0.0 && self.stagger_ms <= 60_000.0) {
+            return Err(BenchError::Option { name: "--stagger-ms", must_be: "from 0 to 60000 milliseconds" });
+        }
+        Ok(())
+    }
+}
+
+/// Who carries the traffic.
+pub(crate) enum Carrier<'a> {
+    /// The service: every supplier pushes two-way to its proxy, every consumer is pushed to two-way.
+    Campanile(&'a Campanile),
+    /// Nobody: every supplier has a TCP connection to every consumer and writes the same messages, unanswered.
+    Sockets,
+}
+
+impl Carrier<'_> {
+    fn name(&self) -> &'static str {
+        match self {
+            Self::Campanile(_) => campanile::NAME,
+            Self::Sockets => SOCKETS,
+        }
+    }
+
+    fn process(&self) -> Option<&Process> {
+        match self {
+            Self::Campanile(service) => Some(service.process()),
+            Self::Sockets => None,
+        }
+    }
+}
+
+/// When which event is due.
+#[derive(Debug, Clone)]
+pub(crate) struct Schedule {
+    start: u64,
+    /// Events due from then on are measured.
+    measured_from: u64,
+    /// No event is due from then on.
+    until: u64,
+    /// Period and stagger of each traffic, in nanoseconds.
+    steps: Vec<(u64, u64)>,
+}
+
+impl Schedule {
+    /// The schedule of these traffics from `start` on; `duration` is measured, in nanoseconds.
+    fn new(traffics: &[Traffic], start: u64, duration: u64) -> Self {
+        let measured_from = start.saturating_add(WARM_UP);
+        let steps = traffics
+            .iter()
+            .map(|traffic| {
+                (clock::nanoseconds(1.0 / traffic.rate).max(1), clock::nanoseconds(traffic.stagger_ms / 1e3))
+            })
+            .collect();
+        Self { start, measured_from, until: measured_from.saturating_add(duration), steps }
+    }
+
+    /// When a supplier's first event is due.
+    fn first_due(&self, traffic: usize, supplier: u32) -> u64 {
+        let stagger = self.steps.get(traffic).map_or(0, |steps| steps.1);
+        self.start.saturating_add(stagger.saturating_mul(u64::from(supplier)))
+    }
+
+    /// When the event after the one at `due` is due.
+    fn next_due(&self, traffic: usize, due: u64) -> u64 {
+        due.saturating_add(self.steps.get(traffic).map_or(u64::MAX, |steps| steps.0))
+    }
+}
+
+/// What the threads of a run share.
+pub(crate) struct Shared {
+    /// The suppliers are to stop before the schedule's end.
+    pub(crate) stop: AtomicBool,
+    /// No more events will be sent, and `sent` is final. Stored with release, loaded with acquire by the consumers.
+    sending_is_over: AtomicBool,
+    /// Since when.
+    over_since: AtomicU64,
+    /// Events sent so far, by traffic, once however many consumers there are.
+    pub(crate) sent: Vec<AtomicU64>,
+    /// One for each consumer.
+    pub(crate) catchers: Vec<CatcherShared>,
+}
+
+/// What a consumer lets others see.
+#[derive(Default)]
+pub(crate) struct CatcherShared {
+    /// Events received so far, repeated ones included.
+    pub(crate) received: AtomicU64,
+    /// Events that have not come although later ones of the same supplier have.
+    pub(crate) missing: AtomicU64,
+    /// Latencies of the measured events since somebody last took them out.
+    pub(crate) latency: Mutex<Latency>,
+}
+
+/// Latencies from two starting points.
+pub(crate) struct Latency {
+    /// From the supplier's stamp, taken right before the first write of the message, to the consumer's, taken right after
+    /// the read that completed it.
+    pub(crate) since_sent: Recorder,
+    /// From the moment at which the event was due.
+    pub(crate) since_due: Recorder,
+}
+
+impl Latency {
+    /// Adds what another one has recorded.
+    pub(crate) fn add(&mut self, other: &Self) {
+        self.since_sent.merge(&other.since_sent);
+        self.since_due.merge(&other.since_due);
+    }
+
+    /// Moves what another one has recorded into this.
+    pub(crate) fn take_from(&mut self, other: &mut Self) {
+        self.add(other);
+        other.since_sent.clear();
+        other.since_due.clear();
+    }
+}
+
+impl Default for Latency {
+    fn default() -> Self {
+        Self { since_sent: Recorder::new(), since_due: Recorder::new() }
+    }
+}
+
+/// What a traffic came to.
+#[derive(Debug, Clone, Serialize)]
+pub struct TrafficReport {
+    /// Which traffic.
+    pub traffic: Traffic,
+    /// Processor time of each consumer's thread in percent of one core, the mean over the consumers. Reading the
+    /// message, checking it to its end and answering it is all that a consumer does.
+    pub consumer_cpu_percent: f64,
+    /// Latency over all consumers; `null` when nothing came.
+    pub latency: Option<Percentiles>,
+    /// The same from the moment at which the event was due: includes what a push that had not returned held back.
+    pub latency_from_schedule: Option<Percentiles>,
+    /// Events that left late because the push before had not returned.
+    pub late_pushes: u64,
+    /// What became of the events, those of the warm-up included.
+    pub losses: Losses,
+}
+
+/// What a run came to.
+#[derive(Debug, Clone, Serialize)]
+pub struct RunReport {
+    /// `Campanile` or `plain sockets`.
+    pub contender: &'static str,
+    /// Seconds over which processor time was taken.
+    pub seconds: f64,
+    /// Processor time of the service's process, user and system, in percent of one core; `null` where there is none.
+    pub service_cpu_percent: Option<f64>,
+    /// Memory the service had resident at the end, in octets; `null` where there is none.
+    pub service_resident_bytes: Option<u64>,
+    /// Processor time of the one thread that drives all suppliers, in percent of one core.
+    pub suppliers_cpu_percent: f64,
+    /// Each traffic.
+    pub traffics: Vec<TrafficReport>,
+}
+
+/// What an onlooker sees of a run that is under way.
+pub(crate) struct View<'a> {
+    /// What the threads let see.
+    pub(crate) shared: &'a Shared,
+    /// When the first event is due.
+    pub(crate) start: u64,
+}
+
+/// Runs these traffics at the same time for `duration` nanoseconds and a second of warm-up before.
+///
+/// `watch` is called on the calling thread once everything runs; it returns when the measured time is over, or earlier
+/// to end the run.
+pub(crate) fn run(
+    carrier: &Carrier<'_>,
+    traffics: &[Traffic],
+    duration: u64,
+    watch: impl FnOnce(&View<'_>) -> Result<(), BenchError>,
+) -> Result<RunReport, BenchError> {
+    for traffic in traffics {
+        traffic.check()?;
+    }
+    let (feeds, catchers) = wire_up(carrier, traffics)?;
+    let schedule = Schedule::new(traffics, clock::now() + LEAD, duration);
+    let generator = Generator::new(feeds, &schedule)?;
+    let shared = Shared {
+        stop: AtomicBool::new(false),
+        sending_is_over: AtomicBool::new(false),
+        over_since: AtomicU64::new(0),
+        sent: traffics.iter().map(|_| AtomicU64::new(0)).collect(),
+        catchers: catchers.iter().map(|_| CatcherShared::default()).collect(),
+    };
+    let (schedule, shared) = (&schedule, &shared);
+    thread::scope(|scope| {
+        let (mut catching, mut ids) = (Vec::new(), ThreadIds::default());
+        for (catcher, own) in catchers.into_iter().zip(&shared.catchers) {
+            let (thread, id) = spawn(scope, move || catcher.run(own, shared));
+            catching.push(thread);
+            ids.catchers.push(id);
+        }
+        let (feeding, id) = spawn(scope, move || generator.run(schedule, shared));
+        ids.suppliers = id;
+        let window = CpuWindow::take(carrier, &ids, schedule, || watch(&View { shared, start: schedule.start }));
+        if window.is_err() || duration == u64::MAX {
+            shared.stop.store(true, Ordering::Relaxed);
+        }
+        let fed = join(feeding);
+        shared.over_since.store(clock::now(), Ordering::Relaxed);
+        shared.sending_is_over.store(true, Ordering::Release);
+        let caught: Result<Vec<Catcher>, BenchError> = catching.into_iter().map(join).collect();
+        Ok(report(carrier, traffics, &window?, &fed?, &caught?, shared))
+    })
+}
+
+/// Starts a thread; answers also its id, by which its processor time is read.
+fn spawn<'scope, T: Send + 'scope>(
+    scope: &'scope Scope<'scope, '_>,
+    work: impl FnOnce() -> T + Send + 'scope,
+) -> (ScopedJoinHandle<'scope, T>, i32) {
+    let (tell, told) = mpsc::channel();
+    let thread = scope.spawn(move || {
+        // The thread that started this one waits for it.
+        let _ = tell.send(rustix::thread::gettid().as_raw_nonzero().get());
+        work()
+    });
+    let id = told.recv().unwrap_or_default();
+    (thread, id)
+}
+
+fn join<T>(thread: ScopedJoinHandle<'_, T>) -> T {
+    thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+}
+
+#[derive(Default)]
+struct ThreadIds {
+    suppliers: i32,
+    catchers: Vec<i32>,
+}
+
+/// Processor times over the measured part of a run, in nanoseconds.
+struct CpuWindow {
+    lasted: u64,
+    service: Option<u64>,
+    resident: Option<u64>,
+    suppliers: u64,
+    catchers: Vec<u64>,
+}
+
+impl CpuWindow {
+    /// Reads the clocks when the warm-up is over, lets `watch` run, and reads them again.
+    fn take(
+        carrier: &Carrier<'_>,
+        ids: &ThreadIds,
+        schedule: &Schedule,
+        watch: impl FnOnce() -> Result<(), BenchError>,
+    ) -> Result<Self, BenchError> {
+        let read = || -> Result<(Option<u64>, u64, Vec<u64>), BenchError> {
+            let service = carrier.process().map(Process::cpu).transpose()?;
+            let thread =
+                |&id: &i32| system::thread_cpu(id).map_err(BenchError::io("reading the processor time of a thread"));
+            Ok((service, thread(&ids.suppliers)?, ids.catchers.iter().map(thread).collect::<Result<_, _>>()?))
+        };
+        clock::sleep_until(schedule.measured_from)?;
+        let (began, before) = (clock::now(), read()?);
+        watch()?;
+        let (ended, after) = (clock::now(), read()?);
+        let since = |after: u64, before: u64| after.saturating_sub(before);
+        Ok(Self {
+            lasted: since(ended, began).max(1),
+            service: after.0.zip(before.0).map(|(after, before)| since(after, before)),
+            resident: carrier.process().map(Process::resident_bytes).transpose()?,
+            suppliers: since(after.1, before.1),
+            catchers: after.2.iter().zip(&before.2).map(|(&after, &before)| since(after, before)).collect(),
+        })
+    }
+
+    fn percent(&self, nanoseconds: u64) -> f64 {
+        100.0 * clock::seconds(nanoseconds) / clock::seconds(self.lasted)
+    }
+}
+
+fn report(
+    carrier: &Carrier<'_>,
+    traffics: &[Traffic],
+    window: &CpuWindow,
+    fed: &[Fed],
+    catchers: &[Catcher],
+    shared: &Shared,
+) -> RunReport {
+    let reports = traffics.iter().enumerate().map(|(index, traffic)| {
+        // Over plain sockets a supplier has one connection for each consumer, and sends as much on each.
+        let copies = if matches!(carrier, Carrier::Sockets) { traffic.consumers } else { 1 };
+        let copies = usize::try_from(copies).unwrap_or(1).max(1);
+        let of_this: Vec<&Fed> = fed.iter().filter(|fed| fed.traffic == index).collect();
+        let sent: Vec<u64> = of_this.iter().step_by(copies).map(|fed| fed.sent).collect();
+        let (mut losses, mut all) = (Losses::default(), Latency::default());
+        let mut cpu = Vec::new();
+        for ((catcher, own), &time) in catchers.iter().zip(&shared.catchers).zip(&window.catchers) {
+            if catcher.traffic == index {
+                losses.add(catcher.losses(&sent));
+                let latency = own.latency.lock().unwrap_or_else(PoisonError::into_inner);
+                all.add(&latency);
+                cpu.push(window.percent(time));
+            }
+        }
+        #[expect(clippy::cast_precision_loss, reason = "there are at most 16 consumers")]
+        let consumers = cpu.len().max(1) as f64;
+        TrafficReport {
+            traffic: traffic.clone(),
+            consumer_cpu_percent: cpu.iter().sum::<f64>() / consumers,
+            latency: all.since_sent.percentiles(),
+            latency_from_schedule: all.since_due.percentiles(),
+            late_pushes: of_this.iter().map(|fed| fed.late).sum(),
+            losses,
+        }
+    });
+    RunReport {
+        contender: carrier.name(),
+        seconds: clock::seconds(window.lasted),
+        service_cpu_percent: window.service.map(|time| window.percent(time)),
+        service_resident_bytes: window.resident,
+        suppliers_cpu_percent: window.percent(window.suppliers),
+        traffics: reports.collect(),
+    }
+}
+
+/// Makes all connections: of the service, a channel for each traffic.
+fn wire_up(carrier: &Carrier<'_>, traffics: &[Traffic]) -> Result<(Vec<Feed>, Vec<Catcher>), BenchError> {
+    let (mut feeds, mut catchers) = (Vec::new(), Vec::new());
+    for (index, traffic) in traffics.iter().enumerate() {
+        let payload = usize::try_from(traffic.payload_bytes).unwrap_or(usize::MAX);
+        let name = carrier.name();
+        match carrier {
+            Carrier::Campanile(service) => {
+                // The only traffic there is runs on the channel that everybody finds, so that it can be looked at.
+                let channel = if traffics.len() == 1 { service.default_channel()? } else { service.new_channel()? };
+                for consumer in 0..traffic.consumers {
+                    let listener = campanile::listen()?;
+                    channel.add_consumer(&listener, format!("bench-{}-{consumer}", traffic.name).as_bytes())?;
+                    catchers.push(Catcher::new(name, listener, true, index, traffic.suppliers)?);
+                }
+                for supplier in 0..traffic.suppliers {
+                    let proxy = channel.add_supplier()?;
+                    let message = PushMessage::new(&proxy.key, payload);
+                    feeds.push(Feed::new(name, proxy.connect()?, message, Role::campanile(index, supplier))?);
+                }
+            }
+            Carrier::Sockets => {
+                let mut addresses = Vec::new();
+                for _ in 0..traffic.consumers {
+                    let listener = campanile::listen()?;
+                    addresses.push(listener.local_addr().map_err(BenchError::io("reading a consumer's address"))?);
+                    catchers.push(Catcher::new(name, listener, false, index, traffic.suppliers)?);
+                }
+                for supplier in 0..traffic.suppliers {
+                    for (copy, address) in addresses.iter().enumerate() {
+                        let stream = TcpStream::connect(address).map_err(BenchError::io("connecting to a consumer"))?;
+                        let message = PushMessage::new(b"no object: a plain socket", payload);
+                        feeds.push(Feed::new(name, stream, message, Role::socket(index, supplier, copy))?);
+                    }
+                }
+            }
+        }
+    }
+    Ok((feeds, catchers))
+}
+
+/// Waits until the measured time is over, for runs that nobody watches.
+pub(crate) fn wait_out(duration: u64) -> impl FnOnce(&View<'_>) -> Result<(), BenchError> {
+    move |view| clock::sleep_until(view.start.saturating_add(WARM_UP).saturating_add(duration))
+}

@@ -1,0 +1,314 @@
+//! The suppliers: many connections, each with its own schedule, driven by one thread.
+//!
+//! Every supplier has a connection of its own and waits for the reply to its push before it pushes again, as a
+//! supplier program does. One thread drives them all, so that fifty suppliers do not cost fifty threads that would
+//! compete with the service for the cores. It blocks on nothing but its poll: a supplier that the service holds back
+//! holds back no other.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::io::{ErrorKind, Read, Write};
+use std::net::TcpStream;
+use std::os::fd::OwnedFd;
+use std::sync::atomic::Ordering;
+
+use giop::framing::{Inbound, Limits};
+use giop::message::MessageKind;
+use rustix::event::epoll::{self, EventData, EventFlags};
+use rustix::time::{
+    Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create, timerfd_settime,
+};
+
+use super::{Schedule, Shared};
+use crate::wire::{self, Phase, PushMessage, Stamp};
+use crate::{BenchError, clock};
+
+/// What the poll answers for the timer; connections have their index.
+const TIMER: u64 = u64::MAX;
+
+/// How long the replies to the last pushes may take.
+const REPLIES_WITHIN: u64 = 10 * clock::SECOND;
+
+/// The poll returns at least this often, to see whether it is time to stop.
+const LOOK_UP_EVERY: u64 = clock::SECOND / 10;
+
+/// One supplier's connection.
+#[derive(Debug)]
+pub(crate) struct Feed {
+    contender: &'static str,
+    stream: TcpStream,
+    inbound: Inbound,
+    message: PushMessage,
+    role: Role,
+    /// How many events it has begun to send.
+    sent: u64,
+    /// When the next one is due.
+    due: u64,
+    state: State,
+    late: u64,
+}
+
+/// What a connection is for.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Role {
+    /// Which of the traffics it belongs to.
+    traffic: usize,
+    /// Which supplier of it this is.
+    supplier: u32,
+    /// Whether a push is answered.
+    two_way: bool,
+    /// Whether its events are counted as sent: of a supplier's several connections, only the first one's are.
+    counts: bool,
+}
+
+impl Role {
+    /// A supplier's one connection to the service.
+    pub(crate) fn campanile(traffic: usize, supplier: u32) -> Self {
+        Self { traffic, supplier, two_way: true, counts: true }
+    }
+
+    /// A supplier's connection to one consumer, as many as `copy` others having been made before.
+    pub(crate) fn socket(traffic: usize, supplier: u32, copy: usize) -> Self {
+        Self { traffic, supplier, two_way: false, counts: copy == 0 }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    /// Waits for its time.
+    Idle,
+    /// This much of the message has been written.
+    Writing(usize),
+    /// The reply is outstanding.
+    Waiting,
+}
+
+/// What a supplier did.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Fed {
+    /// Which of the traffics it belongs to.
+    pub(crate) traffic: usize,
+    /// How many events it sent.
+    pub(crate) sent: u64,
+    /// How many of these left late because the push before had not returned.
+    pub(crate) late: u64,
+}
+
+impl Feed {
+    /// A supplier that pushes on this connection.
+    pub(crate) fn new(
+        contender: &'static str,
+        stream: TcpStream,
+        message: PushMessage,
+        role: Role,
+    ) -> Result<Self, BenchError> {
+        stream.set_nodelay(true).map_err(BenchError::io("switching off Nagle's algorithm"))?;
+        stream.set_nonblocking(true).map_err(BenchError::io("making a supplier's connection not block"))?;
+        Ok(Self {
+            contender,
+            stream,
+            inbound: Inbound::new(Limits::default()),
+            message,
+            role,
+            sent: 0,
+            due: 0,
+            state: State::Idle,
+            late: 0,
+        })
+    }
+
+    /// Stamps the next event and begins to send it.
+    fn begin(&mut self, schedule: &Schedule) -> Result<(), BenchError> {
+        let sent = clock::now();
+        let phase = if self.due < schedule.measured_from { Phase::WarmUp } else { Phase::Measured };
+        let stamp = Stamp { sent, due: self.due, number: self.sent, supplier: self.role.supplier, phase };
+        // Request ids may repeat after 2^32 pushes; only one is ever outstanding.
+        self.message.stamp(self.request_id(self.sent), stamp);
+        self.sent += 1;
+        self.state = State::Writing(0);
+        self.write()
+    }
+
+    fn request_id(&self, number: u64) -> u32 {
+        u32::try_from(number & u64::from(u32::MAX)).unwrap_or(0)
+    }
+
+    /// Writes as much as the socket takes.
+    fn write(&mut self) -> Result<(), BenchError> {
+        while let State::Writing(written) = self.state {
+            let rest = self.message.bytes().get(written..).unwrap_or_default();
+            if rest.is_empty() {
+                self.state = if self.role.two_way { State::Waiting } else { State::Idle };
+                return Ok(());
+            }
+            match (&self.stream).write(rest) {
+                Ok(count) => self.state = State::Writing(written + count),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(source) => return Err(BenchError::Io { doing: "writing to a contender", source }),
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads once; the supplier is idle again when that was its reply.
+    fn read(&mut self) -> Result<(), BenchError> {
+        match (&self.stream).read(self.inbound.space()) {
+            Ok(0) => return Err(self.broken("closed a supplier's connection")),
+            Ok(count) => self.inbound.filled(count),
+            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => return Ok(()),
+            Err(source) => return Err(BenchError::Io { doing: "reading from a contender", source }),
+        }
+        let request_id = self.request_id(self.sent.wrapping_sub(1));
+        let contender = self.contender;
+        let broken = |reason: String| BenchError::Protocol { contender: contender.to_owned(), reason };
+        while let Some(message) = self.inbound.poll_message().map_err(|error| broken(error.to_string()))? {
+            if message.header.kind != MessageKind::Reply || self.state != State::Waiting {
+                return Err(broken(format!("sent a {} that no supplier waits for", message.header.kind)));
+            }
+            wire::check_reply(contender, message.bytes, &message.header, request_id)?;
+            self.state = State::Idle;
+        }
+        Ok(())
+    }
+
+    fn broken(&self, reason: &str) -> BenchError {
+        BenchError::Protocol { contender: self.contender.to_owned(), reason: reason.to_owned() }
+    }
+}
+
+/// All suppliers of a run.
+pub(crate) struct Generator {
+    feeds: Vec<Feed>,
+    poll: OwnedFd,
+    timer: OwnedFd,
+    /// Suppliers that wait for their time, the earliest first.
+    idle: BinaryHeap<Reverse<(u64, usize)>>,
+    /// What the timer is set to.
+    alarm: u64,
+}
+
+impl Generator {
+    /// Prepares these suppliers; the first events are due as `schedule` says.
+    pub(crate) fn new(mut feeds: Vec<Feed>, schedule: &Schedule) -> Result<Self, BenchError> {
+        let doing = "making the suppliers' poll";
+        let errno = |errno: rustix::io::Errno| BenchError::Io { doing, source: errno.into() };
+        let poll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(errno)?;
+        let timer =
+            timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC).map_err(errno)?;
+        epoll::add(&poll, &timer, EventData::new_u64(TIMER), EventFlags::IN).map_err(errno)?;
+        let mut idle = BinaryHeap::with_capacity(feeds.len());
+        for (index, feed) in feeds.iter_mut().enumerate() {
+            feed.due = schedule.first_due(feed.role.traffic, feed.role.supplier);
+            idle.push(Reverse((feed.due, index)));
+            let data = EventData::new_u64(u64::try_from(index).unwrap_or(TIMER));
+            epoll::add(&poll, &feed.stream, data, EventFlags::IN).map_err(errno)?;
+        }
+        Ok(Self { feeds, poll, timer, idle, alarm: 0 })
+    }
+
+    /// Pushes by the schedule until its end, or until told to stop, and waits for the last replies.
+    pub(crate) fn run(mut self, schedule: &Schedule, shared: &Shared) -> Result<Vec<Fed>, BenchError> {
+        clock::wake_on_time();
+        let mut events = [epoll::Event { flags: EventFlags::empty(), data: EventData::new_u64(0) }; 64];
+        while !shared.stop.load(Ordering::Relaxed) {
+            let now = clock::now();
+            self.send_what_is_due(now, schedule, shared)?;
+            let next = self.idle.peek().map_or(u64::MAX, |Reverse((due, _))| *due);
+            if next >= schedule.until && now >= schedule.until {
+                break;
+            }
+            self.set_alarm(next.min(schedule.until))?;
+            self.wait(&mut events, schedule)?;
+        }
+        let give_up = clock::now() + REPLIES_WITHIN;
+        while self.feeds.iter().any(|feed| feed.state != State::Idle) && clock::now() < give_up {
+            self.wait(&mut events, schedule)?;
+        }
+        Ok(self.feeds.iter().map(|feed| Fed { traffic: feed.role.traffic, sent: feed.sent, late: feed.late }).collect())
+    }
+
+    fn send_what_is_due(&mut self, now: u64, schedule: &Schedule, shared: &Shared) -> Result<(), BenchError> {
+        while let Some(&Reverse((due, index))) = self.idle.peek() {
+            if due > now || due >= schedule.until {
+                return Ok(());
+            }
+            self.idle.pop();
+            let Some(feed) = self.feeds.get_mut(index) else { continue };
+            feed.begin(schedule)?;
+            if let Some(sent) = shared.sent.get(feed.role.traffic).filter(|_| feed.role.counts) {
+                sent.fetch_add(1, Ordering::Relaxed);
+            }
+            if let State::Writing(_) = feed.state {
+                watch(&self.poll, feed, index, EventFlags::IN | EventFlags::OUT)?;
+            }
+            self.rest(index, schedule);
+        }
+        Ok(())
+    }
+
+    /// Puts an idle supplier back among those that wait for their time.
+    fn rest(&mut self, index: usize, schedule: &Schedule) {
+        let Some(feed) = self.feeds.get_mut(index).filter(|feed| feed.state == State::Idle) else { return };
+        feed.due = schedule.next_due(feed.role.traffic, feed.due);
+        if feed.due < clock::now() {
+            feed.late += 1;
+        }
+        self.idle.push(Reverse((feed.due, index)));
+    }
+
+    /// Waits for the timer or a connection, and lets the connections go on.
+    fn wait(&mut self, events: &mut [epoll::Event], schedule: &Schedule) -> Result<(), BenchError> {
+        let count = match epoll::wait(&self.poll, &mut *events, Some(&clock::to_timespec(LOOK_UP_EVERY))) {
+            Ok(count) => count,
+            Err(rustix::io::Errno::INTR) => return Ok(()),
+            Err(errno) => return Err(BenchError::Io { doing: "polling the suppliers", source: errno.into() }),
+        };
+        for event in events.iter().take(count) {
+            let data = event.data;
+            if data.u64() == TIMER {
+                let mut expirations = [0; 8];
+                // Nothing to read means that it was set anew since it rang.
+                let _ = rustix::io::read(&self.timer, &mut expirations);
+                self.alarm = 0;
+                continue;
+            }
+            let index = usize::try_from(data.u64()).unwrap_or(usize::MAX);
+            let Some(feed) = self.feeds.get_mut(index) else { continue };
+            if let State::Writing(_) = feed.state {
+                feed.write()?;
+                if !matches!(feed.state, State::Writing(_)) {
+                    watch(&self.poll, feed, index, EventFlags::IN)?;
+                    self.rest(index, schedule);
+                }
+            } else {
+                let waited = feed.state == State::Waiting;
+                feed.read()?;
+                if waited {
+                    self.rest(index, schedule);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Lets the timer ring at this time.
+    fn set_alarm(&mut self, at: u64) -> Result<(), BenchError> {
+        if self.alarm == at {
+            return Ok(());
+        }
+        self.alarm = at;
+        let never = Timespec { tv_sec: 0, tv_nsec: 0 };
+        // A time of zero would switch the timer off.
+        let once = Itimerspec { it_interval: never, it_value: clock::to_timespec(at.max(1)) };
+        timerfd_settime(&self.timer, TimerfdTimerFlags::ABSTIME, &once)
+            .map(|_| ())
+            .map_err(|errno| BenchError::Io { doing: "setting the suppliers' timer", source: errno.into() })
+    }
+}
+
+fn watch(poll: &OwnedFd, feed: &Feed, index: usize, flags: EventFlags) -> Result<(), BenchError> {
+    let data = EventData::new_u64(u64::try_from(index).unwrap_or(TIMER));
+    epoll::modify(poll, &feed.stream, data, flags)
+        .map_err(|errno| BenchError::Io { doing: "polling a supplier", source: errno.into() })
+}
