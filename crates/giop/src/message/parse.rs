@@ -119,7 +119,7 @@ pub enum ReplyStatus {
 }
 
 impl ReplyStatus {
-    const ALL: [Self; 6] = [
+    pub(super) const ALL: [Self; 6] = [
         Self::NoException,
         Self::UserException,
         Self::SystemException,
@@ -227,7 +227,7 @@ pub enum LocateStatus {
 }
 
 impl LocateStatus {
-    const ALL: [Self; 6] = [
+    pub(super) const ALL: [Self; 6] = [
         Self::UnknownObject,
         Self::ObjectHere,
         Self::ObjectForward,

@@ -80,9 +80,9 @@ pub fn begin_request(buf: &mut Vec<u8>, head: &RequestHead<'_>) -> Open {
     }
     w.octets(key);
     w.string_bytes(operation);
-    // The principal is a sequence of octets that nobody reads since CORBA 2.2 and everybody skips; omniORB fills it with
-    // seven of them. Being the last thing in the head, it can bring the body to any position; a service context, being
-    // the first, could only shift it by multiples of four.
+    // The principal is a sequence of octets that nobody looks into since CORBA 2.2 and that everybody skips. Being the last
+    // thing in the head, it can bring the body to any position; a service context, being the first, could only shift it by
+    // multiples of four.
     w.align(4);
     let filler = body_phase.map_or(0, |phase| phase.wrapping_sub(w.phase()).wrapping_sub(4) & 7);
     w.octets([0; 7].get(..filler).unwrap_or_default());
