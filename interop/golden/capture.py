@@ -147,7 +147,9 @@ def conversation(orb, version, name, server_words, client_words, reference_optio
     server.stdout.read()
     client.stdin.close()
     client.stdout.read()
-    if server.wait() not in (0, 1) or client.wait() != 0:
+    ended = (server.wait(), client.wait())
+    # omniORB refuses the fragments that omniORB sends in GIOP 1.1 when values in them need alignment; what was sent is kept.
+    if ended != (0, 0) and (orb, version, name) != ("omniorb", "1.1", "points"):
         raise SystemExit(f"{orb} {version} {name} failed")
     keep(orb, version, name, relay.drained())
     return reference
