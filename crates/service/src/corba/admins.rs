@@ -1,0 +1,111 @@
+//! `CosNotifyChannelAdmin::ConsumerAdmin` and `SupplierAdmin`, but for what they inherit.
+
+use super::door::{Door, ProxyKind};
+use super::exceptions::{Raised, UserException};
+use super::filters::{mapping_filter, set_mapping_filter};
+use super::table::{Interface, Operation, Target};
+use super::wire::{read_enum, read_id, write_id, write_ids};
+use engine::{Operator, ProxyId, ProxyKey};
+use giop::cdr::{Reader, Writer};
+
+pub(super) static CONSUMER_ADMIN: Interface = Interface {
+    name: "CosNotifyChannelAdmin::ConsumerAdmin",
+    id: "IDL:omg.org/CosNotifyChannelAdmin/ConsumerAdmin:1.0",
+    operations: &[
+        Operation::done("_get_MyID", my_id),
+        Operation::done("_get_MyChannel", my_channel),
+        Operation::done("_get_MyOperator", my_operator),
+        Operation::done("_get_priority_filter", mapping_filter),
+        Operation::in_part("_set_priority_filter", set_mapping_filter),
+        Operation::done("_get_lifetime_filter", mapping_filter),
+        Operation::in_part("_set_lifetime_filter", set_mapping_filter),
+        Operation::done("_get_pull_suppliers", pull_proxies),
+        Operation::done("_get_push_suppliers", push_proxies),
+        Operation::done("get_proxy_supplier", get_proxy),
+        Operation::not_yet("obtain_notification_pull_supplier"),
+        Operation::in_part("obtain_notification_push_supplier", obtain_push),
+        Operation::done("destroy", destroy),
+    ],
+};
+
+pub(super) static SUPPLIER_ADMIN: Interface = Interface {
+    name: "CosNotifyChannelAdmin::SupplierAdmin",
+    id: "IDL:omg.org/CosNotifyChannelAdmin/SupplierAdmin:1.0",
+    operations: &[
+        Operation::done("_get_MyID", my_id),
+        Operation::done("_get_MyChannel", my_channel),
+        Operation::done("_get_MyOperator", my_operator),
+        Operation::done("_get_pull_consumers", pull_proxies),
+        Operation::done("_get_push_consumers", push_proxies),
+        Operation::done("get_proxy_consumer", get_proxy),
+        Operation::not_yet("obtain_notification_pull_consumer"),
+        Operation::in_part("obtain_notification_push_consumer", obtain_push),
+        Operation::done("destroy", destroy),
+    ],
+};
+
+fn my_id(_: &mut Door, on: Target, args: Reader<'_>, reply: &mut Writer<'_>) -> Result<(), Raised> {
+    args.finish("the arguments of MyID")?;
+    write_id(on.admin()?.admin.0, reply);
+    Ok(())
+}
+
+fn my_channel(door: &mut Door, on: Target, args: Reader<'_>, reply: &mut Writer<'_>) -> Result<(), Raised> {
+    args.finish("the arguments of MyChannel")?;
+    door.reference(Target::Channel(on.admin()?.channel))?.write(reply);
+    Ok(())
+}
+
+fn my_operator(door: &mut Door, on: Target, args: Reader<'_>, reply: &mut Writer<'_>) -> Result<(), Raised> {
+    args.finish("the arguments of MyOperator")?;
+    reply.u32(match door.operator(on.admin()?)? {
+        Operator::And => 0,
+        Operator::Or => 1,
+    });
+    Ok(())
+}
+
+/// There are no pull proxies, so none can be listed.
+fn pull_proxies(_: &mut Door, _: Target, args: Reader<'_>, reply: &mut Writer<'_>) -> Result<(), Raised> {
+    args.finish("the arguments of an attribute that lists proxies")?;
+    write_ids(core::iter::empty(), reply);
+    Ok(())
+}
+
+fn push_proxies(door: &mut Door, on: Target, args: Reader<'_>, reply: &mut Writer<'_>) -> Result<(), Raised> {
+    args.finish("the arguments of an attribute that lists proxies")?;
+    let proxies = door.notification_proxies(on.admin()?)?;
+    write_ids(proxies.iter().map(|proxy| proxy.0), reply);
+    Ok(())
+}
+
+fn get_proxy(door: &mut Door, on: Target, mut args: Reader<'_>, reply: &mut Writer<'_>) -> Result<(), Raised> {
+    let id = read_id(&mut args)?;
+    args.finish("the arguments of an operation that looks up a proxy")?;
+    let admin = on.admin()?;
+    let proxy = id.map(ProxyId).filter(|proxy| door.is_notification_proxy(admin, *proxy));
+    let proxy = ProxyKey { channel: admin.channel, proxy: proxy.ok_or(UserException::ProxyNotFound)? };
+    door.reference(Target::Proxy(proxy, admin.side))?.write(reply);
+    Ok(())
+}
+
+fn obtain_push(door: &mut Door, on: Target, mut args: Reader<'_>, reply: &mut Writer<'_>) -> Result<(), Raised> {
+    let client_type = read_enum(&mut args, "ClientType", 2)?;
+    args.finish("the arguments of an operation that gives a proxy")?;
+    let kind = match client_type {
+        0 => ProxyKind::Any,
+        1 => ProxyKind::Structured,
+        // SEQUENCE_EVENT
+        _ => return Err(Raised::no_implement()),
+    };
+    let admin = on.admin()?;
+    let proxy = door.create_proxy(admin, kind)?;
+    door.reference(Target::Proxy(proxy, admin.side))?.write(reply);
+    write_id(proxy.proxy.0, reply);
+    Ok(())
+}
+
+fn destroy(door: &mut Door, on: Target, args: Reader<'_>, _: &mut Writer<'_>) -> Result<(), Raised> {
+    args.finish("the arguments of destroy")?;
+    door.destroy_admin(on.admin()?)
+}

@@ -1,0 +1,124 @@
+//! `CosNotifyChannelAdmin::EventChannel`, but for the properties ([`super::qos`]) and what it inherits from the Event
+//! Service ([`super::event_service`]).
+
+use super::door::Door;
+use super::exceptions::{Raised, UserException};
+use super::table::{AdminKey, Interface, Operation, Target};
+use super::wire::{read_enum, read_id, write_id, write_ids};
+use engine::{AdminId, Operator, Side};
+use giop::cdr::{Reader, Writer};
+
+pub(super) static EVENT_CHANNEL: Interface = Interface {
+    name: "CosNotifyChannelAdmin::EventChannel",
+    id: "IDL:omg.org/CosNotifyChannelAdmin/EventChannel:1.0",
+    operations: &[
+        Operation::done("_get_MyFactory", my_factory),
+        Operation::done("_get_default_consumer_admin", default_consumer_admin),
+        Operation::done("_get_default_supplier_admin", default_supplier_admin),
+        Operation::not_yet("_get_default_filter_factory"),
+        Operation::done("new_for_consumers", new_for_consumers),
+        Operation::done("new_for_suppliers", new_for_suppliers),
+        Operation::done("get_consumeradmin", get_consumeradmin),
+        Operation::done("get_supplieradmin", get_supplieradmin),
+        Operation::done("get_all_consumeradmins", get_all_consumeradmins),
+        Operation::done("get_all_supplieradmins", get_all_supplieradmins),
+    ],
+};
+
+fn my_factory(door: &mut Door, _: Target, args: Reader<'_>, reply: &mut Writer<'_>) -> Result<(), Raised> {
+    args.finish("the arguments of MyFactory")?;
+    door.reference(Target::Factory)?.write(reply);
+    Ok(())
+}
+
+fn default_consumer_admin(door: &mut Door, on: Target, args: Reader<'_>, reply: &mut Writer<'_>) -> Result<(), Raised> {
+    default_admin(door, on, Side::Consumers, args, reply)
+}
+
+fn default_supplier_admin(door: &mut Door, on: Target, args: Reader<'_>, reply: &mut Writer<'_>) -> Result<(), Raised> {
+    default_admin(door, on, Side::Suppliers, args, reply)
+}
+
+/// Answers with the admin that a channel has from the start; the Event Service's `for_…` mean it too.
+pub(super) fn default_admin(
+    door: &mut Door,
+    on: Target,
+    side: Side,
+    args: Reader<'_>,
+    reply: &mut Writer<'_>,
+) -> Result<(), Raised> {
+    args.finish("the arguments of an operation that gives the default admin")?;
+    let admin = AdminKey { channel: on.channel()?, side, admin: AdminId::DEFAULT };
+    door.reference(Target::Admin(admin))?.write(reply);
+    Ok(())
+}
+
+fn new_for_consumers(door: &mut Door, on: Target, args: Reader<'_>, reply: &mut Writer<'_>) -> Result<(), Raised> {
+    new_admin(door, on, Side::Consumers, args, reply)
+}
+
+fn new_for_suppliers(door: &mut Door, on: Target, args: Reader<'_>, reply: &mut Writer<'_>) -> Result<(), Raised> {
+    new_admin(door, on, Side::Suppliers, args, reply)
+}
+
+fn new_admin(
+    door: &mut Door,
+    on: Target,
+    side: Side,
+    mut args: Reader<'_>,
+    reply: &mut Writer<'_>,
+) -> Result<(), Raised> {
+    let operator = match read_enum(&mut args, "InterFilterGroupOperator", 1)? {
+        0 => Operator::And,
+        _ => Operator::Or,
+    };
+    args.finish("the arguments of an operation that makes an admin")?;
+    let admin = door.create_admin(on.channel()?, side, operator)?;
+    door.reference(Target::Admin(admin))?.write(reply);
+    write_id(admin.admin.0, reply);
+    Ok(())
+}
+
+fn get_consumeradmin(door: &mut Door, on: Target, args: Reader<'_>, reply: &mut Writer<'_>) -> Result<(), Raised> {
+    get_admin(door, on, Side::Consumers, args, reply)
+}
+
+fn get_supplieradmin(door: &mut Door, on: Target, args: Reader<'_>, reply: &mut Writer<'_>) -> Result<(), Raised> {
+    get_admin(door, on, Side::Suppliers, args, reply)
+}
+
+fn get_admin(
+    door: &mut Door,
+    on: Target,
+    side: Side,
+    mut args: Reader<'_>,
+    reply: &mut Writer<'_>,
+) -> Result<(), Raised> {
+    let id = read_id(&mut args)?;
+    args.finish("the arguments of an operation that looks up an admin")?;
+    let channel = on.channel()?;
+    let admin = id.map(|id| AdminKey { channel, side, admin: AdminId(id) });
+    let admin = admin.filter(|admin| door.has_admin(*admin)).ok_or(UserException::AdminNotFound)?;
+    door.reference(Target::Admin(admin))?.write(reply);
+    Ok(())
+}
+
+fn get_all_consumeradmins(door: &mut Door, on: Target, args: Reader<'_>, reply: &mut Writer<'_>) -> Result<(), Raised> {
+    get_all_admins(door, on, Side::Consumers, args, reply)
+}
+
+fn get_all_supplieradmins(door: &mut Door, on: Target, args: Reader<'_>, reply: &mut Writer<'_>) -> Result<(), Raised> {
+    get_all_admins(door, on, Side::Suppliers, args, reply)
+}
+
+fn get_all_admins(
+    door: &mut Door,
+    on: Target,
+    side: Side,
+    args: Reader<'_>,
+    reply: &mut Writer<'_>,
+) -> Result<(), Raised> {
+    args.finish("the arguments of an operation that lists admins")?;
+    write_ids(door.admins(on.channel()?, side)?.iter().map(|admin| admin.0), reply);
+    Ok(())
+}

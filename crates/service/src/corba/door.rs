@@ -1,0 +1,609 @@
+//! The door itself: one state machine that answers administrative requests and says what the event path must know.
+
+use super::event::{FORM_ANY, FORM_STRUCTURED, want_for};
+use super::exceptions::{Exception, Raised};
+use super::keys::ObjectKey;
+use super::naming::{Naming, NamingLimits};
+use super::qos::{Effective, Wanted};
+use super::references::{References, log_name};
+use super::table::{self, AdminKey, Answer, Level, Servant, Target};
+use engine::{
+    AdminId, ChannelId, ChannelLimits, DisconnectReason, EventType, Form, Hierarchy, HierarchyLimits, Operator,
+    OutboxSettings, Peer, ProxyId, ProxyKey, ProxyState, Removed, SettingsPatch, Side, Snapshot, SubscriptionTarget,
+    Want,
+};
+use giop::cdr::{Reader, Writer};
+use giop::ior::Ior;
+use hashbrown::HashMap;
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+/// What a door is built with.
+#[derive(Clone, Debug)]
+pub struct DoorSettings {
+    /// Host in every reference: a name or address to which clients can connect.
+    pub host: String,
+    /// Port in every reference.
+    pub port: u16,
+    /// How events are pushed where neither channel, admin nor proxy says otherwise: what a new channel begins with.
+    pub delivery: SettingsPatch,
+    /// What a new channel is limited to unless its creator says otherwise.
+    pub limits: ChannelLimits,
+    /// How many objects there may be.
+    pub hierarchy: HierarchyLimits,
+    /// How much the naming service holds.
+    pub naming: NamingLimits,
+    /// Seed of the random numbers in object keys. It has to differ from one run of the service to the next, since it is
+    /// what keeps references of an earlier run from reaching the wrong objects.
+    pub nonce_seed: u64,
+}
+
+/// The CORBA door: the hierarchy and the naming service behind their object keys.
+///
+/// A pure state machine for the administration thread: it is handed requests, and asked what follows from them. After
+/// each [`Door::handle`] and [`Door::handle_disconnected`], call [`Door::publish`] and hand the result to the lanes
+/// *before* the reply is sent, so that a client which was told that it is connected is known to be; then call
+/// [`Door::poll_effect`] until it gives `None`.
+///
+/// Events themselves do not come here. A lane that does not know a proxy as connected hands its `push…` requests here all
+/// the same, to have them answered.
+#[derive(Debug)]
+pub struct Door {
+    references: References,
+    hierarchy: Hierarchy,
+    delivery: SettingsPatch,
+    limits: ChannelLimits,
+    naming: Naming,
+    random: fastrand::Rng,
+    nonces: BTreeMap<ChannelId, Nonces>,
+    kinds: BTreeMap<ProxyKey, ProxyKind>,
+    consumers: HashMap<Peer, Arc<PeerAddress>>,
+    /// Those suppliers that gave a reference to be told through when their connection ends.
+    suppliers: HashMap<Peer, Ior>,
+    peer_next: u64,
+    effects: VecDeque<Effect>,
+    published: Option<Published>,
+    consumers_changed: bool,
+}
+
+/// One request: which object, which operation, and the arguments.
+#[derive(Clone, Debug)]
+pub struct Call<'a> {
+    /// The object key.
+    pub key: &'a [u8],
+    /// The operation's name as sent: `_get_…` and `_set_…` for attributes.
+    pub operation: &'a str,
+    /// Stands in front of the arguments.
+    pub args: Reader<'a>,
+}
+
+/// What follows from a request beside its reply.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Effect {
+    /// An operation to be called on a client. It returns nothing, and how it ends is of interest to the log only.
+    Call {
+        /// The client's object.
+        to: Ior,
+        /// The operation.
+        operation: &'static str,
+        /// Its arguments. Empty for all that are called so far, which take none.
+        body: Vec<u8>,
+    },
+    /// No consumer goes by this handle any more: what was kept for it, such as its connection, can go.
+    ReleasePeer(Peer),
+}
+
+/// What the event path has to know, all of one moment.
+#[derive(Clone, Debug)]
+pub struct Published {
+    /// Who supplies and who consumes.
+    pub routing: Arc<Snapshot>,
+    /// Where the consumers are that the routing names.
+    pub peers: Arc<HashMap<Peer, Arc<PeerAddress>>>,
+    /// The number that has to be in the keys of a channel's proxies.
+    pub nonces: Arc<HashMap<ChannelId, u32>>,
+}
+
+impl Published {
+    /// The proxy that a key names, unless the key is of another run of the service. Whether the proxy exists is for the
+    /// routing to say.
+    #[must_use]
+    pub fn proxy(&self, key: &ObjectKey) -> Option<ProxyKey> {
+        match *key {
+            ObjectKey::Proxy { channel, nonce, proxy } if self.nonces.get(&channel) == Some(&nonce) => {
+                Some(ProxyKey { channel, proxy })
+            }
+            _ => None,
+        }
+    }
+}
+
+/// Where a consumer is and how it is called.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PeerAddress {
+    /// Its reference, as it gave it.
+    pub ior: Ior,
+    /// What it is called in logs: host, port and the beginning of its object's key.
+    pub name: String,
+    /// The operation that delivers an event to it: `push_structured_event` or `push`.
+    pub push_operation: &'static str,
+}
+
+/// The kinds of proxies that there are, on either side.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ProxyKind {
+    /// The Notification Service's, for Anys.
+    Any,
+    /// The Notification Service's, for structured events.
+    Structured,
+    /// The Event Service's, for Anys.
+    Plain,
+}
+
+impl ProxyKind {
+    const fn form(self) -> Form {
+        match self {
+            Self::Any | Self::Plain => FORM_ANY,
+            Self::Structured => FORM_STRUCTURED,
+        }
+    }
+
+    /// `CosNotifyChannelAdmin::ProxyType`.
+    pub(super) const fn proxy_type(self) -> u32 {
+        match self {
+            Self::Any | Self::Plain => 0,
+            Self::Structured => 2,
+        }
+    }
+
+    const fn push_operation(self) -> &'static str {
+        match self {
+            Self::Any | Self::Plain => "push",
+            Self::Structured => "push_structured_event",
+        }
+    }
+
+    /// What a client of this kind of proxy is told with when its connection ends.
+    const fn disconnect_operation(self, side: Side) -> &'static str {
+        match (side, self) {
+            (Side::Consumers, Self::Any | Self::Plain) => "disconnect_push_consumer",
+            (Side::Consumers, Self::Structured) => "disconnect_structured_push_consumer",
+            (Side::Suppliers, Self::Any | Self::Plain) => "disconnect_push_supplier",
+            (Side::Suppliers, Self::Structured) => "disconnect_structured_push_supplier",
+        }
+    }
+
+    const fn servant(self, side: Side) -> Servant {
+        match (side, self) {
+            (Side::Consumers, Self::Any) => table::PROXY_PUSH_SUPPLIER,
+            (Side::Consumers, Self::Structured) => table::STRUCTURED_PROXY_PUSH_SUPPLIER,
+            (Side::Consumers, Self::Plain) => table::PLAIN_PROXY_PUSH_SUPPLIER,
+            (Side::Suppliers, Self::Any) => table::PROXY_PUSH_CONSUMER,
+            (Side::Suppliers, Self::Structured) => table::STRUCTURED_PROXY_PUSH_CONSUMER,
+            (Side::Suppliers, Self::Plain) => table::PLAIN_PROXY_PUSH_CONSUMER,
+        }
+    }
+}
+
+/// The random numbers in a channel's keys.
+#[derive(Clone, Copy, Debug)]
+struct Nonces {
+    /// In its own key and those of its default admins.
+    own: u32,
+    /// In the keys of its other admins and its proxies.
+    objects: u32,
+}
+
+impl Door {
+    /// A door with the default channel and nothing else. Two doors with the same settings give the same references.
+    #[must_use]
+    pub fn new(settings: DoorSettings) -> Self {
+        let DoorSettings { host, port, delivery, limits, hierarchy, naming, nonce_seed } = settings;
+        let references = References::new(&host, port);
+        let mut random = fastrand::Rng::with_seed(nonce_seed);
+        let mut door = Self {
+            naming: Naming::new(naming, random.u32(1..), &references),
+            references,
+            hierarchy: Hierarchy::new(hierarchy),
+            delivery,
+            limits,
+            random,
+            nonces: BTreeMap::new(),
+            kinds: BTreeMap::new(),
+            consumers: HashMap::new(),
+            suppliers: HashMap::new(),
+            peer_next: 0,
+            effects: VecDeque::new(),
+            published: None,
+            consumers_changed: false,
+        };
+        match door.hierarchy.create_channel(delivery, limits) {
+            Ok(channel) => {
+                let objects = door.random.u32(1..);
+                door.nonces.insert(channel, Nonces { own: 0, objects });
+            }
+            Err(refusal) => log::error!(target: "campanile::corba", "there is no default channel: {refusal}"),
+        }
+        door
+    }
+
+    /// Executes a request and writes its results to `reply`, which stands where the body of the reply begins.
+    ///
+    /// # Errors
+    ///
+    /// The exception that the client is to be told instead; what was written to `reply` until then means nothing. Except
+    /// for `TRANSIENT`, nothing was changed.
+    pub fn handle(&mut self, call: &Call<'_>, reply: &mut Writer<'_>) -> Result<(), Exception> {
+        let (encoding, phase) = (reply.encoding(), reply.phase());
+        self.dispatch(call, reply).map_err(|raised| {
+            log::debug!(
+                target: "campanile::corba",
+                "{} on {}: {raised:?}", call.operation.escape_debug(), call.key.escape_ascii()
+            );
+            raised.told(encoding, phase)
+        })
+    }
+
+    /// Whether there is an object with that key: the answer to a `LocateRequest`.
+    #[must_use]
+    pub fn locate(&self, key: &[u8]) -> bool {
+        self.target(key).is_some()
+    }
+
+    /// Takes note that a lane gave a consumer up. Its proxy is gone with that, as if the consumer had disconnected, and
+    /// the consumer is told unless it is the one who said so.
+    pub fn handle_disconnected(&mut self, key: ProxyKey, reason: DisconnectReason) {
+        match self.hierarchy.destroy_proxy(key) {
+            Ok(removed) => self.forget(&removed, reason != DisconnectReason::Gone),
+            // Whoever disconnected it meanwhile was quicker.
+            Err(refusal) => log::debug!(target: "campanile::corba", "nothing to disconnect: {refusal}"),
+        }
+    }
+
+    /// The next thing to do outside; `None` when there is nothing left.
+    pub fn poll_effect(&mut self) -> Option<Effect> {
+        self.effects.pop_front()
+    }
+
+    /// What the event path has to know, if that changed since it was last asked for.
+    pub fn publish(&mut self) -> Option<Published> {
+        let routing = self.hierarchy.snapshot();
+        if self.published.as_ref().is_some_and(|last| last.routing.version == routing.version) {
+            return None;
+        }
+        let peers = match &self.published {
+            Some(last) if !self.consumers_changed => Arc::clone(&last.peers),
+            _ => Arc::new(self.consumers.clone()),
+        };
+        self.consumers_changed = false;
+        let nonces = self.nonces.iter().map(|(channel, nonces)| (*channel, nonces.objects)).collect();
+        let published = Published { routing, peers, nonces: Arc::new(nonces) };
+        self.published = Some(published.clone());
+        Some(published)
+    }
+
+    /// A reference to the factory, the one that is written to a file for clients.
+    #[must_use]
+    pub fn factory_reference(&self) -> Ior {
+        self.references.ior(table::type_id(table::FACTORY), &ObjectKey::Factory)
+    }
+
+    /// A consumer by the handle that deliveries carry, for logs.
+    #[must_use]
+    pub fn consumer(&self, peer: Peer) -> Option<&Arc<PeerAddress>> {
+        self.consumers.get(&peer)
+    }
+
+    /// The channels, admins and proxies.
+    #[must_use]
+    pub fn hierarchy(&self) -> &Hierarchy {
+        &self.hierarchy
+    }
+
+    // ---- objects ----
+
+    fn dispatch(&mut self, call: &Call<'_>, reply: &mut Writer<'_>) -> Result<(), Raised> {
+        let target = self.target(call.key).ok_or_else(Raised::object_not_exist)?;
+        let operation = table::find(self.servant(target)?, call.operation).ok_or_else(Raised::bad_operation)?;
+        match operation.answer {
+            Answer::Done(handler) | Answer::InPart(handler) => handler(self, target, call.args.clone(), reply),
+            Answer::NotYet => Err(Raised::no_implement()),
+        }
+    }
+
+    /// The object with that key, if there is one.
+    fn target(&self, key: &[u8]) -> Option<Target> {
+        match ObjectKey::parse(key)? {
+            ObjectKey::Factory => Some(Target::Factory),
+            ObjectKey::Channel { channel, nonce } => {
+                (self.nonces.get(&channel)?.own == nonce).then_some(Target::Channel(channel))
+            }
+            ObjectKey::Admin { channel, nonce, side, admin } => {
+                let admin = AdminKey { channel, side, admin };
+                (self.admin_nonce(admin)? == nonce && self.has_admin(admin)).then_some(Target::Admin(admin))
+            }
+            ObjectKey::Proxy { channel, nonce, proxy } => {
+                let key = ProxyKey { channel, proxy };
+                let side = self.hierarchy.proxy(key).ok()?.side;
+                (self.nonces.get(&channel)?.objects == nonce).then_some(Target::Proxy(key, side))
+            }
+            ObjectKey::NamingContext { id, nonce } => self.naming.context(id, nonce).map(Target::NamingContext),
+            ObjectKey::BindingIterator { id, nonce } => self.naming.iterator(id, nonce).map(Target::BindingIterator),
+        }
+    }
+
+    fn admin_nonce(&self, admin: AdminKey) -> Option<u32> {
+        let nonces = self.nonces.get(&admin.channel)?;
+        Some(if admin.admin == AdminId::DEFAULT { nonces.own } else { nonces.objects })
+    }
+
+    fn key(&self, target: Target) -> Option<ObjectKey> {
+        Some(match target {
+            Target::Factory => ObjectKey::Factory,
+            Target::Channel(channel) => ObjectKey::Channel { channel, nonce: self.nonces.get(&channel)?.own },
+            Target::Admin(key) => {
+                let AdminKey { channel, side, admin } = key;
+                ObjectKey::Admin { channel, nonce: self.admin_nonce(key)?, side, admin }
+            }
+            Target::Proxy(ProxyKey { channel, proxy }, _) => {
+                ObjectKey::Proxy { channel, nonce: self.nonces.get(&channel)?.objects, proxy }
+            }
+            Target::NamingContext(id) => self.naming.context_key(id),
+            Target::BindingIterator(id) => self.naming.iterator_key(id),
+        })
+    }
+
+    pub(super) fn servant(&self, target: Target) -> Result<Servant, Raised> {
+        Ok(match target {
+            Target::Factory => table::FACTORY,
+            Target::Channel(_) => table::CHANNEL,
+            Target::Admin(AdminKey { side: Side::Consumers, .. }) => table::CONSUMER_ADMIN,
+            Target::Admin(AdminKey { side: Side::Suppliers, .. }) => table::SUPPLIER_ADMIN,
+            Target::Proxy(proxy, side) => self.proxy_kind(proxy)?.servant(side),
+            Target::NamingContext(_) => table::NAMING_CONTEXT,
+            Target::BindingIterator(_) => table::BINDING_ITERATOR,
+        })
+    }
+
+    pub(super) fn reference(&self, target: Target) -> Result<Ior, Raised> {
+        let key = self.key(target).ok_or_else(Raised::object_not_exist)?;
+        Ok(self.references.ior(table::type_id(self.servant(target)?), &key))
+    }
+
+    pub(super) fn references(&self) -> &References {
+        &self.references
+    }
+
+    pub(super) fn naming(&self) -> &Naming {
+        &self.naming
+    }
+
+    pub(super) fn naming_mut(&mut self) -> &mut Naming {
+        &mut self.naming
+    }
+
+    // ---- channels ----
+
+    pub(super) fn channels(&self) -> impl Iterator<Item = ChannelId> {
+        self.hierarchy.channels().map(engine::Channel::id)
+    }
+
+    pub(super) fn has_channel(&self, channel: ChannelId) -> bool {
+        self.hierarchy.channel(channel).is_ok()
+    }
+
+    /// What a new channel is made of before its creator's wishes.
+    pub(super) fn wanted_initially(&self) -> Wanted {
+        Wanted { patch: self.delivery, limits: self.limits }
+    }
+
+    pub(super) fn create_channel(&mut self, wanted: Wanted) -> Result<ChannelId, Raised> {
+        let channel = self.hierarchy.create_channel(wanted.patch, wanted.limits)?;
+        let nonce = self.random.u32(1..);
+        self.nonces.insert(channel, Nonces { own: nonce, objects: nonce });
+        Ok(channel)
+    }
+
+    pub(super) fn destroy_channel(&mut self, channel: ChannelId) -> Result<(), Raised> {
+        let removed = self.hierarchy.destroy_channel(channel)?;
+        self.forget_all(&removed);
+        self.nonces.remove(&channel);
+        Ok(())
+    }
+
+    // ---- admins ----
+
+    pub(super) fn admins(&self, channel: ChannelId, side: Side) -> Result<Vec<AdminId>, Raised> {
+        Ok(self.hierarchy.admins(channel, side)?.map(|admin| admin.id).collect())
+    }
+
+    pub(super) fn has_admin(&self, AdminKey { channel, side, admin }: AdminKey) -> bool {
+        self.hierarchy.admin(channel, side, admin).is_ok()
+    }
+
+    pub(super) fn operator(&self, AdminKey { channel, side, admin }: AdminKey) -> Result<Operator, Raised> {
+        Ok(self.hierarchy.admin(channel, side, admin)?.operator)
+    }
+
+    pub(super) fn create_admin(
+        &mut self,
+        channel: ChannelId,
+        side: Side,
+        operator: Operator,
+    ) -> Result<AdminKey, Raised> {
+        Ok(AdminKey { channel, side, admin: self.hierarchy.create_admin(channel, side, operator)? })
+    }
+
+    pub(super) fn destroy_admin(&mut self, AdminKey { channel, side, admin }: AdminKey) -> Result<(), Raised> {
+        let removed = self.hierarchy.destroy_admin(channel, side, admin)?;
+        self.forget_all(&removed);
+        Ok(())
+    }
+
+    // ---- proxies ----
+
+    /// An admin's proxies that have an id: all but the Event Service's.
+    pub(super) fn notification_proxies(&self, key: AdminKey) -> Result<Vec<ProxyId>, Raised> {
+        let AdminKey { channel, side, admin } = key;
+        let ids = self.hierarchy.proxies(channel, side, admin)?.map(|proxy| proxy.id);
+        let is_plain = |proxy: ProxyId| self.kinds.get(&ProxyKey { channel, proxy }) == Some(&ProxyKind::Plain);
+        Ok(ids.filter(|proxy| !is_plain(*proxy)).collect())
+    }
+
+    pub(super) fn is_notification_proxy(&self, admin: AdminKey, proxy: ProxyId) -> bool {
+        let key = ProxyKey { channel: admin.channel, proxy };
+        let belongs = |found: &engine::Proxy| found.side == admin.side && found.admin == admin.admin;
+        self.hierarchy.proxy(key).is_ok_and(belongs) && self.kinds.get(&key) != Some(&ProxyKind::Plain)
+    }
+
+    pub(super) fn proxy_kind(&self, proxy: ProxyKey) -> Result<ProxyKind, Raised> {
+        self.kinds.get(&proxy).copied().ok_or_else(Raised::object_not_exist)
+    }
+
+    pub(super) fn admin_of(&self, key: ProxyKey) -> Result<AdminKey, Raised> {
+        let proxy = self.hierarchy.proxy(key)?;
+        Ok(AdminKey { channel: key.channel, side: proxy.side, admin: proxy.admin })
+    }
+
+    pub(super) fn create_proxy(&mut self, admin: AdminKey, kind: ProxyKind) -> Result<ProxyKey, Raised> {
+        let AdminKey { channel, side, admin } = admin;
+        let proxy = self.hierarchy.create_proxy(channel, side, admin, kind.form())?;
+        let key = ProxyKey { channel, proxy };
+        self.kinds.insert(key, kind);
+        Ok(key)
+    }
+
+    pub(super) fn is_connected(&self, key: ProxyKey) -> Result<bool, Raised> {
+        Ok(self.hierarchy.proxy(key)?.state != ProxyState::Unconnected)
+    }
+
+    pub(super) fn connect_supplier(&mut self, key: ProxyKey, supplier: Ior) -> Result<(), Raised> {
+        let peer = supplier.iiop().is_some().then(|| self.next_peer());
+        self.hierarchy.connect(key, peer, Want::default()).map_err(Raised::from_connect)?;
+        if let Some(peer) = peer {
+            self.suppliers.insert(peer, supplier);
+        }
+        Ok(())
+    }
+
+    pub(super) fn connect_consumer(&mut self, key: ProxyKey, consumer: Ior) -> Result<(), Raised> {
+        let kind = self.proxy_kind(key)?;
+        let want = want_for(kind.form(), &consumer)?;
+        let name = consumer.iiop().map(log_name).unwrap_or_default();
+        let peer = self.next_peer();
+        self.hierarchy.connect(key, Some(peer), want).map_err(Raised::from_connect)?;
+        let address = PeerAddress { ior: consumer, name, push_operation: kind.push_operation() };
+        self.consumers.insert(peer, Arc::new(address));
+        self.consumers_changed = true;
+        Ok(())
+    }
+
+    pub(super) fn suspend(&mut self, key: ProxyKey) -> Result<(), Raised> {
+        Ok(self.hierarchy.suspend(key)?)
+    }
+
+    pub(super) fn resume(&mut self, key: ProxyKey) -> Result<(), Raised> {
+        Ok(self.hierarchy.resume(key)?)
+    }
+
+    pub(super) fn disconnected_by_client(&mut self, key: ProxyKey) -> Result<(), Raised> {
+        let removed = self.hierarchy.destroy_proxy(key)?;
+        self.forget(&removed, false);
+        Ok(())
+    }
+
+    fn next_peer(&mut self) -> Peer {
+        let peer = Peer(self.peer_next);
+        self.peer_next += 1;
+        peer
+    }
+
+    fn forget_all(&mut self, removed: &[Removed]) {
+        for proxy in removed {
+            self.forget(proxy, true);
+        }
+    }
+
+    /// Drops what is kept for a proxy that is gone, and tells its client if it is to be told.
+    fn forget(&mut self, removed: &Removed, tell: bool) {
+        let Some(kind) = self.kinds.remove(&removed.key) else { return };
+        let Some(peer) = removed.peer else { return };
+        let reference = match removed.side {
+            Side::Consumers => {
+                self.consumers_changed = true;
+                let address = self.consumers.remove(&peer);
+                address.map(|address| Arc::try_unwrap(address).map_or_else(|shared| shared.ior.clone(), |own| own.ior))
+            }
+            Side::Suppliers => self.suppliers.remove(&peer),
+        };
+        if removed.side == Side::Consumers {
+            self.effects.push_back(Effect::ReleasePeer(peer));
+        }
+        if let Some(to) = reference.filter(|_| tell) {
+            let operation = kind.disconnect_operation(removed.side);
+            self.effects.push_back(Effect::Call { to, operation, body: Vec::new() });
+        }
+    }
+
+    // ---- settings and subscriptions ----
+
+    /// What a level says of itself, for wishes to be added to.
+    pub(super) fn wanted(&self, level: Level) -> Result<Wanted, Raised> {
+        let channel = self.hierarchy.channel(level.channel())?;
+        let patch = match level {
+            Level::Channel(_) => *channel.patch(),
+            Level::Admin(AdminKey { channel, side, admin }) => self.hierarchy.admin(channel, side, admin)?.patch,
+            Level::Proxy(proxy, _) => self.hierarchy.proxy(proxy)?.patch,
+        };
+        Ok(Wanted { patch, limits: *channel.limits() })
+    }
+
+    /// What is in effect at a level: its own, inherited or default.
+    pub(super) fn effective(&self, level: Level) -> Result<Effective, Raised> {
+        let channel = self.hierarchy.channel(level.channel())?;
+        let inherited = channel.patch().over(OutboxSettings::default());
+        let settings = match level {
+            Level::Channel(_) => inherited,
+            Level::Admin(AdminKey { channel, side, admin }) => {
+                self.hierarchy.admin(channel, side, admin)?.patch.over(inherited)
+            }
+            Level::Proxy(proxy, _) => self.hierarchy.effective(proxy)?,
+        };
+        Ok(Effective { settings, limits: *channel.limits() })
+    }
+
+    /// Puts into effect what is wanted of a level. Everything is known to be acceptable when this is called.
+    pub(super) fn set(&mut self, level: Level, wanted: Wanted) -> Result<(), Raised> {
+        match level {
+            Level::Channel(channel) => {
+                wanted.limits.check()?;
+                self.hierarchy.set_channel_settings(channel, wanted.patch)?;
+                self.hierarchy.set_limits(channel, wanted.limits)?;
+            }
+            Level::Admin(AdminKey { channel, side, admin }) => {
+                self.hierarchy.set_admin_settings(channel, side, admin, wanted.patch)?;
+            }
+            Level::Proxy(proxy, _) => self.hierarchy.set_proxy_settings(proxy, wanted.patch)?,
+        }
+        Ok(())
+    }
+
+    pub(super) fn subscribe(&mut self, level: Level, added: &[EventType], removed: &[EventType]) -> Result<(), Raised> {
+        let target = match level {
+            Level::Admin(AdminKey { channel, side, admin }) => SubscriptionTarget::Admin { channel, side, admin },
+            Level::Proxy(proxy, _) => SubscriptionTarget::Proxy(proxy),
+            Level::Channel(_) => return Err(Raised::internal()),
+        };
+        Ok(self.hierarchy.subscribe(target, added, removed)?)
+    }
+}
+
+impl Level {
+    fn channel(self) -> ChannelId {
+        match self {
+            Self::Channel(channel)
+            | Self::Admin(AdminKey { channel, .. })
+            | Self::Proxy(ProxyKey { channel, .. }, _) => channel,
+        }
+    }
+}

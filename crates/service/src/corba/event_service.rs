@@ -1,0 +1,123 @@
+//! The plain Event Service: `CosEventComm` and `CosEventChannelAdmin`.
+//!
+//! A channel and its default admins are also those of an Event Service, and proxies obtained through the Event Service's
+//! own operations are Any proxies with nothing but its interface. No operation tells their ids,
+//! so they are left out where an admin lists its proxies by id.
+
+use super::channel::default_admin;
+use super::door::{Door, ProxyKind};
+use super::exceptions::Raised;
+use super::proxies::{connect_consumer, connect_supplier, disconnect, push};
+use super::table::{Interface, Operation, Target};
+use engine::Side;
+use giop::cdr::{Reader, Writer};
+
+pub(super) static COMM_PUSH_CONSUMER: Interface = Interface {
+    name: "CosEventComm::PushConsumer",
+    id: "IDL:omg.org/CosEventComm/PushConsumer:1.0",
+    operations: &[Operation::done("push", push), Operation::done("disconnect_push_consumer", disconnect)],
+};
+
+pub(super) static COMM_PUSH_SUPPLIER: Interface = Interface {
+    name: "CosEventComm::PushSupplier",
+    id: "IDL:omg.org/CosEventComm/PushSupplier:1.0",
+    operations: &[Operation::done("disconnect_push_supplier", disconnect)],
+};
+
+pub(super) static COMM_PULL_SUPPLIER: Interface = Interface {
+    name: "CosEventComm::PullSupplier",
+    id: "IDL:omg.org/CosEventComm/PullSupplier:1.0",
+    operations: &[
+        Operation::not_yet("pull"),
+        Operation::not_yet("try_pull"),
+        Operation::not_yet("disconnect_pull_supplier"),
+    ],
+};
+
+pub(super) static COMM_PULL_CONSUMER: Interface = Interface {
+    name: "CosEventComm::PullConsumer",
+    id: "IDL:omg.org/CosEventComm/PullConsumer:1.0",
+    operations: &[Operation::not_yet("disconnect_pull_consumer")],
+};
+
+pub(super) static PROXY_PUSH_CONSUMER: Interface = Interface {
+    name: "CosEventChannelAdmin::ProxyPushConsumer",
+    id: "IDL:omg.org/CosEventChannelAdmin/ProxyPushConsumer:1.0",
+    operations: &[Operation::done("connect_push_supplier", connect_supplier)],
+};
+
+pub(super) static PROXY_PULL_SUPPLIER: Interface = Interface {
+    name: "CosEventChannelAdmin::ProxyPullSupplier",
+    id: "IDL:omg.org/CosEventChannelAdmin/ProxyPullSupplier:1.0",
+    operations: &[Operation::not_yet("connect_pull_consumer")],
+};
+
+pub(super) static PROXY_PULL_CONSUMER: Interface = Interface {
+    name: "CosEventChannelAdmin::ProxyPullConsumer",
+    id: "IDL:omg.org/CosEventChannelAdmin/ProxyPullConsumer:1.0",
+    operations: &[Operation::not_yet("connect_pull_supplier")],
+};
+
+pub(super) static PROXY_PUSH_SUPPLIER: Interface = Interface {
+    name: "CosEventChannelAdmin::ProxyPushSupplier",
+    id: "IDL:omg.org/CosEventChannelAdmin/ProxyPushSupplier:1.0",
+    operations: &[Operation::done("connect_push_consumer", connect_consumer)],
+};
+
+pub(super) static CONSUMER_ADMIN: Interface = Interface {
+    name: "CosEventChannelAdmin::ConsumerAdmin",
+    id: "IDL:omg.org/CosEventChannelAdmin/ConsumerAdmin:1.0",
+    operations: &[Operation::done("obtain_push_supplier", obtain_push), Operation::not_yet("obtain_pull_supplier")],
+};
+
+pub(super) static SUPPLIER_ADMIN: Interface = Interface {
+    name: "CosEventChannelAdmin::SupplierAdmin",
+    id: "IDL:omg.org/CosEventChannelAdmin/SupplierAdmin:1.0",
+    operations: &[Operation::done("obtain_push_consumer", obtain_push), Operation::not_yet("obtain_pull_consumer")],
+};
+
+pub(super) static EVENT_CHANNEL: Interface = Interface {
+    name: "CosEventChannelAdmin::EventChannel",
+    id: "IDL:omg.org/CosEventChannelAdmin/EventChannel:1.0",
+    operations: &[
+        Operation::done("for_consumers", for_consumers),
+        Operation::done("for_suppliers", for_suppliers),
+        Operation::done("destroy", destroy),
+    ],
+};
+
+/// Every interface of `CosEventComm`, in the order of its IDL.
+pub(super) const ALL_COMM: &[&Interface] =
+    &[&COMM_PUSH_CONSUMER, &COMM_PUSH_SUPPLIER, &COMM_PULL_SUPPLIER, &COMM_PULL_CONSUMER];
+
+/// Every interface of `CosEventChannelAdmin`, in the order of its IDL.
+pub(super) const ALL_CHANNEL_ADMIN: &[&Interface] = &[
+    &PROXY_PUSH_CONSUMER,
+    &PROXY_PULL_SUPPLIER,
+    &PROXY_PULL_CONSUMER,
+    &PROXY_PUSH_SUPPLIER,
+    &CONSUMER_ADMIN,
+    &SUPPLIER_ADMIN,
+    &EVENT_CHANNEL,
+];
+
+fn for_consumers(door: &mut Door, on: Target, args: Reader<'_>, reply: &mut Writer<'_>) -> Result<(), Raised> {
+    default_admin(door, on, Side::Consumers, args, reply)
+}
+
+fn for_suppliers(door: &mut Door, on: Target, args: Reader<'_>, reply: &mut Writer<'_>) -> Result<(), Raised> {
+    default_admin(door, on, Side::Suppliers, args, reply)
+}
+
+fn destroy(door: &mut Door, on: Target, args: Reader<'_>, _: &mut Writer<'_>) -> Result<(), Raised> {
+    args.finish("the arguments of destroy")?;
+    door.destroy_channel(on.channel()?)
+}
+
+fn obtain_push(door: &mut Door, on: Target, args: Reader<'_>, reply: &mut Writer<'_>) -> Result<(), Raised> {
+    args.finish("the arguments of an operation that gives a proxy")?;
+    let admin = on.admin()?;
+    let proxy = door.create_proxy(admin, ProxyKind::Plain)?;
+    door.reference(Target::Proxy(proxy, admin.side))?.write(reply);
+    Ok(())
+}

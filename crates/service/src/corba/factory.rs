@@ -1,0 +1,44 @@
+//! `CosNotifyChannelAdmin::EventChannelFactory`.
+
+use super::door::Door;
+use super::exceptions::{Raised, UserException};
+use super::qos;
+use super::table::{Interface, Operation, Target};
+use super::wire::{read_id, write_id, write_ids};
+use engine::ChannelId;
+use giop::cdr::{Reader, Writer};
+
+pub(super) static EVENT_CHANNEL_FACTORY: Interface = Interface {
+    name: "CosNotifyChannelAdmin::EventChannelFactory",
+    id: "IDL:omg.org/CosNotifyChannelAdmin/EventChannelFactory:1.0",
+    operations: &[
+        Operation::done("create_channel", create_channel),
+        Operation::done("get_all_channels", get_all_channels),
+        Operation::done("get_event_channel", get_event_channel),
+    ],
+};
+
+fn create_channel(door: &mut Door, _: Target, mut args: Reader<'_>, reply: &mut Writer<'_>) -> Result<(), Raised> {
+    let qos = qos::read_properties(&mut args)?;
+    let admin = qos::read_properties(&mut args)?;
+    args.finish("the arguments of create_channel")?;
+    let wanted = qos::initial(door, &qos, &admin)?;
+    let channel = door.create_channel(wanted)?;
+    door.reference(Target::Channel(channel))?.write(reply);
+    write_id(channel.0, reply);
+    Ok(())
+}
+
+fn get_all_channels(door: &mut Door, _: Target, args: Reader<'_>, reply: &mut Writer<'_>) -> Result<(), Raised> {
+    args.finish("the arguments of get_all_channels")?;
+    write_ids(door.channels().map(|channel| channel.0), reply);
+    Ok(())
+}
+
+fn get_event_channel(door: &mut Door, _: Target, mut args: Reader<'_>, reply: &mut Writer<'_>) -> Result<(), Raised> {
+    let id = read_id(&mut args)?;
+    args.finish("the arguments of get_event_channel")?;
+    let channel = id.map(ChannelId).filter(|id| door.has_channel(*id)).ok_or(UserException::ChannelNotFound)?;
+    door.reference(Target::Channel(channel))?.write(reply);
+    Ok(())
+}

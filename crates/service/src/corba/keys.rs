@@ -1,0 +1,285 @@
+//! Object keys: how a request names the object it is for.
+//!
+//! A key is ASCII, so that it can be typed into a `corbaloc` URL and read in a log. The objects that exist in every
+//! service are found under the names that CORBA clients look for; every other key is a word, a slash and hexadecimal
+//! numbers of fixed width:
+//!
+//! ```text
+//! NotificationService | NotifyEventChannelFactory        the event channel factory
+//! DefaultEventChannel | EventService                     the default channel, number 0
+//! NameService                                            the root naming context
+//! Channel/cccccccc.nnnnnnnn                              a channel
+//! ConsumerAdmin/cccccccc.nnnnnnnn.aaaaaaaa               a consumer admin of a channel
+//! SupplierAdmin/cccccccc.nnnnnnnn.aaaaaaaa               a supplier admin of a channel
+//! Proxy/cccccccc.nnnnnnnn.pppppppp                       a proxy of a channel
+//! NamingContext/iiiiiiii.nnnnnnnn                        a naming context other than the root
+//! BindingIterator/iiiiiiii.nnnnnnnn                      an iterator over a naming context
+//! ```
+//!
+//! The numbers `n` are drawn at random when the object is made. They keep a reference that outlived a restart from
+//! reaching an object that merely got the same number. What every service has (the factory, the root naming context,
+//! the default channel and its two default admins) has 0 there, so that its reference survives a restart.
+//!
+//! Parsing borrows and allocates nothing, since a lane does it for each request. One object has one key: upper case
+//! digits, other separators and missing zeros are not accepted.
+
+use engine::{AdminId, ChannelId, ProxyId, Side};
+
+/// The object that a key names. Whether it exists is for the door to say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ObjectKey {
+    /// The event channel factory.
+    Factory,
+    /// A channel.
+    Channel {
+        /// Its number.
+        channel: ChannelId,
+        /// Drawn when the channel was made; 0 for the default channel.
+        nonce: u32,
+    },
+    /// A consumer admin or a supplier admin.
+    Admin {
+        /// Its channel.
+        channel: ChannelId,
+        /// Drawn when the channel was made; 0 for the default admins of the default channel.
+        nonce: u32,
+        /// Whether consumers or suppliers connect through it.
+        side: Side,
+        /// Its number among the admins of that side.
+        admin: AdminId,
+    },
+    /// A proxy of any kind.
+    Proxy {
+        /// Its channel.
+        channel: ChannelId,
+        /// Drawn when the channel was made, and for the default channel when the service started.
+        nonce: u32,
+        /// Its number in its channel.
+        proxy: ProxyId,
+    },
+    /// A naming context.
+    NamingContext {
+        /// Its number; 0 is the root.
+        id: u32,
+        /// Drawn when the service started; 0 for the root.
+        nonce: u32,
+    },
+    /// An iterator over the bindings of a naming context.
+    BindingIterator {
+        /// Its number.
+        id: u32,
+        /// Drawn when the service started.
+        nonce: u32,
+    },
+}
+
+/// Bootstrap key and canonical key of the factory.
+pub const FACTORY: &str = "NotificationService";
+/// The other bootstrap key of the factory, the one that TAO's clients use.
+pub const FACTORY_TAO: &str = "NotifyEventChannelFactory";
+/// Bootstrap key and canonical key of the default channel.
+pub const DEFAULT_CHANNEL: &str = "DefaultEventChannel";
+/// The other bootstrap key of the default channel, that of a plain Event Service.
+pub const EVENT_SERVICE: &str = "EventService";
+/// Bootstrap key and canonical key of the root naming context.
+pub const NAME_SERVICE: &str = "NameService";
+
+const CHANNEL: &str = "Channel";
+const CONSUMER_ADMIN: &str = "ConsumerAdmin";
+const SUPPLIER_ADMIN: &str = "SupplierAdmin";
+const PROXY: &str = "Proxy";
+const NAMING_CONTEXT: &str = "NamingContext";
+const BINDING_ITERATOR: &str = "BindingIterator";
+
+impl ObjectKey {
+    /// The default channel.
+    pub const DEFAULT_CHANNEL: Self = Self::Channel { channel: ChannelId(0), nonce: 0 };
+    /// The root naming context.
+    pub const ROOT_CONTEXT: Self = Self::NamingContext { id: 0, nonce: 0 };
+
+    /// Reads a key. `None` for bytes that this service never makes a key of.
+    #[must_use]
+    pub fn parse(key: &[u8]) -> Option<Self> {
+        let Some(slash) = key.iter().position(|&octet| octet == b'/') else {
+            return Self::parse_bootstrap(key);
+        };
+        let (word, numbers) = key.split_at_checked(slash)?;
+        let numbers = numbers.get(1..)?;
+        match core::str::from_utf8(word).ok()? {
+            PROXY => {
+                let [channel, nonce, proxy] = hexadecimal(numbers)?;
+                Some(Self::Proxy { channel: ChannelId(channel), nonce, proxy: ProxyId(proxy) })
+            }
+            CONSUMER_ADMIN => Self::parse_admin(numbers, Side::Consumers),
+            SUPPLIER_ADMIN => Self::parse_admin(numbers, Side::Suppliers),
+            CHANNEL => {
+                let [channel, nonce] = hexadecimal(numbers)?;
+                Some(Self::Channel { channel: ChannelId(channel), nonce }).filter(|key| *key != Self::DEFAULT_CHANNEL)
+            }
+            NAMING_CONTEXT => {
+                let [id, nonce] = hexadecimal(numbers)?;
+                Some(Self::NamingContext { id, nonce }).filter(|key| *key != Self::ROOT_CONTEXT)
+            }
+            BINDING_ITERATOR => {
+                let [id, nonce] = hexadecimal(numbers)?;
+                Some(Self::BindingIterator { id, nonce })
+            }
+            _ => None,
+        }
+    }
+
+    fn parse_bootstrap(key: &[u8]) -> Option<Self> {
+        match core::str::from_utf8(key).ok()? {
+            FACTORY | FACTORY_TAO => Some(Self::Factory),
+            DEFAULT_CHANNEL | EVENT_SERVICE => Some(Self::DEFAULT_CHANNEL),
+            NAME_SERVICE => Some(Self::ROOT_CONTEXT),
+            _ => None,
+        }
+    }
+
+    fn parse_admin(numbers: &[u8], side: Side) -> Option<Self> {
+        let [channel, nonce, admin] = hexadecimal(numbers)?;
+        Some(Self::Admin { channel: ChannelId(channel), nonce, side, admin: AdminId(admin) })
+    }
+
+    /// Appends the key's bytes.
+    pub fn write(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(self.to_string().as_bytes());
+    }
+
+    /// The key's bytes.
+    #[must_use]
+    pub fn to_bytes(&self) -> Vec<u8> {
+        self.to_string().into_bytes()
+    }
+}
+
+impl core::fmt::Display for ObjectKey {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        match *self {
+            Self::Factory => f.write_str(FACTORY),
+            Self::DEFAULT_CHANNEL => f.write_str(DEFAULT_CHANNEL),
+            Self::ROOT_CONTEXT => f.write_str(NAME_SERVICE),
+            Self::Channel { channel, nonce } => write!(f, "{CHANNEL}/{:08x}.{nonce:08x}", channel.0),
+            Self::Admin { channel, nonce, side, admin } => {
+                let word = match side {
+                    Side::Consumers => CONSUMER_ADMIN,
+                    Side::Suppliers => SUPPLIER_ADMIN,
+                };
+                write!(f, "{word}/{:08x}.{nonce:08x}.{:08x}", channel.0, admin.0)
+            }
+            Self::Proxy { channel, nonce, proxy } => {
+                write!(f, "{PROXY}/{:08x}.{nonce:08x}.{:08x}", channel.0, proxy.0)
+            }
+            Self::NamingContext { id, nonce } => write!(f, "{NAMING_CONTEXT}/{id:08x}.{nonce:08x}"),
+            Self::BindingIterator { id, nonce } => write!(f, "{BINDING_ITERATOR}/{id:08x}.{nonce:08x}"),
+        }
+    }
+}
+
+/// Exactly `N` numbers of eight lower case hexadecimal digits with dots between them.
+fn hexadecimal<const N: usize>(mut text: &[u8]) -> Option<[u32; N]> {
+    let mut numbers = [0; N];
+    for (index, number) in numbers.iter_mut().enumerate() {
+        if index > 0 {
+            text = text.strip_prefix(b".")?;
+        }
+        let (digits, rest) = text.split_first_chunk::<8>()?;
+        for &digit in digits {
+            let value = match digit {
+                b'0'..=b'9' => digit - b'0',
+                b'a'..=b'f' => digit - b'a' + 10,
+                _ => return None,
+            };
+            *number = *number << 4 | u32::from(value);
+        }
+        text = rest;
+    }
+    text.is_empty().then_some(numbers)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn samples() -> Vec<ObjectKey> {
+        let channel = ChannelId(0x1f);
+        vec![
+            ObjectKey::Factory,
+            ObjectKey::DEFAULT_CHANNEL,
+            ObjectKey::ROOT_CONTEXT,
+            ObjectKey::Channel { channel, nonce: 0xdead_beef },
+            ObjectKey::Channel { channel, nonce: 0 },
+            ObjectKey::Channel { channel: ChannelId(0), nonce: 1 },
+            ObjectKey::Admin { channel, nonce: 7, side: Side::Consumers, admin: AdminId(u32::MAX) },
+            ObjectKey::Admin { channel: ChannelId(0), nonce: 0, side: Side::Suppliers, admin: AdminId(0) },
+            ObjectKey::Proxy { channel, nonce: 0x0123_4567, proxy: ProxyId(0x89ab_cdef) },
+            ObjectKey::NamingContext { id: 3, nonce: 9 },
+            ObjectKey::BindingIterator { id: 0, nonce: 0 },
+        ]
+    }
+
+    #[test]
+    fn every_key_reads_back_as_what_was_written() {
+        for key in samples() {
+            assert_eq!(ObjectKey::parse(&key.to_bytes()), Some(key), "{key}");
+            let mut out = b"before".to_vec();
+            key.write(&mut out);
+            assert_eq!(out, format!("before{key}").into_bytes());
+        }
+    }
+
+    #[test]
+    fn keys_need_no_escape_in_a_corbaloc_url() {
+        for key in samples() {
+            assert!(key.to_bytes().iter().all(|&b| b.is_ascii_alphanumeric() || b == b'/' || b == b'.'), "{key}");
+        }
+    }
+
+    #[test]
+    fn bootstrap_names_reach_the_objects_that_every_service_has() {
+        assert_eq!(ObjectKey::parse(b"NotificationService"), Some(ObjectKey::Factory));
+        assert_eq!(ObjectKey::parse(b"NotifyEventChannelFactory"), Some(ObjectKey::Factory));
+        assert_eq!(ObjectKey::parse(b"DefaultEventChannel"), Some(ObjectKey::DEFAULT_CHANNEL));
+        assert_eq!(ObjectKey::parse(b"EventService"), Some(ObjectKey::DEFAULT_CHANNEL));
+        assert_eq!(ObjectKey::parse(b"NameService"), Some(ObjectKey::ROOT_CONTEXT));
+    }
+
+    #[test]
+    fn refuses_whatever_it_would_not_have_written() {
+        for key in samples() {
+            let bytes = key.to_bytes();
+            for length in 0..bytes.len() {
+                assert_eq!(ObjectKey::parse(&bytes[..length]), None, "{key} cut to {length}");
+            }
+            for index in 0..bytes.len() {
+                let mut changed = bytes.clone();
+                changed[index] ^= 0x20;
+                if let Some(other) = ObjectKey::parse(&changed) {
+                    assert_eq!(other.to_bytes(), changed, "two spellings of one key");
+                }
+            }
+            let longer = [bytes.as_slice(), b"0"].concat();
+            assert_eq!(ObjectKey::parse(&longer), None);
+        }
+        for text in [
+            "",
+            "/",
+            "Proxy",
+            "Proxy/",
+            "Proxy/00000001",
+            "Proxy/00000001.00000002",
+            "Proxy/00000001.00000002.0000000A",
+            "Proxy/00000001-00000002-00000003",
+            "Proxy/00000001.00000002.00000003.",
+            "proxy/00000001.00000002.00000003",
+            "Channel/00000000.00000000",
+            "NamingContext/00000000.00000000",
+            "Filter/00000001.00000001",
+            "nameservice",
+        ] {
+            assert_eq!(ObjectKey::parse(text.as_bytes()), None, "{text}");
+        }
+        assert_eq!(ObjectKey::parse(&[0xff; 26]), None);
+    }
+}

@@ -1,0 +1,146 @@
+//! `CosNotifyComm`: what the two ends of a connection call on each other.
+//!
+//! A proxy is one of the two ends, so it has these operations as clients have them. Events themselves are handled on the
+//! event path; what is here answers for proxies of which the event path knows nothing, or nothing yet.
+
+use super::door::Door;
+use super::exceptions::Raised;
+use super::proxies::{disconnect, push};
+use super::table::{Interface, Operation, Target};
+use super::wire::{check_event_types, read_event_types};
+use giop::cdr::{Reader, Writer};
+
+pub(super) static NOTIFY_PUBLISH: Interface = Interface {
+    name: "CosNotifyComm::NotifyPublish",
+    id: "IDL:omg.org/CosNotifyComm/NotifyPublish:1.0",
+    operations: &[Operation::in_part("offer_change", offer_change)],
+};
+
+pub(super) static NOTIFY_SUBSCRIBE: Interface = Interface {
+    name: "CosNotifyComm::NotifySubscribe",
+    id: "IDL:omg.org/CosNotifyComm/NotifySubscribe:1.0",
+    operations: &[Operation::done("subscription_change", subscription_change)],
+};
+
+pub(super) static PUSH_CONSUMER: Interface = Interface {
+    name: "CosNotifyComm::PushConsumer",
+    id: "IDL:omg.org/CosNotifyComm/PushConsumer:1.0",
+    operations: &[],
+};
+
+pub(super) static PULL_CONSUMER: Interface = Interface {
+    name: "CosNotifyComm::PullConsumer",
+    id: "IDL:omg.org/CosNotifyComm/PullConsumer:1.0",
+    operations: &[],
+};
+
+pub(super) static PULL_SUPPLIER: Interface = Interface {
+    name: "CosNotifyComm::PullSupplier",
+    id: "IDL:omg.org/CosNotifyComm/PullSupplier:1.0",
+    operations: &[],
+};
+
+pub(super) static PUSH_SUPPLIER: Interface = Interface {
+    name: "CosNotifyComm::PushSupplier",
+    id: "IDL:omg.org/CosNotifyComm/PushSupplier:1.0",
+    operations: &[],
+};
+
+pub(super) static STRUCTURED_PUSH_CONSUMER: Interface = Interface {
+    name: "CosNotifyComm::StructuredPushConsumer",
+    id: "IDL:omg.org/CosNotifyComm/StructuredPushConsumer:1.0",
+    operations: &[
+        Operation::done("push_structured_event", push),
+        Operation::done("disconnect_structured_push_consumer", disconnect),
+    ],
+};
+
+pub(super) static STRUCTURED_PULL_CONSUMER: Interface = Interface {
+    name: "CosNotifyComm::StructuredPullConsumer",
+    id: "IDL:omg.org/CosNotifyComm/StructuredPullConsumer:1.0",
+    operations: &[Operation::not_yet("disconnect_structured_pull_consumer")],
+};
+
+pub(super) static STRUCTURED_PULL_SUPPLIER: Interface = Interface {
+    name: "CosNotifyComm::StructuredPullSupplier",
+    id: "IDL:omg.org/CosNotifyComm/StructuredPullSupplier:1.0",
+    operations: &[
+        Operation::not_yet("pull_structured_event"),
+        Operation::not_yet("try_pull_structured_event"),
+        Operation::not_yet("disconnect_structured_pull_supplier"),
+    ],
+};
+
+pub(super) static STRUCTURED_PUSH_SUPPLIER: Interface = Interface {
+    name: "CosNotifyComm::StructuredPushSupplier",
+    id: "IDL:omg.org/CosNotifyComm/StructuredPushSupplier:1.0",
+    operations: &[Operation::done("disconnect_structured_push_supplier", disconnect)],
+};
+
+pub(super) static SEQUENCE_PUSH_CONSUMER: Interface = Interface {
+    name: "CosNotifyComm::SequencePushConsumer",
+    id: "IDL:omg.org/CosNotifyComm/SequencePushConsumer:1.0",
+    operations: &[
+        Operation::not_yet("push_structured_events"),
+        Operation::not_yet("disconnect_sequence_push_consumer"),
+    ],
+};
+
+pub(super) static SEQUENCE_PULL_CONSUMER: Interface = Interface {
+    name: "CosNotifyComm::SequencePullConsumer",
+    id: "IDL:omg.org/CosNotifyComm/SequencePullConsumer:1.0",
+    operations: &[Operation::not_yet("disconnect_sequence_pull_consumer")],
+};
+
+pub(super) static SEQUENCE_PULL_SUPPLIER: Interface = Interface {
+    name: "CosNotifyComm::SequencePullSupplier",
+    id: "IDL:omg.org/CosNotifyComm/SequencePullSupplier:1.0",
+    operations: &[
+        Operation::not_yet("pull_structured_events"),
+        Operation::not_yet("try_pull_structured_events"),
+        Operation::not_yet("disconnect_sequence_pull_supplier"),
+    ],
+};
+
+pub(super) static SEQUENCE_PUSH_SUPPLIER: Interface = Interface {
+    name: "CosNotifyComm::SequencePushSupplier",
+    id: "IDL:omg.org/CosNotifyComm/SequencePushSupplier:1.0",
+    operations: &[Operation::not_yet("disconnect_sequence_push_supplier")],
+};
+
+/// Every interface of the module, in the order of its IDL.
+pub(super) const ALL: &[&Interface] = &[
+    &NOTIFY_PUBLISH,
+    &NOTIFY_SUBSCRIBE,
+    &PUSH_CONSUMER,
+    &PULL_CONSUMER,
+    &PULL_SUPPLIER,
+    &PUSH_SUPPLIER,
+    &STRUCTURED_PUSH_CONSUMER,
+    &STRUCTURED_PULL_CONSUMER,
+    &STRUCTURED_PULL_SUPPLIER,
+    &STRUCTURED_PUSH_SUPPLIER,
+    &SEQUENCE_PUSH_CONSUMER,
+    &SEQUENCE_PULL_CONSUMER,
+    &SEQUENCE_PULL_SUPPLIER,
+    &SEQUENCE_PUSH_SUPPLIER,
+];
+
+/// A supplier says what it is going to offer. Nothing is told to consumers of it yet, so that nothing needs to be kept.
+fn offer_change(_: &mut Door, _: Target, mut args: Reader<'_>, _: &mut Writer<'_>) -> Result<(), Raised> {
+    let added = read_event_types(&mut args)?;
+    let removed = read_event_types(&mut args)?;
+    args.finish("the arguments of offer_change")?;
+    check_event_types(&added)?;
+    check_event_types(&removed)
+}
+
+/// A consumer says what it wants from now on.
+fn subscription_change(door: &mut Door, on: Target, mut args: Reader<'_>, _: &mut Writer<'_>) -> Result<(), Raised> {
+    let added = read_event_types(&mut args)?;
+    let removed = read_event_types(&mut args)?;
+    args.finish("the arguments of subscription_change")?;
+    check_event_types(&added)?;
+    check_event_types(&removed)?;
+    door.subscribe(on.level()?, &added, &removed)
+}

@@ -1,0 +1,63 @@
+//! `CORBA::Object`: what every object answers beside its own interface.
+//!
+//! Of its operations only these travel; the others are the client ORB's own.
+
+use super::door::Door;
+use super::exceptions::Raised;
+use super::table::{Interface, Operation, Target, type_id};
+use giop::cdr::{Reader, Writer};
+use giop::ior::Ior;
+
+pub(super) static OBJECT: Interface = Interface {
+    name: "CORBA::Object",
+    id: "IDL:omg.org/CORBA/Object:1.0",
+    operations: &[
+        Operation::done("_is_a", is_a),
+        Operation::done("_non_existent", non_existent),
+        // The spelling of GIOP 1.0 and 1.1, which some ORBs kept.
+        Operation::done("_not_existent", non_existent),
+        Operation::done("_repository_id", repository_id),
+        Operation::done("_component", component),
+        Operation::done("_interface", interface),
+        Operation::not_yet("_domain_managers"),
+        Operation::not_yet("_get_domain_managers"),
+        Operation::not_yet("_get_policy"),
+        Operation::not_yet("_implementation"),
+    ],
+};
+
+/// Whether the object's interface is, or inherits from, the one with that repository id.
+fn is_a(door: &mut Door, on: Target, mut args: Reader<'_>, reply: &mut Writer<'_>) -> Result<(), Raised> {
+    let id = args.string()?;
+    args.finish("the arguments of _is_a")?;
+    let servant = door.servant(on)?;
+    let known = servant.iter().any(|interface| interface.id.as_bytes() == id) || OBJECT.id.as_bytes() == id;
+    reply.bool(known);
+    Ok(())
+}
+
+/// An object that does not exist is found out before any operation is looked for, so this one does.
+fn non_existent(_: &mut Door, _: Target, args: Reader<'_>, reply: &mut Writer<'_>) -> Result<(), Raised> {
+    args.finish("the arguments of _non_existent")?;
+    reply.bool(false);
+    Ok(())
+}
+
+fn repository_id(door: &mut Door, on: Target, args: Reader<'_>, reply: &mut Writer<'_>) -> Result<(), Raised> {
+    args.finish("the arguments of _repository_id")?;
+    reply.string(type_id(door.servant(on)?));
+    Ok(())
+}
+
+/// The component of which the object is a facet: none, hence nil.
+fn component(_: &mut Door, _: Target, args: Reader<'_>, reply: &mut Writer<'_>) -> Result<(), Raised> {
+    args.finish("the arguments of _component")?;
+    Ior::nil().write(reply);
+    Ok(())
+}
+
+/// There is no Interface Repository to take the interface from.
+fn interface(_: &mut Door, _: Target, args: Reader<'_>, _: &mut Writer<'_>) -> Result<(), Raised> {
+    args.finish("the arguments of _interface")?;
+    Err(Raised::no_interface_repository())
+}

@@ -1,0 +1,216 @@
+//! The proxies of `CosNotifyChannelAdmin`, but for what they inherit.
+//!
+//! A proxy consumer is where a supplier connects and pushes to; a proxy supplier is where a consumer connects and gets
+//! pushed to. Both end for good with `disconnect_…`, whichever side calls it.
+
+use super::door::Door;
+use super::exceptions::{Raised, UserException};
+use super::filters::{mapping_filter, set_mapping_filter};
+use super::qos::validate_event_qos;
+use super::table::{Interface, Operation, Target};
+use super::wire::read_reference;
+use giop::cdr::{Reader, Writer};
+
+pub(super) static PROXY_CONSUMER: Interface = Interface {
+    name: "CosNotifyChannelAdmin::ProxyConsumer",
+    id: "IDL:omg.org/CosNotifyChannelAdmin/ProxyConsumer:1.0",
+    operations: &[
+        Operation::done("_get_MyType", my_type),
+        Operation::done("_get_MyAdmin", my_admin),
+        Operation::not_yet("obtain_subscription_types"),
+        Operation::done("validate_event_qos", validate_event_qos),
+    ],
+};
+
+pub(super) static PROXY_SUPPLIER: Interface = Interface {
+    name: "CosNotifyChannelAdmin::ProxySupplier",
+    id: "IDL:omg.org/CosNotifyChannelAdmin/ProxySupplier:1.0",
+    operations: &[
+        Operation::done("_get_MyType", my_type),
+        Operation::done("_get_MyAdmin", my_admin),
+        Operation::done("_get_priority_filter", mapping_filter),
+        Operation::in_part("_set_priority_filter", set_mapping_filter),
+        Operation::done("_get_lifetime_filter", mapping_filter),
+        Operation::in_part("_set_lifetime_filter", set_mapping_filter),
+        Operation::not_yet("obtain_offered_types"),
+        Operation::done("validate_event_qos", validate_event_qos),
+    ],
+};
+
+pub(super) static PROXY_PUSH_CONSUMER: Interface = Interface {
+    name: "CosNotifyChannelAdmin::ProxyPushConsumer",
+    id: "IDL:omg.org/CosNotifyChannelAdmin/ProxyPushConsumer:1.0",
+    operations: &[Operation::done("connect_any_push_supplier", connect_supplier)],
+};
+
+pub(super) static STRUCTURED_PROXY_PUSH_CONSUMER: Interface = Interface {
+    name: "CosNotifyChannelAdmin::StructuredProxyPushConsumer",
+    id: "IDL:omg.org/CosNotifyChannelAdmin/StructuredProxyPushConsumer:1.0",
+    operations: &[Operation::done("connect_structured_push_supplier", connect_supplier)],
+};
+
+pub(super) static SEQUENCE_PROXY_PUSH_CONSUMER: Interface = Interface {
+    name: "CosNotifyChannelAdmin::SequenceProxyPushConsumer",
+    id: "IDL:omg.org/CosNotifyChannelAdmin/SequenceProxyPushConsumer:1.0",
+    operations: &[Operation::not_yet("connect_sequence_push_supplier")],
+};
+
+pub(super) static PROXY_PULL_SUPPLIER: Interface = Interface {
+    name: "CosNotifyChannelAdmin::ProxyPullSupplier",
+    id: "IDL:omg.org/CosNotifyChannelAdmin/ProxyPullSupplier:1.0",
+    operations: &[Operation::not_yet("connect_any_pull_consumer")],
+};
+
+pub(super) static STRUCTURED_PROXY_PULL_SUPPLIER: Interface = Interface {
+    name: "CosNotifyChannelAdmin::StructuredProxyPullSupplier",
+    id: "IDL:omg.org/CosNotifyChannelAdmin/StructuredProxyPullSupplier:1.0",
+    operations: &[Operation::not_yet("connect_structured_pull_consumer")],
+};
+
+pub(super) static SEQUENCE_PROXY_PULL_SUPPLIER: Interface = Interface {
+    name: "CosNotifyChannelAdmin::SequenceProxyPullSupplier",
+    id: "IDL:omg.org/CosNotifyChannelAdmin/SequenceProxyPullSupplier:1.0",
+    operations: &[Operation::not_yet("connect_sequence_pull_consumer")],
+};
+
+pub(super) static PROXY_PULL_CONSUMER: Interface = Interface {
+    name: "CosNotifyChannelAdmin::ProxyPullConsumer",
+    id: "IDL:omg.org/CosNotifyChannelAdmin/ProxyPullConsumer:1.0",
+    operations: &[
+        Operation::not_yet("connect_any_pull_supplier"),
+        Operation::not_yet("suspend_connection"),
+        Operation::not_yet("resume_connection"),
+    ],
+};
+
+pub(super) static STRUCTURED_PROXY_PULL_CONSUMER: Interface = Interface {
+    name: "CosNotifyChannelAdmin::StructuredProxyPullConsumer",
+    id: "IDL:omg.org/CosNotifyChannelAdmin/StructuredProxyPullConsumer:1.0",
+    operations: &[
+        Operation::not_yet("connect_structured_pull_supplier"),
+        Operation::not_yet("suspend_connection"),
+        Operation::not_yet("resume_connection"),
+    ],
+};
+
+pub(super) static SEQUENCE_PROXY_PULL_CONSUMER: Interface = Interface {
+    name: "CosNotifyChannelAdmin::SequenceProxyPullConsumer",
+    id: "IDL:omg.org/CosNotifyChannelAdmin/SequenceProxyPullConsumer:1.0",
+    operations: &[
+        Operation::not_yet("connect_sequence_pull_supplier"),
+        Operation::not_yet("suspend_connection"),
+        Operation::not_yet("resume_connection"),
+    ],
+};
+
+pub(super) static PROXY_PUSH_SUPPLIER: Interface = Interface {
+    name: "CosNotifyChannelAdmin::ProxyPushSupplier",
+    id: "IDL:omg.org/CosNotifyChannelAdmin/ProxyPushSupplier:1.0",
+    operations: &[
+        Operation::done("connect_any_push_consumer", connect_consumer),
+        Operation::done("suspend_connection", suspend_connection),
+        Operation::done("resume_connection", resume_connection),
+    ],
+};
+
+pub(super) static STRUCTURED_PROXY_PUSH_SUPPLIER: Interface = Interface {
+    name: "CosNotifyChannelAdmin::StructuredProxyPushSupplier",
+    id: "IDL:omg.org/CosNotifyChannelAdmin/StructuredProxyPushSupplier:1.0",
+    operations: &[
+        Operation::done("connect_structured_push_consumer", connect_consumer),
+        Operation::done("suspend_connection", suspend_connection),
+        Operation::done("resume_connection", resume_connection),
+    ],
+};
+
+pub(super) static SEQUENCE_PROXY_PUSH_SUPPLIER: Interface = Interface {
+    name: "CosNotifyChannelAdmin::SequenceProxyPushSupplier",
+    id: "IDL:omg.org/CosNotifyChannelAdmin/SequenceProxyPushSupplier:1.0",
+    operations: &[
+        Operation::not_yet("connect_sequence_push_consumer"),
+        Operation::not_yet("suspend_connection"),
+        Operation::not_yet("resume_connection"),
+    ],
+};
+
+/// Every proxy interface of the module, in the order of its IDL.
+pub(super) const ALL: &[&Interface] = &[
+    &PROXY_CONSUMER,
+    &PROXY_SUPPLIER,
+    &PROXY_PUSH_CONSUMER,
+    &STRUCTURED_PROXY_PUSH_CONSUMER,
+    &SEQUENCE_PROXY_PUSH_CONSUMER,
+    &PROXY_PULL_SUPPLIER,
+    &STRUCTURED_PROXY_PULL_SUPPLIER,
+    &SEQUENCE_PROXY_PULL_SUPPLIER,
+    &PROXY_PULL_CONSUMER,
+    &STRUCTURED_PROXY_PULL_CONSUMER,
+    &SEQUENCE_PROXY_PULL_CONSUMER,
+    &PROXY_PUSH_SUPPLIER,
+    &STRUCTURED_PROXY_PUSH_SUPPLIER,
+    &SEQUENCE_PROXY_PUSH_SUPPLIER,
+];
+
+fn my_type(door: &mut Door, on: Target, args: Reader<'_>, reply: &mut Writer<'_>) -> Result<(), Raised> {
+    args.finish("the arguments of MyType")?;
+    reply.u32(door.proxy_kind(on.proxy()?)?.proxy_type());
+    Ok(())
+}
+
+fn my_admin(door: &mut Door, on: Target, args: Reader<'_>, reply: &mut Writer<'_>) -> Result<(), Raised> {
+    args.finish("the arguments of MyAdmin")?;
+    let admin = door.admin_of(on.proxy()?)?;
+    door.reference(Target::Admin(admin))?.write(reply);
+    Ok(())
+}
+
+/// `connect_…_push_supplier`: a supplier announces itself. It may be nil, and is then told nothing when the connection
+/// ends.
+pub(super) fn connect_supplier(
+    door: &mut Door,
+    on: Target,
+    mut args: Reader<'_>,
+    _: &mut Writer<'_>,
+) -> Result<(), Raised> {
+    let supplier = read_reference(&mut args)?;
+    args.finish("the arguments of an operation that connects a supplier")?;
+    door.connect_supplier(on.proxy()?, supplier)
+}
+
+/// `connect_…_push_consumer`: a consumer announces itself.
+pub(super) fn connect_consumer(
+    door: &mut Door,
+    on: Target,
+    mut args: Reader<'_>,
+    _: &mut Writer<'_>,
+) -> Result<(), Raised> {
+    let consumer = read_reference(&mut args)?;
+    args.finish("the arguments of an operation that connects a consumer")?;
+    if consumer.is_nil() {
+        // Nowhere to push to: the IDL of the Event Service asks for this exception.
+        return Err(Raised::bad_param());
+    }
+    door.connect_consumer(on.proxy()?, consumer)
+}
+
+fn suspend_connection(door: &mut Door, on: Target, args: Reader<'_>, _: &mut Writer<'_>) -> Result<(), Raised> {
+    args.finish("the arguments of suspend_connection")?;
+    door.suspend(on.proxy()?)
+}
+
+fn resume_connection(door: &mut Door, on: Target, args: Reader<'_>, _: &mut Writer<'_>) -> Result<(), Raised> {
+    args.finish("the arguments of resume_connection")?;
+    door.resume(on.proxy()?)
+}
+
+/// `disconnect_…` called by the client on its proxy. The client knows, so it is not called back.
+pub(super) fn disconnect(door: &mut Door, on: Target, args: Reader<'_>, _: &mut Writer<'_>) -> Result<(), Raised> {
+    args.finish("the arguments of an operation that disconnects")?;
+    door.disconnected_by_client(on.proxy()?)
+}
+
+/// An event that the event path did not take because it does not know the proxy as connected. Where the proxy was
+/// connected a moment ago, trying again finds it known.
+pub(super) fn push(door: &mut Door, on: Target, _: Reader<'_>, _: &mut Writer<'_>) -> Result<(), Raised> {
+    if door.is_connected(on.proxy()?)? { Err(Raised::transient()) } else { Err(UserException::Disconnected.into()) }
+}

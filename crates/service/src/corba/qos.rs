@@ -1,0 +1,244 @@
+//! Quality of service and administrative properties: `CosNotification::QoSAdmin` and `AdminPropertiesAdmin`.
+//!
+//! What a client asks for is checked as a whole before any of it is done: every bad property is named in one exception,
+//! with its code and the range that would be accepted, and nothing is changed unless all of it can be. What a property
+//! does is the engine's; here its name and its range on the wire meet the engine's settings ([`property`]).
+//!
+//! A channel's administrative properties are taken from `set_qos` and the initial QoS too, because clients in the field
+//! send them there.
+
+mod property;
+
+#[cfg(test)]
+mod tests;
+
+use self::property::{ADMIN, ErrorCode, NOT_YET, Place, Property, QOS, write_null};
+pub(super) use self::property::{Effective, PropertyValue, Wanted};
+use super::door::Door;
+use super::exceptions::{Raised, UserException};
+use super::table::{Interface, Level, Operation, Target};
+use giop::cdr::{Reader, Writer};
+use giop::typecode::Work;
+use giop::value::AnyRef;
+
+/// Most properties in one call. More than that is nothing a client means.
+const PROPERTIES_MAX: u32 = 1024;
+/// Steps and depth that all the values of one call may take.
+const VALUE_STEPS: u32 = 100_000;
+const VALUE_DEPTH: u32 = 64;
+
+pub(super) static QOS_ADMIN: Interface = Interface {
+    name: "CosNotification::QoSAdmin",
+    id: "IDL:omg.org/CosNotification/QoSAdmin:1.0",
+    operations: &[
+        Operation::done("get_qos", get_qos),
+        Operation::done("set_qos", set_qos),
+        Operation::done("validate_qos", validate_qos),
+    ],
+};
+
+pub(super) static ADMIN_PROPERTIES_ADMIN: Interface = Interface {
+    name: "CosNotification::AdminPropertiesAdmin",
+    id: "IDL:omg.org/CosNotification/AdminPropertiesAdmin:1.0",
+    operations: &[Operation::done("get_admin", get_admin), Operation::done("set_admin", set_admin)],
+};
+
+/// Every interface of `CosNotification`, in the order of its IDL.
+pub(super) const ALL: &[&Interface] = &[&QOS_ADMIN, &ADMIN_PROPERTIES_ADMIN];
+
+/// One property as a client sent it.
+pub(super) struct Given<'a> {
+    name: String,
+    value: AnyRef<'a>,
+}
+
+/// What is wrong with one property: `CosNotification::PropertyError`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct PropertyError {
+    code: ErrorCode,
+    name: String,
+    /// What would be accepted, where there is such a thing.
+    range: Option<(PropertyValue, PropertyValue)>,
+}
+
+/// Writes a `CosNotification::PropertyErrorSeq`.
+pub(super) fn write_property_errors(errors: &[PropertyError], out: &mut Writer<'_>) {
+    out.length(errors.len());
+    for PropertyError { code, name, range } in errors {
+        out.u32(*code as u32);
+        out.string(name);
+        match range {
+            Some((low, high)) => {
+                low.write_any(out);
+                high.write_any(out);
+            }
+            None => {
+                write_null(out);
+                write_null(out);
+            }
+        }
+    }
+}
+
+/// Reads a `CosNotification::PropertySeq`.
+pub(super) fn read_properties<'a>(args: &mut Reader<'a>) -> Result<Vec<Given<'a>>, Raised> {
+    // A property takes at least the length of its name and the kind of its value.
+    let count = args.seq_len(8)?;
+    if count > PROPERTIES_MAX {
+        return Err(Raised::limit());
+    }
+    let mut work = Work::new(VALUE_STEPS, VALUE_DEPTH);
+    (0..count).map(|_| Ok(Given { name: args.text()?, value: AnyRef::read(args, &mut work)? })).collect()
+}
+
+/// The settings and limits of a new channel.
+pub(super) fn initial(door: &Door, qos: &[Given<'_>], admin: &[Given<'_>]) -> Result<Wanted, Raised> {
+    let wanted = add_qos(qos, Place::Channel, door.wanted_initially()).map_err(UserException::UnsupportedQoS)?;
+    Ok(add(admin, Place::Channel, ADMIN, wanted).map_err(UserException::UnsupportedAdmin)?)
+}
+
+/// `ProxyConsumer::validate_event_qos` and `ProxySupplier::validate_event_qos`.
+pub(super) fn validate_event_qos(
+    door: &mut Door,
+    on: Target,
+    mut args: Reader<'_>,
+    reply: &mut Writer<'_>,
+) -> Result<(), Raised> {
+    let required = read_properties(&mut args)?;
+    args.finish("the arguments of validate_event_qos")?;
+    let level = on.level()?;
+    let wanted = door.wanted(level)?;
+    add_qos(&required, Place::Event, wanted).map_err(UserException::UnsupportedQoS)?;
+    write_available(&required, Place::Event, reply);
+    Ok(())
+}
+
+fn get_qos(door: &mut Door, on: Target, args: Reader<'_>, reply: &mut Writer<'_>) -> Result<(), Raised> {
+    args.finish("the arguments of get_qos")?;
+    let level = on.level()?;
+    write_values(QOS, place(level), &door.effective(level)?, reply);
+    Ok(())
+}
+
+fn set_qos(door: &mut Door, on: Target, mut args: Reader<'_>, _: &mut Writer<'_>) -> Result<(), Raised> {
+    let given = read_properties(&mut args)?;
+    args.finish("the arguments of set_qos")?;
+    let level = on.level()?;
+    let wanted = door.wanted(level)?;
+    let wanted = add_qos(&given, place(level), wanted).map_err(UserException::UnsupportedQoS)?;
+    door.set(level, wanted)
+}
+
+fn validate_qos(door: &mut Door, on: Target, mut args: Reader<'_>, reply: &mut Writer<'_>) -> Result<(), Raised> {
+    let required = read_properties(&mut args)?;
+    args.finish("the arguments of validate_qos")?;
+    let level = on.level()?;
+    let wanted = door.wanted(level)?;
+    add_qos(&required, place(level), wanted).map_err(UserException::UnsupportedQoS)?;
+    write_available(&required, place(level), reply);
+    Ok(())
+}
+
+fn get_admin(door: &mut Door, on: Target, args: Reader<'_>, reply: &mut Writer<'_>) -> Result<(), Raised> {
+    args.finish("the arguments of get_admin")?;
+    let level = on.level()?;
+    write_values(ADMIN, place(level), &door.effective(level)?, reply);
+    Ok(())
+}
+
+fn set_admin(door: &mut Door, on: Target, mut args: Reader<'_>, _: &mut Writer<'_>) -> Result<(), Raised> {
+    let given = read_properties(&mut args)?;
+    args.finish("the arguments of set_admin")?;
+    let level = on.level()?;
+    let wanted = door.wanted(level)?;
+    let wanted = add(&given, place(level), ADMIN, wanted).map_err(UserException::UnsupportedAdmin)?;
+    door.set(level, wanted)
+}
+
+fn place(level: Level) -> Place {
+    match level {
+        Level::Channel(_) => Place::Channel,
+        Level::Admin(admin) => side_place(admin.side),
+        Level::Proxy(_, side) => side_place(side),
+    }
+}
+
+fn side_place(side: engine::Side) -> Place {
+    match side {
+        engine::Side::Consumers => Place::Consumers,
+        engine::Side::Suppliers => Place::Suppliers,
+    }
+}
+
+/// Adds QoS properties to what is wanted.
+fn add_qos(given: &[Given<'_>], place: Place, wanted: Wanted) -> Result<Wanted, Vec<PropertyError>> {
+    add_from(given, place, wanted, |name| {
+        let qos = QOS.iter().find(|property| property.name == name);
+        qos.or_else(|| ADMIN.iter().find(|property| property.name == name && property.is_available(place)))
+    })
+}
+
+/// Adds properties of one table to what is wanted.
+fn add(
+    given: &[Given<'_>],
+    place: Place,
+    table: &'static [Property],
+    wanted: Wanted,
+) -> Result<Wanted, Vec<PropertyError>> {
+    add_from(given, place, wanted, |name| table.iter().find(|property| property.name == name))
+}
+
+/// Adds all the properties to what is wanted, or says what is wrong with each that cannot be had. Of two with one name the
+/// later one counts.
+fn add_from(
+    given: &[Given<'_>],
+    place: Place,
+    mut wanted: Wanted,
+    find: impl Fn(&str) -> Option<&'static Property>,
+) -> Result<Wanted, Vec<PropertyError>> {
+    let mut errors = Vec::new();
+    for Given { name, value } in given {
+        let (code, range) = match find(name) {
+            None if NOT_YET.contains(&name.as_str()) => (ErrorCode::UnsupportedProperty, None),
+            None => (ErrorCode::BadProperty, None),
+            Some(property) if !property.is_available(place) => (ErrorCode::UnavailableProperty, None),
+            Some(property) => {
+                // A value too intricate to be decoded is of no type that a property has.
+                let decoded = value.decode(&mut Work::new(VALUE_STEPS, VALUE_DEPTH)).map_err(|_| ErrorCode::BadType);
+                match decoded.and_then(|any| property.set(&mut wanted, &any.value)) {
+                    Ok(()) => continue,
+                    Err(code) => (code, Some(property.range())),
+                }
+            }
+        };
+        errors.push(PropertyError { code, name: name.clone(), range });
+    }
+    if errors.is_empty() { Ok(wanted) } else { Err(errors) }
+}
+
+/// Writes the values in effect of all the properties that the place has, as a `CosNotification::PropertySeq`.
+fn write_values(table: &[Property], place: Place, effective: &Effective, out: &mut Writer<'_>) {
+    let here = table.iter().filter(|property| property.is_available(place));
+    let values: Vec<_> = here.filter_map(|property| Some((property.name, property.get(effective)?))).collect();
+    out.length(values.len());
+    for (name, value) in values {
+        out.string(name);
+        value.write_any(out);
+    }
+}
+
+/// Writes which properties the place has beside those that were named, and what values they take, as a
+/// `CosNotification::NamedPropertyRangeSeq`.
+fn write_available(named: &[Given<'_>], place: Place, out: &mut Writer<'_>) {
+    let others: Vec<_> = QOS
+        .iter()
+        .filter(|property| property.is_available(place) && !named.iter().any(|given| given.name == property.name))
+        .collect();
+    out.length(others.len());
+    for property in others {
+        out.string(property.name);
+        let (low, high) = property.range();
+        low.write_any(out);
+        high.write_any(out);
+    }
+}

@@ -1,0 +1,86 @@
+//! References to this service's objects, and what is read out of references to its clients'.
+
+use super::keys::ObjectKey;
+use giop::cdr::Version;
+use giop::codeset::CodeSetInfo;
+use giop::ior::{IiopProfile, Ior};
+
+/// Makes references that lead to this service.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct References {
+    host: String,
+    port: u16,
+}
+
+impl References {
+    /// References that carry this host, as clients are to connect to it, and this port.
+    #[must_use]
+    pub fn new(host: &str, port: u16) -> Self {
+        Self { host: host.into(), port }
+    }
+
+    /// A reference to an object of a type. The same object has the same reference, octet by octet, in every run of the
+    /// service.
+    #[must_use]
+    pub fn ior(&self, type_id: &str, key: &ObjectKey) -> Ior {
+        let profile = IiopProfile {
+            version: Version::V1_2,
+            host: self.host.clone(),
+            port: self.port,
+            key: key.to_bytes(),
+            components: vec![CodeSetInfo::campanile().to_component()],
+        };
+        Ior::new(type_id, profile)
+    }
+
+    /// The key in a reference that leads to this service; `None` for a reference to anywhere else.
+    #[must_use]
+    pub fn own_key(&self, reference: &Ior) -> Option<ObjectKey> {
+        let profile = reference.iiop()?;
+        let here = profile.port == self.port && profile.host.eq_ignore_ascii_case(&self.host);
+        here.then(|| ObjectKey::parse(&profile.key)).flatten()
+    }
+}
+
+/// What a client is called in logs: host, port and the beginning of its object's key.
+pub(super) fn log_name(profile: &IiopProfile) -> String {
+    const KEY_BYTES: usize = 12;
+    let key = profile.key.get(..KEY_BYTES).unwrap_or(&profile.key);
+    let more = if profile.key.len() > KEY_BYTES { "…" } else { "" };
+    format!("{}:{} {}{more}", profile.host.escape_debug(), profile.port, key.escape_ascii())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use engine::ChannelId;
+
+    #[test]
+    fn a_reference_carries_the_advertised_address_and_code_sets() {
+        let references = References::new("192.0.2.1", 2809);
+        let reference = references.ior("IDL:x:1.0", &ObjectKey::Factory);
+        let profile = reference.iiop().unwrap();
+        assert_eq!((profile.version, profile.host.as_str(), profile.port), (Version::V1_2, "192.0.2.1", 2809));
+        assert_eq!(profile.key, b"NotificationService");
+        assert_eq!(profile.code_sets(), Some(CodeSetInfo::campanile()));
+        assert_eq!(reference.type_id, "IDL:x:1.0");
+    }
+
+    #[test]
+    fn only_references_with_the_same_address_are_its_own() {
+        let here = References::new("Host.example", 2809);
+        let key = ObjectKey::Channel { channel: ChannelId(3), nonce: 4 };
+        assert_eq!(here.own_key(&References::new("host.EXAMPLE", 2809).ior("", &key)), Some(key));
+        assert_eq!(here.own_key(&References::new("host.example", 2810).ior("", &key)), None);
+        assert_eq!(here.own_key(&References::new("other", 2809).ior("", &key)), None);
+        assert_eq!(here.own_key(&Ior::nil()), None);
+    }
+
+    #[test]
+    fn log_names_are_short_and_printable() {
+        let mut profile = References::new("h\n", 1).ior("", &ObjectKey::Factory).iiop().unwrap().clone();
+        assert_eq!(log_name(&profile), "h\\n:1 Notification…");
+        profile.key = vec![0, b'a', 0xff];
+        assert_eq!(log_name(&profile), "h\\n:1 \\x00a\\xff");
+    }
+}

@@ -1,0 +1,210 @@
+//! Interfaces as tables: operation name → what answers it.
+//!
+//! Every operation of every interface of the IDL modules that a Notification Service has to offer stands in one of these
+//! tables, also those that are not here yet, so that the list of what is done (`docs/conformance.md`) can be checked
+//! against what runs.
+
+use super::door::Door;
+use super::exceptions::Raised;
+use super::{admins, channel, event_service, factory, filters, naming, notify_comm, object, proxies, qos};
+use engine::{AdminId, ChannelId, ProxyKey, Side};
+use giop::cdr::{Reader, Writer};
+
+/// Executes one operation on one object: reads all arguments, then acts, then writes the results.
+pub(super) type Handler = fn(&mut Door, Target, Reader<'_>, &mut Writer<'_>) -> Result<(), Raised>;
+
+/// An object that exists, as its servants address it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Target {
+    Factory,
+    Channel(ChannelId),
+    Admin(AdminKey),
+    Proxy(ProxyKey, Side),
+    NamingContext(u32),
+    BindingIterator(u32),
+}
+
+/// An admin's full name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct AdminKey {
+    pub(super) channel: ChannelId,
+    pub(super) side: Side,
+    pub(super) admin: AdminId,
+}
+
+/// The three levels that have properties, filters and subscriptions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Level {
+    Channel(ChannelId),
+    Admin(AdminKey),
+    Proxy(ProxyKey, Side),
+}
+
+impl Target {
+    pub(super) fn level(self) -> Result<Level, Raised> {
+        match self {
+            Self::Channel(channel) => Ok(Level::Channel(channel)),
+            Self::Admin(admin) => Ok(Level::Admin(admin)),
+            Self::Proxy(proxy, side) => Ok(Level::Proxy(proxy, side)),
+            Self::Factory | Self::NamingContext(_) | Self::BindingIterator(_) => Err(Raised::internal()),
+        }
+    }
+
+    pub(super) fn channel(self) -> Result<ChannelId, Raised> {
+        match self {
+            Self::Channel(channel) => Ok(channel),
+            _ => Err(Raised::internal()),
+        }
+    }
+
+    pub(super) fn admin(self) -> Result<AdminKey, Raised> {
+        match self {
+            Self::Admin(admin) => Ok(admin),
+            _ => Err(Raised::internal()),
+        }
+    }
+
+    pub(super) fn proxy(self) -> Result<ProxyKey, Raised> {
+        match self {
+            Self::Proxy(proxy, _) => Ok(proxy),
+            _ => Err(Raised::internal()),
+        }
+    }
+
+    pub(super) fn naming_context(self) -> Result<u32, Raised> {
+        match self {
+            Self::NamingContext(context) => Ok(context),
+            _ => Err(Raised::internal()),
+        }
+    }
+
+    pub(super) fn binding_iterator(self) -> Result<u32, Raised> {
+        match self {
+            Self::BindingIterator(iterator) => Ok(iterator),
+            _ => Err(Raised::internal()),
+        }
+    }
+}
+
+/// One operation of an interface. An attribute is an operation `_get_…` and, where it can be written, `_set_…`.
+pub(super) struct Operation {
+    pub(super) name: &'static str,
+    pub(super) answer: Answer,
+}
+
+/// How an operation is answered.
+pub(super) enum Answer {
+    /// As the standard says.
+    Done(Handler),
+    /// As the standard says but for arguments that need what is not here yet; those get `NO_IMPLEMENT`.
+    InPart(Handler),
+    /// With `NO_IMPLEMENT`.
+    NotYet,
+}
+
+impl Operation {
+    pub(super) const fn done(name: &'static str, handler: Handler) -> Self {
+        Self { name, answer: Answer::Done(handler) }
+    }
+
+    pub(super) const fn in_part(name: &'static str, handler: Handler) -> Self {
+        Self { name, answer: Answer::InPart(handler) }
+    }
+
+    pub(super) const fn not_yet(name: &'static str) -> Self {
+        Self { name, answer: Answer::NotYet }
+    }
+}
+
+/// One IDL interface: the operations that it declares itself, without those that it inherits.
+pub(super) struct Interface {
+    /// The scoped name in IDL.
+    pub(super) name: &'static str,
+    /// The repository id.
+    pub(super) id: &'static str,
+    pub(super) operations: &'static [Operation],
+}
+
+/// A kind of object: its interface, then all that this inherits, in any order.
+pub(super) type Servant = &'static [&'static Interface];
+
+/// The operation of that name, wherever in the inheritance it is declared.
+pub(super) fn find(servant: Servant, operation: &str) -> Option<&'static Operation> {
+    let interfaces = servant.iter().copied().chain([&object::OBJECT]);
+    interfaces.flat_map(|interface| interface.operations).find(|candidate| candidate.name == operation)
+}
+
+/// The repository id of the interface that the servant is an instance of.
+pub(super) fn type_id(servant: Servant) -> &'static str {
+    servant.first().copied().unwrap_or(&object::OBJECT).id
+}
+
+/// Event channel factories.
+pub(super) static FACTORY: Servant = &[&factory::EVENT_CHANNEL_FACTORY];
+/// Event channels.
+pub(super) static CHANNEL: Servant =
+    &[&channel::EVENT_CHANNEL, &qos::QOS_ADMIN, &qos::ADMIN_PROPERTIES_ADMIN, &event_service::EVENT_CHANNEL];
+/// Consumer admins.
+pub(super) static CONSUMER_ADMIN: Servant = &[
+    &admins::CONSUMER_ADMIN,
+    &qos::QOS_ADMIN,
+    &notify_comm::NOTIFY_SUBSCRIBE,
+    &filters::FILTER_ADMIN,
+    &event_service::CONSUMER_ADMIN,
+];
+/// Supplier admins.
+pub(super) static SUPPLIER_ADMIN: Servant = &[
+    &admins::SUPPLIER_ADMIN,
+    &qos::QOS_ADMIN,
+    &notify_comm::NOTIFY_PUBLISH,
+    &filters::FILTER_ADMIN,
+    &event_service::SUPPLIER_ADMIN,
+];
+/// Proxies to which suppliers push structured events.
+pub(super) static STRUCTURED_PROXY_PUSH_CONSUMER: Servant = &[
+    &proxies::STRUCTURED_PROXY_PUSH_CONSUMER,
+    &proxies::PROXY_CONSUMER,
+    &qos::QOS_ADMIN,
+    &filters::FILTER_ADMIN,
+    &notify_comm::STRUCTURED_PUSH_CONSUMER,
+    &notify_comm::NOTIFY_PUBLISH,
+];
+/// Proxies to which suppliers push Anys.
+pub(super) static PROXY_PUSH_CONSUMER: Servant = &[
+    &proxies::PROXY_PUSH_CONSUMER,
+    &proxies::PROXY_CONSUMER,
+    &qos::QOS_ADMIN,
+    &filters::FILTER_ADMIN,
+    &notify_comm::PUSH_CONSUMER,
+    &notify_comm::NOTIFY_PUBLISH,
+    &event_service::COMM_PUSH_CONSUMER,
+];
+/// Proxies that push structured events to consumers.
+pub(super) static STRUCTURED_PROXY_PUSH_SUPPLIER: Servant = &[
+    &proxies::STRUCTURED_PROXY_PUSH_SUPPLIER,
+    &proxies::PROXY_SUPPLIER,
+    &qos::QOS_ADMIN,
+    &filters::FILTER_ADMIN,
+    &notify_comm::STRUCTURED_PUSH_SUPPLIER,
+    &notify_comm::NOTIFY_SUBSCRIBE,
+];
+/// Proxies that push Anys to consumers.
+pub(super) static PROXY_PUSH_SUPPLIER: Servant = &[
+    &proxies::PROXY_PUSH_SUPPLIER,
+    &proxies::PROXY_SUPPLIER,
+    &qos::QOS_ADMIN,
+    &filters::FILTER_ADMIN,
+    &notify_comm::PUSH_SUPPLIER,
+    &notify_comm::NOTIFY_SUBSCRIBE,
+    &event_service::COMM_PUSH_SUPPLIER,
+];
+/// Proxies of the plain Event Service to which suppliers push Anys.
+pub(super) static PLAIN_PROXY_PUSH_CONSUMER: Servant =
+    &[&event_service::PROXY_PUSH_CONSUMER, &event_service::COMM_PUSH_CONSUMER];
+/// Proxies of the plain Event Service that push Anys to consumers.
+pub(super) static PLAIN_PROXY_PUSH_SUPPLIER: Servant =
+    &[&event_service::PROXY_PUSH_SUPPLIER, &event_service::COMM_PUSH_SUPPLIER];
+/// Naming contexts.
+pub(super) static NAMING_CONTEXT: Servant = &[&naming::NAMING_CONTEXT_EXT, &naming::NAMING_CONTEXT];
+/// Iterators over naming contexts.
+pub(super) static BINDING_ITERATOR: Servant = &[&naming::BINDING_ITERATOR];
