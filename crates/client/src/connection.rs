@@ -147,9 +147,7 @@ impl Connection {
         stream.set_nodelay(true)?;
         stream.set_write_timeout(options.reply_timeout)?;
         stream.set_read_timeout(options.reply_timeout)?;
-        let mut limits = Limits::default();
-        limits.message_bytes_max = options.message_bytes_max;
-        let input = Input { inbound: Inbound::new(limits), timeout: options.reply_timeout };
+        let input = Input { inbound: Inbound::new(limits(options.message_bytes_max)), timeout: options.reply_timeout };
         Ok(Self {
             address,
             stream,
@@ -491,6 +489,11 @@ impl From<Broken> for CallError {
             BrokenKind::Protocol => Self::Bad { reason: broken.reason },
         }
     }
+}
+
+/// What a peer may send: one message of that size, in pieces or whole.
+pub(crate) fn limits(message_bytes_max: usize) -> Limits {
+    Limits { message_bytes_max, fragment_bytes_max: message_bytes_max, ..Limits::default() }
 }
 
 fn is_timeout(error: &io::Error) -> bool {

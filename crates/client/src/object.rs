@@ -14,13 +14,13 @@ use std::time::Duration;
 /// A remote object. Cheap to clone; a clone shares the connection and what was learned about where the object is.
 ///
 /// ```no_run
-/// use client::{Orb, OrbOptions};
+/// use campanile_client::{Orb, OrbOptions};
 ///
 /// let orb = Orb::new(OrbOptions::default());
 /// let service = orb.resolve("corbaloc::127.0.0.1:2809/NotificationService")?;
 /// let reply = service.invoke("get_all_channels", |_| ())?;
 /// let channels = reply.reader().u32();
-/// # Ok::<(), client::InvokeError>(())
+/// # Ok::<(), campanile_client::InvokeError>(())
 /// ```
 #[derive(Clone)]
 pub struct ObjectRef {

@@ -12,7 +12,7 @@ use std::sync::Arc;
 /// connections at the same time.
 ///
 /// ```
-/// use client::{Servant, ServantError};
+/// use campanile_client::{Servant, ServantError};
 /// use giop::cdr::{Reader, Writer};
 ///
 /// struct Adder;

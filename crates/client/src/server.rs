@@ -8,12 +8,13 @@
 //! Replies to requests that arrived together leave together, but not later than a millisecond after the first of them
 //! was ready.
 
+use crate::connection::limits;
 use crate::servant::{Activation, Servant, ServantError};
 use crate::{Orb, OrbOptions, lock};
 use giop::cdr::{CharSet, Endian, Reader, Version};
 use giop::codeset::{self, CodeSetInfo};
 use giop::exception::{Completed, Kind, SystemException};
-use giop::framing::{Inbound, Limits, Message};
+use giop::framing::{Inbound, Message};
 use giop::ior::{IiopProfile, Ior, Profile};
 use giop::message::{
     self, LocateRequest, LocateStatus, MessageKind, ReplyHead, ReplyStatus, Request, Response, ServiceContexts,
@@ -206,9 +207,7 @@ impl<'a> Conversation<'a> {
     }
 
     fn run(mut self) -> io::Result<()> {
-        let mut limits = Limits::default();
-        limits.message_bytes_max = self.table.message_bytes_max;
-        let mut inbound = Inbound::new(limits);
+        let mut inbound = Inbound::new(limits(self.table.message_bytes_max));
         loop {
             loop {
                 match inbound.poll_message() {

@@ -47,15 +47,15 @@ impl Default for SupplierOptions {
 /// written, is not sent again: the error says so ([`InvokeError::was_not_carried_out`]) and the caller decides.
 ///
 /// ```no_run
-/// use client::notify::{Property, StructuredEvent};
-/// use client::{LOCAL_SERVICE, SimpleSupplier};
+/// use campanile_client::notify::{Property, StructuredEvent};
+/// use campanile_client::{LOCAL_SERVICE, SimpleSupplier};
 ///
 /// let supplier = SimpleSupplier::connect(LOCAL_SERVICE, None)?;
 /// let mut event = StructuredEvent::new("Telescope", "Temperature", "dome-3");
 /// event.filterable_data.push(Property::new("celsius", 11.5_f64));
 /// supplier.publish(&event)?;
 /// supplier.close()?;
-/// # Ok::<(), client::InvokeError>(())
+/// # Ok::<(), campanile_client::InvokeError>(())
 /// ```
 #[derive(Debug)]
 pub struct SimpleSupplier {
@@ -257,14 +257,14 @@ pub enum Health {
 /// [`CallbackConsumer::disconnected`] ends the subscription.
 ///
 /// ```no_run
-/// use client::{ConsumerOptions, LOCAL_SERVICE, SimpleConsumer};
+/// use campanile_client::{ConsumerOptions, LOCAL_SERVICE, SimpleConsumer};
 ///
 /// let consumer = SimpleConsumer::connect(LOCAL_SERVICE, None, ConsumerOptions::default(), |received| {
 ///     println!("{:?}", received.event()?);
 ///     Ok(())
 /// })?;
 /// consumer.close()?;
-/// # Ok::<(), client::InvokeError>(())
+/// # Ok::<(), campanile_client::InvokeError>(())
 /// ```
 #[derive(Debug)]
 pub struct SimpleConsumer {

@@ -4,8 +4,8 @@
 //! names of the IDL. `narrow` asks the object whether it supports the interface; `unchecked` believes the caller.
 //!
 //! ```no_run
-//! use client::notify::{ClientType, EventChannelFactory};
-//! use client::{Orb, OrbOptions};
+//! use campanile_client::notify::{ClientType, EventChannelFactory};
+//! use campanile_client::{Orb, OrbOptions};
 //!
 //! let orb = Orb::new(OrbOptions::default());
 //! let factory = EventChannelFactory::narrow(orb.resolve("corbaloc::127.0.0.1:2809/NotificationService")?)?;
@@ -15,7 +15,7 @@
 //!     let (proxy, proxy_id) = admin.obtain_notification_push_consumer(ClientType::Structured)?;
 //!     println!("proxy {proxy_id} on channel {id} is a {:?}", proxy.my_type()?);
 //! }
-//! # Ok::<(), client::InvokeError>(())
+//! # Ok::<(), campanile_client::InvokeError>(())
 //! ```
 
 mod admins;

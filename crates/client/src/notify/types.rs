@@ -218,7 +218,7 @@ impl fmt::Display for PropertyError {
             (&self.low.value, &self.high.value),
             (Value::Null | Value::Void, _) | (_, Value::Null | Value::Void)
         ) {
-            write!(f, ", accepted: {:?} to {:?}", self.low.value, self.high.value)?;
+            write!(f, ", accepted: {} to {}", self.low, self.high)?;
         }
         Ok(())
     }
@@ -260,7 +260,7 @@ pub(crate) fn property_errors_text(exception: &UserException) -> Option<String> 
 /// `CosNotification::StructuredEvent`.
 ///
 /// ```
-/// use client::notify::{Property, StructuredEvent};
+/// use campanile_client::notify::{Property, StructuredEvent};
 ///
 /// let mut event = StructuredEvent::new("Telescope", "Temperature", "dome-3");
 /// event.filterable_data.push(Property::new("celsius", 11.5_f64));

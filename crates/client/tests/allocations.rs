@@ -1,0 +1,73 @@
+//! What the lowest layer promises about the path of an event: no allocation in the steady state, at either end.
+
+#![expect(unsafe_code, reason = "an allocator that counts can only be written so")]
+
+use campanile_client::{Orb, OrbOptions, Servant, ServantError};
+use giop::cdr::{Reader, Writer};
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
+
+struct Counting;
+
+// SAFETY: every call is passed on to the system's allocator as it came.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
+        // SAFETY: the caller keeps the contract of `alloc`.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
+        // SAFETY: the caller keeps the contract of `dealloc`.
+        unsafe { System.dealloc(block, layout) }
+    }
+
+    unsafe fn realloc(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
+        // SAFETY: the caller keeps the contract of `realloc`.
+        unsafe { System.realloc(block, layout, size) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+struct Consumer {
+    bytes: AtomicU64,
+}
+
+impl Servant for Consumer {
+    fn type_id(&self) -> &str {
+        "IDL:omg.org/CosNotifyComm/StructuredPushConsumer:1.0"
+    }
+
+    fn invoke(&self, operation: &str, args: &mut Reader<'_>, _: &mut Writer<'_>) -> Result<(), ServantError> {
+        assert_eq!(operation, "push_structured_event");
+        self.bytes.fetch_add(args.rest().len() as u64, Ordering::Relaxed);
+        Ok(())
+    }
+}
+
+#[test]
+fn push_and_its_reply_allocate_nothing() {
+    const EVENTS: u64 = 1000;
+    let consumer = Arc::new(Consumer { bytes: AtomicU64::new(0) });
+    let activation = Orb::new(OrbOptions::default()).activate(consumer.clone()).unwrap();
+    let reference = activation.reference().ior().to_string();
+    let object = Orb::new(OrbOptions::default()).resolve(&reference).unwrap().with_private_connection();
+    let payload = [7; 368];
+    let push = || drop(object.invoke("push_structured_event", |w| w.raw(&payload)).unwrap());
+    for _ in 0..10 {
+        push();
+    }
+    let before = ALLOCATIONS.load(Ordering::Relaxed);
+    for _ in 0..EVENTS {
+        push();
+    }
+    let allocations = ALLOCATIONS.load(Ordering::Relaxed) - before;
+    assert_eq!(allocations, 0);
+    assert_eq!(consumer.bytes.load(Ordering::Relaxed), (EVENTS + 10) * 368);
+}
