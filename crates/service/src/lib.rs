@@ -1,1 +1,25 @@
-//! See the crate description; the contents are being built.
+//! The Campanile service: the only crate with sockets, clocks and threads.
+//!
+//! [`Service::start`] gives a running service; it is ready when the call returns. Its threads are few and do not grow with
+//! clients: one lane ([`lanes`]) carries the events, one administration thread executes everything else at the lowest
+//! priority, and one resolver looks host names up because the system's way of doing so blocks.
+//!
+//! ```no_run
+//! let service = service::Service::start(service::Config { listen: "127.0.0.1:0".into(), ..Default::default() })?;
+//! println!("{}", service.corbaloc("NotificationService"));
+//! # Ok::<(), service::StartError>(())
+//! ```
+
+mod administration;
+pub mod allocations;
+mod config;
+pub mod corba;
+mod counters;
+mod lanes;
+mod resolver;
+mod start;
+mod statistics;
+
+pub use config::{Channel, Config, ConfigError, Delivery, Limits, Naming};
+pub use counters::{Counter, Counters};
+pub use start::{Service, StartError};

@@ -39,20 +39,6 @@ impl Exception {
     }
 }
 
-/// What a supplier is told whose event the engine refuses. The `push…` operations declare no exception for it.
-#[must_use]
-pub fn refused_event(refusal: &Refusal) -> SystemException {
-    let kind = match refusal {
-        // OMG Notification Service 1.1, `RejectNewEvents`: the limit that someone set is reached.
-        Refusal::QueueFull { .. } | Refusal::OutboxFull { .. } | Refusal::EventTooLarge { .. } => Kind::ImpLimit,
-        Refusal::MemorySpent { .. } => Kind::NoResources,
-        Refusal::ChannelNotFound { .. } | Refusal::ProxyNotFound { .. } => Kind::ObjectNotExist,
-        // The proxy was disconnected a moment ago: who tries again hears so from administration, by its proper exception.
-        _ => Kind::Transient,
-    };
-    SystemException::new(kind, 0)
-}
-
 /// An exception on its way through the door, before it is known where in a reply it will lie.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Raised {

@@ -37,4 +37,4 @@ mod tests;
 
 pub use door::{Call, Door, DoorSettings, Effect, PeerAddress, Published};
 pub(crate) use exceptions::refused_event;
-pub use exceptions::{Exception, refused_event};
+pub use exceptions::Exception;

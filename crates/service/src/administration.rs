@@ -1,0 +1,364 @@
+//! The administration thread: everything that is not an event.
+//!
+//! It runs at the lowest priority, owns all objects (through the CORBA door), executes requests in batches, publishes one
+//! new routing snapshot per batch, and only then lets the replies go: a client that has been told "connected" is.
+
+use core::time::Duration;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::time::Instant;
+
+use arc_swap::ArcSwap;
+use engine::{DisconnectReason, FullOutbox, Notice, OutboxStats, ProxyKey};
+use giop::cdr::{Encoding, Writer};
+use giop::exception::{Kind, SystemException};
+use giop::ior::Ior;
+use giop::message::{self, Header, LocateStatus, MessageKind, ReplyHead, ReplyStatus, Request, Response};
+use hashbrown::HashMap;
+
+use crate::corba::{Call, Door, Effect, Exception, Published};
+use crate::counters::{Block, Counter, Counters};
+use crate::lanes::mail::{self, CallFailure, LaneBox, OWN_ENDIAN, ToAdministration, ToLane};
+use crate::lanes::slots::Token;
+use crate::statistics;
+
+/// Letters served before their effects are published.
+const BATCH: usize = 64;
+/// Longest wait for a client to answer a call of ours, such as `disconnect_push_consumer`.
+const CALL_TIMEOUT: Duration = Duration::from_secs(10);
+/// An outside naming service that cannot be reached is tried again after this time.
+const NAMING_RETRY: Duration = Duration::from_secs(5);
+
+/// The administration thread.
+pub(crate) struct Administration {
+    pub(crate) door: Door,
+    pub(crate) published: Arc<ArcSwap<Published>>,
+    pub(crate) lane: LaneBox,
+    pub(crate) mail: Receiver<ToAdministration>,
+    pub(crate) counters: Arc<Block>,
+    pub(crate) registry: Counters,
+    pub(crate) outside_naming: Option<OutsideNaming>,
+    pub(crate) calls: HashMap<u64, Purpose>,
+    pub(crate) next_call: u64,
+    /// Requests that wait until the lane has told how its outboxes stand.
+    pub(crate) surveying: Vec<mail::Request>,
+}
+
+/// An outside naming service in which the factory is to be bound.
+pub(crate) struct OutsideNaming {
+    pub(crate) url: String,
+    pub(crate) context: Ior,
+    /// When to try next; nothing while a try is under way or after it succeeded.
+    pub(crate) due: Option<Instant>,
+}
+
+/// What a call of ours was for.
+pub(crate) enum Purpose {
+    /// Telling a client something; how it went is only logged.
+    Telling { operation: &'static str, whom: String },
+    /// Binding the factory in the outside naming service.
+    Naming,
+}
+
+/// A reply that waits until what it speaks of is published.
+type Due = (Token, Vec<u8>);
+
+impl Administration {
+    /// Runs until told to stop.
+    pub(crate) fn run(mut self) {
+        let mut due = Vec::new();
+        loop {
+            let Some(first) = self.receive() else { continue };
+            let mut letter = Some(first);
+            let mut left = BATCH;
+            while let Some(next) = letter.take() {
+                if matches!(next, ToAdministration::Stop) {
+                    return;
+                }
+                self.serve(next, &mut due);
+                left -= 1;
+                if left > 0 {
+                    letter = self.mail.try_recv().ok();
+                }
+            }
+            self.publish();
+            for (connection, bytes) in due.drain(..) {
+                self.lane.post(ToLane::Reply { connection, bytes });
+            }
+            self.carry_out_effects();
+        }
+    }
+
+    /// Waits for a letter; also looks after the outside naming service while it has not taken the name.
+    fn receive(&mut self) -> Option<ToAdministration> {
+        let Some(due) = self.outside_naming.as_ref().and_then(|naming| naming.due) else {
+            return Some(self.mail.recv().unwrap_or(ToAdministration::Stop));
+        };
+        match self.mail.recv_timeout(due.saturating_duration_since(Instant::now())) {
+            Ok(letter) => Some(letter),
+            Err(RecvTimeoutError::Disconnected) => Some(ToAdministration::Stop),
+            Err(RecvTimeoutError::Timeout) => {
+                self.bind_outside();
+                None
+            }
+        }
+    }
+
+    fn serve(&mut self, letter: ToAdministration, due: &mut Vec<Due>) {
+        match letter {
+            ToAdministration::Request(request) if asks_for_consumers(&request) => {
+                self.surveying.push(request);
+                self.lane.post(ToLane::Survey);
+            }
+            ToAdministration::Survey(outboxes) => self.surveyed(&outboxes, due),
+            ToAdministration::Request(request) => {
+                if let Some(bytes) = self.answer(&request) {
+                    due.push((request.connection, bytes));
+                }
+            }
+            ToAdministration::Notice(notice) => self.note(&notice),
+            ToAdministration::Answered { call, result } => self.answered(call, result),
+            ToAdministration::Log(level, text) => log::log!(level, "{text}"),
+            ToAdministration::Stop => {}
+        }
+    }
+
+    /// Answers everybody who asked how the consumers are.
+    fn surveyed(&mut self, outboxes: &[OutboxStats], due: &mut Vec<Due>) {
+        for request in core::mem::take(&mut self.surveying) {
+            let Ok(header) = Header::parse(&request.message) else { continue };
+            let Ok(parsed) = Request::parse(&request.message, &header) else { continue };
+            let mut bytes = Vec::new();
+            let open = message::begin_reply(&mut bytes, &reply_head(&parsed, &header));
+            let mut writer = open.body(&mut bytes, request.chars);
+            statistics::write_consumers(outboxes.to_vec(), |key| self.name(key), &mut writer);
+            open.finish(&mut bytes);
+            due.push((request.connection, bytes));
+        }
+    }
+
+    fn publish(&mut self) {
+        if let Some(published) = self.door.publish() {
+            self.published.store(Arc::new(published));
+            self.lane.bell.ring();
+        }
+    }
+
+    /// Executes one request or locate request. Nothing comes back for a one-way request.
+    fn answer(&mut self, request: &mail::Request) -> Option<Vec<u8>> {
+        let header = Header::parse(&request.message).ok()?;
+        if header.kind == MessageKind::LocateRequest {
+            let locate = message::LocateRequest::parse(&request.message, &header).ok()?;
+            let here = locate.target.key().is_some_and(|key| key == statistics::KEY || self.door.locate(key));
+            let status = if here { LocateStatus::ObjectHere } else { LocateStatus::UnknownObject };
+            let mut bytes = Vec::new();
+            message::locate_reply(&mut bytes, header.version, header.endian, locate.request_id, status);
+            return Some(bytes);
+        }
+        let parsed = Request::parse(&request.message, &header).ok()?;
+        let head = reply_head(&parsed, &header);
+        let mut bytes = Vec::new();
+        let mut open = message::begin_reply(&mut bytes, &head);
+        if let Err(exception) = self.execute(&parsed, &header, request, &mut open.body(&mut bytes, request.chars)) {
+            self.count_exception(&exception);
+            bytes.clear();
+            let status = match exception {
+                Exception::System(_) => ReplyStatus::SystemException,
+                Exception::User { .. } => ReplyStatus::UserException,
+            };
+            open = message::begin_reply(&mut bytes, &ReplyHead { status, ..head });
+            exception.write(&mut open.body(&mut bytes, request.chars));
+        }
+        open.finish(&mut bytes);
+        (parsed.response != Response::None).then_some(bytes)
+    }
+
+    fn execute(
+        &mut self,
+        parsed: &Request<'_>,
+        header: &Header,
+        request: &mail::Request,
+        reply: &mut Writer<'_>,
+    ) -> Result<(), Exception> {
+        let args = parsed.body(&request.message, header, request.chars);
+        let missing = |kind| Exception::System(SystemException::new(kind, 0));
+        let key = parsed.target.key().ok_or_else(|| missing(Kind::ObjectNotExist))?;
+        let operation = core::str::from_utf8(parsed.operation).map_err(|_| missing(Kind::BadOperation))?;
+        let call = Call { key, operation, args };
+        if key == statistics::KEY {
+            statistics::handle(&self.registry, &call, reply)
+        } else {
+            self.door.handle(&call, reply)
+        }
+    }
+
+    fn count_exception(&self, exception: &Exception) {
+        self.counters.add(Counter::RequestExceptions, 1);
+        let Exception::System(system) = exception else { return };
+        let counter = match system.kind {
+            Kind::ObjectNotExist => Counter::WrongKeys,
+            Kind::BadOperation => Counter::WrongOperations,
+            Kind::Marshal => Counter::WrongBodies,
+            _ => return,
+        };
+        self.counters.add(counter, 1);
+    }
+
+    /// Logs what the engine wants known, with the consumer's name, and follows up what needs following up.
+    fn note(&mut self, notice: &Notice) {
+        match notice {
+            Notice::ConsumerDisconnected { key, reason, discarded, .. } => {
+                let why = reason_text(*reason);
+                log::warn!("disconnected {}: {why}; {discarded} events were dropped with it", self.name(*key));
+                if *reason != DisconnectReason::Gone {
+                    self.counters.add(Counter::ConsumersGivenUp, 1);
+                }
+                self.door.handle_disconnected(*key, *reason);
+            }
+            other => log_notice(other, |key| self.name(key)),
+        }
+    }
+
+    /// A consumer as an operator would call it.
+    fn name(&self, key: ProxyKey) -> String {
+        let at = format!("consumer proxy {} of channel {}", key.proxy.0, key.channel.0);
+        let peer = self.door.hierarchy().proxy(key).ok().and_then(|proxy| proxy.peer);
+        match peer.and_then(|peer| self.door.consumer(peer)) {
+            Some(consumer) => format!("{at} ({})", consumer.name),
+            None => at,
+        }
+    }
+
+    fn carry_out_effects(&mut self) {
+        while let Some(effect) = self.door.poll_effect() {
+            match effect {
+                Effect::Call { to, operation, body } => {
+                    let whom = to.iiop().map_or_else(String::new, |p| format!("{}:{}", p.host, p.port));
+                    self.call(to, operation, body, Purpose::Telling { operation, whom });
+                }
+                // The lane forgets whoever is not in the published peers any more.
+                Effect::ReleasePeer(_) => {}
+            }
+        }
+    }
+
+    fn call(&mut self, to: Ior, operation: &'static str, body: Vec<u8>, purpose: Purpose) {
+        let call = self.next_call;
+        self.next_call += 1;
+        self.calls.insert(call, purpose);
+        self.lane.post(ToLane::Call { call, to, operation, body, timeout: CALL_TIMEOUT });
+    }
+
+    fn answered(&mut self, call: u64, result: Result<(), CallFailure>) {
+        match (self.calls.remove(&call), result) {
+            (None, _) => {}
+            (Some(Purpose::Telling { operation, whom }), result) => match result {
+                Ok(()) => log::debug!("told {whom} {operation}"),
+                Err(failure) => log::info!("could not tell {whom} {operation}: {failure}"),
+            },
+            (Some(Purpose::Naming), result) => self.outside_answered(result),
+        }
+    }
+
+    /// Binds the factory in the outside naming service under the name by which clients look for it.
+    fn bind_outside(&mut self) {
+        let Some(naming) = &mut self.outside_naming else { return };
+        naming.due = None;
+        let context = naming.context.clone();
+        let mut body = Vec::new();
+        let mut writer = Writer::new(&mut body, Encoding::new(OWN_ENDIAN));
+        writer.u32(1);
+        writer.string("NotifyEventChannelFactory");
+        writer.string("");
+        self.door.factory_reference().write(&mut writer);
+        self.call(context, "rebind", body, Purpose::Naming);
+    }
+
+    fn outside_answered(&mut self, result: Result<(), CallFailure>) {
+        let Some(naming) = &mut self.outside_naming else { return };
+        match result {
+            Ok(()) => log::info!("bound NotifyEventChannelFactory in {}", naming.url),
+            Err(failure) => {
+                log::warn!(
+                    "cannot bind NotifyEventChannelFactory in {} ({failure}); next try in {} s",
+                    naming.url,
+                    NAMING_RETRY.as_secs()
+                );
+                naming.due = Some(Instant::now() + NAMING_RETRY);
+            }
+        }
+    }
+}
+
+/// One line per episode: who, what, and what is being done about it.
+fn log_notice(notice: &Notice, name: impl Fn(ProxyKey) -> String) {
+    match *notice {
+        Notice::OutboxFull { key, policy, backlog_events, backlog_bytes } => {
+            let done = match policy {
+                FullOutbox::Hold => "its channel's suppliers wait until there is room",
+                FullOutbox::Discard => "its events are discarded",
+                FullOutbox::Reject => "its channel's suppliers are refused",
+                FullOutbox::Disconnect => "it is disconnected",
+            };
+            log::warn!("{} is full: {backlog_events} events, {backlog_bytes} bytes wait; {done}", name(key));
+        }
+        Notice::OutboxRecovered { key, dropped } => {
+            log::info!("{} has room again; {dropped} events were dropped meanwhile", name(key));
+        }
+        Notice::ConsumerFailing { key, failures, retry_in } => {
+            log::warn!("{} is failing ({failures} in a row); next try in {} ms", name(key), retry_in.as_millis());
+        }
+        Notice::ConsumerRecovered { key, failures, after } => {
+            log::info!("{} takes events again, after {failures} failures in {} ms", name(key), after.as_millis());
+        }
+        Notice::SuppliersHeld { channel, by, .. } => {
+            let whose = by.map_or_else(|| "its consumers".to_owned(), &name);
+            log::warn!("suppliers of channel {} are held: the memory budget is spent by {whose}", channel.0);
+        }
+        Notice::SuppliersReleased { channel, held_events, .. } => {
+            log::info!(
+                "suppliers of channel {} are released; {held_events} events came while they were held",
+                channel.0
+            );
+        }
+        ref other => log::warn!("{other:?}"),
+    }
+}
+
+/// Why a consumer was disconnected, for the log.
+fn reason_text(reason: DisconnectReason) -> String {
+    match reason {
+        DisconnectReason::Gone => "it is gone, or said that it is not connected any more".into(),
+        DisconnectReason::GivenUp { failures, failing_for } => {
+            format!("{failures} pushes in a row failed, for {} ms", failing_for.as_millis())
+        }
+        DisconnectReason::OutboxFull => "its outbox is full and its FullOutbox is Disconnect".into(),
+        DisconnectReason::QueueFull => {
+            "the channel has MaxQueueLength events, its backlog is the largest and its FullOutbox is Disconnect".into()
+        }
+        DisconnectReason::MemorySpent => {
+            "the channel's memory budget is spent, its backlog is the largest and its FullOutbox is Disconnect".into()
+        }
+    }
+}
+
+const fn reply_head(request: &Request<'_>, header: &Header) -> ReplyHead<'static> {
+    ReplyHead {
+        version: header.version,
+        endian: header.endian,
+        request_id: request.request_id,
+        status: ReplyStatus::NoException,
+        contexts: &[],
+    }
+}
+
+fn asks_for_consumers(request: &mail::Request) -> bool {
+    Header::parse(&request.message).is_ok_and(|header| {
+        header.kind == MessageKind::Request
+            && Request::parse(&request.message, &header).is_ok_and(|parsed| {
+                parsed.target.key() == Some(statistics::KEY)
+                    && parsed.operation == statistics::GET_CONSUMERS.as_bytes()
+                    && parsed.response != Response::None
+            })
+    })
+}

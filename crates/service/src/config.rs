@@ -1,0 +1,348 @@
+//! The configuration: one plain struct, read from TOML, every key with its unit, range and default.
+//!
+//! `config/campanile.toml` shows each key; a test holds it equal to [`Config::default`]. Unknown keys are refused, since
+//! a misspelt limit that is silently ignored is found at three in the morning.
+
+use core::fmt;
+use core::time::Duration;
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+/// The whole configuration of a service.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Config {
+    /// Address and port to listen on. Default `127.0.0.1:2809`, the port IANA gives to `corbaloc`; port 0 takes a free one.
+    pub listen: String,
+    /// Host, or host and port, that references carry; dotted decimal or a name that clients can resolve. Default: the
+    /// listening address. Required when listening on a wildcard address such as `0.0.0.0`.
+    pub advertise: Option<String>,
+    /// File to which the stringified reference of the event channel factory is written once the service is ready.
+    pub ior_file: Option<PathBuf>,
+    /// Finding the service by name.
+    pub naming: Naming,
+    /// What the service accepts from the network.
+    pub limits: Limits,
+    /// How events are pushed to consumers, unless a channel, admin or proxy says otherwise by QoS.
+    pub delivery: Delivery,
+    /// What a new channel gets, unless its creator says otherwise.
+    pub channel: Channel,
+}
+
+/// Finding the service by name.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Naming {
+    /// An outside naming service (`corbaloc:` or `IOR:`) in which the factory is bound as `NotifyEventChannelFactory`.
+    /// Default: none; the built-in one is always there.
+    pub outside: Option<String>,
+}
+
+/// Bounds on what the network can make the service hold. Each is counted when it is hit.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Limits {
+    /// Connections accepted at the same time, 1 to 1,000,000. Default 4096. One more is closed at once.
+    pub connections_max: u32,
+    /// Largest GIOP message in bytes, 1024 to 1 GiB. Default 16 MiB. A larger one ends its connection.
+    pub message_bytes_max: u32,
+    /// Messages in fragments being put together on one connection, 1 to 1024. Default 16.
+    pub fragment_sets_max: u32,
+    /// Milliseconds in which a message that has begun must be complete. Default 60,000. A slower one ends its connection.
+    pub message_completion_ms: u32,
+    /// Administrative requests waiting for the administration thread, 1 to 65,536. Default 4096. One more is answered
+    /// `TRANSIENT`.
+    pub administration_queue: u32,
+}
+
+/// How events are pushed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Delivery {
+    /// Pushes that may be unanswered on one consumer, 1 to 1024. Default 1, which keeps order whatever the consumer's
+    /// threading. QoS `PushWindow`.
+    pub push_window: u16,
+    /// Milliseconds to wait for a connection to a consumer. Default 5,000. QoS `ConnectTimeout`.
+    pub connect_timeout_ms: u32,
+    /// Milliseconds to wait for a consumer's reply to a push. Default 30,000. QoS `ReplyTimeout`.
+    pub reply_timeout_ms: u32,
+    /// Milliseconds of uninterrupted failure after which a consumer is disconnected. Default 60,000. QoS `GiveUpAfter`.
+    pub give_up_after_ms: u32,
+}
+
+/// What a new channel gets.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Channel {
+    /// Bytes of events that a channel's consumers may have waiting, 64 KiB to 1 TiB. Default 256 MiB. QoS `MemoryBudget`.
+    pub memory_budget_bytes: u64,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            listen: "127.0.0.1:2809".into(),
+            advertise: None,
+            ior_file: None,
+            naming: Naming::default(),
+            limits: Limits::default(),
+            delivery: Delivery::default(),
+            channel: Channel::default(),
+        }
+    }
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            connections_max: 4096,
+            message_bytes_max: 16 << 20,
+            fragment_sets_max: 16,
+            message_completion_ms: 60_000,
+            administration_queue: 4096,
+        }
+    }
+}
+
+impl Default for Delivery {
+    fn default() -> Self {
+        Self { push_window: 1, connect_timeout_ms: 5_000, reply_timeout_ms: 30_000, give_up_after_ms: 60_000 }
+    }
+}
+
+impl Default for Channel {
+    fn default() -> Self {
+        Self { memory_budget_bytes: 256 << 20 }
+    }
+}
+
+/// Why a configuration cannot be used.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum ConfigError {
+    /// The file cannot be read.
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// What the operating system says.
+        error: std::io::Error,
+    },
+    /// The file is not TOML, or has a key that does not exist or a value of the wrong type.
+    Malformed {
+        /// The file.
+        path: PathBuf,
+        /// Line, column and reason.
+        error: toml::de::Error,
+    },
+    /// A value lies outside its range.
+    OutOfRange {
+        /// The key, as in the file.
+        key: &'static str,
+        /// The value found.
+        value: u64,
+        /// Smallest value allowed.
+        min: u64,
+        /// Largest value allowed.
+        max: u64,
+    },
+    /// An address is not `HOST:PORT`, or its host has no address.
+    BadAddress {
+        /// The key, as in the file.
+        key: &'static str,
+        /// The value found.
+        value: String,
+    },
+    /// The service would listen on every interface and has not been told which address clients are to use.
+    NothingToAdvertise {
+        /// The listening address.
+        listen: String,
+    },
+}
+
+impl fmt::Display for ConfigError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unreadable { path, error } => write!(f, "cannot read the configuration {}: {error}", path.display()),
+            Self::Malformed { path, error } => write!(f, "configuration {}: {error}", path.display()),
+            Self::OutOfRange { key, value, min, max } => {
+                write!(f, "{key} = {value} is out of range: it must be from {min} to {max}")
+            }
+            Self::BadAddress { key, value } => {
+                write!(f, "{key} = \"{value}\" is not an address; write HOST:PORT, for example 127.0.0.1:2809")
+            }
+            Self::NothingToAdvertise { listen } => write!(
+                f,
+                "listening on {listen} needs an address that clients can reach: add --advertise HOST (or `advertise` in \
+                 the configuration), for example --advertise 192.0.2.10"
+            ),
+        }
+    }
+}
+
+impl std::error::Error for ConfigError {}
+
+impl Config {
+    /// Reads a configuration file.
+    ///
+    /// # Errors
+    /// When the file cannot be read, is not TOML, has an unknown key, or a value out of range.
+    pub fn read(path: &Path) -> Result<Self, ConfigError> {
+        let text = std::fs::read_to_string(path)
+            .map_err(|error| ConfigError::Unreadable { path: path.to_path_buf(), error })?;
+        let config: Self =
+            toml::from_str(&text).map_err(|error| ConfigError::Malformed { path: path.to_path_buf(), error })?;
+        config.check()?;
+        Ok(config)
+    }
+
+    /// Checks every range.
+    ///
+    /// # Errors
+    /// Names the first key whose value is out of range.
+    pub fn check(&self) -> Result<(), ConfigError> {
+        let limits = &self.limits;
+        let delivery = &self.delivery;
+        for (key, value, min, max) in [
+            ("limits.connections_max", u64::from(limits.connections_max), 1, 1_000_000),
+            ("limits.message_bytes_max", u64::from(limits.message_bytes_max), 1024, 1 << 30),
+            ("limits.fragment_sets_max", u64::from(limits.fragment_sets_max), 1, 1024),
+            ("limits.message_completion_ms", u64::from(limits.message_completion_ms), 100, 86_400_000),
+            ("limits.administration_queue", u64::from(limits.administration_queue), 1, 65_536),
+            ("delivery.push_window", u64::from(delivery.push_window), 1, 1024),
+            ("delivery.connect_timeout_ms", u64::from(delivery.connect_timeout_ms), 10, 600_000),
+            ("delivery.reply_timeout_ms", u64::from(delivery.reply_timeout_ms), 10, 86_400_000),
+            ("delivery.give_up_after_ms", u64::from(delivery.give_up_after_ms), 10, 86_400_000),
+            ("channel.memory_budget_bytes", self.channel.memory_budget_bytes, 64 << 10, 1 << 40),
+        ] {
+            if value < min || value > max {
+                return Err(ConfigError::OutOfRange { key, value, min, max });
+            }
+        }
+        Ok(())
+    }
+
+    /// The socket address to listen on.
+    ///
+    /// # Errors
+    /// When `listen` is not `HOST:PORT` or its host has no address.
+    pub fn listen_address(&self) -> Result<SocketAddr, ConfigError> {
+        self.listen
+            .to_socket_addrs()
+            .ok()
+            .and_then(|mut found| found.next())
+            .ok_or_else(|| ConfigError::BadAddress { key: "listen", value: self.listen.clone() })
+    }
+
+    /// The host and port that references carry, given the address that was really bound.
+    ///
+    /// # Errors
+    /// When the bound address is a wildcard and nothing was configured, or what was configured is not an address.
+    pub fn advertised(&self, bound: SocketAddr) -> Result<(String, u16), ConfigError> {
+        let Some(advertise) = &self.advertise else {
+            if bound.ip().is_unspecified() {
+                return Err(ConfigError::NothingToAdvertise { listen: bound.to_string() });
+            }
+            return Ok((bound.ip().to_string(), bound.port()));
+        };
+        let bad = || ConfigError::BadAddress { key: "advertise", value: advertise.clone() };
+        let (host, port) = split_host(advertise, bound.port()).ok_or_else(bad)?;
+        let wildcard = host.parse::<IpAddr>().is_ok_and(|ip| ip.is_unspecified());
+        if host.is_empty() || host.contains(char::is_whitespace) || wildcard || port == 0 {
+            return Err(bad());
+        }
+        Ok((host, port))
+    }
+
+    /// How long a message may take to arrive whole.
+    pub(crate) fn message_completion(&self) -> Duration {
+        Duration::from_millis(u64::from(self.limits.message_completion_ms))
+    }
+}
+
+/// Splits `HOST`, `HOST:PORT`, `[IPV6]`, `[IPV6]:PORT` or a bare IPv6 address.
+fn split_host(text: &str, default_port: u16) -> Option<(String, u16)> {
+    if let Ok(ip) = text.parse::<IpAddr>() {
+        return Some((ip.to_string(), default_port));
+    }
+    if let Some(rest) = text.strip_prefix('[') {
+        let (host, after) = rest.split_once(']')?;
+        let port = match after.strip_prefix(':') {
+            Some(port) => port.parse().ok()?,
+            None if after.is_empty() => default_port,
+            None => return None,
+        };
+        return Some((host.to_owned(), port));
+    }
+    match text.rsplit_once(':') {
+        Some((host, port)) if !host.contains(':') => Some((host.to_owned(), port.parse().ok()?)),
+        Some(_) => None,
+        None => Some((text.to_owned(), default_port)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bound(text: &str) -> SocketAddr {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn the_example_file_shows_every_key_with_its_default() {
+        let text = include_str!("../../../config/campanile.toml");
+        let written: Config = toml::from_str(text).unwrap();
+        assert_eq!(written, Config::default());
+        // Every key of the defaults is there, commented out where its default is "none".
+        let table: toml::Table = toml::from_str(&toml::to_string(&Config::default()).unwrap()).unwrap();
+        for (section, value) in &table {
+            for key in value.as_table().map_or(vec![section], |t| t.keys().collect()) {
+                assert!(text.contains(&format!("{key} =")), "config/campanile.toml lacks {section} {key}");
+            }
+        }
+        for key in ["advertise", "ior_file", "outside"] {
+            assert!(text.contains(&format!("# {key} =")), "config/campanile.toml lacks {key}");
+        }
+    }
+
+    #[test]
+    fn refuses_unknown_keys_and_names_them() {
+        let error = toml::from_str::<Config>("lisen = \"127.0.0.1:1\"").unwrap_err().to_string();
+        assert!(error.contains("lisen"), "{error}");
+    }
+
+    #[test]
+    fn refuses_values_out_of_range_and_says_the_range() {
+        let mut config = Config::default();
+        config.delivery.push_window = 0;
+        let error = config.check().unwrap_err().to_string();
+        assert_eq!(error, "delivery.push_window = 0 is out of range: it must be from 1 to 1024");
+    }
+
+    #[test]
+    fn wildcard_listening_needs_an_address_to_advertise() {
+        let mut config = Config::default();
+        assert!(matches!(config.advertised(bound("0.0.0.0:2809")), Err(ConfigError::NothingToAdvertise { .. })));
+        assert!(matches!(config.advertised(bound("[::]:2809")), Err(ConfigError::NothingToAdvertise { .. })));
+        config.advertise = Some("192.0.2.10".into());
+        assert_eq!(config.advertised(bound("0.0.0.0:2809")).unwrap(), ("192.0.2.10".into(), 2809));
+        config.advertise = Some("0.0.0.0".into());
+        assert!(config.advertised(bound("0.0.0.0:2809")).is_err());
+    }
+
+    #[test]
+    fn advertised_addresses_may_carry_a_port() {
+        let with = |text: &str| {
+            let config = Config { advertise: Some(text.into()), ..Config::default() };
+            config.advertised(bound("127.0.0.1:2809"))
+        };
+        assert_eq!(with("gw.example:5000").unwrap(), ("gw.example".into(), 5000));
+        assert_eq!(with("[2001:db8::1]:5000").unwrap(), ("2001:db8::1".into(), 5000));
+        assert_eq!(with("2001:db8::1").unwrap(), ("2001:db8::1".into(), 2809));
+        for bad in ["", "host:port", "a b", ":5000", "[::1", "host:0"] {
+            assert!(with(bad).is_err(), "{bad:?}");
+        }
+    }
+}

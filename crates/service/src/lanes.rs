@@ -1,0 +1,17 @@
+//! Lanes: the threads that carry events.
+//!
+//! A lane owns sockets and outboxes; nobody else touches them. There is one lane for now; what an event meets on its way
+//! through it is, in order: [`worker`] (the poll says a supplier's socket is readable), [`incoming`] (bytes become
+//! messages), [`path`] (a push becomes an event of the engine's), [`delivery`] (what the engine says is due is written to
+//! the consumers' sockets), and back: [`outgoing`] and [`replies`].
+
+pub(crate) mod delivery;
+pub(crate) mod incoming;
+pub(crate) mod mail;
+pub(crate) mod outgoing;
+pub(crate) mod output;
+pub(crate) mod path;
+pub(crate) mod replies;
+pub(crate) mod slots;
+pub(crate) mod system;
+pub(crate) mod worker;

@@ -1,0 +1,121 @@
+//! What lanes, administration and the resolver tell each other.
+//!
+//! Lanes own all sockets, administration owns all objects, and neither waits for the other: a lane that cannot post to
+//! administration answers `TRANSIENT` itself.
+
+use core::time::Duration;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, SyncSender};
+
+use engine::{Notice, OutboxStats};
+use giop::cdr::{CharSet, Endian, Version};
+use giop::exception::SystemException;
+use giop::ior::Ior;
+
+use super::slots::Token;
+use super::system::Bell;
+
+/// A request for an object that administration owns, as it arrived.
+#[derive(Debug)]
+pub(crate) struct Request {
+    /// The connection it came on and to which the reply goes.
+    pub(crate) connection: Token,
+    /// The whole GIOP message.
+    pub(crate) message: Vec<u8>,
+    /// Code set of the connection's narrow strings.
+    pub(crate) chars: CharSet,
+}
+
+/// From a lane to administration.
+#[derive(Debug)]
+pub(crate) enum ToAdministration {
+    /// A request or locate request.
+    Request(Request),
+    /// Something the engine wants known.
+    Notice(Notice),
+    /// A call that administration asked for has ended.
+    Answered { call: u64, result: Result<(), CallFailure> },
+    /// Something to log, which a lane does not do itself because a log can block.
+    Log(log::Level, String),
+    /// The answer to [`ToLane::Survey`].
+    Survey(Vec<OutboxStats>),
+    /// The service is to stop.
+    Stop,
+}
+
+/// Why a call of ours to a client failed.
+#[derive(Debug)]
+pub(crate) enum CallFailure {
+    /// No connection, or it broke.
+    Unreachable(String),
+    /// No reply in time.
+    TimedOut,
+    /// A system exception.
+    System(SystemException),
+    /// A user exception, by its repository id.
+    User(String),
+}
+
+impl core::fmt::Display for CallFailure {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        match self {
+            Self::Unreachable(why) => write!(f, "unreachable: {why}"),
+            Self::TimedOut => f.write_str("no reply in time"),
+            Self::System(exception) => write!(f, "it raised {exception}"),
+            Self::User(id) => write!(f, "it raised {id}"),
+        }
+    }
+}
+
+/// From administration or the resolver to a lane.
+#[derive(Debug)]
+pub(crate) enum ToLane {
+    /// Reply bytes for a connection.
+    Reply { connection: Token, bytes: Vec<u8> },
+    /// A call to a client's object.
+    Call { call: u64, to: Ior, operation: &'static str, body: Vec<u8>, timeout: Duration },
+    /// A host name's address, or why there is none.
+    Resolved { connection: Token, address: Result<SocketAddr, String> },
+    /// Tell how each outbox stands.
+    Survey,
+    /// The service stops: close connections and end.
+    Stop,
+}
+
+/// A host name to look up.
+#[derive(Debug)]
+pub(crate) struct Lookup {
+    pub(crate) connection: Token,
+    pub(crate) host: String,
+    pub(crate) port: u16,
+}
+
+/// The way into a lane: a queue and the bell that says there is something in it.
+#[derive(Debug, Clone)]
+pub(crate) struct LaneBox {
+    pub(crate) queue: SyncSender<ToLane>,
+    pub(crate) bell: Arc<Bell>,
+}
+
+impl LaneBox {
+    /// Posts and wakes the lane. May wait for room, so lanes never use it. False when the lane has ended.
+    pub(crate) fn post(&self, mail: ToLane) -> bool {
+        let posted = self.queue.send(mail).is_ok();
+        self.bell.ring();
+        posted
+    }
+}
+
+/// Messages that may wait for a lane; administration waits when there are more.
+pub(crate) const LANE_QUEUE: usize = 4096;
+
+/// Body of what we send of our own accord: little-endian GIOP 1.2 with ISO 8859-1 strings unless said otherwise.
+pub(crate) const OWN_ENDIAN: Endian = Endian::NATIVE;
+/// Highest version we speak.
+pub(crate) const OWN_VERSION: Version = Version::V1_2;
+
+/// Takes what is in the queue without waiting.
+pub(crate) fn take(queue: &Receiver<ToLane>) -> Option<ToLane> {
+    queue.try_recv().ok()
+}

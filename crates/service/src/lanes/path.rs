@@ -1,0 +1,217 @@
+//! The path of an event: from a supplier's request to the engine, in one place.
+//!
+//! A push is recognised by its object key and operation, checked to a bounded depth, copied once out of the connection's
+//! buffer into a pooled event, translated once for each other form that some consumer of the channel takes, and given to
+//! the engine. Whoever waits for nothing gets it written to his socket before the supplier's reply is.
+//! Everything else a client can ask goes to administration.
+
+use engine::{Admission, Event, ProxyKey, ProxyState};
+use giop::codeset;
+use giop::exception::{Kind, OMG_MINOR, SystemException};
+use giop::framing::Message;
+use giop::message::{self, MessageKind, ReplyHead, ReplyStatus, Request, Response, ServiceContexts};
+use giop::typecode::Work;
+use std::sync::mpsc::TrySendError;
+
+use super::incoming::Caller;
+use super::mail::{self, ToAdministration};
+use super::slots::Token;
+use super::worker::{Answer, Core, HeldReply};
+use crate::corba::event::{self, FORM_ANY, FORM_STRUCTURED, Translated};
+use crate::corba::keys::ObjectKey;
+use crate::corba::refused_event;
+use crate::counters::Counter;
+
+/// A push that a consumer proxy of ours is to take.
+struct Push {
+    source: ProxyKey,
+    form: engine::Form,
+}
+
+impl Core {
+    /// Handles one message from a client.
+    ///
+    /// # Errors
+    /// Says why the connection cannot be trusted any further.
+    pub(crate) fn handle_message(
+        &mut self,
+        connection: Token,
+        message: Message<'_>,
+        caller: &mut Caller,
+    ) -> Result<(), String> {
+        match message.header.kind {
+            MessageKind::Request => self.handle_request(connection, message, caller),
+            MessageKind::LocateRequest => {
+                let answer = message::LocateRequest::parse(message.bytes, &message.header)
+                    .map_err(|error| format!("a locate request that cannot be read: {error}"))?;
+                let reply = Answer {
+                    version: message.header.version,
+                    endian: message.header.endian,
+                    request_id: answer.request_id,
+                    expected: true,
+                };
+                self.to_administration(connection, message, caller, reply);
+                Ok(())
+            }
+            // What it would cancel is either done or will be answered to somebody who does not listen (9.4.4.1 allows it).
+            MessageKind::CancelRequest => Ok(()),
+            MessageKind::CloseConnection => {
+                caller.closing = true;
+                Ok(())
+            }
+            MessageKind::MessageError => Err("the client says that we sent a message it cannot read".into()),
+            MessageKind::Reply | MessageKind::LocateReply | MessageKind::Fragment => {
+                Err("a client sent a message that only a server sends".into())
+            }
+        }
+    }
+
+    fn handle_request(&mut self, connection: Token, message: Message<'_>, caller: &mut Caller) -> Result<(), String> {
+        let request = Request::parse(message.bytes, &message.header)
+            .map_err(|error| format!("a request header that cannot be read: {error}"))?;
+        let answer = Answer {
+            version: message.header.version,
+            endian: message.header.endian,
+            request_id: request.request_id,
+            expected: request.response != Response::None,
+        };
+        if let Some(context) = request.contexts.find(ServiceContexts::CODE_SETS) {
+            match codeset::parse_context(context) {
+                Ok(chars) => caller.chars = chars,
+                Err(_) => {
+                    answer_exception(caller, answer, SystemException::new(Kind::CodesetIncompatible, OMG_MINOR | 1));
+                    return Ok(());
+                }
+            }
+        }
+        match self.find_push(&request) {
+            Some(push) => self.push(connection, &message, &request, caller, answer, &push),
+            None => self.to_administration(connection, message, caller, answer),
+        }
+        Ok(())
+    }
+
+    /// Whether a request is an event for a connected proxy. Anything else, errors included, is administration's to answer.
+    fn find_push(&mut self, request: &Request<'_>) -> Option<Push> {
+        let form = match request.operation {
+            b"push_structured_event" => FORM_STRUCTURED,
+            b"push" => FORM_ANY,
+            _ => return None,
+        };
+        let published = self.published.load();
+        let source = published.proxy(&ObjectKey::parse(request.target.key()?)?)?;
+        let route = published.routing.supplier(source)?;
+        (route.form == form && route.state != ProxyState::Unconnected).then_some(Push { source, form })
+    }
+
+    fn push(
+        &mut self,
+        connection: Token,
+        message: &Message<'_>,
+        request: &Request<'_>,
+        caller: &mut Caller,
+        answer: Answer,
+        push: &Push,
+    ) {
+        let body = request.body(message.bytes, &message.header, caller.chars);
+        let bytes = message.bytes.get(request.body_offset..).unwrap_or(&[]);
+        let mut work = Work::default();
+        let names = match push.form {
+            FORM_STRUCTURED => {
+                event::read_structured(body.clone(), &mut work).map(|head| (head.domain, head.type_name))
+            }
+            _ => event::read_any(body.clone(), &mut work).map(|()| (&b""[..], event::ANY_TYPE_NAME)),
+        };
+        let Ok((domain, type_name)) = names else {
+            self.counters.add(Counter::WrongBodies, 1);
+            return answer_exception(caller, answer, SystemException::new(Kind::Marshal, 0));
+        };
+        let mut event = self.lane.begin_event_for(bytes.len());
+        let [domain_text, name_text] = &mut self.names;
+        let domain = event::name_in_utf8(domain, caller.chars, domain_text);
+        let type_name = event::name_in_utf8(type_name, caller.chars, name_text);
+        self.lane.classify(&mut event, domain, type_name);
+        event.form = push.form;
+        event.tag = event::tag_of(body.encoding(), request.body_offset);
+        event.bytes.extend_from_slice(bytes);
+        self.counters.add(Counter::EventBytesIn, bytes.len() as u64);
+        self.translate(push.source, &mut event);
+        match self.lane.handle_event(push.source, event, self.now) {
+            Admission::Accepted { .. } => {
+                self.deliver();
+                answer_done(caller, answer);
+            }
+            Admission::Held(ticket) => {
+                self.deliver();
+                caller.held += 1;
+                caller.held_bytes += bytes.len();
+                self.held.insert(ticket, HeldReply { connection, reply: answer, bytes: bytes.len() });
+            }
+            Admission::Refused(refusal) => {
+                answer_exception(caller, answer, refused_event(&refusal));
+            }
+        }
+    }
+
+    /// Puts the event into each form that some consumer of its channel takes and that it does not have yet.
+    fn translate(&mut self, source: ProxyKey, event: &mut Event) {
+        let Some(channel) = self.lane.snapshot().channel(source.channel) else { return };
+        let Event { form, tag, bytes, alternates, .. } = event;
+        for want in channel.wants() {
+            if event::fits(*form, *tag, *want) {
+                continue;
+            }
+            let alternate = alternates.push(*want);
+            match event::translate(*form, *tag, bytes, *want, &mut alternate.bytes) {
+                Ok(Translated::AlreadyFits) => alternates.pop(),
+                Ok(Translated::Written { tag }) => {
+                    alternate.tag = tag;
+                    self.counters.add(Counter::Translations, 1);
+                }
+                Err(_) => {
+                    // Consumers that want it so do without: the engine is told when their turn comes.
+                    alternates.pop();
+                    self.counters.add(Counter::Untranslatable, 1);
+                }
+            }
+        }
+    }
+
+    /// Passes a request on; when administration has no room, the client is told so and may come again.
+    fn to_administration(&mut self, connection: Token, message: Message<'_>, caller: &mut Caller, answer: Answer) {
+        self.counters.add(Counter::Requests, 1);
+        let request = mail::Request { connection, message: message.bytes.to_vec(), chars: caller.chars };
+        match self.administration.try_send(ToAdministration::Request(request)) {
+            Ok(()) => caller.waiting += u32::from(answer.expected),
+            Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) => {
+                self.counters.add(Counter::AdministrationFull, 1);
+                answer_exception(caller, answer, SystemException::new(Kind::Transient, 0));
+            }
+        }
+    }
+}
+
+/// Answers a request that has no result.
+pub(crate) fn answer_done(caller: &mut Caller, answer: Answer) {
+    if answer.expected {
+        let buffer = caller.output.bytes();
+        message::begin_reply(buffer, &answer.head(ReplyStatus::NoException)).finish(buffer);
+    }
+}
+
+/// Answers a request with a system exception. A one-way request gets no answer.
+fn answer_exception(caller: &mut Caller, answer: Answer, exception: SystemException) {
+    if answer.expected {
+        let chars = caller.chars;
+        let buffer = caller.output.bytes();
+        let open = message::begin_reply(buffer, &answer.head(ReplyStatus::SystemException));
+        exception.write(&mut open.body(buffer, chars));
+        open.finish(buffer);
+    }
+}
+
+impl Answer {
+    pub(crate) const fn head(self, status: ReplyStatus) -> ReplyHead<'static> {
+        ReplyHead { version: self.version, endian: self.endian, request_id: self.request_id, status, contexts: &[] }
+    }
+}

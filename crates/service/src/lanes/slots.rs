@@ -1,0 +1,100 @@
+//! A table of connections addressed by tokens that never reach a successor in the same place.
+
+/// Names an entry of a [`Slots`]. A token of an entry that is gone finds nothing, even when its place is in use again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct Token {
+    index: u32,
+    generation: u32,
+}
+
+impl Token {
+    /// Generations wrap at 30 bits, which leaves two bits of an epoll datum to say what kind of thing the token names.
+    const GENERATION_MASK: u32 = (1 << 30) - 1;
+
+    pub(crate) const fn to_bits(self) -> u64 {
+        ((self.generation as u64) << 32) | self.index as u64
+    }
+
+    #[expect(clippy::cast_possible_truncation, reason = "the two halves are taken apart on purpose")]
+    pub(crate) const fn from_bits(bits: u64) -> Self {
+        Self { index: bits as u32, generation: (bits >> 32) as u32 & Self::GENERATION_MASK }
+    }
+}
+
+struct Place<T> {
+    generation: u32,
+    value: Option<T>,
+}
+
+/// The table.
+pub(crate) struct Slots<T> {
+    places: Vec<Place<T>>,
+    free: Vec<u32>,
+}
+
+impl<T> Slots<T> {
+    pub(crate) const fn new() -> Self {
+        Self { places: Vec::new(), free: Vec::new() }
+    }
+
+    /// Adds an entry made from its own token.
+    pub(crate) fn insert(&mut self, value: T) -> Token {
+        if let Some(index) = self.free.pop()
+            && let Some(place) = self.places.get_mut(index as usize)
+        {
+            place.value = Some(value);
+            return Token { index, generation: place.generation };
+        }
+        // Connections are bounded far below 2^32 by the limit on descriptors.
+        let index = u32::try_from(self.places.len()).unwrap_or(u32::MAX);
+        self.places.push(Place { generation: 0, value: Some(value) });
+        Token { index, generation: 0 }
+    }
+
+    pub(crate) fn get(&self, token: Token) -> Option<&T> {
+        self.places.get(token.index as usize).filter(|p| p.generation == token.generation)?.value.as_ref()
+    }
+
+    pub(crate) fn get_mut(&mut self, token: Token) -> Option<&mut T> {
+        self.places.get_mut(token.index as usize).filter(|p| p.generation == token.generation)?.value.as_mut()
+    }
+
+    pub(crate) fn remove(&mut self, token: Token) -> Option<T> {
+        let place = self.places.get_mut(token.index as usize).filter(|p| p.generation == token.generation)?;
+        let value = place.value.take()?;
+        place.generation = (place.generation + 1) & Token::GENERATION_MASK;
+        self.free.push(token.index);
+        Some(value)
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (Token, &T)> {
+        self.places
+            .iter()
+            .zip(0u32..)
+            .filter_map(|(place, index)| Some((Token { index, generation: place.generation }, place.value.as_ref()?)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_never_reaches_the_successor_in_its_place() {
+        let mut slots = Slots::new();
+        let first = slots.insert('a');
+        assert_eq!(slots.remove(first), Some('a'));
+        let second = slots.insert('b');
+        assert_ne!(first, second);
+        assert_eq!(slots.get(first), None);
+        assert_eq!(slots.remove(first), None);
+        assert_eq!(slots.get(second), Some(&'b'));
+        assert_eq!(slots.iter().count(), 1);
+    }
+
+    #[test]
+    fn tokens_survive_being_packed_into_an_epoll_datum() {
+        let token = Token { index: 7, generation: Token::GENERATION_MASK };
+        assert_eq!(Token::from_bits(token.to_bits() | (3 << 62)), token);
+    }
+}

@@ -1,0 +1,317 @@
+//! Starting and stopping a service.
+
+use core::fmt;
+use core::time::Duration;
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::mpsc::{SyncSender, sync_channel};
+use std::thread::{Builder, JoinHandle};
+use std::time::Instant;
+
+use arc_swap::ArcSwap;
+use engine::{ChannelLimits, HierarchyLimits, SettingsPatch};
+use giop::framing;
+use hashbrown::HashMap;
+
+use crate::administration::{Administration, OutsideNaming};
+use crate::config::{Config, ConfigError};
+use crate::corba::naming::NamingLimits;
+use crate::corba::{Door, DoorSettings};
+use crate::counters::Counters;
+use crate::lanes::mail::{LANE_QUEUE, LaneBox, ToAdministration, ToLane};
+use crate::lanes::system::Bell;
+use crate::lanes::worker::{Worker, WorkerOptions};
+use crate::resolver;
+
+/// Why a service did not start.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum StartError {
+    /// The configuration cannot be used.
+    Config(ConfigError),
+    /// The address cannot be listened on.
+    Listen {
+        /// The address.
+        address: SocketAddr,
+        /// What the operating system says.
+        error: io::Error,
+    },
+    /// The reference file cannot be written.
+    IorFile {
+        /// The file.
+        path: PathBuf,
+        /// What the operating system says.
+        error: io::Error,
+    },
+    /// The outside naming service's address cannot be understood.
+    OutsideNaming {
+        /// The address.
+        url: String,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// A thread, a poll or a bell cannot be made.
+    Resources(io::Error),
+}
+
+impl fmt::Display for StartError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Config(error) => error.fmt(f),
+            Self::Listen { address, error } if error.kind() == io::ErrorKind::AddrInUse => write!(
+                f,
+                "{address} is in use: another service listens there; stop it, or choose another port with --listen {}:PORT",
+                address.ip()
+            ),
+            Self::Listen { address, error } if error.kind() == io::ErrorKind::AddrNotAvailable => {
+                write!(f, "{address} is not an address of this host; choose one with --listen HOST:PORT")
+            }
+            Self::Listen { address, error } => write!(f, "cannot listen on {address}: {error}"),
+            Self::IorFile { path, error } => write!(f, "cannot write the reference file {}: {error}", path.display()),
+            Self::OutsideNaming { url, why } => {
+                write!(f, "naming.outside = \"{url}\": {why}; write for example corbaloc::host:2809/NameService")
+            }
+            Self::Resources(error) => write!(f, "the operating system refuses what the service needs: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for StartError {}
+
+impl From<ConfigError> for StartError {
+    fn from(error: ConfigError) -> Self {
+        Self::Config(error)
+    }
+}
+
+impl From<io::Error> for StartError {
+    fn from(error: io::Error) -> Self {
+        Self::Resources(error)
+    }
+}
+
+/// A running service. Dropping it stops it.
+#[derive(Debug)]
+pub struct Service {
+    address: SocketAddr,
+    advertised: (String, u16),
+    reference: String,
+    counters: Counters,
+    lane: LaneBox,
+    administration: SyncSender<ToAdministration>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+/// Each thread's block in the registry of counters.
+const LANE_BLOCK: usize = 0;
+const ADMINISTRATION_BLOCK: usize = 1;
+
+impl Service {
+    /// Starts a service. It answers requests from the moment this returns.
+    ///
+    /// # Errors
+    /// When the configuration cannot be used, the port is taken, or the operating system refuses a thread or a file.
+    pub fn start(config: Config) -> Result<Self, StartError> {
+        config.check()?;
+        let listen = config.listen_address()?;
+        let listener = TcpListener::bind(listen).map_err(|error| StartError::Listen { address: listen, error })?;
+        listener.set_nonblocking(true)?;
+        let address = listener.local_addr()?;
+        let (host, port) = config.advertised(address)?;
+        raise_descriptor_limit();
+
+        let mut door = Door::new(door_settings(&config, &host, port));
+        let factory = door.factory_reference();
+        let outside_naming = outside_naming(&config)?;
+        let Some(published) = door.publish() else { return Err(StartError::Resources(io::ErrorKind::Other.into())) };
+        let published = Arc::new(ArcSwap::from_pointee(published));
+
+        let counters = Counters::new(2);
+        let (lane_queue, lane_mail) = sync_channel(LANE_QUEUE);
+        let lane = LaneBox { queue: lane_queue, bell: Arc::new(Bell::new()?) };
+        let (administration, administration_mail) = sync_channel(config.limits.administration_queue as usize);
+        let (resolver, lookups) = sync_channel(resolver::QUEUE);
+
+        let options = WorkerOptions {
+            listener,
+            published: Arc::clone(&published),
+            mail: lane_mail,
+            mailbox: lane.clone(),
+            administration: administration.clone(),
+            resolver,
+            counters: counters.block(LANE_BLOCK),
+            framing: framing_limits(&config),
+            connections_max: config.limits.connections_max as usize,
+            message_completion: config.message_completion(),
+            connect_timeout: Duration::from_millis(config.delivery.connect_timeout_ms.into()),
+            origin: Instant::now(),
+        };
+        let administrator = Administration {
+            door,
+            published,
+            lane: lane.clone(),
+            mail: administration_mail,
+            counters: counters.block(ADMINISTRATION_BLOCK),
+            registry: counters.clone(),
+            outside_naming,
+            calls: HashMap::new(),
+            next_call: 0,
+            surveying: Vec::new(),
+        };
+        let lane_of_resolver = lane.clone();
+        let threads = vec![
+            start_lane(options)?,
+            Builder::new().name("administration".into()).spawn(move || {
+                lower_priority();
+                administrator.run();
+            })?,
+            Builder::new().name("resolver".into()).spawn(move || resolver::run(&lookups, &lane_of_resolver))?,
+        ];
+        let service = Self {
+            address,
+            advertised: (host, port),
+            reference: factory.to_string(),
+            counters,
+            lane,
+            administration,
+            threads,
+        };
+        if let Some(path) = &config.ior_file {
+            write_reference(path, &service.reference)?;
+        }
+        Ok(service)
+    }
+
+    /// The address it listens on, with the real port.
+    #[must_use]
+    pub const fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// The stringified reference of the event channel factory.
+    #[must_use]
+    pub fn reference(&self) -> &str {
+        &self.reference
+    }
+
+    /// A `corbaloc` URL for one of the bootstrap keys, such as `NotificationService` or `NameService`.
+    #[must_use]
+    pub fn corbaloc(&self, key: &str) -> String {
+        let (host, port) = &self.advertised;
+        if host.contains(':') {
+            return format!("corbaloc::1.2@[{host}]:{port}/{key}");
+        }
+        format!("corbaloc::1.2@{host}:{port}/{key}")
+    }
+
+    /// The service's counters.
+    #[must_use]
+    pub const fn counters(&self) -> &Counters {
+        &self.counters
+    }
+
+    /// Stops the service: clients are told that their connections close, and all threads end.
+    pub fn shutdown(mut self) {
+        self.stop();
+    }
+
+    fn stop(&mut self) {
+        if self.threads.is_empty() {
+            return;
+        }
+        // Administration first: it posts to the lane, and must find it listening until it has ended.
+        let _ = self.administration.send(ToAdministration::Stop);
+        self.lane.post(ToLane::Stop);
+        for thread in self.threads.drain(..) {
+            // A thread that panicked has said so on standard error already.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Drop for Service {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+/// Starts the lane's thread, which makes its own poll, and waits for it to be ready.
+fn start_lane(options: WorkerOptions) -> io::Result<JoinHandle<()>> {
+    let (ready, told) = sync_channel(1);
+    let thread = Builder::new().name("lane".into()).spawn(move || {
+        let worker = match Worker::new(options) {
+            Ok(worker) => worker,
+            Err(error) => return drop(ready.send(Err(error))),
+        };
+        // Nobody to tell means that the start was given up, and then the mail says so too.
+        let _ = ready.send(Ok(()));
+        worker.run();
+    })?;
+    told.recv().unwrap_or_else(|_| Err(io::ErrorKind::Other.into()))?;
+    Ok(thread)
+}
+
+fn door_settings(config: &Config, host: &str, port: u16) -> DoorSettings {
+    let millis = |value: u32| Some(Duration::from_millis(value.into()));
+    DoorSettings {
+        host: host.to_owned(),
+        port,
+        delivery: SettingsPatch {
+            push_window: Some(config.delivery.push_window),
+            connect_timeout: millis(config.delivery.connect_timeout_ms),
+            reply_timeout: millis(config.delivery.reply_timeout_ms),
+            give_up_after: millis(config.delivery.give_up_after_ms),
+            ..SettingsPatch::default()
+        },
+        limits: ChannelLimits { memory_budget_bytes: config.channel.memory_budget_bytes, ..ChannelLimits::default() },
+        hierarchy: HierarchyLimits::default(),
+        naming: NamingLimits::default(),
+        nonce_seed: fastrand::u64(..),
+    }
+}
+
+fn framing_limits(config: &Config) -> framing::Limits {
+    framing::Limits {
+        message_bytes_max: config.limits.message_bytes_max as usize,
+        fragment_sets_max: config.limits.fragment_sets_max as usize,
+        ..framing::Limits::default()
+    }
+}
+
+fn outside_naming(config: &Config) -> Result<Option<OutsideNaming>, StartError> {
+    let Some(url) = &config.naming.outside else { return Ok(None) };
+    let bad = |why: String| StartError::OutsideNaming { url: url.clone(), why };
+    let context = match url.parse().map_err(|error| bad(format!("{error}")))? {
+        giop::url::Url::Ior(ior) => ior,
+        giop::url::Url::Corbaloc(location) => location.to_ior("IDL:omg.org/CosNaming/NamingContext:1.0"),
+        _ => return Err(bad("a naming service is given by corbaloc: or IOR:".into())),
+    };
+    Ok(Some(OutsideNaming { url: url.clone(), context, due: Some(Instant::now()) }))
+}
+
+/// Each connection takes a descriptor; the soft limit is often 1024, far below what the service is allowed.
+fn raise_descriptor_limit() {
+    use rustix::process::{Resource, getrlimit, setrlimit};
+    let mut limit = getrlimit(Resource::Nofile);
+    limit.current = limit.maximum;
+    // Without it the service serves fewer connections and counts those it refuses.
+    let _ = setrlimit(Resource::Nofile, limit);
+}
+
+/// Administration runs at the lowest ordinary priority, so that it takes a processor only when no event needs it (R5).
+fn lower_priority() {
+    // On Linux the nice value belongs to the thread.
+    let _ = rustix::process::setpriority_process(Some(rustix::thread::gettid()), 19);
+}
+
+/// Writes the reference whole or not at all, since clients may be waiting for the file.
+fn write_reference(path: &std::path::Path, reference: &str) -> Result<(), StartError> {
+    let error = |error| StartError::IorFile { path: path.to_path_buf(), error };
+    let mut name = path.file_name().unwrap_or_default().to_os_string();
+    name.push(".new");
+    let beside = path.with_file_name(name);
+    std::fs::write(&beside, format!("{reference}\n")).map_err(error)?;
+    std::fs::rename(&beside, path).map_err(error)
+}

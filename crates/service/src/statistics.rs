@@ -1,0 +1,94 @@
+//! The `Statistics` object: the service's counters, for whoever speaks CORBA.
+//!
+//! Found at `corbaloc::host:port/Statistics`. In IDL:
+//!
+//! ```idl
+//! module Campanile {
+//!   struct Statistic { string name; unsigned long long value; };
+//!   typedef sequence<Statistic> StatisticSeq;
+//!   struct ConsumerStatistic {
+//!     unsigned long channel, proxy; string name, state;
+//!     unsigned long long backlog_events, backlog_bytes, delivered, discarded; unsigned long in_flight, failures;
+//!   };
+//!   typedef sequence<ConsumerStatistic> ConsumerStatisticSeq;
+//!   interface Statistics {
+//!     StatisticSeq get_statistics();
+//!     ConsumerStatisticSeq get_consumers();  // the largest backlog first
+//!   };
+//! };
+//! ```
+
+use core::cmp::Reverse;
+
+use engine::{OutboxState, OutboxStats, ProxyKey};
+use giop::cdr::Writer;
+use giop::exception::{Kind, SystemException};
+
+use crate::corba::{Call, Exception};
+use crate::counters::Counters;
+
+/// The object's key.
+pub(crate) const KEY: &[u8] = b"Statistics";
+/// Its repository id.
+const ID: &str = "IDL:Campanile/Statistics:1.0";
+
+/// The operation that cannot be answered before the lane has told how its outboxes stand.
+pub(crate) const GET_CONSUMERS: &str = "get_consumers";
+
+/// Writes the result of `get_consumers`, the largest backlog first.
+pub(crate) fn write_consumers(
+    mut outboxes: Vec<OutboxStats>,
+    name: impl Fn(ProxyKey) -> String,
+    reply: &mut Writer<'_>,
+) {
+    outboxes.sort_by_key(|outbox| (Reverse(outbox.backlog_bytes), outbox.key));
+    reply.u32(u32::try_from(outboxes.len()).unwrap_or(0));
+    for outbox in outboxes {
+        reply.u32(outbox.key.channel.0);
+        reply.u32(outbox.key.proxy.0);
+        reply.string(&name(outbox.key));
+        reply.string(state_name(outbox.state));
+        reply.u64(outbox.backlog_events);
+        reply.u64(outbox.backlog_bytes);
+        reply.u64(outbox.delivered);
+        reply.u64(outbox.discards.total());
+        reply.u32(outbox.in_flight);
+        reply.u32(outbox.failures);
+    }
+}
+
+const fn state_name(state: OutboxState) -> &'static str {
+    match state {
+        OutboxState::Active => "active",
+        OutboxState::Suspended => "suspended",
+        OutboxState::NoRoom => "socket full",
+        OutboxState::BackingOff => "failing",
+        OutboxState::Disconnected => "disconnected",
+    }
+}
+
+/// Answers a call on the object.
+///
+/// # Errors
+/// `BAD_OPERATION` for what it does not have, `MARSHAL` for arguments that cannot be read.
+pub(crate) fn handle(counters: &Counters, call: &Call<'_>, reply: &mut Writer<'_>) -> Result<(), Exception> {
+    let raise = |kind| Exception::System(SystemException::new(kind, 0));
+    let mut args = call.args.clone();
+    match call.operation {
+        "get_statistics" => {
+            let statistics = counters.snapshot();
+            reply.u32(u32::try_from(statistics.len()).unwrap_or(0));
+            for (name, value) in statistics {
+                reply.string(name);
+                reply.u64(value);
+            }
+        }
+        "_is_a" => {
+            let id = args.text().map_err(|_| raise(Kind::Marshal))?;
+            reply.bool(id == ID || id == "IDL:omg.org/CORBA/Object:1.0");
+        }
+        "_non_existent" | "_not_existent" => reply.bool(false),
+        _ => return Err(raise(Kind::BadOperation)),
+    }
+    Ok(())
+}

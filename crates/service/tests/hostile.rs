@@ -1,0 +1,264 @@
+//! What a service does with bytes that are not what it was promised, on real sockets.
+
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+
+use giop::cdr::{CharSet, Encoding, Endian, Reader, Version, Writer};
+use giop::exception::{Kind, SystemException};
+use giop::message::{self, Header, MessageKind, Reply, ReplyStatus, RequestHead, Response};
+use service::{Config, ConfigError, Counter, Limits, Service, StartError};
+
+fn start(limits: Limits) -> Service {
+    Service::start(Config { listen: "127.0.0.1:0".into(), limits, ..Config::default() }).unwrap()
+}
+
+fn wait_until(what: &str, mut condition: impl FnMut() -> bool) {
+    // The test harness ends a test that waits in vain; the name says for what.
+    let _waiting_for = what;
+    while !condition() {
+        std::thread::yield_now();
+    }
+}
+
+fn request(version: Version, key: &[u8], operation: &str, body: impl FnOnce(&mut Writer<'_>)) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let head = RequestHead {
+        version,
+        endian: Endian::Little,
+        request_id: 7,
+        response: Response::Expected,
+        key,
+        operation: operation.as_bytes(),
+        contexts: &[],
+        body_phase: None,
+    };
+    let open = message::begin_request(&mut bytes, &head);
+    body(&mut open.body(&mut bytes, CharSet::Latin1));
+    open.finish(&mut bytes);
+    bytes
+}
+
+fn read_message(stream: &mut TcpStream) -> Option<(Header, Vec<u8>)> {
+    let mut bytes = vec![0; message::HEADER_LEN];
+    stream.read_exact(&mut bytes).ok()?;
+    let header = Header::parse(&bytes).unwrap();
+    bytes.resize(header.message_len(), 0);
+    stream.read_exact(&mut bytes[message::HEADER_LEN..]).ok()?;
+    Some((header, bytes))
+}
+
+fn exception_of(stream: &mut TcpStream, sent: &[u8]) -> Kind {
+    stream.write_all(sent).unwrap();
+    let (header, bytes) = read_message(stream).expect("a reply");
+    let reply = Reply::parse(&bytes, &header).unwrap();
+    assert_eq!(reply.status, ReplyStatus::SystemException);
+    SystemException::read(&mut reply.body(&bytes, &header, CharSet::Latin1)).unwrap().kind
+}
+
+/// Whether the service still answers, on a connection of its own.
+fn assert_serves(service: &Service) {
+    let mut stream = TcpStream::connect(service.address()).unwrap();
+    let is_a = request(Version::V1_2, b"NotificationService", "_is_a", |w| {
+        w.string("IDL:omg.org/CosNotifyChannelAdmin/EventChannelFactory:1.0");
+    });
+    stream.write_all(&is_a).unwrap();
+    let (header, bytes) = read_message(&mut stream).expect("an answer");
+    let reply = Reply::parse(&bytes, &header).unwrap();
+    assert_eq!(reply.status, ReplyStatus::NoException);
+    assert!(reply.body(&bytes, &header, CharSet::Latin1).bool().unwrap());
+}
+
+/// Reads until the peer closes and returns the kinds of messages that came.
+fn read_to_end(stream: &mut TcpStream) -> Vec<MessageKind> {
+    std::iter::from_fn(|| read_message(stream)).map(|(header, _)| header.kind).collect()
+}
+
+#[test]
+fn bytes_that_are_no_giop_end_their_connection_and_nothing_else() {
+    let service = start(Limits::default());
+    let mut random = fastrand::Rng::with_seed(3);
+    for round in 0..200 {
+        let mut stream = TcpStream::connect(service.address()).unwrap();
+        let mut bytes: Vec<u8> = (0..random.usize(12..400)).map(|_| random.u8(..)).collect();
+        bytes[0] = b'X';
+        // The service may close before it has read all of it, and then the rest cannot be written.
+        let _ = stream.write_all(&bytes);
+        assert!(read_to_end(&mut stream).iter().all(|kind| *kind == MessageKind::MessageError), "round {round}");
+    }
+    assert_eq!(service.counters().read(Counter::ProtocolErrors), 200);
+    assert_serves(&service);
+}
+
+#[test]
+fn mutated_requests_never_harm_the_service() {
+    let service = start(Limits::default());
+    let mut random = fastrand::Rng::with_seed(11);
+    let original = request(Version::V1_2, b"NotificationService", "create_channel", |w| {
+        w.u32(1);
+        w.string("MaxEventsPerConsumer");
+        w.u32(3);
+        w.i32(10);
+        w.u32(0);
+    });
+    for _ in 0..2_000 {
+        let mut stream = TcpStream::connect(service.address()).unwrap();
+        let mut bytes = original.clone();
+        for _ in 0..random.usize(1..6) {
+            let at = random.usize(..bytes.len());
+            bytes[at] = random.u8(..);
+        }
+        let _ = stream.write_all(&bytes);
+        let _ = stream.shutdown(std::net::Shutdown::Write);
+        read_to_end(&mut stream);
+    }
+    assert_serves(&service);
+}
+
+#[test]
+fn a_header_that_claims_four_gigabytes_is_refused_at_once() {
+    let service = start(Limits::default());
+    let mut stream = TcpStream::connect(service.address()).unwrap();
+    stream.write_all(b"GIOP\x01\x02\x01\x00\xff\xff\xff\xff").unwrap();
+    assert_eq!(read_to_end(&mut stream), [MessageKind::MessageError]);
+    assert_eq!(service.counters().read(Counter::ProtocolErrors), 1);
+    assert_serves(&service);
+}
+
+#[test]
+fn a_thousand_half_open_connections_leave_the_others_served() {
+    let service = start(Limits::default());
+    let half_open: Vec<TcpStream> = (0..1000)
+        .map(|_| {
+            let mut stream = TcpStream::connect(service.address()).unwrap();
+            stream.write_all(b"GIOP\x01").unwrap();
+            stream
+        })
+        .collect();
+    wait_until("all to be accepted", || service.counters().read(Counter::ConnectionsOpen) == 1000);
+    assert_serves(&service);
+    drop(half_open);
+    wait_until("all to be gone", || service.counters().read(Counter::ConnectionsOpen) == 0);
+}
+
+#[test]
+fn one_connection_too_many_is_closed_and_counted() {
+    let service = start(Limits { connections_max: 2, ..Limits::default() });
+    let first = TcpStream::connect(service.address()).unwrap();
+    let second = TcpStream::connect(service.address()).unwrap();
+    wait_until("both to be accepted", || service.counters().read(Counter::ConnectionsOpen) == 2);
+    let mut third = TcpStream::connect(service.address()).unwrap();
+    assert_eq!(read_to_end(&mut third), []);
+    assert_eq!(service.counters().read(Counter::ConnectionsRefused), 1);
+    drop((first, second));
+    wait_until("room", || service.counters().read(Counter::ConnectionsOpen) == 0);
+    assert_serves(&service);
+}
+
+#[test]
+fn a_fragment_that_is_never_finished_is_given_up() {
+    let service = start(Limits { message_completion_ms: 100, ..Limits::default() });
+    let mut stream = TcpStream::connect(service.address()).unwrap();
+    let mut bytes = request(Version::V1_2, b"NotificationService", "get_all_channels", |w| w.u32(0));
+    bytes[6] |= 2; // more fragments follow
+    stream.write_all(&bytes).unwrap();
+    assert_eq!(read_to_end(&mut stream), [MessageKind::MessageError]);
+    assert_eq!(service.counters().read(Counter::IncompleteMessages), 1);
+    assert_serves(&service);
+}
+
+#[test]
+fn a_message_that_is_never_finished_is_given_up() {
+    let service = start(Limits { message_completion_ms: 100, ..Limits::default() });
+    let mut stream = TcpStream::connect(service.address()).unwrap();
+    let bytes = request(Version::V1_2, b"NotificationService", "get_all_channels", |_| {});
+    stream.write_all(&bytes[..bytes.len() - 1]).unwrap();
+    assert_eq!(read_to_end(&mut stream), [MessageKind::MessageError]);
+    assert_eq!(service.counters().read(Counter::IncompleteMessages), 1);
+}
+
+#[test]
+fn wrong_keys_operations_and_bodies_get_their_exceptions() {
+    let service = start(Limits::default());
+    for version in [Version::V1_0, Version::V1_1, Version::V1_2] {
+        let mut stream = TcpStream::connect(service.address()).unwrap();
+        let wrong_key = request(version, b"NoSuchObject", "_is_a", |w| w.string("IDL:x:1.0"));
+        assert_eq!(exception_of(&mut stream, &wrong_key), Kind::ObjectNotExist);
+        let wrong_operation = request(version, b"NotificationService", "fly", |_| {});
+        assert_eq!(exception_of(&mut stream, &wrong_operation), Kind::BadOperation);
+        let wrong_body = request(version, b"NotificationService", "get_event_channel", |w| w.u8(1));
+        assert_eq!(exception_of(&mut stream, &wrong_body), Kind::Marshal);
+        let not_text = request(version, b"NotificationService", "get_all_channels", |_| {});
+        let at = not_text.windows(3).position(|w| w == b"get").unwrap();
+        let mut not_text = not_text;
+        not_text[at] = 0xff;
+        assert_eq!(exception_of(&mut stream, &not_text), Kind::BadOperation);
+    }
+    assert_eq!(service.counters().read(Counter::WrongKeys), 3);
+    assert_eq!(service.counters().read(Counter::WrongOperations), 6);
+    assert_eq!(service.counters().read(Counter::WrongBodies), 3);
+}
+
+#[test]
+fn messages_that_only_a_server_sends_end_the_connection() {
+    let service = start(Limits::default());
+    let mut stream = TcpStream::connect(service.address()).unwrap();
+    let mut reply = Vec::new();
+    let head = message::ReplyHead {
+        version: Version::V1_2,
+        endian: Endian::Little,
+        request_id: 1,
+        status: ReplyStatus::NoException,
+        contexts: &[],
+    };
+    message::begin_reply(&mut reply, &head).finish(&mut reply);
+    stream.write_all(&reply).unwrap();
+    assert_eq!(read_to_end(&mut stream), [MessageKind::MessageError]);
+    assert_serves(&service);
+}
+
+#[test]
+fn a_port_in_use_is_explained() {
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let listen = taken.local_addr().unwrap().to_string();
+    let error = Service::start(Config { listen: listen.clone(), ..Config::default() }).unwrap_err();
+    assert!(matches!(error, StartError::Listen { .. }));
+    assert!(error.to_string().starts_with(&format!("{listen} is in use")), "{error}");
+    assert!(error.to_string().contains("--listen"), "{error}");
+}
+
+#[test]
+fn a_wildcard_address_that_cannot_be_advertised_is_explained() {
+    let error = Service::start(Config { listen: "0.0.0.0:0".into(), ..Config::default() }).unwrap_err();
+    assert!(matches!(error, StartError::Config(ConfigError::NothingToAdvertise { .. })));
+    assert!(error.to_string().contains("--advertise"), "{error}");
+}
+
+#[test]
+fn counters_can_be_read_through_corba() {
+    let service = start(Limits::default());
+    let mut stream = TcpStream::connect(service.address()).unwrap();
+    let names = |stream: &mut TcpStream, operation: &str| {
+        stream.write_all(&request(Version::V1_2, b"Statistics", operation, |_| {})).unwrap();
+        let (header, bytes) = read_message(stream).unwrap();
+        let reply = Reply::parse(&bytes, &header).unwrap();
+        assert_eq!(reply.status, ReplyStatus::NoException);
+        reply.body(&bytes, &header, CharSet::Latin1).rest().to_vec()
+    };
+    let body = names(&mut stream, "get_statistics");
+    let mut reader = Reader::new(&body, Encoding::new(Endian::Little));
+    let count = reader.u32().unwrap();
+    assert_eq!(count as usize, Counter::ALL.len());
+    assert_eq!(reader.text().unwrap(), "lane_events_in");
+    assert_eq!(reader.u64().unwrap(), 0);
+    assert_eq!(names(&mut stream, "get_consumers"), [0, 0, 0, 0]);
+}
+
+#[test]
+fn stopping_tells_clients_that_their_connections_close() {
+    let service = start(Limits::default());
+    let mut stream = TcpStream::connect(service.address()).unwrap();
+    stream.write_all(&request(Version::V1_2, b"NotificationService", "get_all_channels", |_| {})).unwrap();
+    read_message(&mut stream).unwrap();
+    service.shutdown();
+    assert_eq!(read_to_end(&mut stream), [MessageKind::CloseConnection]);
+}
