@@ -3,6 +3,9 @@
 //! CORBA 3.3 part 1, annex A.5, and part 2, 9.4.3.2. User exceptions are their repository id and members, which whoever
 //! defines them writes; what minor codes of ours mean is said where they are raised.
 
+#[cfg(test)]
+mod tests;
+
 use crate::cdr::{ReadError, ReadErrorKind, Reader, Writer};
 use core::fmt;
 
