@@ -13,7 +13,7 @@ use crate::latency::ratio;
 use crate::output::write_json;
 use crate::spin::Spinners;
 use crate::table::{Cell, Table};
-use crate::{BenchError, FloorOptions, Machine, Output, campanile, clock};
+use crate::{BenchError, Contender, FloorOptions, Machine, Output, campanile, clock};
 
 mod ends;
 mod middle;
@@ -25,14 +25,6 @@ pub use report::{BothSeries, Counted, Figures, Loads, Ratios, Report, RoundTrip,
 
 use middle::Middle;
 use omniorb::OmniOrb;
-
-/// Who carries the events.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Contender {
-    Campanile,
-    Relay,
-    OmniOrb,
-}
 
 impl Contender {
     const ALL: [Self; 3] = [Self::Campanile, Self::Relay, Self::OmniOrb];
@@ -119,35 +111,53 @@ fn check(options: &FloorOptions) -> Result<(), BenchError> {
     Ok(())
 }
 
-/// The contenders, running.
+/// The contenders, running; `Err` says why one is not.
 struct Contenders {
-    campanile: Middle,
-    relay: Middle,
+    campanile: Result<Middle, String>,
+    relay: Result<Middle, String>,
     omniorb: Result<OmniOrb, String>,
 }
 
 impl Contenders {
     fn start(options: &FloorOptions, settings: &Settings) -> Result<Self, BenchError> {
-        let (campanile, key) = Middle::campanile(settings)?;
-        let relay = Middle::relay(settings, &key)?;
-        let omniorb = if options.no_omniorb {
-            Err("left out by --no-omniorb".to_owned())
-        } else {
-            OmniOrb::start(&options.omniorb_dir, settings)?
-        };
-        Ok(Self { campanile, relay, omniorb })
+        let wanted = |who| options.only.is_empty() || options.only.contains(&who);
+        let left_out = || "left out by --only".to_owned();
+        let mut contenders = Self { campanile: Err(left_out()), relay: Err(left_out()), omniorb: Err(left_out()) };
+        // Stands in for the service's key when there is no service whose requests are to be matched in size.
+        let mut key = vec![b'k'; 40];
+        if wanted(Contender::Campanile) {
+            let (campanile, its_key) = Middle::campanile(settings)?;
+            (contenders.campanile, key) = (Ok(campanile), its_key);
+        }
+        if wanted(Contender::Relay) {
+            contenders.relay = Ok(Middle::relay(settings, &key)?);
+        }
+        if wanted(Contender::OmniOrb) {
+            contenders.omniorb = OmniOrb::start(&options.omniorb_dir, settings)?;
+        }
+        Ok(contenders)
     }
 
     /// One contender's turn; `None` when it is not there.
     fn turn(&mut self, who: Contender, load: Load, settings: &Settings) -> Result<Option<Turn>, BenchError> {
-        match who {
-            Contender::Campanile => self.campanile.turn(load, settings).map(Some),
-            Contender::Relay => self.relay.turn(load, settings).map(Some),
-            Contender::OmniOrb => match &mut self.omniorb {
-                Ok(omniorb) => omniorb.turn(load, settings).map(Some),
-                Err(_) => Ok(None),
-            },
+        let turn = match who {
+            Contender::Campanile => self.campanile.as_mut().map(|campanile| campanile.turn(load, settings)),
+            Contender::Relay => self.relay.as_mut().map(|relay| relay.turn(load, settings)),
+            Contender::OmniOrb => self.omniorb.as_mut().map(|omniorb| omniorb.turn(load, settings)),
+        };
+        turn.ok().transpose()
+    }
+
+    /// Writes down the sizes of the messages, and has the service's system calls counted if that is wanted.
+    fn finish(&mut self, options: &FloorOptions, settings: &mut Settings) -> Result<Option<Strace>, BenchError> {
+        if let Ok(relay) = &self.relay {
+            settings.request_bytes = relay.request_bytes();
+            settings.reply_bytes = relay.message_bytes.1;
         }
+        let Ok(campanile) = &mut self.campanile else { return Ok(None) };
+        settings.request_bytes = campanile.request_bytes();
+        (settings.request_bytes_behind_campanile, settings.reply_bytes) = campanile.message_bytes;
+        if options.strace { strace::count(campanile, settings).map(Some) } else { Ok(None) }
     }
 }
 
@@ -176,14 +186,10 @@ fn measure(options: &FloorOptions, out: &mut Output<'_>) -> Result<Report, Bench
             drop(spinners);
         }
     }
-    settings.request_bytes = contenders.campanile.request_bytes();
-    (settings.request_bytes_behind_campanile, settings.reply_bytes) = contenders.campanile.message_bytes;
-    let strace = if options.strace {
+    if options.strace {
         out.progress("counting system calls from outside")?;
-        Some(strace::count(&mut contenders.campanile, &settings)?)
-    } else {
-        None
-    };
+    }
+    let strace = contenders.finish(options, &mut settings)?;
     let mut report = assemble(machine, settings, turns, contenders.omniorb.err());
     report.strace = strace;
     report.seconds = clock::seconds(clock::now() - began).round();

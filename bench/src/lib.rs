@@ -32,7 +32,7 @@ pub use error::BenchError;
 pub use latency::{Percentiles, Spread};
 pub use loss::Losses;
 pub use options::{
-    Command, FloorOptions, LeashedOptions, MonitorOptions, PipelineOptions, RelayOptions, ReportOptions,
+    Command, Contender, FloorOptions, LeashedOptions, MonitorOptions, PipelineOptions, RelayOptions, ReportOptions,
 };
 pub use output::Output;
 pub use system::Machine;

@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use crate::campanile::Campanile;
 use crate::output::write_json;
-use crate::workload::{self, Carrier, RunReport, Traffic};
+use crate::workload::{self, Carrier, Lasting, RunReport, Traffic};
 use crate::{BenchError, Machine, MonitorOptions, Output, clock};
 
 mod demo;
@@ -45,7 +45,7 @@ pub fn run(options: &MonitorOptions, out: &mut Output<'_>) -> Result<(), BenchEr
     if options.demo {
         return demo::run(&traffic(options), out);
     }
-    let duration = checked_duration(options.duration)?;
+    let lasting = lasting(options.duration)?;
     let mut report = Report {
         benchmark: "monitor",
         machine: Machine::describe(),
@@ -58,16 +58,11 @@ pub fn run(options: &MonitorOptions, out: &mut Output<'_>) -> Result<(), BenchEr
         out.progress(&format!("{case}: Campanile"))?;
         let traffics = [traffic];
         let service = Campanile::start()?;
-        report.runs.push(workload::run(
-            &Carrier::Campanile(&service),
-            &traffics,
-            duration,
-            workload::wait_out(duration),
-        )?);
+        report.runs.push(workload::run(&Carrier::Campanile(&service), &traffics, lasting, workload::wait_out)?);
         drop(service);
         if !options.no_sockets {
             out.progress(&format!("{case}: plain sockets"))?;
-            report.runs.push(workload::run(&Carrier::Sockets, &traffics, duration, workload::wait_out(duration))?);
+            report.runs.push(workload::run(&Carrier::Sockets, &traffics, lasting, workload::wait_out)?);
         }
     }
     out.end_progress()?;
@@ -81,10 +76,10 @@ pub fn run(options: &MonitorOptions, out: &mut Output<'_>) -> Result<(), BenchEr
     Ok(())
 }
 
-/// Seconds from the command line as nanoseconds.
-pub(crate) fn checked_duration(seconds: f64) -> Result<u64, BenchError> {
+/// How long a run takes that is to be measured for so many seconds.
+pub(crate) fn lasting(seconds: f64) -> Result<Lasting, BenchError> {
     if seconds > 0.0 && seconds <= 1e6 {
-        Ok(clock::nanoseconds(seconds))
+        Ok(Lasting::measured(clock::nanoseconds(seconds)))
     } else {
         Err(BenchError::Option { name: "--duration", must_be: "above 0 and at most 1000000 seconds" })
     }

@@ -117,6 +117,18 @@ pub struct PipelineOptions {
     pub report: ReportOptions,
 }
 
+/// Who carries the events of `campanile bench floor`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+#[value(rename_all = "lower")]
+pub enum Contender {
+    /// The service.
+    Campanile,
+    /// A bare two-hop TCP relay.
+    Relay,
+    /// Two omniORB programs, directly.
+    OmniOrb,
+}
+
 /// Options of `campanile bench floor`.
 #[derive(Debug, Clone, clap::Args)]
 pub struct FloorOptions {
@@ -141,9 +153,9 @@ pub struct FloorOptions {
     /// Also count the service's system calls with strace, in a short separate turn at the end
     #[arg(long)]
     pub strace: bool,
-    /// Leave out omniORB
-    #[arg(long)]
-    pub no_omniorb: bool,
+    /// Run only these contenders; ratios need both Campanile and the relay [default: all]
+    #[arg(long, value_name = "CONTENDER", value_enum, value_delimiter = ',')]
+    pub only: Vec<Contender>,
     /// Where interop/install.sh left the omniORB programs
     #[arg(long, value_name = "DIR", default_value = "target/interop/omniorb")]
     pub omniorb_dir: PathBuf,

@@ -8,7 +8,7 @@ use std::io::Write;
 use serde::Serialize;
 
 use crate::campanile::Campanile;
-use crate::monitor::{PLAIN_SOCKETS_ARE, checked_duration};
+use crate::monitor::{PLAIN_SOCKETS_ARE, lasting};
 use crate::output::write_json;
 use crate::workload::{self, Carrier, RunReport, Traffic};
 use crate::{BenchError, Machine, Output, PipelineOptions};
@@ -32,7 +32,7 @@ pub struct Report {
 ///
 /// When a contender cannot be started, breaks off, or answers what it should not.
 pub fn run(options: &PipelineOptions, out: &mut Output<'_>) -> Result<(), BenchError> {
-    let duration = checked_duration(options.duration)?;
+    let lasting = lasting(options.duration)?;
     let mut report = Report {
         benchmark: "pipeline",
         machine: Machine::describe(),
@@ -45,16 +45,11 @@ pub fn run(options: &PipelineOptions, out: &mut Output<'_>) -> Result<(), BenchE
         let case = if traffics.len() == 1 { "pipeline alone" } else { "pipeline beside the monitor system" };
         out.progress(&format!("{case}: Campanile"))?;
         let service = Campanile::start()?;
-        report.runs.push(workload::run(
-            &Carrier::Campanile(&service),
-            &traffics,
-            duration,
-            workload::wait_out(duration),
-        )?);
+        report.runs.push(workload::run(&Carrier::Campanile(&service), &traffics, lasting, workload::wait_out)?);
         drop(service);
         if !options.no_sockets {
             out.progress(&format!("{case}: plain sockets"))?;
-            report.runs.push(workload::run(&Carrier::Sockets, &traffics, duration, workload::wait_out(duration))?);
+            report.runs.push(workload::run(&Carrier::Sockets, &traffics, lasting, workload::wait_out)?);
         }
     }
     out.end_progress()?;

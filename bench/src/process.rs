@@ -271,7 +271,7 @@ mod tests {
 
     #[test]
     fn gives_what_a_process_says_at_its_end() {
-        let script = "trap 'echo bye; exit' INT; echo ready; while :; do read x </dev/zero; done";
+        let script = "trap 'kill $!; echo bye; exit' INT; tail -f /dev/null >/dev/null 2>&1 & echo ready; wait";
         let mut command = Command::new("bash");
         command.args(["-c", script]);
         let (process, ()) = Process::spawn("bash", command, |line| (line == "ready").then_some(())).unwrap();

@@ -241,3 +241,44 @@ pub(crate) fn check_reply(
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const STAMP: Stamp = Stamp { sent: 1, due: 2, number: 3, supplier: 4, phase: Phase::Measured };
+
+    #[test]
+    fn reads_back_the_stamp_it_wrote() {
+        for phase in [Phase::WarmUp, Phase::WarmUpEnd, Phase::Measured, Phase::MeasuredEnd] {
+            let stamp = Stamp { sent: u64::MAX, due: 7, number: 1 << 40, supplier: 49, phase };
+            assert_eq!(Stamp::read(&stamp.to_bytes()), Some(stamp));
+        }
+        assert_eq!(Stamp::read(&[0; STAMP_LEN - 1]), None);
+    }
+
+    #[test]
+    fn a_consumer_finds_the_stamp_and_refuses_trailing_octets() {
+        let mut message = PushMessage::new(b"key", 128);
+        message.stamp(77, STAMP);
+        let header = Header::parse(message.bytes()).unwrap();
+        assert_eq!(header.message_len(), message.bytes().len());
+        let (request, received) = read_request(message.bytes(), &header).unwrap();
+        assert_eq!((request.request_id, request.operation), (77, PUSH));
+        assert_eq!(received, Received::Event(STAMP));
+        let longer = [message.bytes(), &[0]].concat();
+        assert!(read_request(&longer, &header).is_err());
+    }
+
+    #[test]
+    fn a_reply_is_24_octets_and_answers_its_request_only() {
+        let message = PushMessage::new(b"key", 128);
+        let header = Header::parse(message.bytes()).unwrap();
+        let mut reply = Vec::new();
+        write_reply(&mut reply, &header, 77);
+        assert_eq!(reply.len(), 24);
+        let header = Header::parse(&reply).unwrap();
+        assert!(check_reply("test", &reply, &header, 77).is_ok());
+        assert!(check_reply("test", &reply, &header, 78).is_err());
+    }
+}

@@ -27,8 +27,29 @@ use feeds::{Fed, Feed, Generator, Role};
 /// The name under which reports show plain sockets.
 pub(crate) const SOCKETS: &str = "plain sockets";
 
-/// Seconds of traffic before what is measured.
-const WARM_UP: u64 = clock::SECOND;
+/// Traffic before what is measured, in nanoseconds.
+pub(crate) const WARM_UP: u64 = clock::SECOND;
+
+/// How long a run takes, in nanoseconds.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Lasting {
+    /// Traffic that nobody measures, to fill caches and buffers.
+    pub(crate) warm_up: u64,
+    /// Traffic that is measured.
+    pub(crate) measured: u64,
+}
+
+impl Lasting {
+    /// The usual warm-up, and so many nanoseconds after it.
+    pub(crate) fn measured(measured: u64) -> Self {
+        Self { warm_up: WARM_UP, measured }
+    }
+
+    /// The usual warm-up, and then until whoever watches has seen enough.
+    pub(crate) fn until_told() -> Self {
+        Self::measured(u64::MAX)
+    }
+}
 
 /// How long after the preparations the first event is due.
 const LEAD: u64 = clock::SECOND / 5;
@@ -90,7 +111,8 @@ impl Carrier<'_> {
 /// When which event is due.
 #[derive(Debug, Clone)]
 pub(crate) struct Schedule {
-    start: u64,
+    /// When the first event of all is due.
+    pub(crate) start: u64,
     /// Events due from then on are measured.
     measured_from: u64,
     /// No event is due from then on.
@@ -100,16 +122,16 @@ pub(crate) struct Schedule {
 }
 
 impl Schedule {
-    /// The schedule of these traffics from `start` on; `duration` is measured, in nanoseconds.
-    fn new(traffics: &[Traffic], start: u64, duration: u64) -> Self {
-        let measured_from = start.saturating_add(WARM_UP);
+    /// The schedule of these traffics from `start` on.
+    fn new(traffics: &[Traffic], start: u64, lasting: Lasting) -> Self {
+        let measured_from = start.saturating_add(lasting.warm_up);
         let steps = traffics
             .iter()
             .map(|traffic| {
                 (clock::nanoseconds(1.0 / traffic.rate).max(1), clock::nanoseconds(traffic.stagger_ms / 1e3))
             })
             .collect();
-        Self { start, measured_from, until: measured_from.saturating_add(duration), steps }
+        Self { start, measured_from, until: measured_from.saturating_add(lasting.measured), steps }
     }
 
     /// When a supplier's first event is due.
@@ -218,25 +240,25 @@ pub struct RunReport {
 pub(crate) struct View<'a> {
     /// What the threads let see.
     pub(crate) shared: &'a Shared,
-    /// When the first event is due.
-    pub(crate) start: u64,
+    /// When which event is due.
+    pub(crate) schedule: &'a Schedule,
 }
 
-/// Runs these traffics at the same time for `duration` nanoseconds and a second of warm-up before.
+/// Runs these traffics at the same time.
 ///
-/// `watch` is called on the calling thread once everything runs; it returns when the measured time is over, or earlier
-/// to end the run.
+/// `watch` is called on the calling thread when the warm-up is over. The suppliers stop when it returns, or at the end
+/// of the measured time if that comes first; whatever is still on its way then is waited for.
 pub(crate) fn run(
     carrier: &Carrier<'_>,
     traffics: &[Traffic],
-    duration: u64,
+    lasting: Lasting,
     watch: impl FnOnce(&View<'_>) -> Result<(), BenchError>,
 ) -> Result<RunReport, BenchError> {
     for traffic in traffics {
         traffic.check()?;
     }
     let (feeds, catchers) = wire_up(carrier, traffics)?;
-    let schedule = Schedule::new(traffics, clock::now() + LEAD, duration);
+    let schedule = Schedule::new(traffics, clock::now() + LEAD, lasting);
     let generator = Generator::new(feeds, &schedule)?;
     let shared = Shared {
         stop: AtomicBool::new(false),
@@ -255,10 +277,8 @@ pub(crate) fn run(
         }
         let (feeding, id) = spawn(scope, move || generator.run(schedule, shared));
         ids.suppliers = id;
-        let window = CpuWindow::take(carrier, &ids, schedule, || watch(&View { shared, start: schedule.start }));
-        if window.is_err() || duration == u64::MAX {
-            shared.stop.store(true, Ordering::Relaxed);
-        }
+        let window = CpuWindow::take(carrier, &ids, schedule, || watch(&View { shared, schedule }));
+        shared.stop.store(true, Ordering::Relaxed);
         let fed = join(feeding);
         shared.over_since.store(clock::now(), Ordering::Relaxed);
         shared.sending_is_over.store(true, Ordering::Release);
@@ -420,7 +440,50 @@ fn wire_up(carrier: &Carrier<'_>, traffics: &[Traffic]) -> Result<(Vec<Feed>, Ve
     Ok((feeds, catchers))
 }
 
-/// Waits until the measured time is over, for runs that nobody watches.
-pub(crate) fn wait_out(duration: u64) -> impl FnOnce(&View<'_>) -> Result<(), BenchError> {
-    move |view| clock::sleep_until(view.start.saturating_add(WARM_UP).saturating_add(duration))
+/// Watches by waiting until the measured time is over.
+pub(crate) fn wait_out(view: &View<'_>) -> Result<(), BenchError> {
+    clock::sleep_until(view.schedule.until)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn traffic(name: &'static str, suppliers: u32, consumers: u32) -> Traffic {
+        Traffic { name, suppliers, payload_bytes: 20_000, rate: 200.0, stagger_ms: 0.5, consumers }
+    }
+
+    #[test]
+    fn staggers_suppliers_and_keeps_their_periods() {
+        let lasting = Lasting { warm_up: 100, measured: 1000 };
+        let schedule = Schedule::new(&[traffic("monitor", 3, 1)], 7000, lasting);
+        assert_eq!(schedule.first_due(0, 0), 7000);
+        assert_eq!(schedule.first_due(0, 2), 7000 + 1_000_000);
+        assert_eq!(schedule.next_due(0, 7000), 7000 + 5_000_000);
+        assert_eq!((schedule.measured_from, schedule.until), (7100, 8100));
+    }
+
+    #[test]
+    fn refuses_rates_that_cannot_be_kept() {
+        for rate in [0.0, -1.0, f64::NAN, f64::INFINITY] {
+            let traffic = Traffic { rate, ..traffic("monitor", 1, 1) };
+            assert!(traffic.check().is_err(), "{rate}");
+        }
+    }
+
+    #[test]
+    fn every_consumer_gets_every_event_over_plain_sockets() {
+        let traffics = [traffic("monitor", 3, 2), traffic("pipeline", 2, 1)];
+        let lasting = Lasting { warm_up: 10_000_000, measured: 40_000_000 };
+        let report = run(&Carrier::Sockets, &traffics, lasting, wait_out).unwrap();
+        assert_eq!(report.service_cpu_percent, None);
+        for (of_traffic, traffic) in report.traffics.iter().zip(&traffics) {
+            let losses = of_traffic.losses;
+            assert!(losses.sent > 0);
+            assert_eq!(losses, Losses { sent: losses.sent, received: losses.sent, ..Losses::default() });
+            assert_eq!(losses.sent % u64::from(traffic.consumers), 0);
+            let measured = of_traffic.latency.unwrap().events;
+            assert!(measured > 0 && measured <= losses.sent);
+        }
+    }
 }

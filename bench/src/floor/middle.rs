@@ -301,6 +301,42 @@ mod tests {
         assert!((counted.system_calls_per_event - 6.0).abs() < 1e-9);
     }
 
+    fn pair() -> (TcpStream, TcpStream) {
+        let listener = campanile::listen().unwrap();
+        let near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        (near, listener.accept().unwrap().0)
+    }
+
+    #[test]
+    fn every_event_of_a_turn_crosses_the_relay_once_with_its_size_unchanged() {
+        let (near_supplier, far_supplier) = pair();
+        let (near_consumer, far_consumer) = pair();
+        let relaying = thread::spawn(move || relay::relay(far_supplier, far_consumer));
+        let message = PushMessage::new(b"a key of 24 octets in all", 128);
+        let mut supplier = Supplier::new(RELAY, near_supplier, message).unwrap();
+        let mut consumer = Consumer::new(RELAY, near_consumer).unwrap();
+        supplier.send_without_waiting().unwrap();
+        for back_to_back in [false, true] {
+            let (tell, progress) = mpsc::channel();
+            thread::scope(|scope| {
+                let consuming = scope.spawn(|| consumer.turn(&tell));
+                supplier.warm_up(20).unwrap();
+                progress.recv().unwrap();
+                let pushes =
+                    if back_to_back { supplier.back_to_back(1_000_000) } else { supplier.paced(50, 5000.0) }.unwrap();
+                let arrivals = consuming.join().unwrap().unwrap();
+                assert_eq!(arrivals.ledger.balance(pushes.sent).lost, 0);
+                assert_eq!(arrivals.latency.count(), pushes.sent);
+                assert_eq!(pushes.round_trip.count(), pushes.sent);
+                assert_eq!(arrivals.message_bytes, (supplier.request_bytes(), 24));
+                let turn = report(&Window { pushes, cpu: 1_000_000, counted: None }, &arrivals).unwrap();
+                assert!(turn.events_per_second > 0.0 && turn.latency.min <= turn.latency.max);
+            });
+        }
+        supplier.close();
+        relaying.join().unwrap().unwrap();
+    }
+
     #[test]
     fn counts_events_of_a_paced_turn() {
         assert_eq!(event_count(10.0, 250.0), 2500);

@@ -10,7 +10,7 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 use crate::campanile::Campanile;
 use crate::latency::ratio;
 use crate::table::{Cell, Table};
-use crate::workload::{self, Carrier, Latency, Shared, Traffic, View};
+use crate::workload::{self, Carrier, Lasting, Latency, Shared, Traffic, View};
 use crate::{BenchError, Output, clock};
 
 /// Serves and shows until Ctrl-C.
@@ -30,12 +30,13 @@ pub(super) fn run(traffic: &Traffic, out: &mut Output<'_>) -> Result<(), BenchEr
     )?;
     out.flush()?;
     let mut board = Board::new(&service);
-    let report = workload::run(&Carrier::Campanile(&service), std::slice::from_ref(traffic), u64::MAX, |view| {
-        while !over.load(Ordering::Relaxed) {
-            board.tick(view, out)?;
-        }
-        Ok(())
-    })?;
+    let report =
+        workload::run(&Carrier::Campanile(&service), std::slice::from_ref(traffic), Lasting::until_told(), |view| {
+            while !over.load(Ordering::Relaxed) {
+                board.tick(view, out)?;
+            }
+            Ok(())
+        })?;
     let Some(of_traffic) = report.traffics.first() else { return Ok(()) };
     let losses = of_traffic.losses;
     writeln!(
@@ -99,7 +100,7 @@ impl<'a> Board<'a> {
             "service MB",
         ]);
         table.row([
-            Cell::Count((now.saturating_sub(view.start)) / clock::SECOND),
+            Cell::Count((now.saturating_sub(view.schedule.start)) / clock::SECOND),
             rate(self.sent, before.0).into(),
             rate(self.received, before.1).into(),
             latency.map(|latency| latency.median).into(),
