@@ -10,17 +10,19 @@ const NESTING_MAX: u32 = 32;
 
 impl fmt::Display for TypeCode {
     /// The definition of the type in one line, such as `struct Position { double azimuth; string name; }`, in which the
-    /// types of members appear by name. With `{:#}` their definitions come in front, one in a line.
+    /// types of members appear by name. With `{:#}` their definitions come in front, each in a line.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if f.alternate() {
-            for definition in definitions(self.root()) {
+            let definitions = definitions(self.root());
+            let (last, others) = match definitions.split_last() {
+                Some((last, others)) if last.index == 0 => (*last, others),
+                _ => (self.root(), definitions.as_slice()),
+            };
+            for definition in others {
                 definition.define(f)?;
-                writeln!(f, ";")?;
+                f.write_str(";\n")?;
             }
-            if !self.kind().is_named() {
-                self.root().define(f)?;
-            }
-            return Ok(());
+            return last.define(f);
         }
         self.root().define(f)
     }
