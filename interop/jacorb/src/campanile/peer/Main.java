@@ -1,0 +1,38 @@
+package campanile.peer;
+
+import org.omg.CORBA.SystemException;
+import org.omg.CORBA.UserException;
+
+/** One program with sub-commands; the C++ one beside it takes the same command line and prints the same lines. */
+public final class Main {
+    private Main() {}
+
+    /**
+     * Runs the sub-command and ends with its status.
+     *
+     * @param words the command line
+     */
+    public static void main(String[] words) {
+        Runtime.getRuntime().halt(status(words));
+    }
+
+    private static int status(String[] words) {
+        try {
+            Args args = new Args(words);
+            return switch (args.command()) {
+                case "supplier" -> Supplier.run(args);
+                case "consumer" -> Consumer.run(args);
+                case "witness" -> Witness.serve(args);
+                case "call" -> Witness.call(args);
+                default -> throw new Args.Usage("no such sub-command: " + args.command());
+            };
+        } catch (Args.Usage usage) {
+            System.err.println("peer: " + usage.getMessage());
+            return 2;
+        } catch (SystemException | UserException raised) {
+            Console.say("error " + Peer.describe(raised));
+            raised.printStackTrace();
+            return 1;
+        }
+    }
+}
