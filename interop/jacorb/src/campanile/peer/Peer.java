@@ -35,7 +35,9 @@ final class Peer {
             properties.setProperty("OAPort", endpoint[1]);
         }
         if (args.has("publish")) {
-            properties.setProperty("jacorb.ior_proxy_address", "iiop://" + args.text("publish", ""));
+            String[] published = args.text("publish", "").split(":", 2);
+            properties.setProperty("jacorb.ior_proxy_host", published[0]);
+            properties.setProperty("jacorb.ior_proxy_port", published[1]);
         }
         if (args.has("giop")) {
             properties.setProperty("jacorb.giop_minor_version", args.text("giop", "").substring(2));
