@@ -1,1 +1,217 @@
+//! The hierarchy's commands and the snapshots they end in.
 
+use super::*;
+use core::num::NonZeroU32;
+
+fn channel(hierarchy: &mut Hierarchy) -> ChannelId {
+    hierarchy.create_channel(SettingsPatch::default(), ChannelLimits::default()).unwrap()
+}
+
+fn proxy(hierarchy: &mut Hierarchy, channel: ChannelId, side: Side) -> ProxyKey {
+    let proxy = hierarchy.create_proxy(channel, side, AdminId::DEFAULT, Form(1)).unwrap();
+    ProxyKey { channel, proxy }
+}
+
+#[test]
+fn ids_begin_at_0_and_are_never_used_again() {
+    let mut hierarchy = Hierarchy::default();
+    let first = channel(&mut hierarchy);
+    assert_eq!(first, ChannelId(0));
+    let key = proxy(&mut hierarchy, first, Side::Consumers);
+    hierarchy.destroy_proxy(key).unwrap();
+    assert_ne!(proxy(&mut hierarchy, first, Side::Suppliers), key);
+    let admin = hierarchy.create_admin(first, Side::Suppliers, Operator::Or).unwrap();
+    hierarchy.destroy_admin(first, Side::Suppliers, admin).unwrap();
+    assert_ne!(hierarchy.create_admin(first, Side::Suppliers, Operator::Or).unwrap(), admin);
+    hierarchy.destroy_channel(first).unwrap();
+    assert_eq!(channel(&mut hierarchy), ChannelId(1));
+}
+
+#[test]
+fn default_admins_have_id_0_and_live_as_long_as_their_channel() {
+    let mut hierarchy = Hierarchy::default();
+    let channel = channel(&mut hierarchy);
+    for side in [Side::Consumers, Side::Suppliers] {
+        hierarchy.create_admin(channel, side, Operator::And).unwrap();
+        let ids: Vec<AdminId> = hierarchy.admins(channel, side).unwrap().map(|admin| admin.id).collect();
+        assert_eq!((ids.len(), ids[0]), (2, AdminId(0)));
+        let refused = hierarchy.destroy_admin(channel, side, AdminId(0));
+        assert_eq!(refused, Err(Refusal::DefaultAdmin { channel, side }));
+    }
+}
+
+#[test]
+fn what_is_not_there_is_refused_by_name() {
+    let mut hierarchy = Hierarchy::default();
+    let nowhere = ChannelId(4);
+    assert_eq!(hierarchy.channel(nowhere).err(), Some(Refusal::ChannelNotFound { channel: nowhere }));
+    let channel = channel(&mut hierarchy);
+    let (side, admin) = (Side::Consumers, AdminId(9));
+    let no_admin = Refusal::AdminNotFound { channel, side, admin };
+    assert_eq!(hierarchy.create_proxy(channel, side, admin, Form(1)), Err(no_admin));
+    assert_eq!(hierarchy.proxies(channel, side, admin).err(), Some(no_admin));
+    let key = ProxyKey { channel, proxy: ProxyId(7) };
+    assert_eq!(hierarchy.connect(key, None, Want(0)), Err(Refusal::ProxyNotFound { proxy: key }));
+    assert_eq!(hierarchy.destroy_proxy(key), Err(Refusal::ProxyNotFound { proxy: key }));
+}
+
+#[test]
+fn a_connection_goes_through_its_states_and_no_others() {
+    let mut hierarchy = Hierarchy::default();
+    let channel = channel(&mut hierarchy);
+    let key = proxy(&mut hierarchy, channel, Side::Consumers);
+    let not_connected = Err(Refusal::NotConnected { proxy: key });
+    assert_eq!(hierarchy.suspend(key), not_connected);
+    assert_eq!(hierarchy.resume(key), not_connected);
+    assert_eq!(hierarchy.disconnect(key), Err(Refusal::NotConnected { proxy: key }));
+    hierarchy.connect(key, Some(Peer(1)), Want(0)).unwrap();
+    assert_eq!(hierarchy.connect(key, Some(Peer(2)), Want(0)), Err(Refusal::AlreadyConnected { proxy: key }));
+    assert_eq!(hierarchy.resume(key), Err(Refusal::AlreadyActive { proxy: key }));
+    hierarchy.suspend(key).unwrap();
+    assert_eq!(hierarchy.suspend(key), Err(Refusal::AlreadyInactive { proxy: key }));
+    hierarchy.resume(key).unwrap();
+    assert_eq!(hierarchy.disconnect(key), Ok(Some(Peer(1))));
+    hierarchy.connect(key, Some(Peer(2)), Want(0)).unwrap();
+    assert_eq!(hierarchy.proxy(key).unwrap().peer, Some(Peer(2)));
+}
+
+#[test]
+fn refuses_connections_beyond_the_channels_limits_and_says_the_limit() {
+    let mut hierarchy = Hierarchy::default();
+    let limits = ChannelLimits { max_consumers: NonZeroU32::new(1), ..ChannelLimits::default() };
+    let channel = hierarchy.create_channel(SettingsPatch::default(), limits).unwrap();
+    let first = proxy(&mut hierarchy, channel, Side::Consumers);
+    let second = proxy(&mut hierarchy, channel, Side::Consumers);
+    hierarchy.connect(first, Some(Peer(1)), Want(0)).unwrap();
+    let refusal = Refusal::AdminLimit { side: Side::Consumers, limit: 1 };
+    assert_eq!(hierarchy.connect(second, Some(Peer(2)), Want(0)), Err(refusal));
+    assert_eq!(hierarchy.create_proxy(channel, Side::Consumers, AdminId(0), Form(1)), Err(refusal));
+    let supplier = proxy(&mut hierarchy, channel, Side::Suppliers);
+    hierarchy.connect(supplier, None, Want(0)).unwrap();
+    hierarchy.destroy_proxy(first).unwrap();
+    hierarchy.connect(second, Some(Peer(2)), Want(0)).unwrap();
+    assert_eq!(hierarchy.channel(channel).unwrap().connected(Side::Consumers), 1);
+}
+
+#[test]
+fn refuses_more_than_it_may_hold_and_says_the_limit() {
+    let limits = HierarchyLimits { channels_max: 1, admins_max: 3, proxies_max: 2, event_types_max: 2 };
+    let mut hierarchy = Hierarchy::new(limits);
+    let channel = channel(&mut hierarchy);
+    let more = hierarchy.create_channel(SettingsPatch::default(), ChannelLimits::default());
+    assert_eq!(more, Err(Refusal::TooManyChannels { limit: 1 }));
+    hierarchy.create_admin(channel, Side::Consumers, Operator::And).unwrap();
+    let more = hierarchy.create_admin(channel, Side::Suppliers, Operator::And);
+    assert_eq!(more, Err(Refusal::TooManyAdmins { limit: 3 }));
+    let key = proxy(&mut hierarchy, channel, Side::Consumers);
+    proxy(&mut hierarchy, channel, Side::Suppliers);
+    let more = hierarchy.create_proxy(channel, Side::Suppliers, AdminId(0), Form(1));
+    assert_eq!(more, Err(Refusal::TooManyProxies { limit: 2 }));
+    let types = [EventType::new("a", "x"), EventType::new("b", "x")];
+    let more = hierarchy.subscribe(SubscriptionTarget::Proxy(key), &types, &[]);
+    assert_eq!(more, Err(Refusal::TooManyEventTypes { limit: 2 }));
+    assert!(!hierarchy.proxy(key).unwrap().subscription.is_changed(), "a refused command changes nothing");
+}
+
+#[test]
+fn refuses_settings_out_of_range_at_every_level() {
+    let mut hierarchy = Hierarchy::default();
+    let channel = channel(&mut hierarchy);
+    let key = proxy(&mut hierarchy, channel, Side::Consumers);
+    let bad = SettingsPatch { push_window: Some(0), ..SettingsPatch::default() };
+    let is_bad =
+        |result: Result<(), Refusal>| matches!(result, Err(Refusal::BadSetting { setting: "push_window", .. }));
+    assert!(is_bad(hierarchy.set_channel_settings(channel, bad)));
+    assert!(is_bad(hierarchy.set_admin_settings(channel, Side::Consumers, AdminId(0), bad)));
+    assert!(is_bad(hierarchy.set_proxy_settings(key, bad)));
+    assert!(is_bad(hierarchy.create_channel(bad, ChannelLimits::default()).map(|_| ())));
+    let no_memory = ChannelLimits { memory_budget_bytes: 0, ..ChannelLimits::default() };
+    assert!(matches!(hierarchy.set_limits(channel, no_memory), Err(Refusal::BadSetting { .. })));
+}
+
+#[test]
+fn settings_are_inherited_and_overridden_level_by_level() {
+    let mut hierarchy = Hierarchy::default();
+    let channel = channel(&mut hierarchy);
+    let key = proxy(&mut hierarchy, channel, Side::Consumers);
+    let window = |window| SettingsPatch { push_window: Some(window), ..SettingsPatch::default() };
+    assert_eq!(hierarchy.effective(key).unwrap().push_window, 1);
+    hierarchy.set_channel_settings(channel, window(2)).unwrap();
+    assert_eq!(hierarchy.effective(key).unwrap().push_window, 2);
+    hierarchy.set_admin_settings(channel, Side::Suppliers, AdminId(0), window(9)).unwrap();
+    assert_eq!(hierarchy.effective(key).unwrap().push_window, 2, "the other side's admin is not above it");
+    hierarchy.set_admin_settings(channel, Side::Consumers, AdminId(0), window(3)).unwrap();
+    assert_eq!(hierarchy.effective(key).unwrap().push_window, 3);
+    hierarchy.set_proxy_settings(key, window(4)).unwrap();
+    assert_eq!(hierarchy.effective(key).unwrap().push_window, 4);
+    hierarchy.set_proxy_settings(key, SettingsPatch::default()).unwrap();
+    assert_eq!(hierarchy.effective(key).unwrap().push_window, 3);
+}
+
+#[test]
+fn destroying_says_which_proxies_went() {
+    let mut hierarchy = Hierarchy::default();
+    let channel = channel(&mut hierarchy);
+    let admin = hierarchy.create_admin(channel, Side::Consumers, Operator::And).unwrap();
+    let proxy_of_admin = hierarchy.create_proxy(channel, Side::Consumers, admin, Form(2)).unwrap();
+    let key = ProxyKey { channel, proxy: proxy_of_admin };
+    hierarchy.connect(key, Some(Peer(5)), Want(0)).unwrap();
+    let other = proxy(&mut hierarchy, channel, Side::Consumers);
+    let gone = hierarchy.destroy_admin(channel, Side::Consumers, admin).unwrap();
+    assert_eq!(gone, [Removed { key, side: Side::Consumers, admin, form: Form(2), peer: Some(Peer(5)) }]);
+    assert_eq!(hierarchy.channel(channel).unwrap().connected(Side::Consumers), 0);
+    let gone = hierarchy.destroy_channel(channel).unwrap();
+    assert_eq!(gone.iter().map(|gone| gone.key).collect::<Vec<_>>(), [other]);
+}
+
+#[test]
+fn a_snapshot_is_the_same_until_something_changes_that_the_event_path_must_know() {
+    let mut hierarchy = Hierarchy::default();
+    let quiet = channel(&mut hierarchy);
+    let busy = channel(&mut hierarchy);
+    let before = hierarchy.snapshot();
+    let key = proxy(&mut hierarchy, busy, Side::Consumers);
+    hierarchy.create_admin(busy, Side::Consumers, Operator::Or).unwrap();
+    assert!(Arc::ptr_eq(&before, &hierarchy.snapshot()), "nobody is connected yet");
+    hierarchy.connect(key, Some(Peer(1)), Want(3)).unwrap();
+    let after = hierarchy.snapshot();
+    assert_eq!(after.version, before.version + 1);
+    let part = |snapshot: &Snapshot, channel: ChannelId| {
+        let part = snapshot.channels().iter().find(|part| part.id() == channel);
+        Arc::as_ptr(part.unwrap())
+    };
+    assert_eq!(part(&before, quiet), part(&after, quiet));
+    assert_ne!(part(&before, busy), part(&after, busy));
+}
+
+#[test]
+fn a_snapshot_says_who_supplies_and_who_consumes() {
+    let mut hierarchy = Hierarchy::default();
+    hierarchy.create_channel(SettingsPatch::default(), ChannelLimits::default()).unwrap();
+    let channel = channel(&mut hierarchy);
+    let supplier = proxy(&mut hierarchy, channel, Side::Suppliers);
+    let consumers = [2, 1, 2].map(|want| {
+        let key = proxy(&mut hierarchy, channel, Side::Consumers);
+        hierarchy.connect(key, Some(Peer(u64::from(want))), Want(want)).unwrap();
+        key
+    });
+    let peerless = proxy(&mut hierarchy, channel, Side::Consumers);
+    hierarchy.connect(peerless, None, Want(0)).unwrap();
+    hierarchy.suspend(consumers[1]).unwrap();
+    let snapshot = hierarchy.snapshot();
+    let route = snapshot.supplier(supplier).unwrap();
+    assert_eq!((route.channel, route.form, route.state), (1, Form(1), ProxyState::Unconnected));
+    assert_eq!(snapshot.supplier(consumers[0]), None);
+    let routes = snapshot.channel(channel).unwrap();
+    assert_eq!(routes.wants(), [Want(1), Want(2)]);
+    let keys: Vec<ProxyKey> = routes.consumers().iter().map(|consumer| consumer.key).collect();
+    assert_eq!(keys, consumers);
+    assert_eq!(routes.consumers()[1].suspended, true);
+    assert!(snapshot.channel(ChannelId(9)).is_none());
+}
+
+#[test]
+fn a_refusal_is_a_sentence_with_its_numbers() {
+    let text = alloc::format!("{}", Refusal::AdminLimit { side: Side::Consumers, limit: 3 });
+    assert_eq!(text, "3 consumers are connected, the most this channel takes");
+}

@@ -3,7 +3,7 @@
 use alloc::sync::Arc;
 use core::ops::Range;
 
-use super::channel::Hold;
+use super::channel::{ChannelState, Hold};
 use super::{Admission, Lane};
 use crate::{
     DiscardPolicy, DiscardReason, Draft, FullOutbox, HOLDER_OVERHEAD_BYTES, Notice, ProxyKey, ProxyState, Refusal,
@@ -31,19 +31,22 @@ impl Lane {
     /// `source`, `arrived` and `serial`.
     pub fn handle_event(&mut self, source: ProxyKey, mut draft: Draft, now: Time) -> Admission {
         self.told(now);
-        match self.plan(source, &draft) {
-            Err(refusal) => {
+        let channel = match self.locate(source) {
+            Ok(channel) => channel,
+            Err(refusal) => return self.refuse(draft, refusal),
+        };
+        self.admitting = true;
+        let plan = self.plan(channel, &draft);
+        let admission = match plan {
+            Err(refusal) => self.refuse(draft, refusal),
+            Ok(plan) if plan.range.is_empty() => {
                 self.abandon_event(draft);
-                self.counters.events_refused += 1;
-                Admission::Refused(refusal)
+                self.counters.events_accepted += 1;
+                self.counters.events_unwanted += 1;
+                Admission::Accepted { destinations: 0 }
             }
             Ok(plan) => {
                 self.counters.events_accepted += 1;
-                if plan.range.is_empty() {
-                    self.abandon_event(draft);
-                    self.counters.events_unwanted += 1;
-                    return Admission::Accepted { destinations: 0 };
-                }
                 let event = &mut *draft;
                 event.source = source;
                 event.arrived = self.now;
@@ -52,14 +55,29 @@ impl Lane {
                 event.charged_bytes = plan.charge;
                 event.trim();
                 self.next_serial += 1;
-                self.fan_out(plan, draft)
+                return self.fan_out(plan, draft);
             }
+        };
+        self.end_admission(channel);
+        admission
+    }
+
+    fn refuse(&mut self, draft: Draft, refusal: Refusal) -> Admission {
+        self.abandon_event(draft);
+        self.counters.events_refused += 1;
+        Admission::Refused(refusal)
+    }
+
+    /// The event is in, or is not to be: now it counts whether there is room.
+    fn end_admission(&mut self, channel: u32) {
+        self.admitting = false;
+        if self.channels.get(channel).is_some_and(ChannelState::is_pressed) {
+            self.note_channel_room(channel);
         }
     }
 
     /// Finds the destinations and makes room for them, or says why not.
-    fn plan(&mut self, source: ProxyKey, draft: &Draft) -> Result<Plan, Refusal> {
-        let channel = self.locate(source)?;
+    fn plan(&mut self, channel: u32, draft: &Draft) -> Result<Plan, Refusal> {
         let range = self.find_destinations(channel, draft);
         let charge = charge(draft, &range);
         let plan = Plan { channel, range, charge, hold: None };
@@ -141,6 +159,7 @@ impl Lane {
         let mut destinations = 0;
 
         let Some(state) = self.channels.get_mut(plan.channel) else {
+            self.admitting = false;
             return Admission::Accepted { destinations };
         };
         state.used_bytes += plan.charge;
@@ -173,6 +192,7 @@ impl Lane {
         self.disconnect_doomed();
         // Held here until now, so that it counts while the outboxes make place for it.
         self.release(event);
+        self.end_admission(plan.channel);
         self.hold_suppliers(plan.channel, plan.hold, held, destinations)
     }
 

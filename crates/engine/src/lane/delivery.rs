@@ -106,7 +106,7 @@ impl Lane {
         {
             state.used_bytes = state.used_bytes.saturating_sub(charge);
             state.events = state.events.saturating_sub(1);
-            if state.is_pressed() {
+            if state.is_pressed() && !self.admitting {
                 self.note_channel_room(channel);
             }
         }

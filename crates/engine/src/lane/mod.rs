@@ -145,6 +145,8 @@ pub struct Lane {
 
     next_serial: u64,
     counters: Counters,
+    /// Set while an event comes in. Room that is made for it is not "room again", so nobody looks for that meanwhile.
+    admitting: bool,
 
     /// Working space, kept for its capacity.
     backlogs: Backlogs,
@@ -172,6 +174,7 @@ impl Lane {
             leftovers: VecDeque::new(),
             next_serial: 0,
             counters: Counters::default(),
+            admitting: false,
             backlogs: Backlogs::new(),
             doomed: Vec::new(),
         }

@@ -262,6 +262,12 @@ impl Outbox {
         [answer, room, self.retry_at].into_iter().flatten().min()
     }
 
+    /// Lets a test see what happens when serials wrap around.
+    #[cfg(test)]
+    pub(super) fn start_serials_at(&mut self, serial: u32) {
+        self.next_serial = serial;
+    }
+
     // ---- what it is doing ----
 
     pub(super) fn stats(&self) -> OutboxStats {

@@ -150,7 +150,9 @@ impl Lane {
         outbox.discards.add(reason, 1);
         outbox.dropped_while_full += 1;
         self.counters.discards.add(reason, 1);
-        self.note_room(slot);
+        if reason != DiscardReason::OutboxFull {
+            self.note_room(slot);
+        }
         self.release(event);
     }
 

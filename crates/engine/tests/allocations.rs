@@ -1,0 +1,203 @@
+//! In the steady state the event path allocates nothing: counted, not estimated.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+use std::collections::VecDeque;
+
+use campanile_engine as engine;
+use engine::{
+    AdminId, Admission, ChannelLimits, Delivery, FullOutbox, Hierarchy, Lane, Outcome, Peer, ProxyKey, Refusal,
+    SettingsPatch, Side, Time, Want,
+};
+
+thread_local! {
+    /// Allocations of this thread, so that tests that run beside each other do not count each other's.
+    static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
+}
+
+struct Counting;
+
+#[expect(unsafe_code, reason = "a global allocator cannot be written without")]
+// SAFETY: every call is passed on unchanged to the system's allocator, which keeps the contract; counting touches only
+// a thread-local number that needs neither allocation nor destruction.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        count();
+        // SAFETY: the caller keeps `alloc`'s contract, which is the same here.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        // SAFETY: the caller keeps `dealloc`'s contract, and what `alloc` gave came from `System`.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+
+    unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        count();
+        // SAFETY: the caller keeps `realloc`'s contract, and what `alloc` gave came from `System`.
+        unsafe { System.realloc(pointer, layout, size) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+fn count() {
+    // A thread that is ending has no counter any more, and nothing to count for.
+    let _ = ALLOCATIONS.try_with(|allocations| allocations.set(allocations.get() + 1));
+}
+
+fn allocations_during(work: impl FnOnce()) -> u64 {
+    let before = ALLOCATIONS.get();
+    work();
+    ALLOCATIONS.get() - before
+}
+
+/// A lane with one supplier and some consumers, and a door that answers as it is told.
+struct Rig {
+    lane: Lane,
+    source: ProxyKey,
+    unanswered: VecDeque<Delivery>,
+    tickets: u64,
+    now: Time,
+}
+
+impl Rig {
+    fn new(consumers: u32, patch: SettingsPatch, limits: ChannelLimits) -> Result<Self, Refusal> {
+        let mut hierarchy = Hierarchy::default();
+        let channel = hierarchy.create_channel(patch, limits)?;
+        let mut connect = |side, peer| {
+            let proxy = hierarchy.create_proxy(channel, side, AdminId::DEFAULT, engine::Form(1))?;
+            let key = ProxyKey { channel, proxy };
+            hierarchy.connect(key, Some(Peer(peer)), Want(0))?;
+            Ok::<ProxyKey, Refusal>(key)
+        };
+        let source = connect(Side::Suppliers, 0)?;
+        for consumer in 1..=consumers {
+            connect(Side::Consumers, u64::from(consumer))?;
+        }
+        let now = Time(0);
+        let mut lane = Lane::new(now);
+        lane.handle_snapshot(hierarchy.snapshot(), now);
+        Ok(Self { lane, source, unanswered: VecDeque::with_capacity(64), tickets: 0, now })
+    }
+
+    fn publish(&mut self, bytes: usize, number: u64) -> Admission {
+        let mut draft = self.lane.begin_event_for(bytes);
+        draft.bytes.resize(bytes, 0);
+        draft.alternates.push(Want(9)).bytes.extend_from_slice(b"translated");
+        let name: &[u8] = if number.is_multiple_of(2) { b"Status" } else { b"Alarm" };
+        self.lane.classify(&mut draft, b"Telescope", name);
+        self.now = Time(self.now.0 + 1_000);
+        self.lane.handle_event(self.source, draft, self.now)
+    }
+
+    fn poll(&mut self) {
+        while let Some(delivery) = self.lane.poll_delivery(self.now) {
+            self.unanswered.push_back(delivery);
+        }
+        while self.lane.poll_release().is_some() {
+            self.tickets += 1;
+        }
+        while self.lane.poll_notice().is_some() {}
+        while self.lane.poll_timed_out().is_some() {}
+    }
+
+    fn answer(&mut self, outcome: Outcome) {
+        if let Some(delivery) = self.unanswered.pop_front() {
+            self.lane.handle_outcome(delivery.outbox, delivery.serial, outcome, self.now);
+            self.lane.release(delivery.event);
+        }
+    }
+
+    fn drain(&mut self) {
+        self.poll();
+        while !self.unanswered.is_empty() {
+            self.answer(Outcome::Delivered);
+            self.poll();
+        }
+    }
+}
+
+#[test]
+fn events_delivered_at_once_allocate_nothing() {
+    let mut rig = Rig::new(3, SettingsPatch::default(), ChannelLimits::default()).unwrap();
+    let mut run = |events: u64| {
+        for number in 0..events {
+            rig.publish(368, number);
+            rig.drain();
+        }
+    };
+    run(10);
+    assert_eq!(allocations_during(|| run(10_000)), 0);
+}
+
+#[test]
+fn events_of_changing_size_allocate_nothing() {
+    let mut rig = Rig::new(3, SettingsPatch::default(), ChannelLimits::default()).unwrap();
+    let mut run = |events: u64| {
+        for (number, bytes) in (0..events).zip([64, 34_000, 700, 1_000_000].into_iter().cycle()) {
+            rig.publish(bytes, number);
+            rig.drain();
+        }
+    };
+    run(10);
+    assert_eq!(allocations_during(|| run(1_000)), 0);
+}
+
+#[test]
+fn a_backlog_that_comes_and_goes_allocates_nothing() {
+    let patch = SettingsPatch { push_window: Some(4), ..SettingsPatch::default() };
+    let mut rig = Rig::new(3, patch, ChannelLimits::default()).unwrap();
+    let mut run = |cycles: u64| {
+        for _ in 0..cycles {
+            for number in 0..500 {
+                rig.publish(368, number);
+                rig.poll();
+            }
+            rig.drain();
+        }
+    };
+    run(2);
+    assert_eq!(allocations_during(|| run(20)), 0);
+}
+
+#[test]
+fn failures_and_retries_allocate_nothing() {
+    let patch = SettingsPatch { push_window: Some(4), ..SettingsPatch::default() };
+    let mut rig = Rig::new(3, patch, ChannelLimits::default()).unwrap();
+    let mut run = |cycles: u64| {
+        let outcomes = [Outcome::Refused, Outcome::Delivered, Outcome::Unreachable].into_iter().cycle();
+        for (number, outcome) in (0..cycles).zip(outcomes) {
+            rig.publish(368, number);
+            rig.poll();
+            rig.answer(outcome);
+            rig.now = Time(rig.now.0 + 6_000_000_000);
+            rig.lane.handle_timeout(rig.now);
+            rig.drain();
+        }
+    };
+    run(100);
+    assert_eq!(allocations_during(|| run(3_000)), 0);
+}
+
+#[test]
+fn holding_suppliers_and_letting_them_go_allocates_nothing() {
+    let limits = ChannelLimits { memory_budget_bytes: 100_000, ..ChannelLimits::default() };
+    for policy in [FullOutbox::Hold, FullOutbox::Discard, FullOutbox::Reject] {
+        let patch = SettingsPatch { full_outbox: Some(policy), ..SettingsPatch::default() };
+        let mut rig = Rig::new(3, patch, limits).unwrap();
+        let mut run = |cycles: u64| {
+            for _ in 0..cycles {
+                for number in 0..200 {
+                    rig.publish(368, number);
+                    rig.poll();
+                }
+                rig.drain();
+            }
+        };
+        run(3);
+        assert_eq!(allocations_during(|| run(20)), 0, "{policy:?}");
+        assert_eq!(rig.tickets > 0, policy == FullOutbox::Hold);
+    }
+}
