@@ -1,0 +1,346 @@
+//! Events through a whole service, between our own client's suppliers and consumers.
+
+use std::collections::HashMap;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex};
+
+use client::notify::{ClientType, EventChannelFactory, EventType, Property, StructuredEvent};
+use client::{ConsumerOptions, InvokeError, Orb, OrbOptions, ServantError, SimpleConsumer, SimpleSupplier, SupplierOptions};
+use giop::exception::Kind;
+use giop::value::Value;
+use service::{Config, Counter, Service};
+
+fn start() -> Service {
+    Service::start(Config { listen: "127.0.0.1:0".into(), ..Config::default() }).unwrap()
+}
+
+fn wait_until(what: &str, mut condition: impl FnMut() -> bool) {
+    // The test harness ends a test that waits in vain; the name says for what.
+    let _waiting_for = what;
+    while !condition() {
+        std::thread::yield_now();
+    }
+}
+
+/// Makes a channel with these properties and gives its id.
+fn make_channel(service: &Service, qos: &[Property], admin: &[Property]) -> i32 {
+    let factory = Orb::new(OrbOptions::default()).resolve(&service.corbaloc("NotificationService")).unwrap();
+    EventChannelFactory::narrow(factory).unwrap().create_channel(qos, admin).unwrap().1
+}
+
+fn event(source: &str, number: i32, padding: usize) -> StructuredEvent {
+    let mut event = StructuredEvent::new("Test", source, "");
+    event.filterable_data.push(Property::new("number", number));
+    event.filterable_data.push(Property::new("padding", "x".repeat(padding).as_str()));
+    event
+}
+
+fn number_of(event: &StructuredEvent) -> i32 {
+    match event.field("number") {
+        Some(Value::Long(number)) => *number,
+        other => panic!("not a number: {other:?}"),
+    }
+}
+
+/// A consumer that gives its events to a queue; before each, it waits for the gate to let it through.
+struct Watched {
+    consumer: SimpleConsumer,
+    events: Receiver<StructuredEvent>,
+}
+
+impl Watched {
+    fn numbers(&self, count: usize) -> Vec<i32> {
+        (0..count).map(|_| number_of(&self.events.recv().unwrap())).collect()
+    }
+}
+
+fn consume_with(
+    service: &Service,
+    channel_id: Option<i32>,
+    options: ConsumerOptions,
+    mut before: impl FnMut(&StructuredEvent) -> Result<(), ServantError> + Send + 'static,
+) -> Watched {
+    let (sender, events) = channel();
+    let url = service.corbaloc("NotificationService");
+    let consumer = SimpleConsumer::connect(&url, channel_id, options, move |received| {
+        let event = received.event().unwrap();
+        before(&event)?;
+        // The test may have seen enough.
+        let _ = sender.send(event);
+        Ok(())
+    });
+    Watched { consumer: consumer.unwrap(), events }
+}
+
+fn consume(service: &Service, channel_id: Option<i32>) -> Watched {
+    consume_with(service, channel_id, ConsumerOptions::default(), |_| Ok(()))
+}
+
+/// A consumer whose every event waits for a token.
+fn consume_gated(service: &Service, channel_id: Option<i32>, qos: &[Property]) -> (Watched, Sender<()>) {
+    let (tokens, gate) = channel();
+    let options = ConsumerOptions { qos: qos.to_vec(), ..ConsumerOptions::default() };
+    let watched = consume_with(service, channel_id, options, move |_| {
+        // With the test's end there are no more tokens, and nobody minds what passes.
+        let _ = gate.recv();
+        Ok(())
+    });
+    (watched, tokens)
+}
+
+fn supply(service: &Service, channel_id: Option<i32>) -> SimpleSupplier {
+    SimpleSupplier::connect(&service.corbaloc("NotificationService"), channel_id).unwrap()
+}
+
+#[test]
+fn each_suppliers_events_arrive_complete_and_in_order() {
+    let service = start();
+    let consumers = [consume(&service, None), consume(&service, None), consume(&service, None)];
+    std::thread::scope(|scope| {
+        for source in ["a", "b", "c"] {
+            let service = &service;
+            scope.spawn(move || {
+                let supplier = supply(service, None);
+                for number in 0..500 {
+                    supplier.publish(&event(source, number, 10)).unwrap();
+                }
+            });
+        }
+        for consumer in &consumers {
+            let mut next: HashMap<String, i32> = HashMap::new();
+            for _ in 0..1500 {
+                let event = consumer.events.recv().unwrap();
+                let expected = next.entry(event.type_name.clone()).or_default();
+                assert_eq!(number_of(&event), *expected);
+                *expected += 1;
+            }
+        }
+    });
+    assert_eq!(service.counters().read(Counter::EventsIn), 1500);
+    wait_until("the last replies", || service.counters().read(Counter::Delivered) == 4500);
+    assert_eq!(service.counters().read(Counter::Dropped), 0);
+}
+
+#[test]
+fn anys_and_structured_events_become_each_other() {
+    let service = start();
+    let structured = consume(&service, None);
+    let (sender, anys) = channel();
+    let options = ConsumerOptions { form: ClientType::Any, ..ConsumerOptions::default() };
+    let url = service.corbaloc("NotificationService");
+    let _any_consumer = SimpleConsumer::connect(&url, None, options, move |received| {
+        let _ = sender.send(received.any().unwrap());
+        Ok(())
+    })
+    .unwrap();
+    let options = SupplierOptions { form: ClientType::Any, ..SupplierOptions::default() };
+    let any_supplier = SimpleSupplier::connect_with(&url, None, options).unwrap();
+
+    any_supplier.publish_any(&2.5_f64.into()).unwrap();
+    let event_of_any = structured.events.recv().unwrap();
+    assert_eq!((event_of_any.domain.as_str(), event_of_any.type_name.as_str()), ("", "%ANY"));
+    assert_eq!(event_of_any.remainder.value, Value::Double(2.5));
+    assert_eq!(anys.recv().unwrap().value, Value::Double(2.5));
+
+    let sent = event("s", 4, 3);
+    supply(&service, None).publish(&sent).unwrap();
+    assert_eq!(structured.events.recv().unwrap(), sent);
+    let any_of_event = anys.recv().unwrap();
+    assert_eq!(any_of_event.type_code.id(), "IDL:omg.org/CosNotification/StructuredEvent:1.0");
+}
+
+#[test]
+fn a_subscription_keeps_other_types_away() {
+    let service = start();
+    let options = ConsumerOptions { types: vec![EventType::new("Test", "wanted")], ..ConsumerOptions::default() };
+    let consumer = consume_with(&service, None, options, |_| Ok(()));
+    let supplier = supply(&service, None);
+    for (source, number) in [("other", 1), ("wanted", 2), ("other", 3), ("wanted", 4)] {
+        supplier.publish(&event(source, number, 0)).unwrap();
+    }
+    assert_eq!(consumer.numbers(2), [2, 4]);
+}
+
+#[test]
+fn a_consumer_that_hangs_costs_the_others_nothing_and_loses_nothing() {
+    let service = start();
+    let (hanging, tokens) = consume_gated(&service, None, &[]);
+    let good = consume(&service, None);
+    let supplier = supply(&service, None);
+    for number in 0..1000 {
+        supplier.publish(&event("s", number, 100)).unwrap();
+    }
+    // All of them, while the other one has not let a single one through.
+    assert_eq!(good.numbers(1000), (0..1000).collect::<Vec<_>>());
+    assert!(hanging.events.try_recv().is_err());
+    for _ in 0..1000 {
+        tokens.send(()).unwrap();
+    }
+    assert_eq!(hanging.numbers(1000), (0..1000).collect::<Vec<_>>());
+    assert_eq!(service.counters().read(Counter::Dropped), 0);
+}
+
+#[test]
+fn suppliers_wait_when_the_memory_budget_is_spent_and_nothing_is_lost() {
+    let service = start();
+    let id = make_channel(&service, &[Property::new("MemoryBudget", 1_u64 << 20)], &[]);
+    let (hanging, tokens) = consume_gated(&service, Some(id), &[]);
+    let supplier = supply(&service, Some(id));
+    let sent = std::thread::spawn(move || {
+        for number in 0..300 {
+            supplier.publish(&event("s", number, 10_000)).unwrap();
+        }
+    });
+    wait_until("the supplier to be held", || service.counters().read(Counter::SuppliersHeld) == 1);
+    // One event of 10 kB each: the budget of 1 MiB holds about a hundred; the supplier waits with the rest.
+    assert!(service.counters().read(Counter::EventsIn) < 120);
+    for _ in 0..300 {
+        tokens.send(()).unwrap();
+    }
+    sent.join().unwrap();
+    assert_eq!(hanging.numbers(300), (0..300).collect::<Vec<_>>());
+    assert_eq!(service.counters().read(Counter::Dropped), 0);
+}
+
+#[test]
+fn a_full_outbox_discards_its_own_backlog_when_told_to() {
+    let service = start();
+    let limits = [Property::new("MaxEventsPerConsumer", 10_i32), Property::new("FullOutbox", "Discard")];
+    let (hanging, tokens) = consume_gated(&service, None, &limits);
+    let good = consume(&service, None);
+    let supplier = supply(&service, None);
+    for number in 0..100 {
+        supplier.publish(&event("s", number, 0)).unwrap();
+    }
+    assert_eq!(good.numbers(100), (0..100).collect::<Vec<_>>());
+    for _ in 0..11 {
+        tokens.send(()).unwrap();
+    }
+    // The one that was being pushed, and the ten newest.
+    let mut expected = vec![0];
+    expected.extend(90..100);
+    assert_eq!(hanging.numbers(11), expected);
+    assert_eq!(service.counters().read(Counter::DroppedOutboxFull), 89);
+}
+
+#[test]
+fn a_full_outbox_refuses_events_when_told_to() {
+    let service = start();
+    let limits = [Property::new("MaxEventsPerConsumer", 5_i32), Property::new("FullOutbox", "Reject")];
+    let (hanging, tokens) = consume_gated(&service, None, &limits);
+    let supplier = supply(&service, None);
+    let mut taken = 0;
+    let refusal = loop {
+        match supplier.publish(&event("s", taken, 0)) {
+            Ok(()) => taken += 1,
+            Err(error) => break error,
+        }
+    };
+    assert!(matches!(refusal, InvokeError::System { exception, .. } if exception.kind == Kind::ImpLimit), "{refusal}");
+    for _ in 0..taken {
+        tokens.send(()).unwrap();
+    }
+    assert_eq!(hanging.numbers(taken as usize), (0..taken).collect::<Vec<_>>());
+    assert_eq!(service.counters().read(Counter::EventsRefused), 1);
+}
+
+#[test]
+fn a_full_outbox_disconnects_its_consumer_when_told_to() {
+    let service = start();
+    let limits = [Property::new("MaxEventsPerConsumer", 5_i32), Property::new("FullOutbox", "Disconnect")];
+    let (hanging, _tokens) = consume_gated(&service, None, &limits);
+    let good = consume(&service, None);
+    let supplier = supply(&service, None);
+    for number in 0..20 {
+        supplier.publish(&event("s", number, 0)).unwrap();
+    }
+    assert_eq!(good.numbers(20), (0..20).collect::<Vec<_>>());
+    wait_until("the consumer to be given up", || service.counters().read(Counter::ConsumersGivenUp) == 1);
+    let proxy = hanging.consumer.proxy().unwrap();
+    wait_until("its proxy to be gone", || proxy.non_existent().unwrap());
+}
+
+#[test]
+fn a_consumer_that_is_dead_is_given_up_and_the_others_go_on() {
+    let service = start();
+    let qos = [Property::new("GiveUpAfter", 10_000_000_u64)];
+    let orb = Orb::new(OrbOptions::default());
+    let service_object = orb.resolve(&service.corbaloc("NotificationService")).unwrap();
+    let (channel, _) = client::notify::find_channel(&service_object, None).unwrap();
+    let admin = channel.default_consumer_admin().unwrap();
+    let (proxy, _) = admin.obtain_notification_push_supplier(ClientType::Structured).unwrap();
+    proxy.set_qos(&qos).unwrap();
+    // Nothing listens there.
+    let nowhere: giop::url::Corbaloc = "corbaloc::127.0.0.1:9/Nobody".parse().unwrap();
+    let ior = nowhere.to_ior("IDL:omg.org/CosNotifyComm/StructuredPushConsumer:1.0");
+    client::notify::StructuredProxyPushSupplier::unchecked(proxy.object().clone())
+        .connect_structured_push_consumer(&orb.object(ior))
+        .unwrap();
+
+    let good = consume(&service, None);
+    let supplier = supply(&service, None);
+    for number in 0..100 {
+        supplier.publish(&event("s", number, 0)).unwrap();
+    }
+    assert_eq!(good.numbers(100), (0..100).collect::<Vec<_>>());
+    wait_until("the dead one to be given up", || service.counters().read(Counter::ConsumersGivenUp) == 1);
+    wait_until("its proxy to be gone", || proxy.object().non_existent().unwrap());
+    assert_eq!(service.counters().read(Counter::DroppedDisconnected), 100);
+    assert!(service.counters().read(Counter::ConnectsFailed) > 1);
+}
+
+#[test]
+fn an_exception_that_says_not_now_is_tried_again_and_one_that_says_never_is_not() {
+    let service = start();
+    let tries = Arc::new(Mutex::new(HashMap::<i32, u32>::new()));
+    let counting = Arc::clone(&tries);
+    let consumer = consume_with(&service, None, ConsumerOptions::default(), move |event| {
+        let number = number_of(event);
+        let mut counting = counting.lock().unwrap();
+        let tried = counting.entry(number).or_default();
+        *tried += 1;
+        match (number, *tried) {
+            (3, 1 | 2) => Err(ServantError::system(Kind::Transient)),
+            (5, _) => Err(ServantError::system(Kind::Unknown)),
+            _ => Ok(()),
+        }
+    });
+    let supplier = supply(&service, None);
+    for number in 0..10 {
+        supplier.publish(&event("s", number, 0)).unwrap();
+    }
+    assert_eq!(consumer.numbers(9), [0, 1, 2, 3, 4, 6, 7, 8, 9]);
+    let tries = tries.lock().unwrap();
+    assert_eq!((tries[&3], tries[&5]), (3, 1));
+    assert_eq!(service.counters().read(Counter::DroppedRejected), 1);
+}
+
+#[test]
+fn a_larger_window_and_one_way_pushes_keep_the_order() {
+    let service = start();
+    let windowed = ConsumerOptions { qos: vec![Property::new("PushWindow", 16_u16)], ..ConsumerOptions::default() };
+    let one_way = ConsumerOptions { qos: vec![Property::new("PushOneWay", true)], ..ConsumerOptions::default() };
+    let consumers =
+        [consume_with(&service, None, windowed, |_| Ok(())), consume_with(&service, None, one_way, |_| Ok(()))];
+    let supplier = supply(&service, None);
+    for number in 0..2000 {
+        supplier.publish(&event("s", number, 1000)).unwrap();
+    }
+    for consumer in &consumers {
+        assert_eq!(consumer.numbers(2000), (0..2000).collect::<Vec<_>>());
+    }
+    assert_eq!(service.counters().read(Counter::Dropped), 0);
+}
+
+#[test]
+fn large_events_pass() {
+    let service = start();
+    let consumer = consume(&service, None);
+    let supplier = supply(&service, None);
+    for number in 0..5 {
+        supplier.publish(&event("s", number, 8 << 20)).unwrap();
+    }
+    for number in 0..5 {
+        assert_eq!(consumer.events.recv().unwrap(), event("s", number, 8 << 20));
+    }
+}
