@@ -206,7 +206,7 @@ fn a_snapshot_says_who_supplies_and_who_consumes() {
     assert_eq!(routes.wants(), [Want(1), Want(2)]);
     let keys: Vec<ProxyKey> = routes.consumers().iter().map(|consumer| consumer.key).collect();
     assert_eq!(keys, consumers);
-    assert_eq!(routes.consumers()[1].suspended, true);
+    assert!(routes.consumers()[1].suspended);
     assert!(snapshot.channel(ChannelId(9)).is_none());
 }
 

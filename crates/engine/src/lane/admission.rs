@@ -71,6 +71,9 @@ impl Lane {
     /// The event is in, or is not to be: now it counts whether there is room.
     fn end_admission(&mut self, channel: u32) {
         self.admitting = false;
+        while let Some(slot) = self.shortened.pop() {
+            self.note_room(slot);
+        }
         if self.channels.get(channel).is_some_and(ChannelState::is_pressed) {
             self.note_channel_room(channel);
         }

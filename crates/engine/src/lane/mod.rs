@@ -151,6 +151,7 @@ pub struct Lane {
     /// Working space, kept for its capacity.
     backlogs: Backlogs,
     doomed: Vec<u32>,
+    shortened: Vec<u32>,
 }
 
 impl Lane {
@@ -177,6 +178,7 @@ impl Lane {
             admitting: false,
             backlogs: Backlogs::new(),
             doomed: Vec::new(),
+            shortened: Vec::new(),
         }
     }
 

@@ -244,22 +244,20 @@ impl Outbox {
         if limit.is_zero() { None } else { Some(now + limit) }
     }
 
-    /// The delivery whose time is over, if one's is: the first unanswered one's, or the one that found no room.
+    /// The delivery whose time is over, if one's is: an unanswered one's, or the one that found no room.
     pub(super) fn overdue(&self, now: Time) -> Option<u32> {
         let is_over = |deadline: Option<Time>| deadline.is_some_and(|deadline| deadline <= now);
-        if let Some(front) = self.in_flight.front()
-            && is_over(front.deadline)
-        {
-            return Some(front.serial);
-        }
-        self.blocked.filter(|blocked| is_over(blocked.deadline)).map(|blocked| blocked.serial)
+        let unanswered = self.in_flight.iter().find(|delivery| is_over(delivery.deadline));
+        let blocked = || self.blocked.filter(|blocked| is_over(blocked.deadline)).map(|blocked| blocked.serial);
+        unanswered.map(|delivery| delivery.serial).or_else(blocked)
     }
 
-    /// When something next becomes due of itself.
+    /// When something next becomes due of itself. (Later deliveries have later deadlines, but for a change of settings:
+    /// all are looked at, which happens once for each time limit and not for each event.)
     pub(super) fn next_due(&self) -> Option<Time> {
-        let answer = self.in_flight.front().and_then(|front| front.deadline);
+        let answers = self.in_flight.iter().filter_map(|delivery| delivery.deadline);
         let room = self.blocked.and_then(|blocked| blocked.deadline);
-        [answer, room, self.retry_at].into_iter().flatten().min()
+        answers.chain(room).chain(self.retry_at).min()
     }
 
     /// Lets a test see what happens when serials wrap around.

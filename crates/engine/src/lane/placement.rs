@@ -88,9 +88,12 @@ impl Lane {
 
     /// Ends a hold whose reason is no longer one to hold for; the next event decides anew.
     fn reconsider_hold(&mut self, channel: u32) {
-        let hold = self.channels.get(channel).and_then(|state| state.hold);
-        let Some((slot, _)) = hold.and_then(|hold| hold.by) else { return };
-        let holds = |outbox: &Outbox| matches!(outbox.settings.full_outbox, None | Some(FullOutbox::Hold));
+        let Some(hold) = self.channels.get(channel).and_then(|state| state.hold) else { return };
+        let Some((slot, _)) = hold.by else { return };
+        let holds = |outbox: &Outbox| match outbox.settings.full_outbox {
+            None => hold.over.memory,
+            Some(policy) => policy == FullOutbox::Hold,
+        };
         if !self.outboxes.get(slot).is_some_and(holds) {
             self.end_hold(channel);
         }

@@ -151,7 +151,8 @@ impl Lane {
         outbox.dropped_while_full += 1;
         self.counters.discards.add(reason, 1);
         if reason != DiscardReason::OutboxFull {
-            self.note_room(slot);
+            // Whether that gave it room again is looked at when the event is in.
+            self.shortened.push(slot);
         }
         self.release(event);
     }
