@@ -1,2 +1,56 @@
-//! The campanile command.
-fn main() {}
+//! The `campanile` command: serves, looks at services, publishes, subscribes and measures.
+
+mod args;
+mod failure;
+mod fields;
+mod json;
+mod logger;
+mod ls;
+mod moment;
+mod publish;
+mod serve;
+mod show;
+mod signals;
+mod subscribe;
+
+use crate::args::{Cli, Command};
+use crate::failure::Failure;
+use clap::{CommandFactory, Parser};
+use std::io::{self, IsTerminal, Write};
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let outcome = match Cli::parse().command {
+        Command::Serve(options) => serve::run(&options),
+        Command::Ls(options) => ls::run(&options),
+        Command::Pub(options) => publish::run(&options),
+        Command::Sub(options) => subscribe::run(&options),
+        Command::Bench(command) => run_bench(&command),
+        Command::Completions { shell } => print_completions(shell),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => failure.report(),
+    }
+}
+
+fn run_bench(command: &bench::Command) -> Result<(), Failure> {
+    let mut stdout = io::stdout();
+    let terminal = stdout.is_terminal();
+    match bench::run(command, &mut bench::Output::new(&mut stdout, terminal)) {
+        Ok(()) => Ok(()),
+        Err(bench::BenchError::Io { source, .. }) if source.kind() == io::ErrorKind::BrokenPipe => {
+            Err(Failure::OutputClosed)
+        }
+        Err(error @ bench::BenchError::Option { .. }) => Err(Failure::Usage(error.to_string())),
+        Err(error) => Err(Failure::message(error)),
+    }
+}
+
+fn print_completions(shell: clap_complete::Shell) -> Result<(), Failure> {
+    // Into memory first: the generator panics if its output is closed.
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut Cli::command(), "campanile", &mut script);
+    io::stdout().write_all(&script)?;
+    Ok(())
+}

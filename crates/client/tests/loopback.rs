@@ -1,12 +1,12 @@
 //! The orb against servants of its own, over real sockets.
 
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
+
 use campanile_client::{InvokeError, Orb, OrbOptions, Servant, ServantError};
 use giop::cdr::{CharSet, Encoding, Endian, Reader, Version, Writer};
 use giop::exception::Kind;
 use giop::framing::{Inbound, Limits};
-use giop::message::{
-    self, Header, LocateReply, LocateStatus, MessageKind, Reply, ReplyStatus, RequestHead, Response,
-};
+use giop::message::{self, Header, LocateReply, LocateStatus, MessageKind, Reply, ReplyStatus, RequestHead, Response};
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::sync::{Arc, Mutex};
@@ -341,7 +341,8 @@ fn locate_requests_are_answered() {
 fn bytes_that_are_not_giop_end_their_connection_only() {
     let (_activation, object) = calculator();
     let huge = b"GIOP\x01\x02\x01\x00\xff\xff\xff\xff";
-    let reply_nobody_asked_for = b"GIOP\x01\x02\x01\x01\x0c\x00\x00\x00\x01\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00";
+    let reply_nobody_asked_for =
+        b"GIOP\x01\x02\x01\x01\x0c\x00\x00\x00\x01\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00";
     let request_cut_short = b"GIOP\x01\x02\x01\x00\x04\x00\x00\x00\x01\x00\x00\x00";
     for bad in [&b"GET / HTTP/1.1\r\n\r\n"[..], huge, reply_nobody_asked_for, request_cut_short] {
         let mut raw = Raw::connect(&object);

@@ -1,0 +1,338 @@
+//! What can be asked of `campanile`, as plain structs that clap fills.
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap_complete::Shell;
+use std::path::PathBuf;
+use std::time::Duration;
+
+const ABOUT: &str = "A real-time notification service for CORBA, and tools to look at one";
+
+const EXAMPLES: &str = "\
+Examples:
+  campanile serve                          serve on 127.0.0.1:2809
+  campanile ls                             show the channels, admins and proxies of the local service
+  campanile sub                            print every event of the default channel
+  campanile pub celsius=11.5               publish one event
+
+Exit status: 0 done, 1 failed, 2 wrong usage. Commands that talk to a service find the local one without options.";
+
+const SERVE_EXAMPLES: &str = "\
+Examples:
+  campanile serve
+  campanile serve --listen 192.0.2.10:2809
+  campanile serve --listen 0.0.0.0:2809 --advertise notify.example.org
+  campanile serve --config campanile.toml --ior-file /run/campanile.ior
+
+Clients find the service by corbaloc::HOST:PORT/NotificationService, by its name service at
+corbaloc::HOST:PORT/NameService, or by the IOR file. Ctrl-C or SIGTERM stops it.";
+
+const LS_EXAMPLES: &str = "\
+Examples:
+  campanile ls
+  campanile ls --long --channel 0
+  campanile ls --json | jq '.channels[].id'
+  campanile ls --server corbaloc::old.example.org:9999/NotifyEventChannelFactory
+
+Works with any OMG notification service. In a pipe, each object is one line. Whether a client is connected to a
+proxy is not shown, because CORBA offers no way to ask.";
+
+const PUB_EXAMPLES: &str = "\
+Examples:
+  campanile pub --type Telescope/Temperature celsius=11.5 dome=3 site=north
+  campanile pub --name door-2 state:string=17 'tags=[\"a\",\"b\"]' raw:octets=cafe
+  campanile pub --count 100 --rate 10 sequence={n}
+  seq 5 | campanile pub --lines
+  campanile pub --any 11.5
+
+Each KEY=VALUE becomes a field of filterable_data. The type follows from the value: true and false are boolean,
+whole numbers long, long long or unsigned long long, other numbers double, [..] a sequence, {..} a struct, and the
+rest, or text in double quotes, string. KEY:TYPE=VALUE chooses one of: boolean, octet, char, short, ushort, long,
+ulong, longlong, ulonglong, float, double, string, wstring, octets (hexadecimal). {n} stands for the event's number,
+counted from 1.";
+
+const SUB_EXAMPLES: &str = "\
+Examples:
+  campanile sub
+  campanile sub --type Telescope/'*' --type '*'/Alarm
+  campanile sub -n 1 --wait 10 && echo an event came
+  campanile sub --json | jq .fields
+
+With --json each event is one line: received, domain, type, name, header, fields and body; with --any: received and
+body. A struct is an object; a union {\"discriminator\":…, member: value}; an enum its label; an octet sequence a
+hexadecimal string; an any {\"type\":…, \"value\":…}. Whole numbers are written out in full, also beyond 2^53; a number
+that JSON lacks is \"NaN\" or \"Infinity\". A field whose name came before gets \"#2\" and so on behind its name.
+
+Exit status: 0 after -n events, or Ctrl-C without -n; 1 if fewer than -n came or the service failed; 2 wrong usage.";
+
+/// The whole command line.
+#[derive(Debug, Parser)]
+#[command(name = "campanile", version, about = ABOUT, after_help = EXAMPLES, max_term_width = 110)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Run the notification service
+    #[command(after_help = SERVE_EXAMPLES)]
+    Serve(ServeOptions),
+    /// Show the channels, admins and proxies of a service
+    #[command(after_help = LS_EXAMPLES)]
+    Ls(LsOptions),
+    /// Publish events
+    #[command(after_help = PUB_EXAMPLES)]
+    Pub(PubOptions),
+    /// Subscribe to events and print them
+    #[command(after_help = SUB_EXAMPLES)]
+    Sub(SubOptions),
+    /// Measure: the papers' workloads, and Campanile beside a bare relay
+    #[command(subcommand)]
+    Bench(bench::Command),
+    /// Print a completion script for a shell
+    #[command(
+        after_help = "Examples:\n  campanile completions bash > ~/.local/share/bash-completion/completions/campanile\n  campanile completions fish | source"
+    )]
+    Completions {
+        /// The shell
+        shell: Shell,
+    },
+}
+
+/// How a running service is found.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct ServerOptions {
+    /// The service: HOST, HOST:PORT, corbaloc:…, corbaname:…, IOR:… or an IOR file; a factory or a channel
+    #[arg(long, short = 's', value_name = "ADDRESS", default_value = client::LOCAL_SERVICE)]
+    pub(crate) server: String,
+    /// Seconds to wait for each answer of the service
+    #[arg(long, value_name = "SECONDS", default_value = "30", value_parser = seconds)]
+    pub(crate) timeout: Duration,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ServeOptions {
+    /// Address and port to listen on; port 0 takes a free one [default: 127.0.0.1:2809]
+    #[arg(long, value_name = "HOST:PORT")]
+    pub(crate) listen: Option<String>,
+    /// Host, or host and port, that references carry [default: the listening address]
+    #[arg(long, value_name = "HOST[:PORT]")]
+    pub(crate) advertise: Option<String>,
+    /// Configuration file; options on the command line come before it
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+    /// Write the factory's stringified reference to this file
+    #[arg(long, value_name = "FILE")]
+    pub(crate) ior_file: Option<PathBuf>,
+    /// The least serious messages to log on standard error
+    #[arg(long, value_name = "LEVEL", value_enum, default_value_t = LogLevel::Info)]
+    pub(crate) log: LogLevel,
+}
+
+/// How much is logged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum LogLevel {
+    /// Nothing
+    Off,
+    /// What keeps the service from doing its work
+    Error,
+    /// What somebody should look at
+    Warn,
+    /// What happens to clients
+    Info,
+    /// What helps to find a mistake
+    Debug,
+    /// Everything
+    Trace,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct LsOptions {
+    #[command(flatten)]
+    pub(crate) server: ServerOptions,
+    /// Only this channel
+    #[arg(long, short = 'c', value_name = "ID")]
+    pub(crate) channel: Option<i32>,
+    /// Also show quality of service and references
+    #[arg(long, short = 'l')]
+    pub(crate) long: bool,
+    /// Print one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct PubOptions {
+    #[command(flatten)]
+    pub(crate) server: ServerOptions,
+    /// The channel [default: the default channel]
+    #[arg(long, short = 'c', value_name = "ID")]
+    pub(crate) channel: Option<i32>,
+    /// The event type
+    #[arg(long = "type", short = 't', value_name = "DOMAIN/NAME", default_value = "Campanile/Test", value_parser = event_type)]
+    pub(crate) event_type: EventTypeArg,
+    /// The event name, which tells events of one type apart
+    #[arg(long, value_name = "NAME", default_value = "")]
+    pub(crate) name: String,
+    /// A property of the event's header, such as Priority:short=3
+    #[arg(long, value_name = "KEY=VALUE")]
+    pub(crate) header: Vec<String>,
+    /// The remainder of the body
+    #[arg(long, value_name = "VALUE", conflicts_with_all = ["lines", "size"])]
+    pub(crate) body: Option<String>,
+    /// A body of so many octets
+    #[arg(long, value_name = "BYTES", conflicts_with = "lines")]
+    pub(crate) size: Option<u32>,
+    /// One event for each line of standard input, with the line as its body
+    #[arg(long, conflicts_with = "count")]
+    pub(crate) lines: bool,
+    /// Number of events; 0 goes on until Ctrl-C
+    #[arg(long, short = 'n', value_name = "N", default_value_t = 1)]
+    pub(crate) count: u64,
+    /// Events per second [default: as fast as the service takes them]
+    #[arg(long, value_name = "HZ", value_parser = rate)]
+    pub(crate) rate: Option<f64>,
+    /// Publish Anys instead of structured events: one VALUE, or a struct of the fields
+    #[arg(long, conflicts_with_all = ["header", "body"])]
+    pub(crate) any: bool,
+    /// Fields of the event; with --any also a single value
+    #[arg(value_name = "KEY=VALUE", allow_hyphen_values = true)]
+    pub(crate) fields: Vec<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct SubOptions {
+    #[command(flatten)]
+    pub(crate) server: ServerOptions,
+    /// The channel [default: the default channel]
+    #[arg(long, short = 'c', value_name = "ID")]
+    pub(crate) channel: Option<i32>,
+    /// Event types to receive, with * as a pattern; may be given several times [default: all]
+    #[arg(long = "type", short = 't', value_name = "DOMAIN/NAME", value_parser = event_type)]
+    pub(crate) types: Vec<EventTypeArg>,
+    /// Receive Anys instead of structured events
+    #[arg(long)]
+    pub(crate) any: bool,
+    /// Print each event as one line of JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Print no events, only the summary
+    #[arg(long, short = 'q', conflicts_with = "json")]
+    pub(crate) quiet: bool,
+    /// End after so many events
+    #[arg(long, short = 'n', value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) count: Option<u64>,
+    /// End after so many seconds
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    pub(crate) wait: Option<Duration>,
+    /// Address to receive events at [default: a free port of the address towards the service]
+    #[arg(long, value_name = "HOST:PORT")]
+    pub(crate) listen: Option<String>,
+    /// Host name written into the reference that the service calls back [default: the listening address]
+    #[arg(long, value_name = "HOST")]
+    pub(crate) advertise: Option<String>,
+}
+
+/// `DOMAIN/NAME`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct EventTypeArg {
+    pub(crate) domain: String,
+    pub(crate) name: String,
+}
+
+impl From<&EventTypeArg> for client::notify::EventType {
+    fn from(arg: &EventTypeArg) -> Self {
+        Self::new(&arg.domain, &arg.name)
+    }
+}
+
+fn event_type(text: &str) -> Result<EventTypeArg, String> {
+    match text.split_once('/') {
+        Some((domain, name)) => Ok(EventTypeArg { domain: domain.to_owned(), name: name.to_owned() }),
+        None if text == "*" => Ok(EventTypeArg { domain: "*".to_owned(), name: "*".to_owned() }),
+        None => Err("expected DOMAIN/NAME, for example Telescope/Temperature or Telescope/*".to_owned()),
+    }
+}
+
+fn seconds(text: &str) -> Result<Duration, String> {
+    let value: f64 = text.parse().map_err(|_| "expected a number of seconds".to_owned())?;
+    match Duration::try_from_secs_f64(value) {
+        Ok(duration) if !duration.is_zero() && value <= 1e9 => Ok(duration),
+        _ => Err("expected a number of seconds from 0.000000001 to 1000000000".to_owned()),
+    }
+}
+
+fn rate(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(value) if value > 0.0 && value <= 1e6 => Ok(value),
+        _ => Err("expected a number of events per second, above 0 and up to 1000000".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    fn parse(line: &str) -> Result<Command, clap::Error> {
+        Cli::try_parse_from(line.split(' ')).map(|cli| cli.command)
+    }
+
+    #[test]
+    fn definitions_are_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn serve_works_without_options() {
+        let Command::Serve(options) = parse("campanile serve").unwrap() else { panic!() };
+        assert_eq!(options.listen, None);
+        assert_eq!(options.log, LogLevel::Info);
+    }
+
+    #[test]
+    fn service_is_found_without_options() {
+        let Command::Ls(options) = parse("campanile ls").unwrap() else { panic!() };
+        assert_eq!(options.server.server, "corbaloc::127.0.0.1:2809/NotificationService");
+        assert_eq!(options.server.timeout, Duration::from_secs(30));
+    }
+
+    #[test]
+    fn event_types_are_domain_and_name() {
+        let Command::Sub(options) = parse("campanile sub --type A/B* -t *").unwrap() else { panic!() };
+        let types: Vec<_> = options.types.iter().map(|t| (t.domain.as_str(), t.name.as_str())).collect();
+        assert_eq!(types, [("A", "B*"), ("*", "*")]);
+        assert!(parse("campanile sub --type nonsense").unwrap_err().to_string().contains("DOMAIN/NAME"));
+    }
+
+    #[test]
+    fn fields_may_be_negative_numbers() {
+        let Command::Pub(options) = parse("campanile pub --any -4.5").unwrap() else { panic!() };
+        assert_eq!(options.fields, ["-4.5"]);
+    }
+
+    #[test]
+    fn numbers_out_of_range_are_refused() {
+        for line in ["pub --rate 0", "pub --rate -1", "sub --wait 0", "sub -n 0", "sub --wait x", "pub --rate NaN"] {
+            let error = parse(&format!("campanile {line}")).unwrap_err();
+            assert_eq!(error.exit_code(), 2, "{line}");
+        }
+    }
+
+    #[test]
+    fn options_that_exclude_each_other_are_refused() {
+        for line in ["pub --lines --count 3", "pub --body x --size 3", "sub --quiet --json", "pub --any --header a=1"] {
+            assert!(parse(&format!("campanile {line}")).is_err(), "{line}");
+        }
+    }
+
+    #[test]
+    fn every_help_has_examples() {
+        fn check(command: &clap::Command) {
+            let has = command.get_after_help().is_some_and(|text| text.to_string().contains("Examples:"));
+            assert!(has || command.has_subcommands() || command.is_hide_set(), "{}", command.get_name());
+            command.get_subcommands().for_each(check);
+        }
+        check(&Cli::command());
+    }
+}

@@ -1,0 +1,69 @@
+//! How a command ends when it does not end well.
+
+use crate::args::ServerOptions;
+use client::InvokeError;
+use std::fmt::Display;
+use std::io;
+use std::process::ExitCode;
+
+/// Why a command ended without having done what was asked.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// To be said on standard error; status 1.
+    Message(String),
+    /// The command line asks for something that makes no sense; status 2.
+    Usage(String),
+    /// All has been said already; status 1.
+    Quiet,
+    /// Whoever read the output has enough: no failure at all.
+    OutputClosed,
+}
+
+impl Failure {
+    /// Says what there is to say and gives the exit status.
+    pub(crate) fn report(&self) -> ExitCode {
+        match self {
+            Self::Message(message) => {
+                eprintln!("campanile: {message}");
+                ExitCode::from(1)
+            }
+            Self::Usage(message) => {
+                eprintln!("campanile: {message}");
+                ExitCode::from(2)
+            }
+            Self::Quiet => ExitCode::from(1),
+            Self::OutputClosed => ExitCode::SUCCESS,
+        }
+    }
+
+    /// What a service, or the lack of one, answered.
+    pub(crate) fn remote(error: &InvokeError, server: &ServerOptions) -> Self {
+        match error {
+            InvokeError::NotReachable { error: cause, .. } if server.server == client::LOCAL_SERVICE => {
+                Self::Message(format!(
+                    "no service listens at 127.0.0.1:2809 ({cause}); start one with `campanile serve`, or name another \
+                     with --server HOST:PORT"
+                ))
+            }
+            InvokeError::NotReachable { .. } => Self::Message(format!(
+                "{error}; check --server, or start a service there with `campanile serve --listen HOST:PORT`"
+            )),
+            InvokeError::BadAddress { .. } => Self::Usage(format!("--server: {error}")),
+            _ => Self::Message(error.to_string()),
+        }
+    }
+
+    pub(crate) fn message(text: impl Display) -> Self {
+        Self::Message(text.to_string())
+    }
+}
+
+/// Of writing the output.
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Self {
+        if error.kind() == io::ErrorKind::BrokenPipe {
+            return Self::OutputClosed;
+        }
+        Self::Message(format!("cannot write the output: {error}"))
+    }
+}

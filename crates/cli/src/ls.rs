@@ -1,0 +1,390 @@
+//! `campanile ls`: the hierarchy of a service, walked through CORBA and nothing else, so that it works with any.
+
+use crate::args::{LsOptions, ServerOptions};
+use crate::failure::Failure;
+use crate::{json, show};
+use client::notify::{
+    ConsumerAdmin, EventChannel, EventChannelFactory, FilterGroupOperator, Property, ProxyType, SupplierAdmin,
+    find_channel,
+};
+use client::{InvokeError, ObjectRef, Orb, OrbOptions};
+use std::fmt::Write as _;
+use std::io::{self, IsTerminal, Write as _};
+
+/// What `ls` found.
+struct Service {
+    address: String,
+    type_id: String,
+    channels: Vec<Channel>,
+}
+
+struct Channel {
+    /// `None` if the address named the channel itself, which does not know its id.
+    id: Option<i32>,
+    details: Option<Details>,
+    admin_properties: Vec<Property>,
+    consumer_admins: Vec<Admin>,
+    supplier_admins: Vec<Admin>,
+}
+
+struct Admin {
+    id: i32,
+    operator: FilterGroupOperator,
+    details: Option<Details>,
+    proxies: Vec<Proxy>,
+}
+
+struct Proxy {
+    id: i32,
+    kind: ProxyType,
+    details: Option<Details>,
+}
+
+/// What `--long` adds.
+struct Details {
+    type_id: String,
+    reference: String,
+    qos: Vec<Property>,
+}
+
+/// Prints the hierarchy.
+pub(crate) fn run(options: &LsOptions) -> Result<(), Failure> {
+    let service = walk(options).map_err(|error| Failure::remote(&error, &options.server))?;
+    let mut text = String::new();
+    if options.json {
+        write_json(&mut text, &service);
+        text.push('\n');
+    } else if io::stdout().is_terminal() {
+        write_tree(&mut text, &service);
+    } else {
+        write_lines(&mut text, &service);
+    }
+    let mut stdout = io::stdout();
+    stdout.write_all(text.as_bytes())?;
+    stdout.flush()?;
+    Ok(())
+}
+
+pub(crate) fn orb_options(server: &ServerOptions) -> OrbOptions {
+    OrbOptions {
+        connect_timeout: server.timeout.min(OrbOptions::default().connect_timeout),
+        reply_timeout: Some(server.timeout),
+        ..OrbOptions::default()
+    }
+}
+
+fn walk(options: &LsOptions) -> Result<Service, InvokeError> {
+    let object = Orb::new(orb_options(&options.server)).resolve_service(&options.server.server)?;
+    let address = object.connect()?;
+    let mut channels = Vec::new();
+    let is_factory = object.is_a(EventChannelFactory::REPOSITORY_ID)?;
+    if options.channel.is_some() || !is_factory {
+        let (channel, id) = find_channel(&object, options.channel)?;
+        channels.push(walk_channel(id, &channel, options.long)?);
+    } else {
+        let factory = EventChannelFactory::unchecked(object.clone());
+        let mut ids = factory.get_all_channels()?;
+        ids.sort_unstable();
+        for id in ids {
+            let walked = factory.get_event_channel(id).and_then(|c| walk_channel(Some(id), &c, options.long));
+            channels.extend(unless_gone(walked)?);
+        }
+    }
+    let type_id = if object.type_id().is_empty() && is_factory {
+        EventChannelFactory::REPOSITORY_ID.to_owned()
+    } else {
+        object.type_id().to_owned()
+    };
+    Ok(Service { address, type_id, channels })
+}
+
+fn walk_channel(id: Option<i32>, channel: &EventChannel, long: bool) -> Result<Channel, InvokeError> {
+    let mut consumer_admins = Vec::new();
+    for id in sorted(channel.get_all_consumeradmins()?) {
+        let walked = channel.get_consumeradmin(id).and_then(|admin| walk_consumer_admin(id, &admin, long));
+        consumer_admins.extend(unless_gone(walked)?);
+    }
+    let mut supplier_admins = Vec::new();
+    for id in sorted(channel.get_all_supplieradmins()?) {
+        let walked = channel.get_supplieradmin(id).and_then(|admin| walk_supplier_admin(id, &admin, long));
+        supplier_admins.extend(unless_gone(walked)?);
+    }
+    let details = long.then(|| details(channel.object(), channel.get_qos()));
+    let admin_properties = if long { channel.get_admin().unwrap_or_default() } else { Vec::new() };
+    Ok(Channel { id, details, admin_properties, consumer_admins, supplier_admins })
+}
+
+fn walk_consumer_admin(id: i32, admin: &ConsumerAdmin, long: bool) -> Result<Admin, InvokeError> {
+    let mut ids = admin.push_suppliers()?;
+    // Services that only push need not offer this.
+    ids.extend(admin.pull_suppliers().unwrap_or_default());
+    let mut proxies = Vec::new();
+    for id in sorted(ids) {
+        let walked = admin.get_proxy_supplier(id).and_then(|proxy| {
+            let details = long.then(|| details(proxy.object(), proxy.get_qos()));
+            Ok(Proxy { id, kind: proxy.my_type()?, details })
+        });
+        proxies.extend(unless_gone(walked)?);
+    }
+    let details = long.then(|| details(admin.object(), admin.get_qos()));
+    Ok(Admin { id, operator: admin.my_operator()?, details, proxies })
+}
+
+fn walk_supplier_admin(id: i32, admin: &SupplierAdmin, long: bool) -> Result<Admin, InvokeError> {
+    let mut ids = admin.push_consumers()?;
+    ids.extend(admin.pull_consumers().unwrap_or_default());
+    let mut proxies = Vec::new();
+    for id in sorted(ids) {
+        let walked = admin.get_proxy_consumer(id).and_then(|proxy| {
+            let details = long.then(|| details(proxy.object(), proxy.get_qos()));
+            Ok(Proxy { id, kind: proxy.my_type()?, details })
+        });
+        proxies.extend(unless_gone(walked)?);
+    }
+    let details = long.then(|| details(admin.object(), admin.get_qos()));
+    Ok(Admin { id, operator: admin.my_operator()?, details, proxies })
+}
+
+/// A service that does not tell its quality of service is shown without.
+fn details(object: &ObjectRef, qos: Result<Vec<Property>, InvokeError>) -> Details {
+    Details { type_id: object.type_id().to_owned(), reference: object.ior().to_string(), qos: qos.unwrap_or_default() }
+}
+
+/// Objects come and go while the hierarchy is walked: one that is gone is not there to be shown.
+fn unless_gone<T>(walked: Result<T, InvokeError>) -> Result<Option<T>, InvokeError> {
+    match walked {
+        Ok(found) => Ok(Some(found)),
+        Err(error)
+            if error.object_is_gone()
+                || ["ChannelNotFound", "AdminNotFound", "ProxyNotFound"].iter().any(|name| error.is(name)) =>
+        {
+            Ok(None)
+        }
+        Err(error) => Err(error),
+    }
+}
+
+fn sorted(mut ids: Vec<i32>) -> Vec<i32> {
+    ids.sort_unstable();
+    ids
+}
+
+/// One line of the tree, beside its depth.
+struct Line {
+    depth: usize,
+    text: String,
+}
+
+/// For a terminal: a tree.
+fn write_tree(out: &mut String, service: &Service) {
+    let mut lines = Vec::new();
+    for channel in &service.channels {
+        let text = channel.id.map_or_else(|| "channel".to_owned(), |id| format!("channel {id}"));
+        lines.push(Line { depth: 0, text });
+        push_details(&mut lines, 1, channel.details.as_ref(), &channel.admin_properties);
+        for (side, admins) in [("consumer", &channel.consumer_admins), ("supplier", &channel.supplier_admins)] {
+            for admin in admins {
+                let text = format!("{side} admin {}  {}", admin.id, admin.operator);
+                lines.push(Line { depth: 1, text });
+                push_details(&mut lines, 2, admin.details.as_ref(), &[]);
+                for proxy in &admin.proxies {
+                    lines.push(Line { depth: 2, text: format!("proxy {}  {}", proxy.id, proxy.kind) });
+                    push_details(&mut lines, 3, proxy.details.as_ref(), &[]);
+                }
+            }
+        }
+    }
+    let _ = writeln!(out, "{} at {}", show::clean(&service.type_id), show::clean(&service.address));
+    for (index, line) in lines.iter().enumerate() {
+        let later = lines.get(index + 1..).unwrap_or_default();
+        for depth in 0..=line.depth {
+            // A branch goes on if a line at its depth comes before one further out.
+            let goes_on = later.iter().find(|l| l.depth <= depth).is_some_and(|l| l.depth == depth);
+            out.push_str(match (depth == line.depth, goes_on) {
+                (true, true) => "├─ ",
+                (true, false) => "└─ ",
+                (false, true) => "│  ",
+                (false, false) => "   ",
+            });
+        }
+        out.push_str(&line.text);
+        out.push('\n');
+    }
+    if service.channels.is_empty() {
+        out.push_str("no channels\n");
+    }
+}
+
+fn push_details(lines: &mut Vec<Line>, depth: usize, details: Option<&Details>, admin: &[Property]) {
+    let Some(details) = details else { return };
+    if !details.type_id.is_empty() {
+        lines.push(Line { depth, text: format!("type {}", show::clean(&details.type_id)) });
+    }
+    for (what, properties) in [("QoS", details.qos.as_slice()), ("admin", admin)] {
+        if !properties.is_empty() {
+            lines.push(Line { depth, text: format!("{what} {}", property_list(properties)) });
+        }
+    }
+}
+
+fn property_list(properties: &[Property]) -> String {
+    let mut text = String::new();
+    for (index, property) in properties.iter().enumerate() {
+        let _ = write!(text, "{}{}=", if index > 0 { ", " } else { "" }, show::clean(&property.name));
+        show::value(&mut text, &property.value.value);
+    }
+    text
+}
+
+/// For a pipe: one object a line, with the whole path to it.
+fn write_lines(out: &mut String, service: &Service) {
+    let mut object = |path: &str, details: Option<&Details>, admin: &[Property]| {
+        out.push_str(path);
+        if let Some(details) = details {
+            let _ = write!(out, "\t{}\t{}", show::clean(&details.type_id), property_list(&details.qos));
+            if !admin.is_empty() {
+                let _ = write!(out, "\t{}", property_list(admin));
+            }
+        }
+        out.push('\n');
+    };
+    for channel in &service.channels {
+        let path = channel.id.map_or_else(|| "channel".to_owned(), |id| format!("channel {id}"));
+        object(&path, channel.details.as_ref(), &channel.admin_properties);
+        for (side, admins) in [("consumer", &channel.consumer_admins), ("supplier", &channel.supplier_admins)] {
+            for admin in admins {
+                let path = format!("{path} {side}-admin {}", admin.id);
+                object(&format!("{path} {}", admin.operator), admin.details.as_ref(), &[]);
+                for proxy in &admin.proxies {
+                    object(&format!("{path} proxy {} {}", proxy.id, proxy.kind), proxy.details.as_ref(), &[]);
+                }
+            }
+        }
+    }
+}
+
+/// One object with everything.
+fn write_json(out: &mut String, service: &Service) {
+    out.push_str("{\"address\":");
+    json::text(out, &service.address);
+    out.push_str(",\"type\":");
+    json::text(out, &service.type_id);
+    out.push_str(",\"channels\":");
+    list(out, &service.channels, |out, channel| {
+        let id = channel.id.map_or_else(|| "null".to_owned(), |id| id.to_string());
+        let _ = write!(out, "{{\"id\":{id}");
+        write_json_details(out, channel.details.as_ref());
+        if channel.details.is_some() {
+            out.push_str(",\"admin\":");
+            json::properties(out, &channel.admin_properties);
+        }
+        for (key, admins) in
+            [("consumer_admins", &channel.consumer_admins), ("supplier_admins", &channel.supplier_admins)]
+        {
+            let _ = write!(out, ",\"{key}\":");
+            list(out, admins, |out, admin| {
+                let _ = write!(out, "{{\"id\":{},\"operator\":\"{}\"", admin.id, admin.operator);
+                write_json_details(out, admin.details.as_ref());
+                out.push_str(",\"proxies\":");
+                list(out, &admin.proxies, |out, proxy| {
+                    let _ = write!(out, "{{\"id\":{},\"type\":\"{}\"", proxy.id, proxy.kind);
+                    write_json_details(out, proxy.details.as_ref());
+                    out.push('}');
+                });
+                out.push('}');
+            });
+        }
+        out.push('}');
+    });
+    out.push('}');
+}
+
+fn write_json_details(out: &mut String, details: Option<&Details>) {
+    let Some(Details { type_id, reference, qos }) = details else { return };
+    out.push_str(",\"interface\":");
+    json::text(out, type_id);
+    out.push_str(",\"reference\":");
+    json::text(out, reference);
+    out.push_str(",\"qos\":");
+    json::properties(out, qos);
+}
+
+fn list<T>(out: &mut String, items: &[T], mut write: impl FnMut(&mut String, &T)) {
+    out.push('[');
+    for (index, item) in items.iter().enumerate() {
+        if index > 0 {
+            out.push(',');
+        }
+        write(out, item);
+    }
+    out.push(']');
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn service() -> Service {
+        let proxy = |id| Proxy { id, kind: ProxyType::PushStructured, details: None };
+        let admin = |id, proxies| Admin { id, operator: FilterGroupOperator::And, details: None, proxies };
+        let channel = |id, details| Channel {
+            id: Some(id),
+            details,
+            admin_properties: Vec::new(),
+            consumer_admins: vec![admin(0, vec![proxy(1), proxy(2)])],
+            supplier_admins: vec![admin(0, Vec::new())],
+        };
+        let details = Details {
+            type_id: "IDL:T:1.0".into(),
+            reference: "IOR:00".into(),
+            qos: vec![Property::new("PushWindow", 1_u16)],
+        };
+        Service {
+            address: "127.0.0.1:2809".into(),
+            type_id: "IDL:F:1.0".into(),
+            channels: vec![channel(0, None), channel(3, Some(details))],
+        }
+    }
+
+    #[test]
+    fn terminal_gets_a_tree() {
+        let mut out = String::new();
+        write_tree(&mut out, &service());
+        let expected = "\
+IDL:F:1.0 at 127.0.0.1:2809
+├─ channel 0
+│  ├─ consumer admin 0  AND_OP
+│  │  ├─ proxy 1  PUSH_STRUCTURED
+│  │  └─ proxy 2  PUSH_STRUCTURED
+│  └─ supplier admin 0  AND_OP
+└─ channel 3
+   ├─ type IDL:T:1.0
+   ├─ QoS PushWindow=1
+   ├─ consumer admin 0  AND_OP
+   │  ├─ proxy 1  PUSH_STRUCTURED
+   │  └─ proxy 2  PUSH_STRUCTURED
+   └─ supplier admin 0  AND_OP
+";
+        assert_eq!(out, expected);
+    }
+
+    #[test]
+    fn pipe_gets_a_line_for_each_object() {
+        let mut out = String::new();
+        write_lines(&mut out, &service());
+        let lines: Vec<_> = out.lines().collect();
+        assert_eq!(lines[2], "channel 0 consumer-admin 0 proxy 1 PUSH_STRUCTURED");
+        assert_eq!(lines[5], "channel 3\tIDL:T:1.0\tPushWindow=1");
+        assert_eq!(lines.len(), 10);
+    }
+
+    #[test]
+    fn json_has_everything() {
+        let mut out = String::new();
+        write_json(&mut out, &service());
+        let parsed: serde_json::Value = serde_json::from_str(&out).unwrap();
+        assert_eq!(parsed["channels"][1]["id"], 3);
+        assert_eq!(parsed["channels"][1]["qos"]["PushWindow"], 1);
+        assert_eq!(parsed["channels"][0]["consumer_admins"][0]["proxies"][1]["type"], "PUSH_STRUCTURED");
+    }
+}

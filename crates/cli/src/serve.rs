@@ -1,0 +1,92 @@
+//! `campanile serve`.
+
+use crate::args::ServeOptions;
+use crate::failure::Failure;
+use crate::logger;
+use crate::show;
+use crate::signals::Waiter;
+use service::{Config, Service};
+use std::io::{self, IsTerminal, Write};
+use std::time::Instant;
+
+/// Serves until a signal asks to stop.
+pub(crate) fn run(options: &ServeOptions) -> Result<(), Failure> {
+    logger::install(options.log);
+    // Before the service starts, so that a signal that comes early is not lost.
+    let waiter = Waiter::install().map_err(Failure::message)?;
+    let service = Service::start(config(options)?).map_err(Failure::message)?;
+    let started = Instant::now();
+    let ready =
+        format!("campanile: ready at {}, found by {}\n", service.address(), service.corbaloc("NotificationService"));
+    // A service goes on when nobody reads what it prints.
+    let _ = io::stdout().write_all(ready.as_bytes());
+    let _ = io::stdout().flush();
+    waiter.wait(None);
+    let counters = service.counters().clone();
+    service.shutdown();
+    let _ = io::stdout().write_all(summary(&counters.snapshot(), started, io::stdout().is_terminal()).as_bytes());
+    Ok(())
+}
+
+fn config(options: &ServeOptions) -> Result<Config, Failure> {
+    let ServeOptions { listen, advertise, config, ior_file, log: _ } = options;
+    let mut settings = match config {
+        Some(path) => Config::read(path).map_err(|error| Failure::Usage(error.to_string()))?,
+        None => Config::default(),
+    };
+    if let Some(listen) = listen {
+        settings.listen.clone_from(listen);
+    }
+    if advertise.is_some() {
+        settings.advertise.clone_from(advertise);
+    }
+    if ior_file.is_some() {
+        settings.ior_file.clone_from(ior_file);
+    }
+    Ok(settings)
+}
+
+/// What the service did, by its counters that are not zero.
+fn summary(counters: &[(&'static str, u64)], started: Instant, terminal: bool) -> String {
+    let mut text = format!("campanile: stopped after {:.1} s\n", started.elapsed().as_secs_f64());
+    let shown = counters.iter().filter(|(_, value)| *value > 0);
+    let width = shown.clone().map(|(name, _)| name.len()).max().unwrap_or(0);
+    for (name, value) in shown {
+        text += &if terminal {
+            format!("  {name:width$}  {:>15}\n", show::count(value))
+        } else {
+            format!("{name} {value}\n")
+        };
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::args::LogLevel;
+
+    #[test]
+    fn command_line_comes_before_the_configuration_file() {
+        let options = ServeOptions {
+            listen: Some("127.0.0.1:0".into()),
+            advertise: Some("notify.example.org".into()),
+            config: None,
+            ior_file: Some("x.ior".into()),
+            log: LogLevel::Info,
+        };
+        let settings = config(&options).unwrap();
+        assert_eq!(settings.listen, "127.0.0.1:0");
+        assert_eq!(settings.advertise.as_deref(), Some("notify.example.org"));
+        assert_eq!(settings.ior_file.as_deref(), Some(std::path::Path::new("x.ior")));
+    }
+
+    #[test]
+    fn summary_is_for_people_on_a_terminal_and_plain_in_a_pipe() {
+        let counters = [("lane_events_in", 12_345), ("lane_dropped", 0)];
+        let plain = summary(&counters, Instant::now(), false);
+        assert!(plain.ends_with("lane_events_in 12345\n"), "{plain}");
+        let terminal = summary(&counters, Instant::now(), true);
+        assert!(terminal.contains("12,345") && !terminal.contains("dropped"), "{terminal}");
+    }
+}

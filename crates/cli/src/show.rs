@@ -1,0 +1,212 @@
+//! Values and events for people: short, and harmless to a terminal whatever a stranger sent.
+
+use client::notify::{Property, StructuredEvent};
+use giop::value::{AnyValue, Value};
+use std::fmt::{Display, Write};
+
+/// Octets and elements shown before the rest is only counted.
+const OCTETS_SHOWN: usize = 32;
+const ELEMENTS_SHOWN: usize = 16;
+
+/// An event in lines: time, type and name, then a line for each field.
+pub(crate) fn event(out: &mut String, time: &str, event: &StructuredEvent) {
+    let StructuredEvent { domain, type_name, event_name, variable_header, filterable_data, remainder } = event;
+    let _ = write!(out, "{time}  {}/{}", clean(domain), clean(type_name));
+    if !event_name.is_empty() {
+        let _ = write!(out, "  {}", clean(event_name));
+    }
+    out.push('\n');
+    let width = filterable_data.iter().chain(variable_header).map(|property| property.name.chars().count()).max();
+    let width = width.unwrap_or(0).clamp(4, 24);
+    for property in variable_header {
+        line(out, "  : ", width, property);
+    }
+    for property in filterable_data {
+        line(out, "    ", width, property);
+    }
+    if !matches!(remainder.value, Value::Null) {
+        let _ = write!(out, "    {:width$}  ", "body");
+        any(out, remainder);
+        out.push('\n');
+    }
+}
+
+/// An event in an Any, in one line.
+pub(crate) fn any_event(out: &mut String, time: &str, event: &AnyValue) {
+    let _ = write!(out, "{time}  ");
+    any(out, event);
+    out.push('\n');
+}
+
+fn line(out: &mut String, indent: &str, width: usize, property: &Property) {
+    let _ = write!(out, "{indent}{:width$}  ", clean(&property.name));
+    value(out, &property.value.value);
+    out.push('\n');
+}
+
+/// A value behind its type, where the type has a name of its own.
+fn any(out: &mut String, any: &AnyValue) {
+    let name = any.type_code.name();
+    if !name.is_empty() {
+        let _ = write!(out, "{} ", clean(name));
+    }
+    value(out, &any.value);
+}
+
+/// A value in one line.
+pub(crate) fn value(out: &mut String, value: &Value) {
+    match value {
+        Value::String(text) | Value::Wstring(text) => {
+            let _ = write!(out, "{text:?}");
+        }
+        Value::LongDouble(octets) => {
+            let _ = write!(out, "{}", crate::json::quadruple(octets));
+        }
+        Value::Enum { label, .. } => out.push_str(&clean(label)),
+        Value::Struct { fields, .. } | Value::Exception { fields, .. } => {
+            let fields = fields.iter().map(|(name, field)| (Some(name.as_str()), field));
+            elements(out, ['{', '}'], fields);
+        }
+        Value::Union { member: Some((name, member)), .. } => {
+            elements(out, ['{', '}'], std::iter::once((Some(name.as_str()), &**member)));
+        }
+        Value::Sequence(values) | Value::Array(values) => {
+            elements(out, ['[', ']'], values.iter().take(ELEMENTS_SHOWN).map(|element| (None, element)));
+            if values.len() > ELEMENTS_SHOWN {
+                out.pop();
+                let _ = write!(out, ", … {} in all]", count(values.len()));
+            }
+        }
+        Value::Octets(octets) => {
+            let (shown, rest) = octets.split_at_checked(OCTETS_SHOWN).unwrap_or((octets, &[]));
+            out.push_str("0x");
+            crate::json::hex(out, shown);
+            if !rest.is_empty() {
+                let _ = write!(out, "… {} octets", count(octets.len()));
+            }
+        }
+        Value::Any(nested) => any(out, nested),
+        other => {
+            let _ = write!(out, "{}", clean(&other.to_string()));
+        }
+    }
+}
+
+fn elements<'a>(
+    out: &mut String,
+    [open, close]: [char; 2],
+    elements: impl Iterator<Item = (Option<&'a str>, &'a Value)>,
+) {
+    out.push(open);
+    for (index, (name, element)) in elements.enumerate() {
+        if index > 0 {
+            out.push_str(", ");
+        }
+        if let Some(name) = name {
+            let _ = write!(out, "{}: ", clean(name));
+        }
+        value(out, element);
+    }
+    out.push(close);
+}
+
+/// Text with control characters replaced by their escapes.
+pub(crate) fn clean(text: &str) -> String {
+    if !text.chars().any(char::is_control) {
+        return text.to_owned();
+    }
+    text.chars().map(|c| if c.is_control() { c.escape_default().to_string() } else { c.to_string() }).collect()
+}
+
+/// A number with a comma at each thousand.
+pub(crate) fn count(number: impl Display) -> String {
+    let digits = number.to_string();
+    let mut out = String::new();
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}
+
+/// A number of octets in the unit that suits it.
+pub(crate) fn bytes(number: u64) -> String {
+    #[expect(clippy::cast_precision_loss, reason = "three digits are shown")]
+    let value = number as f64;
+    match number {
+        0..1_000 => format!("{number} B"),
+        1_000..1_000_000 => format!("{:.1} kB", value / 1e3),
+        1_000_000..1_000_000_000 => format!("{:.1} MB", value / 1e6),
+        _ => format!("{:.2} GB", value / 1e9),
+    }
+}
+
+/// A rate with as many digits as are of interest.
+pub(crate) fn rate(per_second: f64) -> String {
+    match per_second {
+        r if !r.is_finite() => "-".to_owned(),
+        r if r < 10.0 => format!("{r:.2}"),
+        r if r < 100.0 => format!("{r:.1}"),
+        r => count(format!("{r:.0}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shown(v: &Value) -> String {
+        let mut out = String::new();
+        value(&mut out, v);
+        out
+    }
+
+    #[test]
+    fn control_characters_do_not_reach_the_terminal() {
+        assert_eq!(clean("a\u{1b}[2Jb\nc"), "a\\u{1b}[2Jb\\nc");
+        assert_eq!(shown(&Value::String("\u{1b}]0;x\u{7}".into())), "\"\\u{1b}]0;x\\u{7}\"");
+        let label = Value::Enum { type_name: "E".into(), label: "A\u{1b}".into(), index: 0 };
+        assert_eq!(shown(&label), "A\\u{1b}");
+        let mut out = String::new();
+        event(&mut out, "t", &StructuredEvent::new("D\u{1b}", "T\r", "N\n"));
+        assert!(!out.trim_end().contains(char::is_control), "{out:?}");
+    }
+
+    #[test]
+    fn long_values_are_cut_and_counted() {
+        let octets = shown(&Value::Octets(vec![0xab; 1_048_576]));
+        assert!(octets.ends_with("ab… 1,048,576 octets"), "{octets}");
+        assert!(octets.len() < 100);
+        let values = shown(&Value::Sequence(vec![Value::Long(1); 1000]));
+        assert!(values.ends_with("1, … 1,000 in all]"), "{values}");
+        assert_eq!(shown(&Value::Array(vec![Value::Long(1), Value::Long(2)])), "[1, 2]");
+    }
+
+    #[test]
+    fn event_has_a_line_for_each_field() {
+        let mut source = StructuredEvent::new("Telescope", "Temperature", "dome-3");
+        source.variable_header.push(Property::new("Priority", 3_i16));
+        source.filterable_data.push(Property::new("celsius", 11.5));
+        source.filterable_data.push(Property::new("site", "north"));
+        source.remainder = AnyValue::from(true);
+        let mut out = String::new();
+        event(&mut out, "12:00:00.000Z", &source);
+        let expected = "12:00:00.000Z  Telescope/Temperature  dome-3\n  : Priority  3\n    celsius   11.5\n    \
+                        site      \"north\"\n    body      true\n";
+        assert_eq!(out, expected);
+    }
+
+    #[test]
+    fn numbers_are_easy_to_read() {
+        assert_eq!(count(0), "0");
+        assert_eq!(count(1_234_567), "1,234,567");
+        assert_eq!(bytes(999), "999 B");
+        assert_eq!(bytes(34_816), "34.8 kB");
+        assert_eq!(bytes(1_500_000_000), "1.50 GB");
+        assert_eq!(rate(0.5), "0.50");
+        assert_eq!(rate(12_345.6), "12,346");
+        assert_eq!(rate(f64::NAN), "-");
+    }
+}

@@ -1,0 +1,236 @@
+//! `campanile sub`.
+
+use crate::args::SubOptions;
+use crate::failure::Failure;
+use crate::signals::{Waiter, Wake};
+use crate::{json, ls, moment, show};
+use client::notify::{CallbackConsumer, ClientType};
+use client::{ConsumerOptions, Health, OrbOptions, Received, ReceivedBody, ServantError, SimpleConsumer};
+use std::io::{self, Stdout, Write};
+use std::sync::mpsc::Sender;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant, SystemTime};
+
+/// How often the service is asked whether it still knows the subscription.
+const CHECK_EVERY: Duration = Duration::from_secs(5);
+
+/// Prints events until enough came, time is up or a signal asks to stop.
+pub(crate) fn run(options: &SubOptions) -> Result<(), Failure> {
+    let waiter = Waiter::install().map_err(Failure::message)?;
+    let tally = Arc::new(Mutex::new(Tally::default()));
+    let mut printer = Printer {
+        format: Format::of(options),
+        limit: options.count,
+        out: io::stdout(),
+        text: String::new(),
+        tally: tally.clone(),
+        wake: waiter.sender(),
+    };
+    let settings = ConsumerOptions {
+        orb: OrbOptions {
+            listen: options.listen.clone(),
+            advertise: options.advertise.clone(),
+            ..ls::orb_options(&options.server)
+        },
+        form: if options.any { ClientType::Any } else { ClientType::Structured },
+        types: options.types.iter().map(Into::into).collect(),
+        qos: Vec::new(),
+    };
+    let consumer =
+        SimpleConsumer::connect(&options.server.server, options.channel, settings, move |r| printer.handle(&r))
+            .map_err(|error| Failure::remote(&error, &options.server))?;
+    eprintln!("campanile: subscribed; Ctrl-C ends");
+    let started = Instant::now();
+    let ended = wait(options, &waiter, &consumer, started)?;
+    // What the service thinks of it changes nothing any more.
+    let _ = consumer.close();
+    let tally = tally.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    if ended != Ended::Enough || options.quiet {
+        eprintln!("{}", tally.summary(started.elapsed()));
+    }
+    match options.count {
+        Some(count) if tally.events < count => Err(Failure::Quiet),
+        _ => Ok(()),
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Ended {
+    /// As many events as were asked for.
+    Enough,
+    /// A signal, or the time was up.
+    Stopped,
+}
+
+/// Waits for the end, and asks the service now and then whether all is well.
+fn wait(options: &SubOptions, waiter: &Waiter, consumer: &SimpleConsumer, started: Instant) -> Result<Ended, Failure> {
+    let mut reachable = true;
+    loop {
+        let left = options.wait.map(|wait| wait.saturating_sub(started.elapsed()));
+        match waiter.wait(Some(left.map_or(CHECK_EVERY, |left| left.min(CHECK_EVERY)))) {
+            Some(Wake::Signal) => return Ok(Ended::Stopped),
+            Some(Wake::Done) => return Ok(Ended::Enough),
+            Some(Wake::Output(error)) => return Err(error.into()),
+            None if options.wait.is_some_and(|wait| started.elapsed() >= wait) => return Ok(Ended::Stopped),
+            None => match consumer.check() {
+                Ok(Health::Connected) if reachable => {}
+                Ok(Health::Connected) => {
+                    eprintln!("campanile: the service answers again");
+                    reachable = true;
+                }
+                Ok(Health::Reconnected) => {
+                    eprintln!(
+                        "campanile: the service had forgotten this subscription; subscribed again, events in between \
+                         are lost"
+                    );
+                    reachable = true;
+                }
+                Err(error) if reachable => {
+                    eprintln!("campanile: {error}; trying again");
+                    reachable = false;
+                }
+                Err(_) => {}
+            },
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Format {
+    People,
+    Json,
+    Nothing,
+}
+
+impl Format {
+    fn of(options: &SubOptions) -> Self {
+        match (options.quiet, options.json) {
+            (true, _) => Self::Nothing,
+            (false, true) => Self::Json,
+            (false, false) => Self::People,
+        }
+    }
+}
+
+/// What came so far.
+#[derive(Clone, Debug, Default)]
+struct Tally {
+    events: u64,
+    bytes: u64,
+    /// When the first and the last event came.
+    span: Option<(SystemTime, SystemTime)>,
+}
+
+impl Tally {
+    fn count(&mut self, bytes: usize, now: SystemTime) {
+        self.events += 1;
+        self.bytes += bytes as u64;
+        let first = self.span.map_or(now, |(first, _)| first);
+        self.span = Some((first, now));
+    }
+
+    fn summary(&self, elapsed: Duration) -> String {
+        let seconds = elapsed.as_secs_f64();
+        let Some((first, last)) = self.span else { return format!("no events in {seconds:.1} s") };
+        #[expect(clippy::cast_precision_loss, reason = "three digits are shown")]
+        let rate = self.events as f64 / seconds;
+        let events = if self.events == 1 { "event" } else { "events" };
+        format!(
+            "{} {events}, {} in {seconds:.1} s ({}/s), first at {}, last at {}",
+            show::count(self.events),
+            show::bytes(self.bytes),
+            show::rate(rate),
+            moment::time_of_day(first),
+            moment::time_of_day(last)
+        )
+    }
+}
+
+/// Prints each event as it comes. The service waits for it: an output that is read slowly slows the service's delivery
+/// to this consumer, and nobody else's.
+struct Printer<W = Stdout> {
+    format: Format,
+    limit: Option<u64>,
+    out: W,
+    text: String,
+    tally: Arc<Mutex<Tally>>,
+    wake: Sender<Wake>,
+}
+
+impl<W: Write> Printer<W> {
+    fn handle(&mut self, received: &Received<'_>) -> Result<(), ServantError> {
+        let now = SystemTime::now();
+        let events = {
+            let mut tally = self.tally.lock().unwrap_or_else(PoisonError::into_inner);
+            if self.limit.is_some_and(|limit| tally.events >= limit) {
+                return Err(CallbackConsumer::disconnected());
+            }
+            tally.count(received.bytes().len(), now);
+            tally.events
+        };
+        self.text.clear();
+        match self.format {
+            Format::People => people(&mut self.text, now, received),
+            Format::Json => line(&mut self.text, now, received),
+            Format::Nothing => {}
+        }
+        if let Err(error) = self.out.write_all(self.text.as_bytes()).and_then(|()| self.out.flush()) {
+            // Nobody waits any more if the command is ending.
+            let _ = self.wake.send(Wake::Output(error));
+            return Err(CallbackConsumer::disconnected());
+        }
+        if self.limit == Some(events) {
+            let _ = self.wake.send(Wake::Done);
+        }
+        Ok(())
+    }
+}
+
+fn people(out: &mut String, now: SystemTime, received: &Received<'_>) {
+    let time = moment::time_of_day(now);
+    let shown = match received.body() {
+        ReceivedBody::Structured(_) => received.event().map(|event| show::event(out, &time, &event)),
+        ReceivedBody::Any(_) => received.any().map(|event| show::any_event(out, &time, &event)),
+    };
+    if let Err(error) = shown {
+        out.push_str(&format!("{time}  event of {} octets that cannot be read: {error}\n", received.bytes().len()));
+    }
+}
+
+fn line(out: &mut String, now: SystemTime, received: &Received<'_>) {
+    let time = moment::rfc3339(now);
+    let shown = match received.body() {
+        ReceivedBody::Structured(_) => received.event().map(|event| json::event(out, &time, &event)),
+        ReceivedBody::Any(_) => received.any().map(|event| {
+            out.push_str(&format!("{{\"received\":\"{time}\",\"body\":"));
+            json::any(out, &event);
+            out.push('}');
+        }),
+    };
+    if let Err(error) = shown {
+        out.push_str(&format!("{{\"received\":\"{time}\",\"error\":"));
+        json::text(out, &error.to_string());
+        out.push_str(",\"octets\":\"");
+        json::hex(out, received.bytes());
+        out.push_str("\"}");
+    }
+    out.push('\n');
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::UNIX_EPOCH;
+
+    #[test]
+    fn summary_tells_count_size_rate_and_span() {
+        let mut tally = Tally::default();
+        assert_eq!(tally.summary(Duration::from_secs(2)), "no events in 2.0 s");
+        tally.count(1000, UNIX_EPOCH + Duration::from_secs(1));
+        tally.count(500, UNIX_EPOCH + Duration::from_secs(2));
+        assert_eq!(
+            tally.summary(Duration::from_secs(2)),
+            "2 events, 1.5 kB in 2.0 s (1.00/s), first at 00:00:01.000Z, last at 00:00:02.000Z"
+        );
+    }
+}
