@@ -1,0 +1,69 @@
+#!/bin/sh
+# Installs what the tests with foreign ORBs need and builds their programs into target/interop. May be run again at any time:
+# what is there is left alone, and when all is up to date it takes a fraction of a second.
+#
+# Wanted: a Debian 12 (or like it) with root for the packages; Maven reaches its repository for 7 MB of JacORB, once.
+set -eu
+
+here=$(cd "$(dirname "$0")" && pwd)
+out=$here/../target/interop
+
+say() {
+    printf 'interop: %s\n' "$1"
+}
+
+# A file that only the package brings, so that nothing is asked of dpkg when all is there; and the package.
+missing=
+want() {
+    [ -e "$1" ] || missing="$missing $2"
+}
+want /usr/bin/g++ g++
+want /usr/bin/make make
+want /usr/bin/omniidl omniidl
+want /usr/include/omniORB4/CORBA.h libomniorb4-dev
+want /usr/include/COS/CosNotifyChannelAdmin.hh libcos4-dev
+want /usr/share/idl/omniORB/COS/CosNotifyChannelAdmin.idl omniorb-idl
+if ! command -v javac >/dev/null 2>&1; then missing="$missing default-jdk-headless"; fi
+if ! command -v mvn >/dev/null 2>&1; then missing="$missing maven"; fi
+
+if [ -n "$missing" ]; then
+    if [ "$(id -u)" != 0 ]; then
+        say "these packages are missing, and installing them takes root:$missing" >&2
+        say "run: sudo apt-get install --no-install-recommends$missing" >&2
+        exit 1
+    fi
+    say "installing$missing"
+    install_missing() {
+        # shellcheck disable=SC2086 # a list of packages
+        DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $missing >"$log" 2>&1
+    }
+    log=$(mktemp)
+    # The package lists of a fresh machine are empty or old; they are fetched only if it does not work without.
+    if ! install_missing && ! { apt-get update -qq >"$log" 2>&1 && install_missing; }; then
+        cat "$log" >&2
+        say "could not install:$missing (offline, or no such package in this distribution?)" >&2
+        exit 1
+    fi
+    rm -f "$log"
+fi
+
+java_version=$(javac -version 2>&1 | sed -n 's/^javac \([0-9]*\).*/\1/p')
+if [ "${java_version:-0}" -lt 17 ]; then
+    say "javac 17 or newer is needed; there is ${java_version:-none}" >&2
+    exit 1
+fi
+
+mkdir -p "$out/omniorb" "$out/jacorb"
+if ! [ -e "$out/jacorb/lib.made" ]; then
+    say "fetching JacORB 3.9 through Maven"
+fi
+if ! make -s --no-print-directory -C "$here/jacorb" OUT="$out/jacorb"; then
+    say "could not build the JacORB programs; when Maven says so above, its repository was out of reach" >&2
+    exit 1
+fi
+jobs=$(nproc 2>/dev/null || echo 1)
+if ! make -s --no-print-directory -j "$jobs" -C "$here/omniorb" OUT="$out/omniorb"; then
+    say "could not build the omniORB programs" >&2
+    exit 1
+fi
+say "ready: target/interop/omniorb/peer, target/interop/jacorb/peer"
