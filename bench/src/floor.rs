@@ -66,17 +66,22 @@ impl Series {
 /// How the supplier pushes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 enum Load {
+    /// Events are due at fixed times.
     Paced,
+    /// The next event leaves when the push before has returned.
     Saturated,
+    /// The next event leaves when the one before has been received and answered as well.
+    Lockstep,
 }
 
 impl Load {
-    const ALL: [Self; 2] = [Self::Paced, Self::Saturated];
+    const ALL: [Self; 3] = [Self::Paced, Self::Saturated, Self::Lockstep];
 
     const fn name(self) -> &'static str {
         match self {
             Self::Paced => "paced",
             Self::Saturated => "saturated",
+            Self::Lockstep => "lockstep",
         }
     }
 }
@@ -107,6 +112,9 @@ fn check(options: &FloorOptions) -> Result<(), BenchError> {
     }
     if !positive(options.saturated_seconds) {
         return Err(BenchError::Option { name: "--saturated-seconds", must_be: "above 0 and at most 3600" });
+    }
+    if !positive(options.lockstep_seconds) {
+        return Err(BenchError::Option { name: "--lockstep-seconds", must_be: "above 0 and at most 3600" });
     }
     Ok(())
 }
@@ -140,12 +148,13 @@ impl Contenders {
 
     /// One contender's turn; `None` when it is not there.
     fn turn(&mut self, who: Contender, load: Load, settings: &Settings) -> Result<Option<Turn>, BenchError> {
-        let turn = match who {
-            Contender::Campanile => self.campanile.as_mut().map(|campanile| campanile.turn(load, settings)),
-            Contender::Relay => self.relay.as_mut().map(|relay| relay.turn(load, settings)),
-            Contender::OmniOrb => self.omniorb.as_mut().map(|omniorb| omniorb.turn(load, settings)),
-        };
-        turn.ok().transpose()
+        match (who, &mut self.campanile, &mut self.relay, &mut self.omniorb) {
+            (Contender::Campanile, Ok(middle), ..) | (Contender::Relay, _, Ok(middle), _) => {
+                middle.turn(load, settings).map(Some)
+            }
+            (Contender::OmniOrb, .., Ok(omniorb)) => omniorb.turn(load, settings),
+            _ => Ok(None),
+        }
     }
 
     /// Writes down the sizes of the messages, and has the service's system calls counted if that is wanted.
@@ -247,8 +256,8 @@ fn write_tables(report: &Report, out: &mut Output<'_>) -> Result<(), BenchError>
     let Settings { rounds, rate, payload_bytes, request_bytes, .. } = &report.settings;
     writeln!(
         out,
-        "1 supplier, 1 consumer, {payload_bytes} B payload in a request of {request_bytes} B; paced at {rate}/s and \
-         back to back; medians of {rounds} rounds"
+        "1 supplier, 1 consumer, {payload_bytes} B payload in a request of {request_bytes} B; paced at {rate}/s, \
+         back to back (saturated), and with one event under way (lockstep); medians of {rounds} rounds"
     )?;
     let mut table = Table::new([
         "series",

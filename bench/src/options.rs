@@ -38,7 +38,7 @@ Examples:
 
 const FLOOR_EXAMPLES: &str = "\
 Examples:
-  campanile bench floor                           about six minutes
+  campanile bench floor                           about seven minutes
   campanile bench floor --quick                   within 40 seconds
   campanile bench floor --quick --json | jq .ratios";
 
@@ -138,12 +138,15 @@ pub struct FloorOptions {
     /// Rounds; in each, every contender has its turn [default: 5, with --quick 3]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub rounds: Option<u32>,
-    /// Seconds of paced traffic in a turn [default: 10, with --quick 1.5]
+    /// Seconds of paced traffic in a turn [default: 10, with --quick 1.2]
     #[arg(long, value_name = "SECONDS")]
     pub paced_seconds: Option<f64>,
-    /// Seconds of back-to-back traffic in a turn [default: 2, with --quick 0.5]
+    /// Seconds of back-to-back traffic in a turn [default: 2, with --quick 0.3]
     #[arg(long, value_name = "SECONDS")]
     pub saturated_seconds: Option<f64>,
+    /// Seconds of traffic with one event under way in a turn [default: 2, with --quick 0.3]
+    #[arg(long, value_name = "SECONDS")]
+    pub lockstep_seconds: Option<f64>,
     /// Events per second of the paced traffic
     #[arg(long, value_name = "HZ", default_value_t = 250.0)]
     pub rate: f64,

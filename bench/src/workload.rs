@@ -283,7 +283,9 @@ pub(crate) fn run(
         shared.over_since.store(clock::now(), Ordering::Relaxed);
         shared.sending_is_over.store(true, Ordering::Release);
         let caught: Result<Vec<Catcher>, BenchError> = catching.into_iter().map(join).collect();
-        Ok(report(carrier, traffics, &window?, &fed?, &caught?, shared))
+        // A thread that has failed is no longer there to be looked at: what it says comes first.
+        let (fed, caught) = (fed?, caught?);
+        Ok(report(carrier, traffics, &window?, &fed, &caught, shared))
     })
 }
 

@@ -157,6 +157,11 @@ impl Supplier {
     /// Pushes one event and waits for the reply; how long that took.
     fn push(&mut self, due: u64, number: u64, phase: Phase) -> Result<u64, BenchError> {
         let sent = self.send(due, number, phase)?;
+        self.wait_for_replies(sent)
+    }
+
+    /// Waits until every push is answered; how long after `sent` that was.
+    fn wait_for_replies(&mut self, sent: u64) -> Result<u64, BenchError> {
         let contender = self.connection.contender;
         while self.unanswered > 0 {
             let at = self.connection.read()?;
@@ -213,6 +218,19 @@ pub(super) struct Arrivals {
     pub(super) message_bytes: (usize, usize),
 }
 
+impl Arrivals {
+    fn none_yet() -> Self {
+        Self {
+            latency: Recorder::new(),
+            since_due: Recorder::new(),
+            ledger: Ledger::default(),
+            ended: 0,
+            cpu: clock::thread_cpu(),
+            message_bytes: (0, 0),
+        }
+    }
+}
+
 impl Consumer {
     /// A consumer that is pushed to on this connection.
     pub(super) fn new(contender: &'static str, stream: TcpStream) -> Result<Self, BenchError> {
@@ -222,18 +240,12 @@ impl Consumer {
     /// Takes and answers events until the last of the turn; says so on `progress` when the warm-up is over, and again
     /// at the end.
     pub(super) fn turn(&mut self, progress: &mpsc::Sender<()>) -> Result<Arrivals, BenchError> {
-        let mut arrivals = Arrivals {
-            latency: Recorder::new(),
-            since_due: Recorder::new(),
-            ledger: Ledger::default(),
-            ended: 0,
-            cpu: clock::thread_cpu(),
-            message_bytes: (0, 0),
-        };
+        let mut arrivals = Arrivals::none_yet();
         loop {
             let at = self.connection.read()?;
-            while let Some(phase) = self.answer(at, &mut arrivals)? {
-                match phase {
+            while let Some(received) = self.answer(at, &mut arrivals)? {
+                let Received::Event(stamp) = received else { continue };
+                match stamp.phase {
                     Phase::WarmUp | Phase::Measured => {}
                     Phase::WarmUpEnd => {
                         arrivals.cpu = clock::thread_cpu();
@@ -250,8 +262,8 @@ impl Consumer {
         }
     }
 
-    /// Answers the next message that has been read whole; what phase it is of, or `None` when there is no such message.
-    fn answer(&mut self, at: u64, arrivals: &mut Arrivals) -> Result<Option<Phase>, BenchError> {
+    /// Answers the next message that has been read whole; what it was, or `None` when there is no such message.
+    fn answer(&mut self, at: u64, arrivals: &mut Arrivals) -> Result<Option<Received>, BenchError> {
         let contender = self.connection.contender;
         let message = self.connection.inbound.poll_message();
         let Some(message) = message.map_err(|error| broken(contender, &format!("broke GIOP: {error}")))? else {
@@ -262,27 +274,70 @@ impl Consumer {
         }
         let (request, received) = wire::read_request(message.bytes, &message.header)
             .map_err(|error| broken(contender, &format!("sent a request that cannot be read: {error}")))?;
-        let phase = match received {
-            Received::Event(stamp) => {
-                if matches!(stamp.phase, Phase::Measured | Phase::MeasuredEnd) {
-                    arrivals.latency.record(at.saturating_sub(stamp.sent));
-                    arrivals.since_due.record(at.saturating_sub(stamp.due));
-                    arrivals
-                        .ledger
-                        .enter(stamp.number)
-                        .map_err(|_| broken(contender, "delivered an event with an impossible number"))?;
-                    arrivals.ended = at;
-                }
-                stamp.phase
-            }
-            Received::Other => Phase::WarmUp,
-        };
+        if let Received::Event(Stamp { phase: Phase::Measured | Phase::MeasuredEnd, sent, due, number, .. }) = received
+        {
+            arrivals.latency.record(at.saturating_sub(sent));
+            arrivals.since_due.record(at.saturating_sub(due));
+            arrivals
+                .ledger
+                .enter(number)
+                .map_err(|_| broken(contender, "delivered an event with an impossible number"))?;
+            arrivals.ended = at;
+        }
         self.reply.clear();
         if request.response != giop::message::Response::None {
             wire::write_reply(&mut self.reply, &message.header, request.request_id);
             arrivals.message_bytes = (message.bytes.len(), self.reply.len());
             self.connection.stream.write_all(&self.reply).map_err(BenchError::io("answering a contender"))?;
         }
-        Ok(Some(phase))
+        Ok(Some(received))
+    }
+
+    /// Takes and answers the next event, and whatever else comes before it.
+    fn take_one(&mut self, arrivals: &mut Arrivals) -> Result<(), BenchError> {
+        loop {
+            let at = self.connection.read()?;
+            while let Some(received) = self.answer(at, arrivals)? {
+                if matches!(received, Received::Event(_)) {
+                    return Ok(());
+                }
+            }
+        }
+    }
+}
+
+/// Plays both ends on one thread: the next event leaves when the consumer has answered the one before and its push has
+/// returned, so that never more than one event is under way, and whoever is in the middle has a core for itself.
+///
+/// Sends `warm_up` events that do not count, calls `begin`, and goes on for `duration` nanoseconds. The thread's processor
+/// time is that of both ends, and is reported as the supplier's.
+pub(super) fn lockstep<T>(
+    supplier: &mut Supplier,
+    consumer: &mut Consumer,
+    warm_up: u64,
+    duration: u64,
+    begin: impl FnOnce() -> Result<T, BenchError>,
+) -> Result<(T, Pushes, Arrivals), BenchError> {
+    let mut arrivals = Arrivals::none_yet();
+    for number in 0..warm_up {
+        let sent = supplier.send(clock::now(), number, Phase::WarmUp)?;
+        consumer.take_one(&mut arrivals)?;
+        supplier.wait_for_replies(sent)?;
+    }
+    let begun = begin()?;
+    let cpu = clock::thread_cpu();
+    let began = clock::now();
+    let mut pushes = Pushes { sent: 0, round_trip: Recorder::new(), late: 0, began, cpu: 0 };
+    loop {
+        let due = clock::now();
+        if due >= began + duration && pushes.sent > 0 {
+            pushes.cpu = clock::thread_cpu() - cpu;
+            arrivals.cpu = 0;
+            return Ok((begun, pushes, arrivals));
+        }
+        let sent = supplier.send(due, pushes.sent, Phase::Measured)?;
+        consumer.take_one(&mut arrivals)?;
+        pushes.round_trip.record(supplier.wait_for_replies(sent)?);
+        pushes.sent += 1;
     }
 }

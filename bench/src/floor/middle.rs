@@ -6,7 +6,7 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-use super::ends::{Arrivals, Consumer, Pushes, Supplier};
+use super::ends::{self, Arrivals, Consumer, Pushes, Supplier};
 use super::report::{Counted, Settings, Turn};
 use super::{Load, divide_us};
 use crate::campanile::{self, Campanile};
@@ -86,6 +86,22 @@ impl Middle {
 
     /// Carries one turn's events.
     pub(super) fn turn(&mut self, load: Load, settings: &Settings) -> Result<Turn, BenchError> {
+        match load {
+            Load::Paced | Load::Saturated => self.turn_of_two_threads(load, settings),
+            Load::Lockstep => self.turn_in_lockstep(settings),
+        }
+    }
+
+    fn turn_in_lockstep(&mut self, settings: &Settings) -> Result<Turn, BenchError> {
+        let Self { process, supplier, consumer, message_bytes } = self;
+        let begin = || Meters::begin(process);
+        let duration = clock::nanoseconds(settings.lockstep_seconds);
+        let (meters, pushes, arrivals) = ends::lockstep(supplier, consumer, WARM_UP, duration, begin)?;
+        *message_bytes = arrivals.message_bytes;
+        report(&meters.end(process, pushes)?, &arrivals)
+    }
+
+    fn turn_of_two_threads(&mut self, load: Load, settings: &Settings) -> Result<Turn, BenchError> {
         let Self { process, supplier, consumer, message_bytes } = self;
         let (tell, progress) = mpsc::channel();
         let (window, arrivals) = thread::scope(|scope| {
@@ -125,19 +141,38 @@ impl Window {
     ) -> Result<Self, BenchError> {
         supplier.warm_up(WARM_UP)?;
         arrived(consumer)?;
-        let before = Counting::begin(process)?;
-        let cpu = process.cpu()?;
-        let pushes = match load {
-            Load::Paced => supplier.paced(event_count(settings.paced_seconds, settings.rate), settings.rate)?,
-            Load::Saturated => supplier.back_to_back(clock::nanoseconds(settings.saturated_seconds))?,
+        let meters = Meters::begin(process)?;
+        let pushes = if load == Load::Paced {
+            supplier.paced(event_count(settings.paced_seconds, settings.rate), settings.rate)?
+        } else {
+            supplier.back_to_back(clock::nanoseconds(settings.saturated_seconds))?
         };
         arrived(consumer)?;
-        let cpu = process.cpu()?.saturating_sub(cpu);
-        let counted = match (before, Counting::begin(process)?) {
+        meters.end(process, pushes)
+    }
+}
+
+/// The process in the middle at the beginning of what is measured.
+struct Meters {
+    counting: Option<Counting>,
+    cpu: u64,
+}
+
+impl Meters {
+    /// Reads the counters first, so that the processor time this takes is not measured.
+    fn begin(process: &Inner) -> Result<Self, BenchError> {
+        let counting = Counting::begin(process)?;
+        Ok(Self { counting, cpu: process.cpu()? })
+    }
+
+    /// What was used and counted since, and what the supplier did meanwhile.
+    fn end(self, process: &Inner, pushes: Pushes) -> Result<Window, BenchError> {
+        let cpu = process.cpu()?.saturating_sub(self.cpu);
+        let counted = match (self.counting, Counting::begin(process)?) {
             (Some(before), Some(after)) => Some(before.until(&after)),
             _ => None,
         };
-        Ok(Self { pushes, cpu, counted })
+        Ok(Window { pushes, cpu, counted })
     }
 }
 
@@ -187,11 +222,12 @@ impl Counting {
     /// Between the second reading here and the first one there, a half of two readings was counted besides the events:
     /// as much as one reading.
     fn until(&self, later: &Self) -> Counted {
+        let reading = |level: fn(&Levels) -> u64| {
+            let one = level(&self.second).saturating_sub(level(&self.first));
+            one.midpoint(level(&later.second).saturating_sub(level(&later.first)))
+        };
         let between = |level: fn(&Levels) -> u64| {
-            let whole = level(&later.first).saturating_sub(level(&self.second));
-            let reading = level(&self.second).saturating_sub(level(&self.first));
-            let other = level(&later.second).saturating_sub(level(&later.first));
-            whole.saturating_sub(reading.midpoint(other))
+            level(&later.first).saturating_sub(level(&self.second)).saturating_sub(reading(level))
         };
         let events = later.first.events.saturating_sub(self.second.events);
         let (allocations, system_calls) = (between(|levels| levels.allocations), between(|levels| levels.system_calls));
@@ -202,6 +238,8 @@ impl Counting {
             allocations,
             system_calls,
             cycles,
+            allocations_of_a_reading: reading(|levels| levels.allocations),
+            system_calls_of_a_reading: reading(|levels| levels.system_calls),
             allocations_per_event: per_event(allocations),
             system_calls_per_event: per_event(system_calls),
             cycles_per_event: per_event(cycles),
@@ -333,6 +371,9 @@ mod tests {
                 assert!(turn.events_per_second > 0.0 && turn.latency.min <= turn.latency.max);
             });
         }
+        let (_, pushes, arrivals) = ends::lockstep(&mut supplier, &mut consumer, 5, 1_000_000, || Ok(())).unwrap();
+        assert_eq!(arrivals.ledger.balance(pushes.sent).lost, 0);
+        assert_eq!(arrivals.latency.count(), pushes.sent);
         supplier.close();
         relaying.join().unwrap().unwrap();
     }

@@ -71,19 +71,21 @@ impl OmniOrb {
         Ok(Ok(Self { consumer, supplier }))
     }
 
-    /// Carries one turn's events.
-    pub(super) fn turn(&mut self, load: Load, settings: &Settings) -> Result<Turn, BenchError> {
+    /// Carries one turn's events; `None` in lockstep, which takes one program at both ends.
+    pub(super) fn turn(&mut self, load: Load, settings: &Settings) -> Result<Option<Turn>, BenchError> {
+        if load == Load::Lockstep {
+            return Ok(None);
+        }
         let (warm, _) = self.run(WARM_UP, 0.0)?;
-        let (count, rate) = match load {
-            Load::Paced => (middle::event_count(settings.paced_seconds, settings.rate), settings.rate),
-            Load::Saturated => {
-                // The program takes a number of events: as many as fit at the pace of the warm-up.
-                let each = warm.elapsed_ns.max(1) / warm.events.max(1);
-                (clock::nanoseconds(settings.saturated_seconds) / each.max(1), 0.0)
-            }
+        let (count, rate) = if load == Load::Paced {
+            (middle::event_count(settings.paced_seconds, settings.rate), settings.rate)
+        } else {
+            // The program takes a number of events: as many as fit at the pace of the warm-up.
+            let each = warm.elapsed_ns.max(1) / warm.events.max(1);
+            (clock::nanoseconds(settings.saturated_seconds) / each.max(1), 0.0)
         };
         let (pushed, arrived) = self.run(count.max(1), rate)?;
-        Ok(report(&pushed, &arrived))
+        Ok(Some(report(&pushed, &arrived)))
     }
 
     fn run(&mut self, count: u64, rate: f64) -> Result<(Pushed, Arrived), BenchError> {

@@ -69,6 +69,10 @@ pub struct Counted {
     pub system_calls: u64,
     /// Rounds of the lane's duty cycle, less the same.
     pub cycles: u64,
+    /// Allocations that one reading of the counters costs, already subtracted above.
+    pub allocations_of_a_reading: u64,
+    /// System calls that one reading of the counters costs, already subtracted above.
+    pub system_calls_of_a_reading: u64,
     /// Allocations divided by events.
     pub allocations_per_event: f64,
     /// System calls divided by events.
@@ -134,13 +138,16 @@ impl Figures {
     }
 }
 
-/// A contender's figures under both loads.
+/// A contender's figures under each load.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct Loads {
     /// At the paced rate.
     pub paced: Option<Figures>,
     /// Back to back: the supplier pushes the next event when the push before has returned.
     pub saturated: Option<Figures>,
+    /// As fast as goes with one event under way: supplier and consumer are one thread, which sends the next event when the
+    /// consumer has answered the one before and its push has returned. `null` for omniORB.
+    pub lockstep: Option<Figures>,
 }
 
 /// A contender's figures in both series.
@@ -161,6 +168,7 @@ impl BothSeries {
         match load {
             Load::Paced => loads.paced.as_ref(),
             Load::Saturated => loads.saturated.as_ref(),
+            Load::Lockstep => loads.lockstep.as_ref(),
         }
     }
 
@@ -172,6 +180,7 @@ impl BothSeries {
         match load {
             Load::Paced => loads.paced = figures,
             Load::Saturated => loads.saturated = figures,
+            Load::Lockstep => loads.lockstep = figures,
         }
     }
 }
@@ -219,6 +228,8 @@ pub struct Settings {
     pub paced_seconds: f64,
     /// Seconds of back-to-back traffic in a turn.
     pub saturated_seconds: f64,
+    /// Seconds of traffic in lockstep in a turn.
+    pub lockstep_seconds: f64,
     /// Events per second of the paced traffic.
     pub rate: f64,
     /// Octets of an event's payload.
@@ -237,8 +248,9 @@ impl Settings {
         Self {
             quick: options.quick,
             rounds: options.rounds.unwrap_or(if options.quick { 3 } else { 5 }),
-            paced_seconds: pick(options.paced_seconds, 1.5, 10.0),
-            saturated_seconds: pick(options.saturated_seconds, 0.5, 2.0),
+            paced_seconds: pick(options.paced_seconds, 1.2, 10.0),
+            saturated_seconds: pick(options.saturated_seconds, 0.3, 2.0),
+            lockstep_seconds: pick(options.lockstep_seconds, 0.3, 2.0),
             rate: options.rate,
             payload_bytes: options.bytes,
             request_bytes: 0,

@@ -207,18 +207,17 @@ impl Generator {
         Ok(Self { feeds, poll, timer, idle, alarm: 0 })
     }
 
-    /// Pushes by the schedule until its end, or until told to stop, and waits for the last replies.
+    /// Pushes by the schedule until its end, waits until told to stop, so that the thread's processor time can still be
+    /// read, and then for the last replies.
     pub(crate) fn run(mut self, schedule: &Schedule, shared: &Shared) -> Result<Vec<Fed>, BenchError> {
         clock::wake_on_time();
         let mut events = [epoll::Event { flags: EventFlags::empty(), data: EventData::new_u64(0) }; 64];
         while !shared.stop.load(Ordering::Relaxed) {
-            let now = clock::now();
-            self.send_what_is_due(now, schedule, shared)?;
+            self.send_what_is_due(clock::now(), schedule, shared)?;
             let next = self.idle.peek().map_or(u64::MAX, |Reverse((due, _))| *due);
-            if next >= schedule.until && now >= schedule.until {
-                break;
+            if next < schedule.until {
+                self.set_alarm(next)?;
             }
-            self.set_alarm(next.min(schedule.until))?;
             self.wait(&mut events, schedule)?;
         }
         let give_up = clock::now() + REPLIES_WITHIN;
