@@ -47,7 +47,8 @@ pub struct Event {
 const _: () = assert!(size_of::<Event>() + 2 * size_of::<usize>() <= 256);
 
 impl Event {
-    /// What it weighs in a backlog: its bytes in every translation, and [`EVENT_OVERHEAD_BYTES`].
+    /// What it weighs in a backlog: its bytes in every translation, the names of a type that has no number, and
+    /// [`EVENT_OVERHEAD_BYTES`].
     #[must_use]
     pub fn weight(&self) -> u64 {
         self.content_bytes() + EVENT_OVERHEAD_BYTES
@@ -60,7 +61,8 @@ impl Event {
     }
 
     fn content_bytes(&self) -> u64 {
-        (self.bytes.len() + self.alternates.iter().map(|alternate| alternate.bytes.len()).sum::<usize>()) as u64
+        let alternates: usize = self.alternates.iter().map(|alternate| alternate.bytes.len()).sum();
+        (self.bytes.len() + alternates + self.domain.len() + self.name.len()) as u64
     }
 
     fn capacity_bytes(&self) -> usize {

@@ -1,1 +1,12 @@
-//! See the crate description; the contents are being built.
+//! The engine beside a model of itself that is too simple to be wrong in the same way.
+//!
+//! [`run`] takes a seed, makes random operations of it (publishing, connecting, suspending, subscribing, answering,
+//! failing, waiting, changing settings and limits), does each to the real [`engine::Hierarchy`] and [`engine::Lane`]
+//! and to the naive model, and compares everything that can be seen: each delivery, admission, release, notice and
+//! refusal, each outbox's and channel's state, and the counters. Time is simulated, so a run takes as long as it takes
+//! to compute, and the same seed is always the same run.
+
+mod model;
+mod random;
+
+pub use random::{Mismatch, Summary, run};

@@ -152,7 +152,9 @@ impl Lane {
         self.counters.discards.add(reason, 1);
         if reason != DiscardReason::OutboxFull {
             // Whether that gave it room again is looked at when the event is in.
-            self.shortened.push(slot);
+            if self.shortened.last() != Some(&slot) {
+                self.shortened.push(slot);
+            }
         }
         self.release(event);
     }

@@ -1,0 +1,328 @@
+//! The hierarchy, naively: lists that are searched.
+
+use engine::{
+    AdminId, ChannelId, ChannelLimits, EventType, Operator, OutboxSettings, Peer, ProxyId, ProxyKey, ProxyState,
+    Refusal, SettingsPatch, Side, Want,
+};
+
+#[derive(Clone, Default)]
+pub(crate) struct World {
+    pub(crate) channels: Vec<Channel>,
+    next_channel: u32,
+    next_connection: u64,
+}
+
+#[derive(Clone)]
+pub(crate) struct Channel {
+    pub(crate) id: ChannelId,
+    patch: SettingsPatch,
+    pub(crate) limits: ChannelLimits,
+    pub(crate) admins: Vec<Admin>,
+    pub(crate) proxies: Vec<Proxy>,
+    next_admin: u32,
+    next_proxy: u32,
+}
+
+#[derive(Clone)]
+pub(crate) struct Admin {
+    pub(crate) id: AdminId,
+    pub(crate) side: Side,
+    operator: Operator,
+    patch: SettingsPatch,
+    /// `None` until it is first changed.
+    types: Option<Vec<EventType>>,
+}
+
+#[derive(Clone)]
+pub(crate) struct Proxy {
+    pub(crate) id: ProxyId,
+    pub(crate) admin: AdminId,
+    pub(crate) side: Side,
+    pub(crate) peer: Option<Peer>,
+    pub(crate) want: Want,
+    pub(crate) state: ProxyState,
+    pub(crate) connection: u64,
+    patch: SettingsPatch,
+    types: Option<Vec<EventType>>,
+}
+
+impl World {
+    pub(crate) fn create_channel(&mut self, patch: SettingsPatch, limits: ChannelLimits) -> ChannelId {
+        let id = ChannelId(self.next_channel);
+        self.next_channel += 1;
+        let admin =
+            |side| Admin { id: AdminId(0), side, operator: Operator::And, patch: patch_of_nothing(), types: None };
+        let admins = vec![admin(Side::Consumers), admin(Side::Suppliers)];
+        self.channels.push(Channel { id, patch, limits, admins, proxies: vec![], next_admin: 1, next_proxy: 0 });
+        id
+    }
+
+    pub(crate) fn destroy_channel(&mut self, channel: ChannelId) -> Result<Vec<ProxyKey>, Refusal> {
+        let gone = self.channel(channel)?.proxies.iter().map(|proxy| ProxyKey { channel, proxy: proxy.id }).collect();
+        self.channels.retain(|kept| kept.id != channel);
+        Ok(gone)
+    }
+
+    pub(crate) fn create_admin(
+        &mut self,
+        channel: ChannelId,
+        side: Side,
+        operator: Operator,
+    ) -> Result<AdminId, Refusal> {
+        let channel = self.channel_mut(channel)?;
+        let id = AdminId(channel.next_admin);
+        channel.next_admin += 1;
+        channel.admins.push(Admin { id, side, operator, patch: patch_of_nothing(), types: None });
+        Ok(id)
+    }
+
+    pub(crate) fn destroy_admin(
+        &mut self,
+        channel: ChannelId,
+        side: Side,
+        admin: AdminId,
+    ) -> Result<Vec<ProxyKey>, Refusal> {
+        self.admin_mut(channel, side, admin)?;
+        if admin == AdminId(0) {
+            return Err(Refusal::DefaultAdmin { channel, side });
+        }
+        let owner = self.channel_mut(channel)?;
+        let belongs = |proxy: &Proxy| proxy.side == side && proxy.admin == admin;
+        let gone =
+            owner.proxies.iter().filter(|proxy| belongs(proxy)).map(|proxy| ProxyKey { channel, proxy: proxy.id });
+        let gone = gone.collect();
+        owner.proxies.retain(|proxy| !belongs(proxy));
+        owner.admins.retain(|kept| kept.side != side || kept.id != admin);
+        Ok(gone)
+    }
+
+    pub(crate) fn create_proxy(&mut self, channel: ChannelId, side: Side, admin: AdminId) -> Result<ProxyId, Refusal> {
+        self.admin_mut(channel, side, admin)?;
+        self.check_connected(channel, side)?;
+        let channel = self.channel_mut(channel)?;
+        let id = ProxyId(channel.next_proxy);
+        channel.next_proxy += 1;
+        channel.proxies.push(Proxy {
+            id,
+            admin,
+            side,
+            peer: None,
+            want: Want(0),
+            state: ProxyState::Unconnected,
+            connection: 0,
+            patch: patch_of_nothing(),
+            types: None,
+        });
+        Ok(id)
+    }
+
+    pub(crate) fn destroy_proxy(&mut self, key: ProxyKey) -> Result<(), Refusal> {
+        self.proxy(key)?;
+        self.channel_mut(key.channel)?.proxies.retain(|proxy| proxy.id != key.proxy);
+        Ok(())
+    }
+
+    pub(crate) fn connect(&mut self, key: ProxyKey, peer: Option<Peer>, want: Want) -> Result<(), Refusal> {
+        let proxy = self.proxy(key)?;
+        if proxy.state != ProxyState::Unconnected {
+            return Err(Refusal::AlreadyConnected { proxy: key });
+        }
+        self.check_connected(key.channel, proxy.side)?;
+        let connection = self.next_connection;
+        self.next_connection += 1;
+        let proxy = self.proxy_mut(key)?;
+        (proxy.peer, proxy.want, proxy.connection, proxy.state) = (peer, want, connection, ProxyState::Active);
+        Ok(())
+    }
+
+    pub(crate) fn disconnect(&mut self, key: ProxyKey) -> Result<Option<Peer>, Refusal> {
+        let proxy = self.connected(key)?;
+        proxy.state = ProxyState::Unconnected;
+        Ok(proxy.peer.take())
+    }
+
+    pub(crate) fn suspend(&mut self, key: ProxyKey) -> Result<(), Refusal> {
+        let proxy = self.connected(key)?;
+        if proxy.state == ProxyState::Suspended {
+            return Err(Refusal::AlreadyInactive { proxy: key });
+        }
+        proxy.state = ProxyState::Suspended;
+        Ok(())
+    }
+
+    pub(crate) fn resume(&mut self, key: ProxyKey) -> Result<(), Refusal> {
+        let proxy = self.connected(key)?;
+        if proxy.state == ProxyState::Active {
+            return Err(Refusal::AlreadyActive { proxy: key });
+        }
+        proxy.state = ProxyState::Active;
+        Ok(())
+    }
+
+    pub(crate) fn set_channel_settings(&mut self, channel: ChannelId, patch: SettingsPatch) -> Result<(), Refusal> {
+        self.channel_mut(channel)?.patch = patch;
+        Ok(())
+    }
+
+    pub(crate) fn set_admin_settings(
+        &mut self,
+        channel: ChannelId,
+        side: Side,
+        admin: AdminId,
+        patch: SettingsPatch,
+    ) -> Result<(), Refusal> {
+        self.admin_mut(channel, side, admin)?.patch = patch;
+        Ok(())
+    }
+
+    pub(crate) fn set_proxy_settings(&mut self, key: ProxyKey, patch: SettingsPatch) -> Result<(), Refusal> {
+        self.proxy_mut(key)?.patch = patch;
+        Ok(())
+    }
+
+    pub(crate) fn set_limits(&mut self, channel: ChannelId, limits: ChannelLimits) -> Result<(), Refusal> {
+        self.channel_mut(channel)?.limits = limits;
+        Ok(())
+    }
+
+    pub(crate) fn subscribe_admin(
+        &mut self,
+        channel: ChannelId,
+        side: Side,
+        admin: AdminId,
+        added: &[EventType],
+        removed: &[EventType],
+    ) -> Result<(), Refusal> {
+        change(&mut self.admin_mut(channel, side, admin)?.types, added, removed);
+        Ok(())
+    }
+
+    pub(crate) fn subscribe_proxy(
+        &mut self,
+        key: ProxyKey,
+        added: &[EventType],
+        removed: &[EventType],
+    ) -> Result<(), Refusal> {
+        change(&mut self.proxy_mut(key)?.types, added, removed);
+        Ok(())
+    }
+
+    // ---- questions ----
+
+    pub(crate) fn channel(&self, channel: ChannelId) -> Result<&Channel, Refusal> {
+        self.channels.iter().find(|known| known.id == channel).ok_or(Refusal::ChannelNotFound { channel })
+    }
+
+    pub(crate) fn proxy(&self, key: ProxyKey) -> Result<&Proxy, Refusal> {
+        let channel = self.channel(key.channel)?;
+        channel.proxies.iter().find(|proxy| proxy.id == key.proxy).ok_or(Refusal::ProxyNotFound { proxy: key })
+    }
+
+    pub(crate) fn effective(&self, key: ProxyKey) -> Result<OutboxSettings, Refusal> {
+        let channel = self.channel(key.channel)?;
+        let proxy = self.proxy(key)?;
+        let admin = self.admin_of(key)?;
+        let levels = [proxy.patch, admin.patch, channel.patch];
+        let default = OutboxSettings::default();
+        Ok(OutboxSettings {
+            max_events_per_consumer: nearest(&levels, |patch| patch.max_events_per_consumer, None),
+            full_outbox: levels.iter().find_map(|patch| patch.full_outbox),
+            discard_policy: nearest(&levels, |patch| patch.discard_policy, default.discard_policy),
+            push_window: nearest(&levels, |patch| patch.push_window, 1),
+            one_way: nearest(&levels, |patch| patch.one_way, false),
+            reply_timeout: nearest(&levels, |patch| patch.reply_timeout, default.reply_timeout),
+            connect_timeout: nearest(&levels, |patch| patch.connect_timeout, default.connect_timeout),
+            give_up_after: nearest(&levels, |patch| patch.give_up_after, default.give_up_after),
+            backoff_min: nearest(&levels, |patch| patch.backoff_min, default.backoff_min),
+            backoff_max: nearest(&levels, |patch| patch.backoff_max, default.backoff_max),
+        })
+    }
+
+    /// Whether a consumer wants events of this type.
+    pub(crate) fn wants(&self, key: ProxyKey, domain: &str, name: &str) -> bool {
+        let (Ok(proxy), Ok(admin)) = (self.proxy(key), self.admin_of(key)) else { return false };
+        let matches = |types: &Vec<EventType>| types.iter().any(|wanted| matches(wanted, domain, name));
+        match (proxy.types.as_ref().map(matches), admin.types.as_ref().map(matches)) {
+            (None, None) => true,
+            (Some(wanted), None) | (None, Some(wanted)) => wanted,
+            (Some(a), Some(b)) if admin.operator == Operator::And => a && b,
+            (Some(a), Some(b)) => a || b,
+        }
+    }
+
+    fn admin_of(&self, key: ProxyKey) -> Result<&Admin, Refusal> {
+        let (channel, proxy) = (self.channel(key.channel)?, self.proxy(key)?);
+        let found = channel.admins.iter().find(|admin| admin.side == proxy.side && admin.id == proxy.admin);
+        let (side, admin) = (proxy.side, proxy.admin);
+        found.ok_or(Refusal::AdminNotFound { channel: key.channel, side, admin })
+    }
+
+    fn check_connected(&self, channel: ChannelId, side: Side) -> Result<(), Refusal> {
+        let channel = self.channel(channel)?;
+        let limit = match side {
+            Side::Consumers => channel.limits.max_consumers,
+            Side::Suppliers => channel.limits.max_suppliers,
+        };
+        let connected = |proxy: &&Proxy| proxy.side == side && proxy.state != ProxyState::Unconnected;
+        let count = channel.proxies.iter().filter(connected).count();
+        match limit {
+            Some(limit) if count >= limit.get() as usize => Err(Refusal::AdminLimit { side, limit: limit.get() }),
+            _ => Ok(()),
+        }
+    }
+
+    fn connected(&mut self, key: ProxyKey) -> Result<&mut Proxy, Refusal> {
+        let proxy = self.proxy_mut(key)?;
+        if proxy.state == ProxyState::Unconnected { Err(Refusal::NotConnected { proxy: key }) } else { Ok(proxy) }
+    }
+
+    fn channel_mut(&mut self, channel: ChannelId) -> Result<&mut Channel, Refusal> {
+        self.channels.iter_mut().find(|known| known.id == channel).ok_or(Refusal::ChannelNotFound { channel })
+    }
+
+    fn admin_mut(&mut self, channel: ChannelId, side: Side, admin: AdminId) -> Result<&mut Admin, Refusal> {
+        let mut admins = self.channel_mut(channel)?.admins.iter_mut();
+        let found = admins.find(|known| known.side == side && known.id == admin);
+        found.ok_or(Refusal::AdminNotFound { channel, side, admin })
+    }
+
+    fn proxy_mut(&mut self, key: ProxyKey) -> Result<&mut Proxy, Refusal> {
+        let mut proxies = self.channel_mut(key.channel)?.proxies.iter_mut();
+        proxies.find(|proxy| proxy.id == key.proxy).ok_or(Refusal::ProxyNotFound { proxy: key })
+    }
+}
+
+fn patch_of_nothing() -> SettingsPatch {
+    SettingsPatch::default()
+}
+
+fn nearest<T>(levels: &[SettingsPatch; 3], field: impl Fn(&SettingsPatch) -> Option<T>, default: T) -> T {
+    levels.iter().find_map(field).unwrap_or(default)
+}
+
+/// The spelling of an event type does not count: a domain is `None` or a text, and so is a name.
+fn normal(event_type: &EventType) -> (Option<&str>, Option<&str>) {
+    let domain = Some(event_type.domain.as_str()).filter(|text| !["", "*"].contains(text));
+    let name = Some(event_type.name.as_str()).filter(|text| !["", "*", "%ALL"].contains(text));
+    (domain, name)
+}
+
+fn change(types: &mut Option<Vec<EventType>>, added: &[EventType], removed: &[EventType]) {
+    let mut list = types.clone().unwrap_or_else(|| vec![EventType::new("*", "*")]);
+    if removed.iter().any(|removed| normal(removed) == (None, None)) {
+        list = vec![];
+    }
+    list.retain(|kept| !removed.iter().any(|removed| normal(removed) == normal(kept)));
+    list.extend(added.iter().cloned());
+    *types = Some(list);
+}
+
+fn matches(wanted: &EventType, domain: &str, name: &str) -> bool {
+    let text_matches = |wanted: Option<&str>, text: &str| match wanted {
+        None => true,
+        Some(wanted) if wanted.ends_with('*') => text.starts_with(wanted.trim_end_matches('*')),
+        Some(wanted) => wanted == text,
+    };
+    let (wanted_domain, wanted_name) = normal(wanted);
+    text_matches(wanted_domain, domain) && text_matches(wanted_name, name)
+}

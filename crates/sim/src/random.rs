@@ -1,0 +1,625 @@
+//! Random operations, done to the engine and to its model side by side.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::num::NonZeroU32;
+use std::sync::Arc;
+use std::time::Duration;
+
+use engine::{
+    AdminId, ChannelId, ChannelLimits, DiscardPolicy, DiscardReason, Event, EventType, Form, FullOutbox, Hierarchy,
+    Lane, Operator, OutboxId, Outcome, Peer, ProxyId, ProxyKey, SettingsPatch, Side, SubscriptionTarget, Time, Want,
+};
+use fastrand::Rng;
+
+use crate::model::{Counts, Model};
+
+/// The engine and its model differed.
+#[derive(Debug)]
+pub struct Mismatch {
+    /// The run in which they did.
+    pub seed: u64,
+    /// After how many operations.
+    pub operation: u32,
+    /// What each said.
+    pub difference: String,
+}
+
+impl fmt::Display for Mismatch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { seed, operation, difference } = self;
+        writeln!(f, "seed {seed}, operation {operation}: {difference}")?;
+        writeln!(f, "rerun it with every step shown:  cargo run -p campanile-sim --example rerun -- {seed}")?;
+        write!(f, "and add {seed} to REGRESSION_SEEDS in crates/sim/tests/random.rs")
+    }
+}
+
+/// What a run did, so that whoever runs many can see that they reach everything.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Summary {
+    /// Events taken.
+    pub accepted: u64,
+    /// Events taken whose supplier was held.
+    pub held: u64,
+    /// Events refused.
+    pub refused: u64,
+    /// Deliveries begun.
+    pub deliveries: u64,
+    /// Deliveries answered.
+    pub delivered: u64,
+    /// Deliveries that failed.
+    pub failures: u64,
+    /// Deliveries whose time was over.
+    pub timed_out: u64,
+    /// Consumers given up.
+    pub disconnected: u64,
+    /// Events dropped, by reason in the order of [`DiscardReason::ALL`].
+    pub discards: [u64; 7],
+}
+
+/// Runs `operations` random operations made of `seed`; `trace` is told each one.
+///
+/// # Errors
+///
+/// [`Mismatch`] at the first operation after which the engine and its model differ.
+pub fn run(seed: u64, operations: u32, trace: &mut dyn FnMut(&str)) -> Result<Summary, Mismatch> {
+    let mut run = Run::new(seed);
+    for operation in 0..operations {
+        let at = |difference| Mismatch { seed, operation, difference };
+        let done = run.operate().map_err(at)?;
+        trace(&format!("{operation:4} at {:>12}: {done}", run.now.0));
+        run.poll(trace).map_err(at)?;
+        run.compare().map_err(at)?;
+    }
+    Ok(run.summary())
+}
+
+const DOMAINS: [&str; 2] = ["a", "b"];
+const NAMES: [&str; 3] = ["x", "xy", "z"];
+const PATTERNS: [(&str, &str); 8] =
+    [("*", "*"), ("", "%ALL"), ("a", "x"), ("a", "*"), ("b", "x*"), ("*", "z"), ("b*", ""), ("", "xy")];
+
+/// A delivery that is unanswered, as far as the door knows.
+#[derive(Clone, Copy)]
+struct Unanswered {
+    outbox: OutboxId,
+    serial: u32,
+    /// The outbox's place in the model.
+    at: usize,
+}
+
+struct Run {
+    random: Rng,
+    now: Time,
+    hierarchy: Hierarchy,
+    lane: Lane,
+    model: Model,
+    unanswered: Vec<Unanswered>,
+    /// Deliveries that were answered or abandoned: their outcomes are handed in again now and then.
+    stale: Vec<Unanswered>,
+    /// Events that the door has not yet let go of.
+    kept: Vec<(Arc<Event>, usize)>,
+    /// What each of the model's outboxes is called by the lane.
+    names: BTreeMap<usize, OutboxId>,
+    next_peer: u64,
+}
+
+/// Both said the same, or else what each said.
+fn same<T: PartialEq + fmt::Debug>(what: &str, engine: &T, model: &T) -> Result<(), String> {
+    if engine == model { Ok(()) } else { Err(format!("{what}: the engine says {engine:?}, the model {model:?}")) }
+}
+
+impl Run {
+    fn new(seed: u64) -> Self {
+        let now = Time(1_000_000);
+        let mut run = Self {
+            random: Rng::with_seed(seed),
+            now,
+            hierarchy: Hierarchy::default(),
+            lane: Lane::new(now),
+            model: Model::new(now),
+            unanswered: vec![],
+            stale: vec![],
+            kept: vec![],
+            names: BTreeMap::new(),
+            next_peer: 0,
+        };
+        run.begin();
+        run
+    }
+
+    /// A channel with a supplier and two consumers, so that events flow from the start.
+    fn begin(&mut self) {
+        let (patch, limits) = (self.patch(), self.limits());
+        let channel = self.model.world.create_channel(patch, limits);
+        let _ = self.hierarchy.create_channel(patch, limits);
+        for side in [Side::Suppliers, Side::Consumers, Side::Consumers] {
+            if let Ok(proxy) = self.model.world.create_proxy(channel, side, AdminId::DEFAULT) {
+                let _ = self.hierarchy.create_proxy(channel, side, AdminId::DEFAULT, Form(1));
+                let _ = self.connect(ProxyKey { channel, proxy });
+            }
+        }
+        self.route();
+    }
+
+    // ---- one operation ----
+
+    fn operate(&mut self) -> Result<String, String> {
+        match self.random.u32(..100) {
+            0..40 => self.publish(),
+            40..68 => Ok(self.answer()),
+            68..74 => Ok(self.let_go()),
+            74..77 => Ok(self.repeat_outcome()),
+            77..81 => Ok(self.resume_outbox()),
+            81..88 => self.advance(),
+            88..98 => {
+                let done = self.administer()?;
+                if self.random.u32(..4) > 0 {
+                    self.route();
+                }
+                Ok(done)
+            }
+            _ => {
+                self.route();
+                Ok("route".into())
+            }
+        }
+    }
+
+    fn publish(&mut self) -> Result<String, String> {
+        let source = self.key(Side::Suppliers);
+        let domain = self.pick(&DOMAINS);
+        let name = self.pick(&NAMES);
+        let padding = self.pick(&[0, 0, 30, 200, 700]);
+        let label = self.model.next_label();
+        let mut draft =
+            if self.random.bool() { self.lane.begin_event() } else { self.lane.begin_event_for(8 + padding) };
+        draft.bytes.extend_from_slice(&(label as u64).to_le_bytes());
+        draft.bytes.resize(8 + padding, 0);
+        let mut content = 8 + padding as u64;
+        for want in 0..self.random.u32(..3) {
+            draft.alternates.push(Want(want)).bytes.extend_from_slice(b"translated");
+            content += 10;
+        }
+        self.lane.classify(&mut draft, domain.as_bytes(), name.as_bytes());
+        let engine = self.lane.handle_event(source, draft, self.now);
+        let model = self.model.publish(source, domain, name, content);
+        same(&format!("publishing {label} from {source} as {domain}:{name}"), &engine, &model)?;
+        Ok(format!("publish {label} ({content} bytes) from {source} as {domain}:{name}: {engine:?}"))
+    }
+
+    fn answer(&mut self) -> String {
+        if self.unanswered.is_empty() {
+            return "nothing to answer".into();
+        }
+        let place = if self.random.bool() { 0 } else { self.random.usize(..self.unanswered.len()) };
+        let answered = self.unanswered.remove(place);
+        self.outcome(answered)
+    }
+
+    fn outcome(&mut self, answered: Unanswered) -> String {
+        let outcome = match self.random.u32(..100) {
+            0..60 => Outcome::Delivered,
+            60..66 => Outcome::Sent,
+            66..74 => Outcome::NoRoom,
+            74..80 => Outcome::Unreachable,
+            80..84 => Outcome::TimedOut,
+            84..90 => Outcome::Refused,
+            90..94 => Outcome::Rejected,
+            94..98 => Outcome::Untranslatable,
+            _ => Outcome::Gone,
+        };
+        self.lane.handle_outcome(answered.outbox, answered.serial, outcome, self.now);
+        self.model.outcome(answered.at, answered.serial, outcome);
+        self.stale.push(answered);
+        format!("outcome of {:?} serial {}: {outcome:?}", answered.outbox, answered.serial)
+    }
+
+    fn let_go(&mut self) -> String {
+        for _ in 0..3 {
+            if !self.kept.is_empty() {
+                let (event, label) = self.kept.swap_remove(self.random.usize(..self.kept.len()));
+                self.lane.release(event);
+                self.model.release(label);
+            }
+        }
+        "let go of up to three events".into()
+    }
+
+    fn repeat_outcome(&mut self) -> String {
+        if self.stale.is_empty() {
+            return "no outcome to repeat".into();
+        }
+        let stale = self.stale.swap_remove(self.random.usize(..self.stale.len()));
+        self.outcome(stale)
+    }
+
+    fn resume_outbox(&mut self) -> String {
+        let all: Vec<(usize, OutboxId)> = self.names.iter().map(|(at, outbox)| (*at, *outbox)).collect();
+        if all.is_empty() {
+            return "no outbox to resume".into();
+        }
+        // The latest ones more often: those are there.
+        let back = self.random.usize(..all.len().min(4));
+        let (at, outbox) = self.pick(all.get(all.len() - 1 - back..).unwrap_or_default());
+        self.lane.resume_outbox(outbox, self.now);
+        self.model.resume(at);
+        format!("resume {outbox:?}")
+    }
+
+    fn advance(&mut self) -> Result<String, String> {
+        let next = self.lane.next_timeout();
+        if let Some(due) = self.model.next_due()
+            && next.is_none_or(|next| next > due)
+        {
+            return Err(format!("the engine wants to be woken at {next:?}, something is due at {due:?}"));
+        }
+        let step = Duration::from_millis(self.random.u64(..700));
+        self.now = match (self.random.u32(..3), next) {
+            (0, _) => self.now + step / 10,
+            (1, Some(next)) => next.max(self.now),
+            _ => self.now + step,
+        };
+        self.model.now = self.now;
+        self.lane.handle_timeout(self.now);
+        self.model.timeout();
+        let mut engine: Vec<(OutboxId, u32)> = std::iter::from_fn(|| self.lane.poll_timed_out()).collect();
+        let mut model: Vec<(OutboxId, u32)> = vec![];
+        for (at, serial) in std::mem::take(&mut self.model.timed_out) {
+            model.extend(self.names.get(&at).map(|outbox| (*outbox, serial)));
+        }
+        engine.sort_unstable();
+        model.sort_unstable();
+        same("timed out", &engine, &model)?;
+        Ok(format!("time passes, {} timed out", engine.len()))
+    }
+
+    fn route(&mut self) {
+        self.lane.handle_snapshot(self.hierarchy.snapshot(), self.now);
+        self.model.route();
+    }
+
+    // ---- administration ----
+
+    fn administer(&mut self) -> Result<String, String> {
+        let side = if self.random.bool() { Side::Consumers } else { Side::Suppliers };
+        let key = self.key(side);
+        match self.random.u32(..100) {
+            0..16 => self.create_proxy(side),
+            16..34 => self.connect(key),
+            34..40 => {
+                let engine = self.hierarchy.disconnect(key);
+                same("disconnect", &engine, &self.model.world.disconnect(key))?;
+                Ok(format!("disconnect {key}: {engine:?}"))
+            }
+            40..46 => {
+                let engine = self.hierarchy.destroy_proxy(key).map(|_| ());
+                same("destroy proxy", &engine, &self.model.world.destroy_proxy(key))?;
+                Ok(format!("destroy {key}: {engine:?}"))
+            }
+            46..52 => {
+                let engine = self.hierarchy.suspend(key);
+                same("suspend", &engine, &self.model.world.suspend(key))?;
+                Ok(format!("suspend {key}: {engine:?}"))
+            }
+            52..60 => {
+                let engine = self.hierarchy.resume(key);
+                same("resume", &engine, &self.model.world.resume(key))?;
+                Ok(format!("resume {key}: {engine:?}"))
+            }
+            60..72 => self.change_settings(key),
+            72..80 => self.change_limits(),
+            80..92 => self.subscribe(key),
+            _ => self.change_structure(side),
+        }
+    }
+
+    fn create_proxy(&mut self, side: Side) -> Result<String, String> {
+        let channel = self.channel();
+        let admin = self.admin(channel, side);
+        let engine = self.hierarchy.create_proxy(channel, side, admin, Form(1));
+        let model = self.model.world.create_proxy(channel, side, admin);
+        same("create proxy", &engine, &model)?;
+        if let Ok(proxy) = engine
+            && self.random.bool()
+        {
+            self.connect(ProxyKey { channel, proxy })?;
+        }
+        Ok(format!("create proxy in {channel:?} {side:?} {admin:?}: {engine:?}"))
+    }
+
+    fn connect(&mut self, key: ProxyKey) -> Result<String, String> {
+        self.next_peer += 1;
+        let peer = (self.random.u32(..12) > 0).then_some(Peer(self.next_peer));
+        let want = Want(self.random.u32(..3));
+        let engine = self.hierarchy.connect(key, peer, want);
+        same("connect", &engine, &self.model.world.connect(key, peer, want))?;
+        Ok(format!("connect {key} to {peer:?}: {engine:?}"))
+    }
+
+    fn change_settings(&mut self, key: ProxyKey) -> Result<String, String> {
+        let patch = self.patch();
+        let (engine, model) = match self.random.u32(..4) {
+            0 => (
+                self.hierarchy.set_channel_settings(key.channel, patch),
+                self.model.world.set_channel_settings(key.channel, patch),
+            ),
+            1 => {
+                let admin = self.admin(key.channel, Side::Consumers);
+                (
+                    self.hierarchy.set_admin_settings(key.channel, Side::Consumers, admin, patch),
+                    self.model.world.set_admin_settings(key.channel, Side::Consumers, admin, patch),
+                )
+            }
+            _ => (self.hierarchy.set_proxy_settings(key, patch), self.model.world.set_proxy_settings(key, patch)),
+        };
+        same("set settings", &engine, &model)?;
+        same("effective settings", &self.hierarchy.effective(key), &self.model.world.effective(key))?;
+        Ok(format!("settings at or above {key}: {patch:?}"))
+    }
+
+    fn change_limits(&mut self) -> Result<String, String> {
+        let (channel, limits) = (self.channel(), self.limits());
+        let engine = self.hierarchy.set_limits(channel, limits);
+        same("set limits", &engine, &self.model.world.set_limits(channel, limits))?;
+        Ok(format!("limits of {channel:?}: {limits:?}"))
+    }
+
+    fn subscribe(&mut self, key: ProxyKey) -> Result<String, String> {
+        let mut types = || -> Vec<EventType> {
+            let count = self.random.usize(..3);
+            let patterns = (0..count).filter_map(|_| PATTERNS.get(self.random.usize(..PATTERNS.len())));
+            patterns.map(|(domain, name)| EventType::new(*domain, *name)).collect()
+        };
+        let (added, removed) = (types(), types());
+        let (engine, model) = if self.random.u32(..4) == 0 {
+            let (channel, side) = (key.channel, Side::Consumers);
+            let admin = self.admin(channel, side);
+            let target = SubscriptionTarget::Admin { channel, side, admin };
+            let model = self.model.world.subscribe_admin(channel, side, admin, &added, &removed);
+            (self.hierarchy.subscribe(target, &added, &removed), model)
+        } else {
+            let model = self.model.world.subscribe_proxy(key, &added, &removed);
+            (self.hierarchy.subscribe(SubscriptionTarget::Proxy(key), &added, &removed), model)
+        };
+        same("subscribe", &engine, &model)?;
+        Ok(format!("subscribe at or above {key}: + {added:?} - {removed:?}: {engine:?}"))
+    }
+
+    fn change_structure(&mut self, side: Side) -> Result<String, String> {
+        let channel = self.channel();
+        match self.random.u32(..8) {
+            0..3 => {
+                let operator = if self.random.bool() { Operator::And } else { Operator::Or };
+                let engine = self.hierarchy.create_admin(channel, side, operator);
+                same("create admin", &engine, &self.model.world.create_admin(channel, side, operator))?;
+                Ok(format!("create admin in {channel:?} {side:?} {operator:?}: {engine:?}"))
+            }
+            3 => {
+                let admin = self.admin(channel, side);
+                let engine = self.hierarchy.destroy_admin(channel, side, admin);
+                let engine = engine.map(|gone| gone.iter().map(|gone| gone.key).collect::<Vec<_>>());
+                same("destroy admin", &engine, &self.model.world.destroy_admin(channel, side, admin))?;
+                Ok(format!("destroy admin {admin:?} of {channel:?} {side:?}: {engine:?}"))
+            }
+            4 => {
+                let engine = self.hierarchy.destroy_channel(channel);
+                let engine = engine.map(|gone| gone.iter().map(|gone| gone.key).collect::<Vec<_>>());
+                same("destroy channel", &engine, &self.model.world.destroy_channel(channel))?;
+                Ok(format!("destroy {channel:?}: {engine:?}"))
+            }
+            _ => {
+                let (patch, limits) = (self.patch(), self.limits());
+                let engine = self.hierarchy.create_channel(patch, limits);
+                same("create channel", &engine, &Ok(self.model.world.create_channel(patch, limits)))?;
+                Ok(format!("create channel {engine:?}: {patch:?} {limits:?}"))
+            }
+        }
+    }
+
+    // ---- what the lane says to do ----
+
+    /// Asks the lane as its rule says; now and then it is left with some deliveries for the next time.
+    fn poll(&mut self, trace: &mut dyn FnMut(&str)) -> Result<(), String> {
+        let limit = if self.random.u32(..6) == 0 { self.random.u32(..3) } else { u32::MAX };
+        let mut count = 0;
+        while count < limit {
+            count += 1;
+            let Some(delivery) = self.lane.poll_delivery(self.now) else {
+                return match self.model.someone_waits() {
+                    None => Ok(()),
+                    Some(key) => Err(format!("no delivery, although {key} could have one")),
+                };
+            };
+            let label = delivery.event.bytes.first_chunk().map_or(u64::MAX, |label| u64::from_le_bytes(*label));
+            trace(&format!("        deliver {label} to {} as serial {}", delivery.key, delivery.serial));
+            let Some((at, expected)) = self.model.deliver(delivery.key) else {
+                return Err(format!("a delivery of {label} to {}, which should get none", delivery.key));
+            };
+            let said = crate::model::Expected {
+                label: usize::try_from(label).unwrap_or(usize::MAX),
+                event_serial: delivery.event.serial,
+                peer: delivery.peer,
+                want: delivery.want,
+                serial: delivery.serial,
+                one_way: delivery.one_way,
+                deadline: delivery.deadline,
+            };
+            same(&format!("delivery to {}", delivery.key), &said, &expected)?;
+            if let Some(key) = self.model.someone_starves() {
+                return Err(format!("{key} was passed over too often"));
+            }
+            self.name(at, delivery.outbox)?;
+            self.unanswered.push(Unanswered { outbox: delivery.outbox, serial: delivery.serial, at });
+            self.kept.push((delivery.event, expected.label));
+        }
+        Ok(())
+    }
+
+    /// Notes what the lane calls one of the model's outboxes. It must always be the same, and nobody else's.
+    fn name(&mut self, at: usize, outbox: OutboxId) -> Result<(), String> {
+        let known = *self.names.entry(at).or_insert(outbox);
+        same("name of an outbox", &outbox, &known)?;
+        match self.names.iter().find(|(other, name)| **other != at && **name == outbox) {
+            None => Ok(()),
+            Some(_) => Err(format!("{outbox:?} is the name of two outboxes")),
+        }
+    }
+
+    // ---- comparing ----
+
+    fn compare(&mut self) -> Result<(), String> {
+        let mut engine: Vec<_> = std::iter::from_fn(|| self.lane.poll_release()).collect();
+        let mut model = std::mem::take(&mut self.model.released);
+        // Which of several outboxes ends first at one moment is not promised; that each keeps its suppliers' order is,
+        // and tickets count up.
+        engine.sort_unstable();
+        model.sort_unstable();
+        same("released", &engine, &model)?;
+        let mut engine: Vec<_> =
+            std::iter::from_fn(|| self.lane.poll_notice()).map(|notice| format!("{notice:?}")).collect();
+        let mut model: Vec<_> = self.model.notices.drain(..).map(|notice| format!("{notice:?}")).collect();
+        engine.sort_unstable();
+        model.sort_unstable();
+        same("notices", &engine, &model)?;
+        self.compare_outboxes()?;
+        let mut engine: Vec<_> = self.lane.channels().collect();
+        engine.sort_by_key(|stats| stats.channel);
+        same("channels", &engine.iter().map(|stats| stats.channel).collect::<Vec<_>>(), &self.model.channels())?;
+        for stats in engine {
+            let said = (stats.events, stats.memory_bytes, stats.held);
+            let what = format!("events, bytes and withheld replies of {:?}", stats.channel);
+            same(&what, &said, &self.model.usage(stats.channel))?;
+        }
+        same("counters", &self.counts(), &self.model.counts)
+    }
+
+    fn compare_outboxes(&mut self) -> Result<(), String> {
+        let mut engine: Vec<_> = self.lane.outboxes().collect();
+        engine.sort_by_key(|stats| stats.key);
+        let present = self.model.present();
+        same("number of outboxes", &engine.len(), &present.len())?;
+        for (stats, at) in engine.into_iter().zip(present) {
+            self.name(at, stats.outbox)?;
+            let outbox = self.model.outboxes.get(at).ok_or("no such outbox")?;
+            same("outbox", &(stats.key, stats.peer), &(outbox.key, outbox.peer))?;
+            let said = (stats.delivered, stats.failures, DiscardReason::ALL.map(|reason| stats.discards.of(reason)));
+            let what = format!("delivered, failures and discards of {}", stats.key);
+            same(&what, &said, &(outbox.delivered, outbox.failures, outbox.discards))?;
+            let said = (stats.backlog_events, stats.in_flight, stats.backlog_bytes);
+            same(&format!("backlog of {}", stats.key), &said, &self.model.backlog(at))?;
+            same(&format!("state of {}", stats.key), &stats.state, &self.model.state(at))?;
+        }
+        Ok(())
+    }
+
+    fn counts(&self) -> Counts {
+        let counters = self.lane.counters();
+        Counts {
+            snapshots: counters.snapshots,
+            accepted: counters.events_accepted,
+            held: counters.events_held,
+            refused: counters.events_refused,
+            unwanted: counters.events_unwanted,
+            queued: counters.queued,
+            deliveries: counters.deliveries,
+            delivered: counters.delivered,
+            put_back: counters.put_back,
+            failures: counters.failures,
+            timed_out: counters.timed_out,
+            disconnected: counters.disconnected,
+            stale: counters.stale_outcomes,
+            unknown: counters.unknown_outboxes,
+            discards: DiscardReason::ALL.map(|reason| counters.discards.of(reason)),
+        }
+    }
+
+    fn summary(&self) -> Summary {
+        let counts = self.counts();
+        Summary {
+            accepted: counts.accepted,
+            held: counts.held,
+            refused: counts.refused,
+            deliveries: counts.deliveries,
+            delivered: counts.delivered,
+            failures: counts.failures,
+            timed_out: counts.timed_out,
+            disconnected: counts.disconnected,
+            discards: counts.discards,
+        }
+    }
+
+    // ---- choices ----
+
+    #[expect(clippy::indexing_slicing, reason = "the index is drawn below the length; nothing is drawn from nothing")]
+    fn pick<T: Copy>(&mut self, among: &[T]) -> T {
+        among[self.random.usize(..among.len())]
+    }
+
+    /// A channel; now and then one that is not there.
+    fn channel(&mut self) -> ChannelId {
+        let known: Vec<ChannelId> = self.model.world.channels.iter().map(|channel| channel.id).collect();
+        if known.is_empty() || self.random.u32(..40) == 0 { ChannelId(1_000) } else { self.pick(&known) }
+    }
+
+    fn admin(&mut self, channel: ChannelId, side: Side) -> AdminId {
+        let Ok(channel) = self.model.world.channel(channel) else { return AdminId::DEFAULT };
+        let known: Vec<AdminId> =
+            channel.admins.iter().filter(|admin| admin.side == side).map(|admin| admin.id).collect();
+        if known.is_empty() || self.random.u32(..40) == 0 { AdminId(1_000) } else { self.pick(&known) }
+    }
+
+    /// A proxy of that side; now and then one of the other, or one that is not there.
+    fn key(&mut self, side: Side) -> ProxyKey {
+        let channel = self.channel();
+        let any_side = self.random.u32(..40) == 0;
+        let proxies = self.model.world.channel(channel).map(|channel| channel.proxies.as_slice()).unwrap_or_default();
+        let known = proxies.iter().filter(|proxy| proxy.side == side || any_side).map(|proxy| proxy.id);
+        let known: Vec<ProxyId> = known.collect();
+        let proxy = if known.is_empty() || self.random.u32(..60) == 0 { ProxyId(1_000) } else { self.pick(&known) };
+        ProxyKey { channel, proxy }
+    }
+
+    fn limits(&mut self) -> ChannelLimits {
+        let few = [None, None, None, NonZeroU32::new(2), NonZeroU32::new(4)];
+        ChannelLimits {
+            memory_budget_bytes: self.pick(&[300, 700, 1_000, 2_000, 5_000, 1 << 20, 1 << 20]),
+            max_consumers: self.pick(&few),
+            max_suppliers: self.pick(&few),
+            max_queue_length: self.pick(&[
+                None,
+                None,
+                None,
+                NonZeroU32::new(1),
+                NonZeroU32::new(3),
+                NonZeroU32::new(9),
+            ]),
+            reject_new_events: self.random.bool(),
+        }
+    }
+
+    fn patch(&mut self) -> SettingsPatch {
+        let millis = Duration::from_millis;
+        let max_events = [None, NonZeroU32::new(1), NonZeroU32::new(2), NonZeroU32::new(3), NonZeroU32::new(9)];
+        let policies = [FullOutbox::Hold, FullOutbox::Discard, FullOutbox::Reject, FullOutbox::Disconnect];
+        let discards = [DiscardPolicy::Any, DiscardPolicy::Fifo, DiscardPolicy::Lifo];
+        let mut patch = SettingsPatch::default();
+        for setting in 0..9 {
+            if self.random.u32(..3) > 0 {
+                continue;
+            }
+            match setting {
+                0 => patch.max_events_per_consumer = Some(self.pick(&max_events)),
+                1 => patch.full_outbox = Some(self.pick(&policies)),
+                2 => patch.discard_policy = Some(self.pick(&discards)),
+                3 => patch.push_window = Some(self.pick(&[1, 2, 3, 1024])),
+                4 => patch.one_way = Some(self.random.bool()),
+                5 => patch.reply_timeout = Some(self.pick(&[Duration::ZERO, millis(100), millis(1_000)])),
+                6 => patch.give_up_after = Some(self.pick(&[Duration::ZERO, millis(300), millis(3_000)])),
+                7 => patch.backoff_min = Some(self.pick(&[millis(10), millis(50)])),
+                _ => patch.backoff_max = Some(self.pick(&[Duration::ZERO, millis(100), millis(1_000)])),
+            }
+        }
+        patch
+    }
+}
