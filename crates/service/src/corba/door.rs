@@ -312,7 +312,7 @@ impl Door {
     }
 
     /// The object with that key, if there is one.
-    fn target(&self, key: &[u8]) -> Option<Target> {
+    pub(super) fn target(&self, key: &[u8]) -> Option<Target> {
         match ObjectKey::parse(key)? {
             ObjectKey::Factory => Some(Target::Factory),
             ObjectKey::Channel { channel, nonce } => {

@@ -16,7 +16,8 @@
 //! - An Any becomes a structured event of the type `%ANY` in no domain, with empty event name, headers and filterable
 //!   data, whose `remainder_of_body` is the Any.
 //! - A structured event becomes an Any that holds it, with the whole type as the IDL has it.
-//! - An Any that holds a structured event, as the second rule makes it, becomes that structured event again.
+//! - What either rule made, the other undoes: an Any that holds a structured event becomes that structured event, and a
+//!   structured event of the type `%ANY` without filterable data becomes the Any that is its body.
 
 use super::exceptions::Raised;
 use engine::{Form, Want};
@@ -306,6 +307,9 @@ pub fn translate(
 }
 
 fn structured_to_any(mut source: Reader<'_>, out: &mut Writer<'_>, work: &mut Work) -> Result<(), ReadError> {
+    if let Some(mut any) = any_inside(source.clone(), work) {
+        return copy_any(&mut any, out, work);
+    }
     // The type says its own byte order and alignment and has no character beyond ASCII, so it is the same everywhere.
     out.align(4);
     out.raw(match out.encoding().endian {
@@ -313,6 +317,16 @@ fn structured_to_any(mut source: Reader<'_>, out: &mut Writer<'_>, work: &mut Wo
         Endian::Little => &STRUCTURED_EVENT_TYPE.1,
     });
     copy_structured(&mut source, out, work)
+}
+
+/// The Any of which a structured event was made, if it was and has come to hold nothing else.
+fn any_inside<'a>(mut event: Reader<'a>, work: &mut Work) -> Option<Reader<'a>> {
+    if !event.string().ok()?.is_empty() || event.string().ok()? != ANY_TYPE_NAME {
+        return None;
+    }
+    event.string().ok()?;
+    skip_properties(&mut event, work).ok()?;
+    (event.u32().ok()? == 0).then_some(event)
 }
 
 fn any_to_structured(source: Reader<'_>, out: &mut Writer<'_>, work: &mut Work) -> Result<(), ReadError> {

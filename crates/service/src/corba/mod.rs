@@ -36,5 +36,5 @@ mod wire;
 mod tests;
 
 pub use door::{Call, Door, DoorSettings, Effect, PeerAddress, Published};
-pub(crate) use exceptions::refused_event;
 pub use exceptions::Exception;
+pub(crate) use exceptions::refused_event;

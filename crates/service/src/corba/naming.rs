@@ -8,7 +8,7 @@ mod name;
 mod tree;
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;
 
 pub use self::name::NameComponent;
 use self::name::check;

@@ -1,1 +1,9 @@
+//! The door as clients see it: whole GIOP messages in, whole GIOP messages out.
 
+pub(super) mod dialogue;
+
+mod conformance;
+mod hostile;
+mod objects;
+mod restart;
+mod teardown;

@@ -1,1 +1,407 @@
+//! Properties as clients see them.
 
+use crate::corba::tests::dialogue::{Dialogue, Expect, STYLES};
+use engine::{DiscardPolicy, FullOutbox, OutboxSettings, ProxyKey};
+use giop::cdr::{Reader, Writer};
+use giop::ior::Ior;
+use giop::typecode::{Kind, TypeCode, Work};
+use giop::value::{AnyValue, Value};
+use std::collections::BTreeMap;
+use std::num::NonZeroU32;
+use std::time::Duration;
+
+const UNSUPPORTED_PROPERTY: u32 = 0;
+const UNAVAILABLE_PROPERTY: u32 = 1;
+const UNSUPPORTED_VALUE: u32 = 2;
+const BAD_PROPERTY: u32 = 4;
+const BAD_TYPE: u32 = 5;
+const BAD_VALUE: u32 = 6;
+
+fn write(properties: &[(&str, AnyValue)], w: &mut Writer<'_>) {
+    w.length(properties.len());
+    for (name, value) in properties {
+        w.string(name);
+        value.write(w).unwrap();
+    }
+}
+
+fn read_value(r: &mut Reader<'_>) -> Value {
+    AnyValue::read(r, &mut Work::default()).unwrap().value
+}
+
+fn read(r: &mut Reader<'_>) -> BTreeMap<String, Value> {
+    (0..r.u32().unwrap()).map(|_| (r.text().unwrap(), read_value(r))).collect()
+}
+
+/// Code, name and range of each error.
+fn read_errors(r: &mut Reader<'_>) -> Vec<(u32, String, Value, Value)> {
+    (0..r.u32().unwrap()).map(|_| (r.u32().unwrap(), r.text().unwrap(), read_value(r), read_value(r))).collect()
+}
+
+struct Scene {
+    d: Dialogue,
+    channel: Ior,
+    consumers: Ior,
+    suppliers: Ior,
+    to_consumer: Ior,
+    from_supplier: Ior,
+}
+
+impl Scene {
+    fn new() -> Self {
+        let mut d = Dialogue::new(STYLES[5]);
+        let channel = d.bootstrap("DefaultEventChannel");
+        let consumers = d.object(&channel, "for_consumers");
+        let suppliers = d.object(&channel, "for_suppliers");
+        let to_consumer = d.made(&consumers, "obtain_notification_push_supplier", 1).0;
+        let from_supplier = d.made(&suppliers, "obtain_notification_push_consumer", 1).0;
+        Self { d, channel, consumers, suppliers, to_consumer, from_supplier }
+    }
+
+    fn set(&mut self, object: &Ior, properties: &[(&str, AnyValue)]) {
+        self.d.call(object, "set_qos", |w| write(properties, w)).unwrap();
+    }
+
+    #[track_caller]
+    fn errors(&mut self, object: &Ior, properties: &[(&str, AnyValue)]) -> Vec<(u32, String, Value, Value)> {
+        let refused = self.d.call(object, "set_qos", |w| write(properties, w)).raises("UnsupportedQoS");
+        let validated = self.d.call(object, "validate_qos", |w| write(properties, w)).raises("UnsupportedQoS");
+        let errors = refused.read(read_errors);
+        assert_eq!(validated.read(read_errors), errors);
+        errors
+    }
+
+    fn qos(&mut self, object: &Ior) -> BTreeMap<String, Value> {
+        self.d.get(object, "get_qos").read(read)
+    }
+
+    /// What is in effect for the consumer's outbox.
+    fn settings(&mut self) -> OutboxSettings {
+        let key = crate::corba::tests::dialogue::key_of(&self.to_consumer);
+        let crate::corba::keys::ObjectKey::Proxy { channel, proxy, .. } = key else { panic!() };
+        self.d.door.hierarchy().effective(ProxyKey { channel, proxy }).unwrap()
+    }
+}
+
+fn text(value: &str) -> Value {
+    Value::String(value.into())
+}
+
+#[test]
+fn every_property_reaches_the_engine() {
+    let mut scene = Scene::new();
+    let channel = scene.channel.clone();
+    scene.set(
+        &channel,
+        &[
+            ("EventReliability", 0_i16.into()),
+            ("ConnectionReliability", 0_i16.into()),
+            ("OrderPolicy", 1_i16.into()),
+            ("DiscardPolicy", 4_i16.into()),
+            ("StartTimeSupported", false.into()),
+            ("StopTimeSupported", false.into()),
+            ("MaxEventsPerConsumer", 10_000_i32.into()),
+            ("FullOutbox", "Reject".into()),
+            ("PushWindow", 16_u16.into()),
+            ("PushOneWay", true.into()),
+            ("MemoryBudget", 1_000_000_u64.into()),
+            ("ReplyTimeout", 20_000_000_u64.into()),
+            ("ConnectTimeout", 10_000_u64.into()),
+            ("GiveUpAfter", 0_u64.into()),
+        ],
+    );
+    let settings = scene.settings();
+    assert_eq!(settings.discard_policy, DiscardPolicy::Lifo);
+    assert_eq!(settings.max_events_per_consumer, NonZeroU32::new(10_000));
+    assert_eq!(settings.full_outbox, Some(FullOutbox::Reject));
+    assert_eq!((settings.push_window, settings.one_way), (16, true));
+    assert_eq!(settings.reply_timeout, Duration::from_secs(2));
+    assert_eq!(settings.connect_timeout, Duration::from_millis(1));
+    assert_eq!(settings.give_up_after, Duration::ZERO);
+    let limits = *scene.d.door.hierarchy().channels().next().unwrap().limits();
+    assert_eq!(limits.memory_budget_bytes, 1_000_000);
+
+    let qos = scene.qos(&channel);
+    assert_eq!(qos.len(), 14);
+    assert_eq!(qos["DiscardPolicy"], Value::Short(4));
+    assert_eq!(qos["OrderPolicy"], Value::Short(1));
+    assert_eq!(qos["MaxEventsPerConsumer"], Value::Long(10_000));
+    assert_eq!(qos["FullOutbox"], text("Reject"));
+    assert_eq!(qos["PushWindow"], Value::UShort(16));
+    assert_eq!(qos["MemoryBudget"], Value::ULongLong(1_000_000));
+    assert_eq!(qos["ReplyTimeout"], Value::ULongLong(20_000_000));
+    assert_eq!(qos["StopTimeSupported"], Value::Bool(false));
+    for (name, policy) in
+        [("Hold", FullOutbox::Hold), ("Discard", FullOutbox::Discard), ("Disconnect", FullOutbox::Disconnect)]
+    {
+        scene.set(&channel, &[("FullOutbox", name.into())]);
+        assert_eq!(scene.settings().full_outbox, Some(policy));
+        assert_eq!(scene.qos(&channel)["FullOutbox"], text(name));
+    }
+    for (number, policy) in [(0, DiscardPolicy::Any), (1, DiscardPolicy::Fifo)] {
+        scene.set(&channel, &[("DiscardPolicy", i16::into(number))]);
+        assert_eq!(scene.settings().discard_policy, policy);
+    }
+    scene.set(&channel, &[("MaxEventsPerConsumer", 0_i32.into())]);
+    assert_eq!(scene.settings().max_events_per_consumer, None);
+}
+
+#[test]
+fn what_get_qos_gives_set_qos_takes() {
+    let mut scene = Scene::new();
+    for object in [&scene.channel, &scene.consumers, &scene.to_consumer, &scene.suppliers, &scene.from_supplier] {
+        let body = scene.d.get(object, "get_qos");
+        scene.d.call(object, "set_qos", |w| w.raw(body.reader().rest())).unwrap();
+    }
+    let channel = scene.channel.clone();
+    let body = scene.d.get(&channel, "get_admin");
+    scene.d.call(&channel, "set_admin", |w| w.raw(body.reader().rest())).unwrap();
+}
+
+#[test]
+fn a_level_inherits_what_it_does_not_set() {
+    let mut scene = Scene::new();
+    let (channel, consumers, proxy) = (scene.channel.clone(), scene.consumers.clone(), scene.to_consumer.clone());
+    let window = |scene: &mut Scene, object: &Ior| scene.qos(object)["PushWindow"].clone();
+    let all = |scene: &mut Scene| [&channel, &consumers, &proxy].map(|object| window(scene, object));
+    assert_eq!(all(&mut scene), [1, 1, 1].map(Value::UShort));
+    scene.set(&channel, &[("PushWindow", 4_u16.into())]);
+    assert_eq!(all(&mut scene), [4, 4, 4].map(Value::UShort));
+    scene.set(&consumers, &[("PushWindow", 5_u16.into())]);
+    assert_eq!(all(&mut scene), [4, 5, 5].map(Value::UShort));
+    scene.set(&proxy, &[("PushWindow", 6_u16.into())]);
+    assert_eq!(all(&mut scene), [4, 5, 6].map(Value::UShort));
+    scene.set(&channel, &[("PushWindow", 7_u16.into())]);
+    assert_eq!(all(&mut scene), [7, 5, 6].map(Value::UShort));
+    assert_eq!(scene.settings().push_window, 6);
+}
+
+#[test]
+fn every_bad_property_is_named_with_its_code_and_range() {
+    let mut scene = Scene::new();
+    let channel = scene.channel.clone();
+    let short = |low: i16, high: i16| (Value::Short(low), Value::Short(high));
+    let none = (Value::Null, Value::Null);
+    let long = (Value::Long(0), Value::Long(i32::MAX));
+    let choices = text("Hold|Discard|Reject|Disconnect");
+    let cases: Vec<(&str, AnyValue, u32, (Value, Value))> = vec![
+        ("EventReliability", 1_i16.into(), UNSUPPORTED_VALUE, short(0, 0)),
+        ("ConnectionReliability", 1_i16.into(), UNSUPPORTED_VALUE, short(0, 0)),
+        ("EventReliability", 2_i16.into(), BAD_VALUE, short(0, 0)),
+        ("OrderPolicy", 2_i16.into(), UNSUPPORTED_VALUE, short(0, 1)),
+        ("OrderPolicy", 3_i16.into(), UNSUPPORTED_VALUE, short(0, 1)),
+        ("OrderPolicy", 4_i16.into(), BAD_VALUE, short(0, 1)),
+        ("OrderPolicy", (-1_i16).into(), BAD_VALUE, short(0, 1)),
+        ("DiscardPolicy", 2_i16.into(), UNSUPPORTED_VALUE, short(0, 1)),
+        ("DiscardPolicy", 5_i16.into(), BAD_VALUE, short(0, 1)),
+        ("StartTimeSupported", true.into(), UNSUPPORTED_VALUE, (Value::Bool(false), Value::Bool(false))),
+        ("StopTimeSupported", 0_i16.into(), BAD_TYPE, (Value::Bool(false), Value::Bool(false))),
+        ("MaxEventsPerConsumer", (-1_i32).into(), BAD_VALUE, long.clone()),
+        ("MaxEventsPerConsumer", 0x8000_0000_u32.into(), BAD_VALUE, long.clone()),
+        ("MaxEventsPerConsumer", u64::MAX.into(), BAD_VALUE, long.clone()),
+        ("MaxEventsPerConsumer", "many".into(), BAD_TYPE, long.clone()),
+        ("MaxEventsPerConsumer", 1.5_f64.into(), BAD_TYPE, long),
+        ("FullOutbox", "hold".into(), BAD_VALUE, (choices.clone(), choices.clone())),
+        ("FullOutbox", 1_i16.into(), BAD_TYPE, (choices.clone(), choices)),
+        ("PushWindow", 0_u16.into(), BAD_VALUE, (Value::UShort(1), Value::UShort(1024))),
+        ("PushWindow", 1025_u16.into(), BAD_VALUE, (Value::UShort(1), Value::UShort(1024))),
+        ("PushOneWay", AnyValue::default(), BAD_TYPE, (Value::Bool(false), Value::Bool(true))),
+        ("MemoryBudget", 1_u64.into(), BAD_VALUE, (Value::ULongLong(64 << 10), Value::ULongLong(1 << 40))),
+        ("ConnectTimeout", 0_u64.into(), BAD_VALUE, (Value::ULongLong(10_000), Value::ULongLong(36_000_000_000))),
+        ("MaxConsumers", true.into(), BAD_TYPE, (Value::Long(0), Value::Long(i32::MAX))),
+        ("Priority", 3_i16.into(), UNSUPPORTED_PROPERTY, none.clone()),
+        ("StartTime", AnyValue::default(), UNSUPPORTED_PROPERTY, none.clone()),
+        ("StopTime", AnyValue::default(), UNSUPPORTED_PROPERTY, none.clone()),
+        ("Timeout", 3_u64.into(), UNSUPPORTED_PROPERTY, none.clone()),
+        ("MaximumBatchSize", 3_i32.into(), UNSUPPORTED_PROPERTY, none.clone()),
+        ("PacingInterval", 3_u64.into(), UNSUPPORTED_PROPERTY, none.clone()),
+        ("ThreadPool", AnyValue::default(), BAD_PROPERTY, none.clone()),
+        ("eventreliability", 0_i16.into(), BAD_PROPERTY, none.clone()),
+        ("", AnyValue::default(), BAD_PROPERTY, none),
+    ];
+    let given: Vec<(&str, AnyValue)> = cases.iter().map(|(name, value, ..)| (*name, value.clone())).collect();
+    let expected: Vec<_> =
+        cases.into_iter().map(|(name, _, code, (low, high))| (code, name.to_owned(), low, high)).collect();
+    assert_eq!(scene.errors(&channel, &given), expected);
+    // One by one as well, among good ones.
+    for ((name, value), expected) in given.iter().zip(expected) {
+        let some = [("PushWindow", 9_u16.into()), (*name, value.clone()), ("PushOneWay", true.into())];
+        assert_eq!(scene.errors(&channel, &some), [expected]);
+    }
+    assert_eq!(scene.settings(), OutboxSettings::default(), "nothing of it was done");
+}
+
+#[test]
+fn integers_of_any_width_are_taken_if_they_fit() {
+    let mut scene = Scene::new();
+    let proxy = scene.to_consumer.clone();
+    let values: [AnyValue; 7] =
+        [7_u8.into(), 7_i16.into(), 7_u16.into(), 7_i32.into(), 7_u32.into(), 7_i64.into(), 7_u64.into()];
+    for value in values {
+        scene.set(&proxy, &[("PushWindow", 1_u16.into()), ("MaxEventsPerConsumer", 1_i32.into())]);
+        scene.set(&proxy, &[("PushWindow", value.clone()), ("MaxEventsPerConsumer", value.clone())]);
+        let settings = scene.settings();
+        assert_eq!((settings.push_window, settings.max_events_per_consumer), (7, NonZeroU32::new(7)));
+        scene.set(&proxy, &[("GiveUpAfter", value)]);
+        assert_eq!(scene.settings().give_up_after, Duration::from_nanos(700));
+    }
+}
+
+#[test]
+fn types_under_other_names_are_looked_through() {
+    let mut scene = Scene::new();
+    let proxy = scene.to_consumer.clone();
+    let time = TypeCode::alias("IDL:omg.org/TimeBase/TimeT:1.0", "TimeT", TypeCode::primitive(Kind::ULongLong));
+    let time = TypeCode::alias("IDL:x/Again:1.0", "Again", time);
+    scene.set(&proxy, &[("ReplyTimeout", AnyValue::new(time, Value::ULongLong(10_000_000)))]);
+    assert_eq!(scene.settings().reply_timeout, Duration::from_secs(1));
+    let name = TypeCode::alias("IDL:x/Name:1.0", "Name", TypeCode::string());
+    scene.set(&proxy, &[("FullOutbox", AnyValue::new(name, text("Hold")))]);
+    assert_eq!(scene.settings().full_outbox, Some(FullOutbox::Hold));
+}
+
+#[test]
+fn of_two_with_one_name_the_later_counts() {
+    let mut scene = Scene::new();
+    let proxy = scene.to_consumer.clone();
+    scene.set(&proxy, &[("PushWindow", 3_u16.into()), ("PushWindow", 5_u16.into())]);
+    assert_eq!(scene.settings().push_window, 5);
+}
+
+#[test]
+fn what_is_a_channels_or_a_consumers_cannot_be_set_elsewhere() {
+    let mut scene = Scene::new();
+    for object in [scene.consumers.clone(), scene.to_consumer.clone()] {
+        for (name, value) in [("MemoryBudget", 1_000_000_u64.into()), ("MaxConsumers", AnyValue::from(3_i32))] {
+            let errors = scene.errors(&object, &[(name, value)]);
+            let code = if name == "MemoryBudget" { UNAVAILABLE_PROPERTY } else { BAD_PROPERTY };
+            assert_eq!(errors, [(code, name.to_owned(), Value::Null, Value::Null)]);
+        }
+        assert!(!scene.qos(&object).contains_key("MemoryBudget"));
+    }
+    for object in [scene.suppliers.clone(), scene.from_supplier.clone()] {
+        for (name, value) in [
+            ("MaxEventsPerConsumer", AnyValue::from(3_i32)),
+            ("FullOutbox", "Hold".into()),
+            ("PushWindow", 1_u16.into()),
+            ("PushOneWay", true.into()),
+            ("ReplyTimeout", 0_u64.into()),
+            ("ConnectTimeout", 10_000_u64.into()),
+            ("GiveUpAfter", 0_u64.into()),
+        ] {
+            let errors = scene.errors(&object, &[(name, value)]);
+            assert_eq!(errors, [(UNAVAILABLE_PROPERTY, name.to_owned(), Value::Null, Value::Null)]);
+        }
+        scene.set(&object, &[("OrderPolicy", 0_i16.into()), ("DiscardPolicy", 1_i16.into())]);
+        let names: Vec<String> = scene.qos(&object).into_keys().collect();
+        let expected = [
+            "ConnectionReliability",
+            "DiscardPolicy",
+            "EventReliability",
+            "OrderPolicy",
+            "StartTimeSupported",
+            "StopTimeSupported",
+        ];
+        assert_eq!(names, expected);
+    }
+}
+
+#[test]
+fn validating_tells_what_else_there_is_and_changes_nothing() {
+    let mut scene = Scene::new();
+    let proxy = scene.to_consumer.clone();
+    let named = [("PushWindow", 9_u16.into()), ("EventReliability", 0_i16.into())];
+    let body = scene.d.call(&proxy, "validate_qos", |w| write(&named, w)).unwrap();
+    let ranges: BTreeMap<String, (Value, Value)> =
+        body.read(|r| (0..r.u32().unwrap()).map(|_| (r.text().unwrap(), (read_value(r), read_value(r)))).collect());
+    assert!(!ranges.contains_key("PushWindow") && !ranges.contains_key("EventReliability"));
+    assert_eq!(ranges["MaxEventsPerConsumer"], (Value::Long(0), Value::Long(i32::MAX)));
+    assert_eq!(ranges["OrderPolicy"], (Value::Short(0), Value::Short(1)));
+    assert_eq!(ranges.len(), 11);
+    assert_eq!(scene.settings(), OutboxSettings::default());
+
+    let body = scene.d.call(&proxy, "validate_event_qos", |w| write(&[], w)).unwrap();
+    let names: Vec<String> =
+        body.read(|r| (0..r.u32().unwrap()).map(|_| (r.text().unwrap(), read_value(r), read_value(r)).0).collect());
+    assert_eq!(names, ["EventReliability"]);
+    let refused = scene
+        .d
+        .call(&proxy, "validate_event_qos", |w| write(&[("Priority", 1_i16.into()), ("PushWindow", 1_u16.into())], w));
+    let codes: Vec<u32> = refused.raises("UnsupportedQoS").read(read_errors).into_iter().map(|error| error.0).collect();
+    assert_eq!(codes, [UNSUPPORTED_PROPERTY, UNAVAILABLE_PROPERTY]);
+}
+
+#[test]
+fn administrative_properties_are_set_whole_or_not_at_all() {
+    let mut scene = Scene::new();
+    let channel = scene.channel.clone();
+    let good: [(&str, AnyValue); 4] = [
+        ("MaxQueueLength", 500_i32.into()),
+        ("MaxConsumers", 3_i16.into()),
+        ("MaxSuppliers", 4_u64.into()),
+        ("RejectNewEvents", true.into()),
+    ];
+    scene.d.call(&channel, "set_admin", |w| write(&good, w)).unwrap();
+    let read_admin = |scene: &mut Scene| scene.d.get(&channel, "get_admin").read(read);
+    let admin = read_admin(&mut scene);
+    assert_eq!(admin["MaxQueueLength"], Value::Long(500));
+    assert_eq!(admin["MaxConsumers"], Value::Long(3));
+    assert_eq!(admin["MaxSuppliers"], Value::Long(4));
+    assert_eq!(admin["RejectNewEvents"], Value::Bool(true));
+    let mixed: [(&str, AnyValue); 4] = [
+        ("MaxQueueLength", 7_i32.into()),
+        ("MaxConsumers", (-3_i32).into()),
+        ("RejectNewEvents", 1_i32.into()),
+        ("PushWindow", 1_u16.into()),
+    ];
+    let errors = scene.d.call(&channel, "set_admin", |w| write(&mixed, w)).raises("UnsupportedAdmin").read(read_errors);
+    let codes: Vec<(u32, &str)> = errors.iter().map(|(code, name, ..)| (*code, name.as_str())).collect();
+    assert_eq!(codes, [(BAD_VALUE, "MaxConsumers"), (BAD_TYPE, "RejectNewEvents"), (BAD_PROPERTY, "PushWindow")]);
+    assert_eq!(read_admin(&mut scene), admin);
+    // Clients in the field set them as QoS when they reconnect.
+    scene.set(&channel, &[("MaxConsumers", 0_i32.into()), ("PushWindow", 2_u16.into())]);
+    assert_eq!(read_admin(&mut scene)["MaxConsumers"], Value::Long(0));
+}
+
+#[test]
+fn a_channel_begins_with_what_its_creator_asks_for_or_not_at_all() {
+    let mut scene = Scene::new();
+    let factory = scene.d.bootstrap("NotificationService");
+    let mut create = |qos: &[(&str, AnyValue)], admin: &[(&str, AnyValue)]| {
+        scene.d.call(&factory, "create_channel", |w| {
+            write(qos, w);
+            write(admin, w);
+        })
+    };
+    let channel = create(&[("PushWindow", 8_u16.into())], &[("MaxConsumers", 9_i32.into())]).unwrap();
+    let channel = channel.read(|r| (Ior::read(r).unwrap(), r.i32().unwrap()));
+    assert_eq!(channel.1, 1);
+    create(&[("PushWindow", 0_u16.into())], &[]).raises("UnsupportedQoS");
+    create(&[], &[("MaxConsumers", "x".into())]).raises("UnsupportedAdmin");
+    let both = create(&[("Nonsense", 1_u16.into())], &[("Nonsense", "x".into())]);
+    assert_eq!(both.raises("UnsupportedQoS").read(read_errors).len(), 1);
+    assert_eq!(scene.qos(&channel.0)["PushWindow"], Value::UShort(8));
+    assert_eq!(scene.d.get(&channel.0, "get_admin").read(read)["MaxConsumers"], Value::Long(9));
+    assert_eq!(scene.d.ids(&factory, "get_all_channels"), [0, 1]);
+}
+
+#[test]
+fn a_value_too_intricate_to_read_is_refused() {
+    let mut scene = Scene::new();
+    let proxy = scene.to_consumer.clone();
+    // An Any in an Any in an Any …: 40,000 deep.
+    let key = &proxy.iiop().unwrap().key;
+    let encoding = giop::cdr::Encoding::new(scene.d.style.endian);
+    let mut args = Vec::new();
+    let mut w = Writer::new(&mut args, encoding);
+    w.u32(1);
+    w.string("PushWindow");
+    for _ in 0..40_000 {
+        w.u32(Kind::Any.number());
+    }
+    w.u32(0);
+    let call = crate::corba::Call { key, operation: "set_qos", args: Reader::new(&args, encoding) };
+    let refused = scene.d.door.handle(&call, &mut Writer::new(&mut Vec::new(), encoding)).unwrap_err();
+    let crate::corba::Exception::System(refused) = refused else { panic!("{refused:?}") };
+    assert_eq!(refused.kind, giop::exception::Kind::Marshal);
+}
