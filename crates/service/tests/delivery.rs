@@ -1,11 +1,15 @@
 //! Events through a whole service, between our own client's suppliers and consumers.
 
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
 use std::collections::HashMap;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 
 use client::notify::{ClientType, EventChannelFactory, EventType, Property, StructuredEvent};
-use client::{ConsumerOptions, InvokeError, Orb, OrbOptions, ServantError, SimpleConsumer, SimpleSupplier, SupplierOptions};
+use client::{
+    ConsumerOptions, InvokeError, Orb, OrbOptions, ServantError, SimpleConsumer, SimpleSupplier, SupplierOptions,
+};
 use giop::exception::Kind;
 use giop::value::Value;
 use service::{Config, Counter, Service};

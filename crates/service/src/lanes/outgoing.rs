@@ -256,7 +256,7 @@ impl Core {
         let token = self.outgoing.connections.insert(Outgoing {
             endpoint: endpoint.clone(),
             state: State::Resolving,
-            inbound: Inbound::new(self.outgoing.framing.clone()),
+            inbound: Inbound::new(self.outgoing.framing),
             output: Output::default(),
             pending: HashMap::new(),
             next_request: 1,
@@ -455,7 +455,6 @@ impl Core {
             .connections
             .iter()
             .flat_map(|(token, connection)| {
-                #[expect(clippy::iter_over_hash_type, reason = "they all end now, in whatever order")]
                 connection.pending.iter().filter(|(_, p)| is_late(p)).map(move |(id, _)| (token, *id))
             })
             .collect();

@@ -50,7 +50,7 @@ impl Core {
                     request_id: answer.request_id,
                     expected: true,
                 };
-                self.to_administration(connection, message, caller, reply);
+                self.pass_on(connection, message, caller, reply);
                 Ok(())
             }
             // What it would cancel is either done or will be answered to somebody who does not listen (9.4.4.1 allows it).
@@ -86,7 +86,7 @@ impl Core {
         }
         match self.find_push(&request) {
             Some(push) => self.push(connection, &message, &request, caller, answer, &push),
-            None => self.to_administration(connection, message, caller, answer),
+            None => self.pass_on(connection, message, caller, answer),
         }
         Ok(())
     }
@@ -178,7 +178,7 @@ impl Core {
     }
 
     /// Passes a request on; when administration has no room, the client is told so and may come again.
-    fn to_administration(&mut self, connection: Token, message: Message<'_>, caller: &mut Caller, answer: Answer) {
+    fn pass_on(&mut self, connection: Token, message: Message<'_>, caller: &mut Caller, answer: Answer) {
         self.counters.add(Counter::Requests, 1);
         let request = mail::Request { connection, message: message.bytes.to_vec(), chars: caller.chars };
         match self.administration.try_send(ToAdministration::Request(request)) {
