@@ -7,14 +7,16 @@ use std::time::Duration;
 
 const ABOUT: &str = "A real-time notification service for CORBA, and tools to look at one";
 
+// Lines of at most 80 characters, so that a narrow terminal does not break them again.
 const EXAMPLES: &str = "\
 Examples:
-  campanile serve                          serve on 127.0.0.1:2809
-  campanile ls                             show the channels, admins and proxies of the local service
-  campanile sub                            print every event of the default channel
-  campanile pub celsius=11.5               publish one event
+  campanile serve              serve on 127.0.0.1:2809
+  campanile ls                 show what the local service has
+  campanile sub                print every event of the default channel
+  campanile pub celsius=11.5   publish one event
 
-Exit status: 0 done, 1 failed, 2 wrong usage. Commands that talk to a service find the local one without options.";
+Commands that talk to a service find the local one without options.
+Exit status: 0 done, 1 failed, 2 wrong usage.";
 
 const SERVE_EXAMPLES: &str = "\
 Examples:
@@ -23,8 +25,9 @@ Examples:
   campanile serve --listen 0.0.0.0:2809 --advertise notify.example.org
   campanile serve --config campanile.toml --ior-file /run/campanile.ior
 
-Clients find the service by corbaloc::HOST:PORT/NotificationService, by its name service at
-corbaloc::HOST:PORT/NameService, or by the IOR file. Ctrl-C or SIGTERM stops it.";
+Clients find the service at corbaloc::HOST:PORT/NotificationService, through its
+own naming service at corbaloc::HOST:PORT/NameService, or by the IOR file.
+Ctrl-C or SIGTERM stops it.";
 
 const LS_EXAMPLES: &str = "\
 Examples:
@@ -33,22 +36,24 @@ Examples:
   campanile ls --json | jq '.channels[].id'
   campanile ls --server corbaloc::old.example.org:9999/NotifyEventChannelFactory
 
-Works with any OMG notification service. In a pipe, each object is one line. Whether a client is connected to a
-proxy is not shown, because CORBA offers no way to ask.";
+Works with any OMG notification service. In a pipe, each object is one line.
+Whether a client is connected to a proxy is not shown: CORBA has no way to ask.";
 
 const PUB_EXAMPLES: &str = "\
 Examples:
   campanile pub --type Telescope/Temperature celsius=11.5 dome=3 site=north
-  campanile pub --name door-2 state:string=17 'tags=[\"a\",\"b\"]' raw:octets=cafe
+  campanile pub --name door-2 code:string=17 'tags=[\"a\",\"b\"]' raw:octets=cafe
   campanile pub --count 100 --rate 10 sequence={n}
   seq 5 | campanile pub --lines
   campanile pub --any 11.5
 
-Each KEY=VALUE becomes a field of filterable_data. The type follows from the value: true and false are boolean,
-whole numbers long, long long or unsigned long long, other numbers double, [..] a sequence, {..} a struct, and the
-rest, or text in double quotes, string. KEY:TYPE=VALUE chooses one of: boolean, octet, char, short, ushort, long,
-ulong, longlong, ulonglong, float, double, string, wstring, octets (hexadecimal). {n} stands for the event's number,
-counted from 1.";
+Each KEY=VALUE becomes a field of filterable_data. Its type follows from the
+value: true and false are boolean; whole numbers long, long long or unsigned
+long long, whichever is the first to hold them; other numbers double; [..] is a
+sequence and {..} a struct, in JSON; the rest, or text in double quotes, string.
+KEY:TYPE=VALUE chooses one of: boolean, octet, char, short, ushort, long, ulong,
+longlong, ulonglong, float, double, string, wstring, octets (hexadecimal).
+{n} stands for the event's number, counted from 1.";
 
 const SUB_EXAMPLES: &str = "\
 Examples:
@@ -57,16 +62,24 @@ Examples:
   campanile sub -n 1 --wait 10 && echo an event came
   campanile sub --json | jq .fields
 
-With --json each event is one line: received, domain, type, name, header, fields and body; with --any: received and
-body. A struct is an object; a union {\"discriminator\":…, member: value}; an enum its label; an octet sequence a
-hexadecimal string; an any {\"type\":…, \"value\":…}. Whole numbers are written out in full, also beyond 2^53; a number
-that JSON lacks is \"NaN\" or \"Infinity\". A field whose name came before gets \"#2\" and so on behind its name.
+With --json each event is one line with the members received, domain, type,
+name, header, fields and body; with --any, received and body. A struct is an
+object; a union {\"discriminator\":…, member: value}; an enum its label; an octet
+sequence a hexadecimal string; an any {\"type\":…, \"value\":…}. Whole numbers are
+written out in full, also beyond 2^53; NaN and infinities are strings. A field
+whose name came before gets #2, #3 … behind its name.
 
-Exit status: 0 after -n events, or Ctrl-C without -n; 1 if fewer than -n came or the service failed; 2 wrong usage.";
+Exit status: 0 after -n events, or when stopped without -n; 1 if fewer than -n
+came or the service failed; 2 wrong usage.";
+
+const COMPLETIONS_EXAMPLES: &str = "\
+Examples:
+  campanile completions fish | source
+  campanile completions bash > ~/.local/share/bash-completion/completions/campanile";
 
 /// The whole command line.
 #[derive(Debug, Parser)]
-#[command(name = "campanile", version, about = ABOUT, after_help = EXAMPLES, max_term_width = 110)]
+#[command(name = "campanile", version, about = ABOUT, after_help = EXAMPLES, max_term_width = 100)]
 pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) command: Command,
@@ -90,9 +103,7 @@ pub(crate) enum Command {
     #[command(subcommand)]
     Bench(bench::Command),
     /// Print a completion script for a shell
-    #[command(
-        after_help = "Examples:\n  campanile completions bash > ~/.local/share/bash-completion/completions/campanile\n  campanile completions fish | source"
-    )]
+    #[command(after_help = COMPLETIONS_EXAMPLES)]
     Completions {
         /// The shell
         shell: Shell,

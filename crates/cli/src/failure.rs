@@ -39,14 +39,16 @@ impl Failure {
     /// What a service, or the lack of one, answered.
     pub(crate) fn remote(error: &InvokeError, server: &ServerOptions) -> Self {
         match error {
-            InvokeError::NotReachable { error: cause, .. } if server.server == client::LOCAL_SERVICE => {
+            InvokeError::NotReachable { address, .. }
+                if server.server == client::LOCAL_SERVICE && client::LOCAL_SERVICE.contains(address.as_str()) =>
+            {
                 Self::Message(format!(
-                    "no service listens at 127.0.0.1:2809 ({cause}); start one with `campanile serve`, or name another \
-                     with --server HOST:PORT"
+                    "{error}; start a service with `campanile serve`, or name another one with --server HOST:PORT"
                 ))
             }
             InvokeError::NotReachable { .. } => Self::Message(format!(
-                "{error}; check --server, or start a service there with `campanile serve --listen HOST:PORT`"
+                "{error}; check --server, and that the service runs and advertises an address that can be reached \
+                 from here"
             )),
             InvokeError::BadAddress { .. } => Self::Usage(format!("--server: {error}")),
             _ => Self::Message(error.to_string()),

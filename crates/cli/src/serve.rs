@@ -5,7 +5,7 @@ use crate::failure::Failure;
 use crate::logger;
 use crate::show;
 use crate::signals::Waiter;
-use service::{Config, Service};
+use service::{Config, Service, StartError};
 use std::io::{self, IsTerminal, Write};
 use std::time::Instant;
 
@@ -14,7 +14,10 @@ pub(crate) fn run(options: &ServeOptions) -> Result<(), Failure> {
     logger::install(options.log);
     // Before the service starts, so that a signal that comes early is not lost.
     let waiter = Waiter::install().map_err(Failure::message)?;
-    let service = Service::start(config(options)?).map_err(Failure::message)?;
+    let service = Service::start(config(options)?).map_err(|error| match error {
+        StartError::Config(error) => Failure::Usage(error.to_string()),
+        error => Failure::message(error),
+    })?;
     let started = Instant::now();
     let ready =
         format!("campanile: ready at {}, found by {}\n", service.address(), service.corbaloc("NotificationService"));

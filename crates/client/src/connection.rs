@@ -527,4 +527,76 @@ mod tests {
         assert!(!close_enough(None, seconds(9)));
         assert!(close_enough(None, None));
     }
+
+    /// A connection to a server that answers `replies` requests and then does `finally`.
+    fn connected(replies: u32, finally: impl FnOnce(&mut TcpStream) + Send + 'static) -> Connection {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            let mut inbound = Inbound::new(Limits::default());
+            for request_id in 1..=replies {
+                while inbound.poll_message().unwrap().is_none() {
+                    let n = stream.read(inbound.space()).unwrap();
+                    inbound.filled(n);
+                }
+                let mut buffer = Vec::new();
+                let head = message::ReplyHead {
+                    version: Version::V1_2,
+                    endian: Endian::Big,
+                    request_id,
+                    status: ReplyStatus::NoException,
+                    contexts: &[],
+                };
+                message::begin_reply(&mut buffer, &head).finish(&mut buffer);
+                stream.write_all(&buffer).unwrap();
+            }
+            finally(&mut stream);
+        });
+        let stream = TcpStream::connect(address).unwrap();
+        Connection::new(stream, address.to_string(), Version::V1_2, CharSet::Latin1, None, &OrbOptions::default())
+            .unwrap()
+    }
+
+    fn ping(connection: &Connection) -> Result<Option<RawReply>, CallError> {
+        let call = Call { key: b"key", operation: "ping", response: Response::Expected, limit: None };
+        connection.call(&call, &|_| Ok(()))
+    }
+
+    /// Makes the connection look unused for long, once what the server did last has arrived.
+    fn grow_idle(connection: &Connection) {
+        connection.stream.peek(&mut [0]).unwrap();
+        lock(&connection.output).last_used -= IDLE_BEFORE_CHECK * 2;
+    }
+
+    #[test]
+    fn connection_closed_while_idle_is_noticed_before_a_request_is_lost() {
+        let connection = connected(1, |_| ());
+        ping(&connection).unwrap();
+        grow_idle(&connection);
+        assert!(matches!(ping(&connection), Err(CallError::NotSent { .. })));
+        assert!(connection.is_broken());
+    }
+
+    #[test]
+    fn farewell_received_while_idle_is_noticed() {
+        let connection = connected(1, |stream| {
+            let mut farewell = Vec::new();
+            message::close_connection(&mut farewell, Version::V1_2);
+            stream.write_all(&farewell).unwrap();
+            // Still open: it is the message that counts.
+            let _ = stream.read(&mut [0; 64]);
+        });
+        ping(&connection).unwrap();
+        grow_idle(&connection);
+        assert!(matches!(ping(&connection), Err(CallError::NotSent { .. })));
+    }
+
+    #[test]
+    fn connection_that_was_only_idle_is_used_again() {
+        let connection = connected(2, |_| ());
+        ping(&connection).unwrap();
+        lock(&connection.output).last_used -= IDLE_BEFORE_CHECK * 2;
+        ping(&connection).unwrap();
+    }
 }

@@ -160,7 +160,7 @@ impl fmt::Display for InvokeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NotReachable { address, error } => {
-                write!(f, "cannot connect to {address}: {error}")
+                write!(f, "cannot connect to {address}: {}", without_number(error))
             }
             Self::NoAddress { reason } => write!(f, "the object reference cannot be used: {reason}"),
             Self::Lost { address, operation, reason, completed } => {
@@ -185,20 +185,20 @@ impl fmt::Display for InvokeError {
                 write!(f, "the arguments of {operation} cannot be sent: {reason}")
             }
             Self::BadAddress { text, reason } => write!(f, "`{text}` is not an object address: {reason}"),
-            Self::WrongType { wanted, found } if found.is_empty() => {
-                write!(f, "the object is not a {}; check that the address names the right object", plain_name(wanted))
+            Self::WrongType { wanted, found } => {
+                write!(f, "the object is not of type {}", plain_name(wanted))?;
+                if !found.is_empty() {
+                    write!(f, " but {}", plain_name(found))?;
+                }
+                f.write_str("; check that the address names the right object")
             }
-            Self::WrongType { wanted, found } => write!(
-                f,
-                "the object is a {}, not a {}; check that the address names the right object",
-                plain_name(found),
-                plain_name(wanted)
-            ),
             Self::NoChannel { reason } => f.write_str(reason),
             Self::TooManyForwards => {
                 write!(f, "the call was forwarded more than {FORWARDS_MAX} times without reaching the object")
             }
-            Self::Listen { address, error } => write!(f, "cannot listen on {address} for events: {error}"),
+            Self::Listen { address, error } => {
+                write!(f, "cannot listen on {address} for events: {}", without_number(error))
+            }
         }
     }
 }
@@ -243,6 +243,12 @@ impl fmt::Display for UserException {
         }
         write!(f, " ({})", self.id)
     }
+}
+
+/// What the operating system said, without its number: the text says it all.
+fn without_number(error: &io::Error) -> String {
+    let text = error.to_string();
+    text.split_once(" (os error").map_or(text.as_str(), |(text, _number)| text).to_owned()
 }
 
 /// What a well-known user exception means, in words.
@@ -331,6 +337,9 @@ mod tests {
         assert!(error.is("TRANSIENT"));
         assert!(error.is_connection_failure());
         assert!(error.was_not_carried_out());
+        let refused =
+            InvokeError::NotReachable { address: "127.0.0.1:1".into(), error: io::Error::from_raw_os_error(111) };
+        assert_eq!(refused.to_string(), "cannot connect to 127.0.0.1:1: Connection refused");
         let lost = InvokeError::Lost {
             address: "127.0.0.1:1".into(),
             operation: "push".into(),

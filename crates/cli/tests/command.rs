@@ -1,0 +1,359 @@
+//! The `campanile` binary from outside: serve, ls, pub and sub as a user runs them.
+
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking, in its helpers too")]
+
+mod support;
+
+use serde_json::Value as Json;
+use std::io::Write;
+use std::net::TcpListener;
+use std::process::{Command, Output, Stdio};
+use support::{PROGRAM, Serve, free_port, text};
+
+fn json(line: &str) -> Json {
+    serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"))
+}
+
+fn campanile(arguments: &[&str]) -> Output {
+    Command::new(PROGRAM).args(arguments).stdin(Stdio::null()).output().unwrap()
+}
+
+/// What a command that has to fail says, with its status.
+fn refusal(arguments: &[&str]) -> (String, i32) {
+    let output = campanile(arguments);
+    assert!(output.stdout.is_empty(), "{}", text(&output.stdout));
+    (text(&output.stderr), output.status.code().unwrap())
+}
+
+#[test]
+fn serve_stops_on_a_signal_and_says_what_it_did() {
+    for signal in ["INT", "TERM"] {
+        let serve = Serve::start();
+        serve.print("pub", &["--count", "3", "i={n}"]);
+        let (printed, code) = serve.stop(signal);
+        assert_eq!(code, Some(0), "{printed}");
+        assert!(printed.starts_with("campanile: stopped after "), "{printed}");
+        assert!(printed.contains("lane_events_in 3\n"), "{printed}");
+    }
+}
+
+#[test]
+fn hierarchy_is_listed() {
+    let serve = Serve::start();
+    let sub = serve.subscribe(&["-n", "1"]);
+    let listed = serve.print("ls", &[]);
+    let lines: Vec<_> = listed.lines().collect();
+    assert_eq!(lines[0], "channel 0");
+    assert_eq!(lines[1], "channel 0 consumer-admin 0 AND_OP");
+    assert!(lines[2].starts_with("channel 0 consumer-admin 0 proxy "), "{listed}");
+    assert!(lines[2].ends_with(" PUSH_STRUCTURED"), "{listed}");
+    assert_eq!(lines[3], "channel 0 supplier-admin 0 AND_OP");
+    assert_eq!(lines.len(), 4);
+
+    let listed = json(&serve.print("ls", &["--json", "--long"]));
+    assert_eq!(listed["address"], serve.address);
+    let channel = &listed["channels"][0];
+    assert_eq!(channel["id"], 0);
+    assert_eq!(channel["qos"]["PushWindow"], 1);
+    assert_eq!(channel["consumer_admins"][0]["proxies"][0]["type"], "PUSH_STRUCTURED");
+    assert!(channel["reference"].as_str().unwrap().starts_with("IOR:"));
+
+    serve.print("pub", &[]);
+    assert_eq!(sub.wait().code, Some(0));
+    // The consumer took leave, so its proxy is gone.
+    assert_eq!(serve.print("ls", &[]).lines().count(), 3);
+}
+
+#[test]
+fn event_arrives_as_it_was_published() {
+    let serve = Serve::start();
+    let sub = serve.subscribe(&["--json", "-n", "1"]);
+    let options = ["--type", "Telescope/Temperature", "--name", "dome-3", "--header", "Priority:short=3"];
+    let fields = ["celsius=11.5", "n=7", "on=true", "site=Grüße", "w:wstring=鐘", "raw:octets=cafe", "tags=[\"a\"]"];
+    serve.print("pub", &[&options[..], &["--body", "{\"x\":1}"], &fields].concat());
+    let ended = sub.wait();
+    assert_eq!(ended.code, Some(0));
+    let event = json(&ended.stdout);
+    assert_eq!(event["domain"], "Telescope");
+    assert_eq!(event["type"], "Temperature");
+    assert_eq!(event["name"], "dome-3");
+    assert_eq!(event["header"]["Priority"], 3);
+    assert_eq!(
+        event["fields"],
+        json(r#"{"celsius":11.5,"n":7,"on":true,"site":"Grüße","w":"鐘","raw":"cafe","tags":["a"]}"#)
+    );
+    assert_eq!(event["body"], json(r#"{"type":"Object","value":{"x":1}}"#));
+    assert!(event["received"].as_str().unwrap().ends_with('Z'));
+}
+
+#[test]
+fn people_get_a_line_for_each_field() {
+    let serve = Serve::start();
+    let sub = serve.subscribe(&["-n", "1"]);
+    serve.print("pub", &["--type", "A/B", "--name", "c", "x=1", "long_name=y"]);
+    let ended = sub.wait();
+    let lines: Vec<_> = ended.stdout.lines().collect();
+    assert!(lines[0].ends_with("Z  A/B  c"), "{}", ended.stdout);
+    assert_eq!(lines[1..], ["    x          1", "    long_name  \"y\""]);
+    assert_eq!(ended.stderr, "", "no summary when what was asked for came");
+}
+
+#[test]
+fn events_keep_their_order_and_none_is_lost() {
+    const EVENTS: usize = 2000;
+    let serve = Serve::start();
+    let subs = [serve.subscribe(&["--json", "-n", "2000"]), serve.subscribe(&["--json", "-n", "2000"])];
+    serve.print("pub", &["--count", "2000", "i={n}"]);
+    for sub in subs {
+        let ended = sub.wait();
+        let numbers: Vec<u64> = ended.stdout.lines().map(|line| json(line)["fields"]["i"].as_u64().unwrap()).collect();
+        assert_eq!(numbers, (1..=EVENTS as u64).collect::<Vec<_>>());
+    }
+}
+
+#[test]
+fn only_the_types_asked_for_arrive() {
+    let serve = Serve::start();
+    let sub = serve.subscribe(&["--json", "-n", "3", "--type", "A/*", "--type", "*/Alarm"]);
+    for event_type in ["B/Temperature", "A/Temperature", "C/Alarm", "C/Other", "A/Alarm"] {
+        serve.print("pub", &["--type", event_type]);
+    }
+    let ended = sub.wait();
+    let types: Vec<String> = ended
+        .stdout
+        .lines()
+        .map(|line| {
+            let event = json(line);
+            format!("{}/{}", event["domain"].as_str().unwrap(), event["type"].as_str().unwrap())
+        })
+        .collect();
+    assert_eq!(types, ["A/Temperature", "C/Alarm", "A/Alarm"]);
+}
+
+#[test]
+fn anys_and_structured_events_reach_each_other() {
+    let serve = Serve::start();
+    let structured = serve.subscribe(&["--json", "-n", "2"]);
+    let any = serve.subscribe(&["--json", "-n", "2", "--any"]);
+    serve.print("pub", &["--any", "11.5"]);
+    serve.print("pub", &["--type", "A/B", "x=1"]);
+    let ended = structured.wait();
+    let lines: Vec<_> = ended.stdout.lines().map(json).collect();
+    assert_eq!(lines[0]["type"], "%ANY");
+    assert_eq!(lines[0]["body"]["value"], 11.5);
+    assert_eq!(lines[1]["fields"]["x"], 1);
+    let ended = any.wait();
+    let lines: Vec<_> = ended.stdout.lines().map(json).collect();
+    assert_eq!(lines[0]["body"], json(r#"{"type":"double","value":11.5}"#));
+    assert_eq!(lines[1]["body"]["type"], "StructuredEvent");
+    assert_eq!(lines[1]["body"]["value"]["header"]["fixed_header"]["event_type"]["domain_name"], "A");
+}
+
+#[test]
+fn large_event_arrives_whole() {
+    let serve = Serve::start();
+    let sub = serve.subscribe(&["--json", "-n", "1"]);
+    serve.print("pub", &["--size", "1048576"]);
+    let ended = sub.wait();
+    let body = json(&ended.stdout)["body"]["value"].as_str().unwrap().to_owned();
+    assert_eq!(body.len(), 2 * 1_048_576);
+    assert!(body.starts_with("000102") && body.ends_with("fdfeff"));
+}
+
+#[test]
+fn lines_of_input_become_events() {
+    let serve = Serve::start();
+    let sub = serve.subscribe(&["--json", "-n", "3"]);
+    let mut publish = serve.command("pub", &["--lines"]);
+    let mut child = publish.stdin(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    child.stdin.take().unwrap().write_all("one\ntwo\ndrei\n".as_bytes()).unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert!(output.status.success());
+    assert!(text(&output.stderr).starts_with("published 3 events in "));
+    let bodies: Vec<_> = sub.wait().stdout.lines().map(|line| json(line)["body"]["value"].clone()).collect();
+    assert_eq!(bodies, ["one", "two", "drei"]);
+}
+
+#[test]
+fn sub_tells_a_summary_when_it_is_stopped() {
+    let serve = Serve::start();
+    let mut sub = serve.subscribe(&["--json"]);
+    serve.print("pub", &["--count", "2", "i={n}"]);
+    for i in [1, 2] {
+        assert_eq!(json(&sub.line())["fields"]["i"], i);
+    }
+    sub.signal("INT");
+    let ended = sub.wait();
+    assert_eq!(ended.code, Some(0));
+    assert!(ended.stderr.starts_with("2 events, "), "{}", ended.stderr);
+}
+
+#[test]
+fn sub_fails_when_too_few_events_came_in_time() {
+    let serve = Serve::start();
+    let ended = serve.subscribe(&["-n", "1", "--wait", "0.2"]).wait();
+    assert_eq!(ended.code, Some(1));
+    assert!(ended.stderr.starts_with("no events in "), "{}", ended.stderr);
+    let ended = serve.subscribe(&["--quiet", "--wait", "0.2"]).wait();
+    assert_eq!(ended.code, Some(0));
+}
+
+#[test]
+fn sub_ends_quietly_when_its_output_is_closed() {
+    let serve = Serve::start();
+    let mut sub = serve.subscribe(&["--json"]);
+    sub.close_output();
+    serve.print("pub", &[]);
+    let ended = sub.wait();
+    assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), ""));
+}
+
+#[test]
+fn pub_waits_between_events_and_stops_on_a_signal() {
+    let serve = Serve::start();
+    let sub = serve.subscribe(&["--json", "-n", "3"]);
+    let mut publish = serve.command("pub", &["--count", "0", "--rate", "50", "i={n}"]);
+    let child = publish.stderr(Stdio::piped()).spawn().unwrap();
+    assert_eq!(sub.wait().code, Some(0));
+    let status = Command::new("kill").args(["-s", "INT", &child.id().to_string()]).status().unwrap();
+    assert!(status.success());
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(0));
+    assert!(text(&output.stderr).starts_with("published "), "{}", text(&output.stderr));
+}
+
+#[test]
+fn service_is_found_by_its_reference_file_and_by_name() {
+    let file = std::env::temp_dir().join(format!("campanile-test-{}.ior", std::process::id()));
+    let file = file.to_str().unwrap();
+    let serve = Serve::start_with(&["--listen", "127.0.0.1:0", "--log", "error", "--ior-file", file]);
+    let corbaname = format!("corbaname::{}#NotifyEventChannelFactory", serve.address);
+    let channel = format!("corbaloc::{}/DefaultEventChannel", serve.address);
+    for server in [file, &corbaname, &channel] {
+        let output = campanile(&["ls", "--server", server]);
+        let listed = text(&output.stdout);
+        assert!(listed.contains("supplier-admin 0"), "{server}: {listed}{}", text(&output.stderr));
+    }
+    std::fs::remove_file(file).unwrap();
+}
+
+#[test]
+fn nobody_listening_is_told_with_what_to_do() {
+    let address = format!("127.0.0.1:{}", free_port());
+    for command in ["ls", "pub", "sub"] {
+        let (said, status) = refusal(&[command, "--server", &address]);
+        assert_eq!(status, 1);
+        assert!(said.starts_with(&format!("campanile: cannot connect to {address}: ")), "{said}");
+        assert!(said.contains("--server"), "{said}");
+    }
+}
+
+#[test]
+fn something_else_listening_is_told() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    let server = std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        let _ = std::io::Read::read(&mut stream, &mut [0; 1024]);
+        stream.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n").unwrap();
+    });
+    let (said, status) = refusal(&["ls", "--server", &address]);
+    assert_eq!(status, 1);
+    assert!(said.contains("cannot be read"), "{said}");
+    server.join().unwrap();
+}
+
+#[test]
+fn channel_that_does_not_exist_is_told_with_those_that_do() {
+    let serve = Serve::start();
+    for command in ["ls", "pub", "sub"] {
+        let output = serve.run(command, &["--channel", "77"]);
+        assert_eq!(output.status.code(), Some(1));
+        assert_eq!(text(&output.stderr), "campanile: there is no channel 77; there are: 0\n");
+    }
+}
+
+#[test]
+fn object_of_another_kind_is_told() {
+    let serve = Serve::start();
+    let (said, status) = refusal(&["ls", "--server", &format!("corbaloc::{}/NameService", serve.address)]);
+    assert_eq!(status, 1);
+    assert!(said.contains("not of type EventChannelFactory"), "{said}");
+    let (said, status) = refusal(&["ls", "--server", &format!("corbaloc::{}/Nothing", serve.address)]);
+    assert_eq!(status, 1);
+    assert!(said.contains("OBJECT_NOT_EXIST"), "{said}");
+}
+
+#[test]
+fn wrong_usage_has_its_own_status() {
+    for arguments in [&["ls", "--server", "no such file"][..], &["pub", "nonsense"], &["sub", "--type", "x"], &["fly"]]
+    {
+        let (said, status) = refusal(arguments);
+        assert_eq!(status, 2, "{said}");
+    }
+}
+
+#[test]
+fn port_in_use_is_told_with_what_to_do() {
+    let serve = Serve::start();
+    let (said, status) = refusal(&["serve", "--listen", &serve.address]);
+    assert_eq!(status, 1);
+    assert!(said.contains("in use") && said.contains("--listen"), "{said}");
+}
+
+#[test]
+fn address_that_cannot_be_advertised_is_told_with_what_to_do() {
+    let (said, status) = refusal(&["serve", "--listen", "0.0.0.0:0"]);
+    assert_eq!(status, 2);
+    assert!(said.contains("--advertise"), "{said}");
+    let (said, status) = refusal(&["serve", "--listen", "nonsense"]);
+    assert_eq!(status, 2);
+    assert!(said.contains("HOST:PORT"), "{said}");
+}
+
+#[test]
+fn unknown_configuration_key_is_told() {
+    let file = std::env::temp_dir().join(format!("campanile-test-{}.toml", std::process::id()));
+    std::fs::write(&file, "listen = \"127.0.0.1:0\"\nlisten_port = 3\n").unwrap();
+    let (said, status) = refusal(&["serve", "--config", file.to_str().unwrap()]);
+    std::fs::remove_file(&file).unwrap();
+    assert_eq!(status, 2);
+    assert!(said.contains("listen_port"), "{said}");
+    let (said, status) = refusal(&["serve", "--config", "/does/not/exist.toml"]);
+    assert_eq!(status, 2);
+    assert!(said.contains("/does/not/exist.toml"), "{said}");
+}
+
+#[test]
+fn advertised_name_is_what_clients_are_given() {
+    let serve = Serve::start_with(&["--listen", "127.0.0.1:0", "--log", "error", "--advertise", "localhost"]);
+    let listed = json(&serve.print("ls", &["--long", "--json"]));
+    let reference = listed["channels"][0]["reference"].as_str().unwrap().to_owned();
+    let ior: giop::ior::Ior = reference.parse().unwrap();
+    assert_eq!(ior.iiop().unwrap().host, "localhost");
+}
+
+#[test]
+fn completions_are_printed() {
+    for shell in ["bash", "zsh", "fish"] {
+        let output = campanile(&["completions", shell]);
+        assert!(text(&output.stdout).contains("campanile"));
+    }
+}
+
+#[test]
+fn service_that_comes_back_gets_its_subscriber_back() {
+    let serve = Serve::start();
+    let address = serve.address.clone();
+    let sub = serve.subscribe(&["--json", "-n", "1"]);
+    serve.stop("TERM");
+    let serve = Serve::start_with(&["--listen", &address, "--log", "error"]);
+    // Published until the subscriber, which asks now and then, has noticed and one arrives.
+    let mut publish = serve.command("pub", &["--count", "0", "--rate", "20", "i={n}"]);
+    let mut child = publish.stderr(Stdio::null()).spawn().unwrap();
+    let ended = sub.wait();
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert_eq!(ended.code, Some(0));
+    assert!(ended.stderr.contains("had forgotten"), "{}", ended.stderr);
+}

@@ -1,0 +1,142 @@
+//! Running the `campanile` binary in tests.
+
+use std::io::{BufRead, BufReader, Read};
+use std::process::{Child, ChildStderr, ChildStdout, Command, Output, Stdio};
+
+pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_campanile");
+
+/// A running `campanile serve` on a free port of loopback, killed when dropped.
+pub(crate) struct Serve {
+    child: Child,
+    stdout: BufReader<ChildStdout>,
+    /// `127.0.0.1:PORT`
+    pub(crate) address: String,
+}
+
+impl Serve {
+    pub(crate) fn start() -> Self {
+        Self::start_with(&["--listen", "127.0.0.1:0", "--log", "error"])
+    }
+
+    /// Waits until it says that it is ready.
+    pub(crate) fn start_with(options: &[&str]) -> Self {
+        let mut child = Command::new(PROGRAM).arg("serve").args(options).stdout(Stdio::piped()).spawn().unwrap();
+        let mut stdout = BufReader::new(child.stdout.take().unwrap());
+        let mut line = String::new();
+        stdout.read_line(&mut line).unwrap();
+        let address = line
+            .strip_prefix("campanile: ready at ")
+            .and_then(|rest| rest.split_once(','))
+            .map(|(address, _)| address.to_owned())
+            .unwrap_or_else(|| panic!("not a ready line: {line:?}"));
+        Self { child, stdout, address }
+    }
+
+    /// Asks it to stop, and gives what it printed after the ready line and its exit code.
+    pub(crate) fn stop(mut self, signal: &str) -> (String, Option<i32>) {
+        send_signal(&self.child, signal);
+        let mut rest = String::new();
+        self.stdout.read_to_string(&mut rest).unwrap();
+        let status = self.child.wait().unwrap();
+        (rest, status.code())
+    }
+
+    /// A finished `campanile` command towards this service.
+    pub(crate) fn run(&self, command: &str, options: &[&str]) -> Output {
+        self.command(command, options).output().unwrap()
+    }
+
+    /// As [`run`](Self::run), for a command that has to succeed; gives what it printed.
+    pub(crate) fn print(&self, command: &str, options: &[&str]) -> String {
+        let output = self.run(command, options);
+        assert!(output.status.success(), "{command} {options:?}: {}", text(&output.stderr));
+        text(&output.stdout)
+    }
+
+    pub(crate) fn command(&self, command: &str, options: &[&str]) -> Command {
+        let mut built = Command::new(PROGRAM);
+        built.args([command, "--server", &self.address]).args(options).stdin(Stdio::null());
+        built
+    }
+
+    /// A `campanile sub` that has subscribed.
+    pub(crate) fn subscribe(&self, options: &[&str]) -> Sub {
+        let mut command = self.command("sub", options);
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut stderr = BufReader::new(child.stderr.take().unwrap());
+        let mut line = String::new();
+        stderr.read_line(&mut line).unwrap();
+        assert!(line.starts_with("campanile: subscribed"), "{line}");
+        let stdout = child.stdout.take();
+        Sub { child, stdout, stderr }
+    }
+}
+
+impl Drop for Serve {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// A running `campanile sub`.
+pub(crate) struct Sub {
+    child: Child,
+    stdout: Option<ChildStdout>,
+    stderr: BufReader<ChildStderr>,
+}
+
+/// What a `campanile sub` printed, and how it ended.
+pub(crate) struct Ended {
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+    pub(crate) code: Option<i32>,
+}
+
+impl Sub {
+    /// Waits until it ends by itself.
+    pub(crate) fn wait(mut self) -> Ended {
+        let mut stdout = String::new();
+        if let Some(mut pipe) = self.stdout.take() {
+            pipe.read_to_string(&mut stdout).unwrap();
+        }
+        let mut stderr = String::new();
+        self.stderr.read_to_string(&mut stderr).unwrap();
+        Ended { stdout, stderr, code: self.child.wait().unwrap().code() }
+    }
+
+    /// Asks it to stop.
+    pub(crate) fn signal(&self, signal: &str) {
+        send_signal(&self.child, signal);
+    }
+
+    /// Nobody reads its output any more.
+    pub(crate) fn close_output(&mut self) {
+        self.stdout = None;
+    }
+
+    /// Reads one line of its output.
+    pub(crate) fn line(&mut self) -> String {
+        let mut line = Vec::new();
+        let mut byte = [0];
+        let pipe = self.stdout.as_mut().unwrap();
+        while pipe.read(&mut byte).unwrap() == 1 && byte[0] != b'\n' {
+            line.push(byte[0]);
+        }
+        text(&line)
+    }
+}
+
+fn send_signal(child: &Child, signal: &str) {
+    let status = Command::new("kill").args(["-s", signal, &child.id().to_string()]).status().unwrap();
+    assert!(status.success());
+}
+
+pub(crate) fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).unwrap()
+}
+
+/// A port of loopback on which nobody listens.
+pub(crate) fn free_port() -> u16 {
+    std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}
