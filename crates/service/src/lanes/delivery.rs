@@ -1,6 +1,8 @@
 //! The other end of the path: from the engine to a consumer's socket.
 
-use engine::{Delivery, OutboxId, Outcome};
+use std::sync::Arc;
+
+use engine::{Delivery, Event, OutboxId, Outcome};
 use giop::codeset;
 use giop::message::{self, RequestHead, Response, ServiceContexts};
 
@@ -18,51 +20,43 @@ impl Core {
     }
 
     fn send(&mut self, delivery: Delivery) {
-        let Delivery { outbox, peer, want, event, serial, one_way, .. } = delivery;
-        let sent = self.write_push(outbox, peer, want, event, serial, one_way);
-        let outcome = match sent {
+        let Delivery { outbox, serial, one_way, .. } = delivery;
+        let outcome = match self.write_push(delivery) {
             Ok(()) if one_way => Outcome::Sent,
             Ok(()) => return,
-            Err(outcome) => outcome,
+            Err((event, outcome)) => {
+                if let Some(event) = event {
+                    self.lane.release(event);
+                }
+                outcome
+            }
         };
         self.lane.handle_outcome(outbox, serial, outcome, self.now);
     }
 
     /// Puts one push on its connection: a fresh request header before the event's bytes as they are.
-    fn write_push(
-        &mut self,
-        outbox: OutboxId,
-        peer: engine::Peer,
-        want: engine::Want,
-        event: std::sync::Arc<engine::Event>,
-        serial: u32,
-        one_way: bool,
-    ) -> Result<(), Outcome> {
+    ///
+    /// # Errors
+    /// Says why it could not, and gives the event back unless it is gone already.
+    fn write_push(&mut self, delivery: Delivery) -> Result<(), (Option<Arc<Event>>, Outcome)> {
+        let Delivery { outbox, key, peer, want, event, serial, one_way, .. } = delivery;
         let Some((body, encoding, phase)) = Body::choose(&event, want) else {
-            self.lane.release(event);
-            return Err(Outcome::Untranslatable);
+            return Err((Some(event), Outcome::Untranslatable));
         };
         if !self.find_route(peer) {
-            self.lane.release(event);
-            return Err(Outcome::Unreachable);
+            return Err((Some(event), Outcome::Unreachable));
         }
-        let token = match self.connection_of(peer, encoding.version, encoding.chars) {
-            Ok(token) => token,
-            Err(_) => {
-                self.lane.release(event);
-                return Err(Outcome::Unreachable);
-            }
+        let Ok(token) = self.connection_of(key, peer, encoding.version, encoding.chars) else {
+            return Err((Some(event), Outcome::Unreachable));
         };
         let outgoing = &mut self.outgoing;
         let (Some(route), Some(connection)) = (outgoing.routes.get(&peer), outgoing.connections.get_mut(token)) else {
-            self.lane.release(event);
-            return Err(Outcome::Unreachable);
+            return Err((Some(event), Outcome::Unreachable));
         };
         if one_way && !connection.output.is_empty() {
             // Nothing says when a one-way push is done but room in the socket, so wait for that.
             connection.blocked.push(outbox);
-            self.lane.release(event);
-            return Err(Outcome::NoRoom);
+            return Err((Some(event), Outcome::NoRoom));
         }
         let (request_id, tell) = connection.next_request();
         let context;
@@ -99,7 +93,7 @@ impl Core {
             Err(error) => {
                 self.lose(token, &error.to_string());
                 if one_way {
-                    return Err(Outcome::Unreachable);
+                    return Err((None, Outcome::Unreachable));
                 }
             }
         }

@@ -11,7 +11,7 @@ use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::sync::mpsc::SyncSender;
 
-use engine::{Event, OutboxId, Peer, Time};
+use engine::{Event, OutboxId, Peer, ProxyKey, Time};
 use giop::cdr::{CharSet, Version};
 use giop::codeset;
 use giop::framing::{self, Inbound};
@@ -204,7 +204,13 @@ impl Core {
     ///
     /// # Errors
     /// Says why none can be made.
-    pub(crate) fn connection_of(&mut self, peer: Peer, version: Version, chars: CharSet) -> Result<Token, String> {
+    pub(crate) fn connection_of(
+        &mut self,
+        key: ProxyKey,
+        peer: Peer,
+        version: Version,
+        chars: CharSet,
+    ) -> Result<Token, String> {
         let route = self.outgoing.routes.get_mut(&peer).ok_or("the consumer has no address")?;
         let slot = version as usize * 2 + usize::from(chars == CharSet::Utf8);
         if let Some(token) = route.connections.get(slot).copied().flatten()
@@ -213,11 +219,22 @@ impl Core {
             return Ok(token);
         }
         let endpoint = route.target.endpoint(version, chars);
-        let token = self.connect(endpoint)?;
+        let timeout = self.connect_timeout_of(key);
+        let token = self.connect(endpoint, timeout)?;
         if let Some(place) = self.outgoing.routes.get_mut(&peer).and_then(|route| route.connections.get_mut(slot)) {
             *place = Some(token);
         }
         Ok(token)
+    }
+
+    /// How long a consumer's connection may take to be made: its `ConnectTimeout`.
+    fn connect_timeout_of(&self, key: ProxyKey) -> Duration {
+        let consumers = self.lane.snapshot().channel(key.channel).map_or(&[][..], |channel| channel.consumers());
+        consumers
+            .binary_search_by_key(&key.proxy, |consumer| consumer.key.proxy)
+            .ok()
+            .and_then(|index| consumers.get(index))
+            .map_or(self.outgoing.connect_timeout, |consumer| consumer.settings.connect_timeout)
     }
 
     /// Makes sure that the way to a consumer is known.
@@ -246,7 +263,7 @@ impl Core {
         true
     }
 
-    fn connect(&mut self, endpoint: Endpoint) -> Result<Token, String> {
+    fn connect(&mut self, endpoint: Endpoint, timeout: Duration) -> Result<Token, String> {
         if let Some(token) = self.outgoing.by_endpoint.get(&endpoint) {
             return Ok(*token);
         }
@@ -261,7 +278,7 @@ impl Core {
             pending: HashMap::new(),
             next_request: 1,
             told_code_sets: false,
-            connect_deadline: Some(self.now + self.outgoing.connect_timeout),
+            connect_deadline: Some(self.now + timeout),
             blocked: Vec::new(),
             interest: (false, false),
         });
@@ -397,7 +414,8 @@ impl Core {
         let Some(target) = Target::of(to) else {
             return self.conclude(Pending::Call(call), Verdict::Lost("the reference has no IIOP profile".into()));
         };
-        let token = match self.connect(target.endpoint(target.version, target.chars)) {
+        let timeout = self.outgoing.connect_timeout;
+        let token = match self.connect(target.endpoint(target.version, target.chars), timeout) {
             Ok(token) => token,
             Err(why) => return self.conclude(Pending::Call(call), Verdict::Lost(why)),
         };
