@@ -1,6 +1,6 @@
 //! The `campanile` binary from outside: serve, ls, pub and sub as a user runs them.
 
-#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking, in its helpers too")]
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 
 mod support;
 
