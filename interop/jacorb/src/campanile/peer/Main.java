@@ -24,6 +24,8 @@ public final class Main {
                 case "consumer" -> Consumer.run(args);
                 case "witness" -> Witness.serve(args);
                 case "call" -> Witness.call(args);
+                case "walk" -> ServiceTour.run(args);
+                case "naming" -> NamingTour.run(args);
                 default -> throw new Args.Usage("no such sub-command: " + args.command());
             };
         } catch (Args.Usage usage) {
