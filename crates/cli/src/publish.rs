@@ -184,10 +184,14 @@ fn next_line(lines: &Receiver<io::Result<String>>, waiter: &Waiter) -> Input {
 }
 
 fn summary(published: u64, took: Duration) {
+    let seconds = took.as_secs_f64();
+    if published == 1 {
+        eprintln!("published 1 event in {:.2} ms", seconds * 1e3);
+        return;
+    }
     #[expect(clippy::cast_precision_loss, reason = "three digits are shown")]
-    let rate = published as f64 / took.as_secs_f64();
-    let events = if published == 1 { "event" } else { "events" };
-    eprintln!("published {} {events} in {:.3} s ({}/s)", show::count(published), took.as_secs_f64(), show::rate(rate));
+    let rate = published as f64 / seconds;
+    eprintln!("published {} events in {seconds:.3} s ({}/s)", show::count(published), show::rate(rate));
 }
 
 #[cfg(test)]
