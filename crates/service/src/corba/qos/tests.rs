@@ -405,3 +405,37 @@ fn a_value_too_intricate_to_read_is_refused() {
     let crate::corba::Exception::System(refused) = refused else { panic!("{refused:?}") };
     assert_eq!(refused.kind, giop::exception::Kind::Marshal);
 }
+
+#[test]
+fn the_document_lists_every_property_with_its_range_and_places() {
+    use super::property::{ADMIN, NOT_YET, Place, PropertyValue, QOS};
+    const DOCUMENT: &str = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/conformance.md"));
+    let shown = |value: &PropertyValue| match value {
+        PropertyValue::Boolean(value) => ("boolean", value.to_string().to_uppercase()),
+        PropertyValue::Short(value) => ("short", value.to_string()),
+        PropertyValue::UShort(value) => ("unsigned short", value.to_string()),
+        PropertyValue::Long(value) => ("long", value.to_string()),
+        PropertyValue::ULongLong(value) => ("unsigned long long", value.to_string()),
+        PropertyValue::Text(value) => ("string", value.replace('|', "\\|")),
+    };
+    for property in QOS.iter().chain(ADMIN) {
+        let (low, high) = property.range();
+        let ((kind, low), (_, high)) = (shown(&low), shown(&high));
+        let range = if kind == "string" { low } else { format!("{low} to {high}") };
+        let places: Vec<&str> = property
+            .places
+            .iter()
+            .map(|place| match place {
+                Place::Channel => "channel",
+                Place::Consumers => "consumers",
+                Place::Suppliers => "suppliers",
+                Place::Event => "event",
+            })
+            .collect();
+        let row = format!("| `{}` | `{kind}` {range} | {} |", property.name, places.join(", "));
+        assert!(DOCUMENT.contains(&row), "{row}");
+    }
+    for name in NOT_YET {
+        assert!(DOCUMENT.contains(&format!("| `{name}` | not yet | |")), "{name}");
+    }
+}
