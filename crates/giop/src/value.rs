@@ -6,7 +6,7 @@
 //! Aliases are looked through. Octets in a row are kept as such. Values of valuetypes, abstract interfaces and native
 //! types are answered with [`ReadErrorKind::Unsupported`](crate::cdr::ReadErrorKind::Unsupported).
 
-mod fixed;
+pub(crate) mod fixed;
 mod read;
 mod show;
 #[cfg(test)]
@@ -193,7 +193,7 @@ impl<'a> AnyRef<'a> {
         // Aliases that are reached through indirections can refer to each other, but not without end for long.
         let mut work = Work::new(1024, 0);
         let mut reader = self.reader();
-        let node = Types::open(&mut reader).and_then(|types| types.resolve(&mut reader, &mut work));
+        let node = Types::open(&mut reader).and_then(|(types, mut place)| types.resolve(&mut place, &mut work));
         node.map_or(Kind::Alias, |node| node.kind)
     }
 

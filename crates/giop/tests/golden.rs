@@ -2,6 +2,7 @@
 //!
 //! Every message parses; every `Any` that they push is skipped, taken apart, put together again, and copied to every
 //! encoding and back, and comes out as it went in.
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
 mod common;
 
@@ -12,7 +13,7 @@ use campanile_giop::message::{Header, LocateReply, LocateRequest, MessageKind, R
 use campanile_giop::recode;
 use campanile_giop::typecode::{TypeCode, Work};
 use campanile_giop::value::{AnyRef, AnyValue, Value};
-use common::encodings;
+use common::{encodings, for_each_seed};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
@@ -221,6 +222,11 @@ fn is_bound_to_its_code_set(value: &Value) -> bool {
     })
 }
 
+/// Whether a value holds decimals, in which JacORB leaves leading zeros out.
+fn has_decimals(value: &Value) -> bool {
+    within(value, |value| matches!(value, Value::Fixed(_)))
+}
+
 /// Whether a value holds wide text, in front of which omniORB puts a byte order mark in GIOP 1.2 and we put none.
 fn has_wide_text(value: &Value) -> bool {
     within(value, |value| matches!(value, Value::Wchar(_) | Value::Wstring(_)))
@@ -235,7 +241,8 @@ fn every_any_is_put_together_again_as_it_was() {
         let mut written = Vec::new();
         any.write(&mut Writer::with_phase(&mut written, phase, encoding)).unwrap();
         assert_eq!(decoded(file, &written, encoding, phase), any, "{file}");
-        if !has_wide_text(&any.value) {
+        let written_otherwise = has_wide_text(&any.value) || file.starts_with("jacorb") && has_decimals(&any.value);
+        if !written_otherwise {
             assert!(same_but_for_padding(bytes, &written), "{file}: {any}");
         }
     });
@@ -249,8 +256,6 @@ fn every_any_comes_back_from_every_encoding_as_it_went() {
     for_each_any(|file, bytes, encoding, phase| {
         let any = decoded(file, bytes, encoding, phase);
         let from = (encoding, phase);
-        let normal = copied(file, &copied(file, bytes, from, (encoding, phase + 4)), (encoding, phase + 4), from);
-        assert!(same_but_for_padding(bytes, &normal), "{file}");
         for to in encodings() {
             if to.chars != encoding.chars && is_bound_to_its_code_set(&any.value) {
                 continue;
@@ -266,11 +271,8 @@ fn every_any_comes_back_from_every_encoding_as_it_went() {
                 let copy = copied(file, bytes, from, to);
                 assert_eq!(decoded(file, &copy, to.0, to.1), any, "{file} to {to:?}");
                 let back = copied(file, &copy, to, from);
-                if loses_marks {
-                    assert_eq!(decoded(file, &back, encoding, from.1), any, "{file} to {to:?} and back");
-                } else {
-                    assert_eq!(back, normal, "{file} to {to:?} and back");
-                }
+                assert_eq!(decoded(file, &back, encoding, from.1), any, "{file} to {to:?} and back");
+                assert!(loses_marks || same_but_for_padding(bytes, &back), "{file} to {to:?} and back");
             }
         }
     });
@@ -308,4 +310,37 @@ fn orbs_agree_on_the_types_that_they_have_in_common() {
         }
     });
     assert!(by_id.len() > 5);
+}
+
+#[test]
+fn mutated_messages_are_refused_or_understood() {
+    let messages = golden();
+    // The long ones are the same octets over and over.
+    let messages: Vec<_> = messages.iter().filter(|golden| golden.bytes.len() < 2000).collect();
+    let messages = &messages;
+    for_each_seed(3000, |rng| {
+        let golden = rng.choice(messages.iter()).unwrap();
+        let mut bytes = golden.bytes.clone();
+        for _ in 0..rng.usize(1..4) {
+            let at = rng.usize(..bytes.len());
+            bytes[at] = if rng.bool() { rng.u8(..) } else { bytes[at] ^ 1 << rng.u8(..8) };
+        }
+        let Ok(header) = Header::parse(&bytes) else {
+            return;
+        };
+        if header.kind != MessageKind::Request || header.message_len() != bytes.len() {
+            return;
+        }
+        if let Ok(request) = Request::parse(&bytes, &header) {
+            let body = request.body(&bytes, &header, CharSet::Latin1);
+            let _ = anys_of_push(request.operation, body, &mut |reader| {
+                let mut skipped = reader.clone();
+                let skip = recode::skip_any(&mut skipped, &mut Work::default());
+                let mut taken = reader.clone();
+                if AnyValue::read(&mut taken, &mut Work::default()).is_ok() {
+                    assert_eq!((skip, skipped.position()), (Ok(()), taken.position()), "{}", golden.file);
+                }
+            });
+        }
+    });
 }

@@ -1,7 +1,5 @@
 //! Bytes from those who wish us ill: few octets that ask for much work, memory or stack.
 
-mod common;
-
 use campanile_giop::cdr::{Encoding, Endian, ReadError, ReadErrorKind, Reader, Writer};
 use campanile_giop::recode;
 use campanile_giop::typecode::{Kind, TypeCode, Work};

@@ -1,7 +1,7 @@
 //! What becomes of the pieces that a walk over values meets: nothing, or a copy.
 
 use crate::cdr::{CharSet, Encoding, ReadError, ReadErrorKind, Reader, Version, WideChar, Writer};
-use crate::typecode::wire::{self, Findings, Node, Types};
+use crate::typecode::wire::{self, Findings, Node};
 use crate::typecode::{Kind, Shape, TypeCode, Work, write_discriminator};
 
 /// Takes pieces of values from a reader, each where the reader stands.
@@ -34,11 +34,11 @@ pub(super) trait Sink<'a> {
 
     fn wstring(&mut self, reader: &mut Reader<'a>) -> Result<(), ReadError>;
 
-    /// A type that has been read and checked.
+    /// A type that has been checked, and at whose kind `start` stands.
     fn type_code(
         &mut self,
-        types: &Types<'a>,
-        node: &Node<'a>,
+        start: &Reader<'a>,
+        node: &Node,
         findings: Findings,
         work: &mut Work,
     ) -> Result<(), ReadError>;
@@ -105,7 +105,7 @@ impl<'a> Sink<'a> for Skip {
     }
 
     #[inline]
-    fn type_code(&mut self, _: &Types<'a>, _: &Node<'a>, _: Findings, _: &mut Work) -> Result<(), ReadError> {
+    fn type_code(&mut self, _: &Reader<'a>, _: &Node, _: Findings, _: &mut Work) -> Result<(), ReadError> {
         Ok(())
     }
 }
@@ -260,18 +260,18 @@ impl<'a> Sink<'a> for Copy<'_, '_> {
 
     fn type_code(
         &mut self,
-        types: &Types<'a>,
-        node: &Node<'a>,
+        start: &Reader<'a>,
+        node: &Node,
         findings: Findings,
         work: &mut Work,
     ) -> Result<(), ReadError> {
         if findings.wide_labels && !self.same_wide {
-            TypeCode::read(&mut types.start(), work)?.write(self.writer);
+            TypeCode::read(&mut start.clone(), work)?.write(self.writer);
             return Ok(());
         }
         self.writer.align(4);
         self.writer.u32(node.kind.number());
-        let mut params = types.start();
+        let mut params = start.clone();
         params.take(4)?;
         match node.kind.shape() {
             Shape::Empty => {}

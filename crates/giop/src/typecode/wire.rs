@@ -3,132 +3,330 @@
 //! CORBA 3.3 part 2, 9.3.5.1. The event path looks at the type of every event, so it neither builds nor allocates
 //! anything: it reads the marshalled form again wherever it needs to know a type. [`Types::check`] goes through the whole
 //! of it once, and only afterwards values are walked by it.
+//!
+//! A [`Reader`] is too much to be copied for each of the many places in a type that have to be remembered, so places are
+//! small, and everything is read by the one who knows the bytes. What is marked to be always inlined halves the cost of a
+//! walk: a place that is returned through memory is written in parts and read as a whole, which stalls a processor.
 
 use super::{Kind, Shape, Work};
-use crate::cdr::{Endian, ReadError, ReadErrorKind, Reader, Version};
+use crate::cdr::{CharSet, Encoding, Endian, ReadError, ReadErrorKind, Reader, Version};
 
 /// Stands in the place of a kind where an earlier type is referred to.
 pub(crate) const INDIRECTION: u32 = 0xFFFF_FFFF;
+
+/// Octets of a type that are looked at, so that places have room to be rounded up. No message is as long.
+const LENGTH_MAX: usize = (u32::MAX - 64) as usize;
 
 const BAD_DISCRIMINATOR: ReadErrorKind = ReadErrorKind::Malformed {
     what: "a union discriminated by something else than a number, character, boolean or enum",
 };
 
-/// An outermost `TypeCode`: what indirections within it are counted in.
-#[derive(Clone, Debug)]
+/// The bytes of an outermost `TypeCode`: what indirections within it are counted in.
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Types<'t> {
-    /// Stands at the outermost kind.
-    start: Reader<'t>,
+    /// From the outermost kind on, and past the end of the type.
+    bytes: &'t [u8],
+    /// Where they lie, for the offsets of errors.
+    origin: usize,
+    /// Of what is in no encapsulation.
+    encoding: Encoding,
+}
+
+/// A place in a type.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Place {
+    at: u32,
+    /// Where the encapsulation ends that this lies in.
+    end: u32,
+    /// Where that begins, from which the alignment of labels is counted. All else lies at multiples of at most 4, which
+    /// can as well be counted from the outermost kind, since encapsulations begin at multiples of 4.
+    begin: u32,
+    endian: Endian,
 }
 
 /// One `TypeCode` within the outermost one, its kind read.
-#[derive(Clone, Debug)]
-pub(crate) struct Node<'t> {
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Node {
     pub(crate) kind: Kind,
-    /// Octets from the outermost kind to this one's.
-    pub(crate) start: usize,
     /// Whether it was reached through an indirection, so that it has been seen before.
     pub(crate) indirect: bool,
-    /// Stands at the parameters.
-    pub(crate) params: Reader<'t>,
+    /// Octets from the outermost kind to this one's.
+    pub(crate) start: u32,
+    /// The parameters; [`Types::resolve`] moves behind repository id and name.
+    pub(crate) params: Place,
 }
 
 impl<'t> Types<'t> {
-    /// The `TypeCode` that `reader` stands in front of. `reader` moves to its kind.
-    #[inline]
-    pub(crate) fn open(reader: &mut Reader<'t>) -> Result<Self, ReadError> {
+    /// The `TypeCode` that `reader` stands in front of, and the place of its kind. `reader` moves to its kind.
+    #[inline(always)]
+    pub(crate) fn open(reader: &mut Reader<'t>) -> Result<(Self, Place), ReadError> {
         reader.align(4)?;
-        Ok(Self { start: reader.clone() })
+        let bytes = reader.rest();
+        let bytes = bytes.get(..LENGTH_MAX).unwrap_or(bytes);
+        let types = Self { bytes, origin: reader.offset(), encoding: reader.encoding() };
+        Ok((types, types.start()))
     }
 
-    /// A reader that stands at the outermost kind.
-    #[inline]
-    pub(crate) fn start(&self) -> Reader<'t> {
-        self.start.clone()
+    /// The code set of repository ids and names.
+    pub(crate) fn chars(&self) -> CharSet {
+        self.encoding.chars
     }
 
-    /// Reads a kind, follows an indirection, and opens the parameters. `reader` moves behind the `TypeCode`.
+    /// The place of the outermost kind.
     #[inline]
-    pub(crate) fn node(&self, reader: &mut Reader<'t>) -> Result<Node<'t>, ReadError> {
-        let number = reader.u32()?;
-        if number == INDIRECTION {
-            return self.indirection(reader);
+    fn start(&self) -> Place {
+        let end = u32::try_from(self.bytes.len()).unwrap_or(0);
+        Place { at: 0, end, begin: 0, endian: self.encoding.endian }
+    }
+
+    /// Moves a reader that stands at the outermost kind to `behind` the type.
+    #[inline]
+    pub(crate) fn finish(&self, reader: &mut Reader<'t>, behind: Place) -> Result<&'t [u8], ReadError> {
+        reader.take(behind.at as usize)
+    }
+
+    // ---- what a type consists of ----
+
+    #[inline(always)]
+    fn number<const N: usize>(&self, place: &mut Place, at: u32) -> Result<&'t [u8; N], ReadError> {
+        let available = self.bytes.get(at as usize..place.end as usize).unwrap_or_default();
+        let Some(chunk) = available.first_chunk::<N>() else {
+            return Err(self.truncated(place, N));
+        };
+        place.at = at + u32::try_from(N).unwrap_or(0);
+        Ok(chunk)
+    }
+
+    #[inline]
+    pub(crate) fn u16(&self, place: &mut Place) -> Result<u16, ReadError> {
+        let number = *self.number(place, rounded(place.at, 2))?;
+        Ok(if place.endian == Endian::Big { u16::from_be_bytes(number) } else { u16::from_le_bytes(number) })
+    }
+
+    #[inline(always)]
+    pub(crate) fn u32(&self, place: &mut Place) -> Result<u32, ReadError> {
+        let number = *self.number(place, rounded(place.at, 4))?;
+        Ok(if place.endian == Endian::Big { u32::from_be_bytes(number) } else { u32::from_le_bytes(number) })
+    }
+
+    #[inline]
+    pub(crate) fn i32(&self, place: &mut Place) -> Result<i32, ReadError> {
+        self.u32(place).map(u32::cast_signed)
+    }
+
+    /// A repository id or name, without its NUL.
+    #[inline(always)]
+    pub(crate) fn string(&self, place: &mut Place) -> Result<&'t [u8], ReadError> {
+        let length = self.u32(place)?;
+        if length == 0 {
+            // No string has this length, but some ORBs send it for the empty one.
+            return Ok(&[]);
         }
-        let start = reader.offset() - 4 - self.start.offset();
-        let (kind, params) = params(number, reader)?;
-        Ok(Node { kind, start, indirect: false, params })
+        let available = self.bytes.get(place.at as usize..place.end as usize).unwrap_or_default();
+        match available.get(..length as usize).map(<[u8]>::split_last) {
+            Some(Some((0, text))) => {
+                place.at += length;
+                Ok(text)
+            }
+            Some(_) => Err(self.error(*place, ReadErrorKind::MissingNul)),
+            None => Err(self.too_long(*place, length)),
+        }
+    }
+
+    /// A name that is only stepped over.
+    #[inline(always)]
+    pub(crate) fn skip_string(&self, place: &mut Place) -> Result<(), ReadError> {
+        self.string(place).map(|_| ())
+    }
+
+    /// Reads a kind, follows an indirection, and finds the parameters. `place` moves behind the `TypeCode`.
+    #[inline(always)]
+    pub(crate) fn node(&self, place: &mut Place) -> Result<Node, ReadError> {
+        let number = self.u32(place)?;
+        self.node_of(place, number)
+    }
+
+    /// As [`Types::node`], the kind's number having been read.
+    #[inline(always)]
+    pub(crate) fn node_of(&self, place: &mut Place, number: u32) -> Result<Node, ReadError> {
+        if number == INDIRECTION { self.indirection(place) } else { self.direct(place, number) }
+    }
+
+    /// The type whose kind's number was just read.
+    #[inline(always)]
+    fn direct(&self, place: &mut Place, number: u32) -> Result<Node, ReadError> {
+        let start = place.at - 4;
+        let Some(kind) = Kind::from_number(number) else {
+            let kind = ReadErrorKind::BadValue { what: "TCKind", value: number };
+            return Err(self.error(Place { at: start, ..*place }, kind));
+        };
+        let params = match kind.shape() {
+            Shape::Empty => *place,
+            Shape::Simple => {
+                let params = *place;
+                self.number::<4>(place, place.at)?;
+                params
+            }
+            Shape::Complex => self.encapsulation(place)?,
+        };
+        Ok(Node { kind, indirect: false, start, params })
+    }
+
+    #[inline(always)]
+    fn encapsulation(&self, place: &mut Place) -> Result<Place, ReadError> {
+        let length = self.u32(place)?;
+        let begin = place.at;
+        if length > place.end - begin {
+            return Err(self.too_long(*place, length));
+        }
+        let endian = match self.bytes.get(begin as usize) {
+            Some(0) if length > 0 => Endian::Big,
+            Some(1) if length > 0 => Endian::Little,
+            Some(&value) if length > 0 => {
+                let kind = ReadErrorKind::BadValue { what: "byte order", value: u32::from(value) };
+                return Err(self.error(*place, kind));
+            }
+            _ => return Err(self.truncated(place, 1)),
+        };
+        place.at = begin + length;
+        Ok(Place { at: begin + 1, end: begin + length, begin, endian })
     }
 
     /// As [`Types::node`], but behind any aliases and, within the parameters, behind the repository id and name.
-    #[inline]
-    pub(crate) fn resolve(&self, reader: &mut Reader<'t>, work: &mut Work) -> Result<Node<'t>, ReadError> {
-        let node = self.node(reader)?;
+    #[inline(always)]
+    pub(crate) fn resolve(&self, place: &mut Place, work: &mut Work) -> Result<Node, ReadError> {
+        let node = self.node(place)?;
         self.resolved(node, work)
     }
 
-    #[inline]
-    pub(crate) fn resolved(&self, mut node: Node<'t>, work: &mut Work) -> Result<Node<'t>, ReadError> {
-        loop {
-            if node.kind.is_named() {
-                node.params.string()?;
-                node.params.string()?;
-            }
-            if node.kind != Kind::Alias {
-                return Ok(node);
-            }
-            work.step(&node.params)?;
-            node = self.node(&mut node.params)?;
+    #[inline(always)]
+    pub(crate) fn resolved(&self, mut node: Node, work: &mut Work) -> Result<Node, ReadError> {
+        if node.kind == Kind::Alias {
+            return self.original(node, work);
         }
+        if node.kind.is_named() {
+            self.skip_string(&mut node.params)?;
+            self.skip_string(&mut node.params)?;
+        }
+        Ok(node)
     }
 
-    /// The kind of the labels of a union whose discriminator's type `reader` stands in front of.
-    pub(crate) fn discriminator(&self, reader: &mut Reader<'t>, work: &mut Work) -> Result<Kind, ReadError> {
-        let kind = self.resolve(reader, work)?.kind;
-        if kind.discriminates() { Ok(kind) } else { Err(reader.error(BAD_DISCRIMINATOR)) }
+    /// What an alias stands for.
+    fn original(&self, mut node: Node, work: &mut Work) -> Result<Node, ReadError> {
+        while node.kind == Kind::Alias {
+            work.step(self.offset(node.params))?;
+            self.skip_string(&mut node.params)?;
+            self.skip_string(&mut node.params)?;
+            node = self.node(&mut node.params)?;
+        }
+        if node.kind.is_named() {
+            self.skip_string(&mut node.params)?;
+            self.skip_string(&mut node.params)?;
+        }
+        Ok(node)
+    }
+
+    /// The kind of the labels of a union whose discriminator's type `place` is in front of.
+    #[inline]
+    pub(crate) fn discriminator(&self, place: &mut Place, work: &mut Work) -> Result<Kind, ReadError> {
+        let kind = self.resolve(place, work)?.kind;
+        if kind.discriminates() { Ok(kind) } else { Err(self.error(*place, BAD_DISCRIMINATOR)) }
+    }
+
+    /// The number of digits of a `fixed` type, and how many are behind the point.
+    pub(crate) fn fixed(&self, place: &mut Place) -> Result<(u16, i16), ReadError> {
+        let (digits, scale) = (self.u16(place)?, self.u16(place)?.cast_signed());
+        if (1..=31).contains(&digits) && (-31..=31).contains(&scale) {
+            return Ok((digits, scale));
+        }
+        // CORBA 3.3 part 1, 7.11.3.5: at most 31 digits.
+        let kind = ReadErrorKind::BadValue { what: "the digits of a fixed type", value: u32::from(digits) };
+        Err(self.error(*place, kind))
+    }
+
+    /// The label of a union's member, as [`discriminator`] would read it from a value.
+    ///
+    /// CORBA 3.3 part 2, 9.3.5.1.3 wants some value of the discriminator's type for the default member too, one without
+    /// meaning. But there are ORBs (JacORB) that send one octet there, following what `member_label` returns in the
+    /// programming interface. Mostly the octet and its padding look like a number; where they do not, what follows tells.
+    #[inline]
+    pub(crate) fn label(&self, place: &mut Place, kind: Kind, is_default: bool) -> Result<u64, ReadError> {
+        if is_default { self.default_label(place, kind) } else { self.plain_label(place, kind) }
+    }
+
+    #[inline]
+    fn plain_label(&self, place: &mut Place, kind: Kind) -> Result<u64, ReadError> {
+        if matches!(kind, Kind::Long | Kind::Enum) {
+            let number = self.u32(place)?;
+            let signed = i64::from(number.cast_signed()).cast_unsigned();
+            return Ok(if kind == Kind::Long { signed } else { u64::from(number) });
+        }
+        let bytes = self.bytes.get(place.at as usize..place.end as usize).unwrap_or_default();
+        let encoding = Encoding { endian: place.endian, ..self.encoding };
+        let phase = (place.at - place.begin) as usize;
+        let mut reader = Reader::with_phase(bytes, phase, encoding).with_origin(self.offset(*place));
+        let label = discriminator(&mut reader, kind)?;
+        place.at += u32::try_from(reader.position()).unwrap_or(0);
+        Ok(label)
+    }
+
+    #[cold]
+    fn default_label(&self, place: &mut Place, kind: Kind) -> Result<u64, ReadError> {
+        let octet: [u8; 1] = *self.number(place, place.at)?;
+        let as_octet = Place { at: rounded(place.at, 4), ..*place };
+        place.at -= 1;
+        let mut as_value = *place;
+        if let Ok(label) = self.plain_label(&mut as_value, kind)
+            && (rounded(as_value.at, 4) == as_octet.at || self.looks_like_a_member(as_value))
+        {
+            *place = as_value;
+            return Ok(label);
+        }
+        *place = as_octet;
+        Ok(u64::from(octet[0]))
+    }
+
+    /// Whether a name and a kind follow.
+    fn looks_like_a_member(&self, mut place: Place) -> bool {
+        // No more of the name than identifiers need: this may be asked for each of many values of a hostile type.
+        let named = self.string(&mut place).is_ok_and(|name| name.iter().take(64).all(|octet| *octet != 0));
+        named && self.u32(&mut place).is_ok_and(|number| number == INDIRECTION || Kind::from_number(number).is_some())
     }
 
     /// Follows an indirection whose marker has been read: a distance from its own place back to an earlier kind.
     ///
     /// That it points to where a type begins is left to [`Types::check`].
     #[cold]
-    fn indirection(&self, reader: &mut Reader<'t>) -> Result<Node<'t>, ReadError> {
-        let at = reader.offset() - self.start.offset();
-        let mut wrong =
-            reader.error(ReadErrorKind::Malformed { what: "an indirection that points to no earlier type" });
-        wrong.offset -= 4;
-        let distance = reader.i32()?;
-        let target = isize::try_from(distance).ok().and_then(|distance| at.checked_add_signed(distance));
-        let Some(start) = target.filter(|target| target + 4 < at && target % 4 == 0) else {
+    fn indirection(&self, place: &mut Place) -> Result<Node, ReadError> {
+        let what = "an indirection that points to no earlier type";
+        let wrong = self.error(Place { at: place.at - 4, ..*place }, ReadErrorKind::Malformed { what });
+        let at = place.at;
+        let distance = self.i32(place)?;
+        let Some(start) = at.checked_add_signed(distance).filter(|start| start + 4 < at && start % 4 == 0) else {
             return Err(wrong);
         };
-        let bytes = self.start.rest().get(start..).unwrap_or_default();
-        let Some(number) = bytes.first_chunk::<4>() else {
+        let Some(number) = self.bytes.get(start as usize..).and_then(|bytes| bytes.first_chunk::<4>()) else {
             return Err(wrong);
         };
         // The target has the byte order of the encapsulation that it lies in, which need not be this one's; but kinds
         // are so small that they are no kinds in the other order (and 0, which is the same in both, has no parameters).
-        let mut encoding = reader.encoding();
-        encoding.endian = if Kind::from_number(u32::from_be_bytes(*number)).is_some() {
-            Endian::Big
-        } else if Kind::from_number(u32::from_le_bytes(*number)).is_some() {
-            Endian::Little
-        } else {
-            return Err(wrong);
+        let (big, little) = (u32::from_be_bytes(*number), u32::from_le_bytes(*number));
+        let (number, endian) = match (Kind::from_number(big), Kind::from_number(little)) {
+            (Some(_), _) => (big, Endian::Big),
+            (None, Some(_)) => (little, Endian::Little),
+            (None, None) => return Err(wrong),
         };
-        // Types begin at multiples of 4 from each other, and nothing in them but labels asks for more. Labels lie in
-        // encapsulations, which count for themselves.
-        let mut target = Reader::new(bytes, encoding).with_origin(self.start.offset() + start);
-        let number = target.u32()?;
-        let (kind, params) = params(number, &mut target)?;
-        Ok(Node { kind, start, indirect: true, params })
+        let mut target = Place { at: start + 4, endian, ..self.start() };
+        Ok(Node { indirect: true, ..self.direct(&mut target, number)? })
     }
 
     /// Checks the outermost `TypeCode` whole, given its kind and parameters.
     #[inline]
-    pub(crate) fn check(&self, node: &Node<'t>, work: &mut Work, depth: u32) -> Result<Findings, ReadError> {
+    pub(crate) fn check(&self, node: &Node, work: &mut Work, depth: u32) -> Result<Findings, ReadError> {
         if node.indirect {
             // Nothing lies in front of the outermost type that could be referred to.
-            return Err(node.params.error(ReadErrorKind::Malformed { what: "an indirection outside any type" }));
+            let what = "an indirection outside any type";
+            return Err(self.error(node.params, ReadErrorKind::Malformed { what }));
         }
         if node.kind.shape() == Shape::Empty {
             return Ok(Findings::default());
@@ -136,6 +334,30 @@ impl<'t> Types<'t> {
         let mut check = Check { types: self, goal: None, found: false, findings: Findings::default() };
         check.params(node, work, depth)?;
         Ok(check.findings)
+    }
+
+    // ---- errors ----
+
+    /// Where a place lies, as errors tell it.
+    #[inline]
+    pub(crate) fn offset(&self, place: Place) -> usize {
+        self.origin + place.at as usize
+    }
+
+    #[cold]
+    pub(crate) fn error(&self, place: Place, kind: ReadErrorKind) -> ReadError {
+        ReadError { offset: self.offset(place), kind }
+    }
+
+    #[cold]
+    fn truncated(&self, place: &Place, needed: usize) -> ReadError {
+        self.error(*place, ReadErrorKind::Truncated { needed, available: place.end.saturating_sub(place.at) as usize })
+    }
+
+    #[cold]
+    fn too_long(&self, place: Place, length: u32) -> ReadError {
+        let available = place.end.saturating_sub(place.at) as usize;
+        self.error(Place { at: place.at - 4, ..place }, ReadErrorKind::TooLong { length, available })
     }
 }
 
@@ -150,78 +372,81 @@ pub(crate) struct Findings {
 struct Check<'c, 't> {
     types: &'c Types<'t>,
     /// Where set, the walk only finds out whether a type begins there, and ends there.
-    goal: Option<usize>,
+    goal: Option<u32>,
     found: bool,
     findings: Findings,
 }
 
-impl<'t> Check<'_, 't> {
-    fn type_code(&mut self, reader: &mut Reader<'t>, work: &mut Work, depth: u32) -> Result<(), ReadError> {
-        work.step(reader)?;
-        let node = self.types.node(reader)?;
+impl Check<'_, '_> {
+    #[inline]
+    fn type_code(&mut self, place: &mut Place, work: &mut Work, depth: u32) -> Result<(), ReadError> {
+        work.step(self.types.offset(*place))?;
+        let number = self.types.u32(place)?;
+        if self.goal.is_none() && Kind::from_number(number).is_some_and(|kind| kind.shape() == Shape::Empty) {
+            // Most members have such types.
+            return Ok(());
+        }
+        let node = self.types.node_of(place, number)?;
         match self.goal {
-            Some(goal) => {
-                if node.indirect || node.start > goal {
-                    return Ok(());
-                }
-                let behind = reader.offset() - self.types.start.offset();
-                self.found |= node.start == goal;
-                if self.found || behind <= goal { Ok(()) } else { self.params(&node, work, depth) }
-            }
-            None if node.indirect => self.points_to_a_type(&node, reader, work),
-            None if node.kind.shape() == Shape::Empty => Ok(()),
+            None if node.indirect => self.points_to_a_type(node, *place, work),
             None => self.params(&node, work, depth),
+            Some(goal) if node.indirect || node.start > goal => Ok(()),
+            Some(goal) => {
+                self.found |= node.start == goal;
+                if self.found || place.at <= goal { Ok(()) } else { self.params(&node, work, depth) }
+            }
         }
     }
 
     /// Makes sure that an indirection leads to where a type begins, by walking there from the outermost type.
     #[cold]
-    fn points_to_a_type(&self, target: &Node<'t>, from: &Reader<'t>, work: &mut Work) -> Result<(), ReadError> {
-        let mut search = Check { types: self.types, goal: Some(target.start), found: false, findings: self.findings };
+    fn points_to_a_type(&self, target: Node, from: Place, work: &mut Work) -> Result<(), ReadError> {
+        let mut search = Check { goal: Some(target.start), ..*self };
         search.type_code(&mut self.types.start(), work, 0)?;
         if search.found {
             return Ok(());
         }
-        Err(from.error(ReadErrorKind::Malformed { what: "an indirection that points into the middle of a type" }))
+        let what = "an indirection that points into the middle of a type";
+        Err(self.types.error(from, ReadErrorKind::Malformed { what }))
     }
 
-    fn params(&mut self, node: &Node<'t>, work: &mut Work, depth: u32) -> Result<(), ReadError> {
-        let mut params = node.params.clone();
-        let reader = &mut params;
-        let depth = work.deeper(depth, reader)?;
+    fn params(&mut self, node: &Node, work: &mut Work, depth: u32) -> Result<(), ReadError> {
+        let types = self.types;
+        let place = &mut node.params.clone();
+        let depth = work.deeper(depth, types.offset(*place))?;
         if node.kind.is_named() {
-            reader.string()?;
-            reader.string()?;
+            types.skip_string(place)?;
+            types.skip_string(place)?;
         }
         match node.kind {
             Kind::Fixed => {
-                fixed_digits(reader)?;
+                types.fixed(place)?;
             }
             Kind::Sequence | Kind::Array => {
-                self.type_code(reader, work, depth)?;
-                reader.u32()?;
+                self.type_code(place, work, depth)?;
+                types.u32(place)?;
             }
-            Kind::Alias | Kind::ValueBox => self.type_code(reader, work, depth)?,
+            Kind::Alias | Kind::ValueBox => self.type_code(place, work, depth)?,
             Kind::Struct | Kind::Exception => {
-                for _ in 0..reader.u32()? {
-                    reader.string()?;
-                    self.type_code(reader, work, depth)?;
+                for _ in 0..types.u32(place)? {
+                    types.skip_string(place)?;
+                    self.type_code(place, work, depth)?;
                 }
             }
             Kind::Enum => {
-                for _ in 0..reader.u32()? {
-                    work.step(reader)?;
-                    reader.string()?;
+                for _ in 0..types.u32(place)? {
+                    work.step(types.offset(*place))?;
+                    types.skip_string(place)?;
                 }
             }
-            Kind::Union => self.union_params(reader, work, depth)?,
+            Kind::Union => self.union_params(place, work, depth)?,
             Kind::Value | Kind::Event => {
-                reader.u16()?;
-                self.type_code(reader, work, depth)?;
-                for _ in 0..reader.u32()? {
-                    reader.string()?;
-                    self.type_code(reader, work, depth)?;
-                    reader.u16()?;
+                types.u16(place)?;
+                self.type_code(place, work, depth)?;
+                for _ in 0..types.u32(place)? {
+                    types.skip_string(place)?;
+                    self.type_code(place, work, depth)?;
+                    types.u16(place)?;
                 }
             }
             _ => {}
@@ -229,51 +454,29 @@ impl<'t> Check<'_, 't> {
         Ok(())
     }
 
-    fn union_params(&mut self, reader: &mut Reader<'t>, work: &mut Work, depth: u32) -> Result<(), ReadError> {
-        self.type_code(&mut reader.clone(), work, depth)?;
-        let discriminator = self.types.discriminator(reader, work)?;
+    fn union_params(&mut self, place: &mut Place, work: &mut Work, depth: u32) -> Result<(), ReadError> {
+        let types = self.types;
+        self.type_code(&mut place.clone(), work, depth)?;
+        let discriminator = types.discriminator(place, work)?;
         self.findings.wide_labels |= discriminator == Kind::Wchar;
-        let default = reader.i32()?;
-        for index in 0..reader.u32()? {
-            member_label(reader, discriminator, is_default(index, default))?;
-            reader.string()?;
-            self.type_code(reader, work, depth)?;
+        let default = types.i32(place)?;
+        for index in 0..types.u32(place)? {
+            types.label(place, discriminator, is_default(index, default))?;
+            types.skip_string(place)?;
+            self.type_code(place, work, depth)?;
         }
         Ok(())
     }
 }
 
-/// Opens the parameters of the kind with that number, which `reader` has just read, and moves behind them.
+/// The next multiple of a power of two. [`LENGTH_MAX`] leaves room for it.
 #[inline]
-fn params<'t>(number: u32, reader: &mut Reader<'t>) -> Result<(Kind, Reader<'t>), ReadError> {
-    let Some(kind) = Kind::from_number(number) else {
-        let mut wrong = reader.error(ReadErrorKind::BadValue { what: "TCKind", value: number });
-        wrong.offset -= 4;
-        return Err(wrong);
-    };
-    let params = match kind.shape() {
-        Shape::Empty => reader.clone(),
-        Shape::Simple => {
-            let params = reader.clone();
-            reader.take(4)?;
-            params
-        }
-        Shape::Complex => reader.encapsulation()?,
-    };
-    Ok((kind, params))
-}
-
-/// The number of digits of a `fixed` type, with its scale checked too.
-pub(crate) fn fixed_digits(params: &mut Reader<'_>) -> Result<(u16, i16), ReadError> {
-    let (digits, scale) = (params.u16()?, params.i16()?);
-    if (1..=31).contains(&digits) && (-31..=31).contains(&scale) {
-        return Ok((digits, scale));
-    }
-    // CORBA 3.3 part 1, 7.11.3.5: at most 31 digits.
-    Err(params.error(ReadErrorKind::BadValue { what: "the digits of a fixed type", value: u32::from(digits) }))
+const fn rounded(at: u32, to: u32) -> u32 {
+    (at + (to - 1)) & !(to - 1)
 }
 
 /// Whether the member at `index` is the one that `default used` names.
+#[inline]
 pub(crate) fn is_default(index: u32, default: i32) -> bool {
     u32::try_from(default) == Ok(index)
 }
@@ -295,39 +498,6 @@ pub(crate) fn discriminator(reader: &mut Reader<'_>, kind: Kind) -> Result<u64, 
         }
         _ => return Err(reader.error(BAD_DISCRIMINATOR)),
     })
-}
-
-/// The label of a union's member.
-///
-/// CORBA 3.3 part 2, 9.3.5.1.3 wants some value of the discriminator's type for the default member too, one without
-/// meaning. But there are ORBs (JacORB) that send one octet there, following what `member_label` returns in the
-/// programming interface. Mostly the octet and its padding look like a number; where they do not, what follows tells.
-pub(crate) fn member_label(reader: &mut Reader<'_>, kind: Kind, is_default: bool) -> Result<u64, ReadError> {
-    if !is_default {
-        return discriminator(reader, kind);
-    }
-    let mut as_octet = reader.clone();
-    let octet = as_octet.u8()?;
-    as_octet.align(4)?;
-    let mut as_value = reader.clone();
-    if let Ok(label) = discriminator(&mut as_value, kind) {
-        let behind = as_value.clone();
-        if as_value.align(4).is_ok() && as_value.position() == as_octet.position()
-            || looks_like_a_member(behind.clone())
-        {
-            *reader = behind;
-            return Ok(label);
-        }
-    }
-    *reader = as_octet;
-    Ok(u64::from(octet))
-}
-
-/// Whether a name and a kind follow.
-fn looks_like_a_member(mut reader: Reader<'_>) -> bool {
-    // No more of the name than identifiers need: this may be asked for each of many values of a hostile type.
-    let named = reader.string().is_ok_and(|name| name.iter().take(64).all(|octet| *octet != 0));
-    named && reader.u32().is_ok_and(|number| number == INDIRECTION || Kind::from_number(number).is_some())
 }
 
 /// Whether wide characters lie alike in both versions.

@@ -1,6 +1,6 @@
 //! How much may be done on behalf of bytes that a stranger sent.
 
-use crate::cdr::{ReadError, ReadErrorKind, Reader};
+use crate::cdr::{ReadError, ReadErrorKind};
 
 /// Bounds a walk over types and values, in steps and in depth.
 ///
@@ -39,27 +39,32 @@ impl Work {
         self.steps
     }
 
-    /// Spends one step on what `reader` stands at.
+    /// Spends one step on what lies at `offset`.
     #[inline]
-    pub(crate) fn step(&mut self, reader: &Reader<'_>) -> Result<(), ReadError> {
-        self.steps(1, reader)
+    pub(crate) fn step(&mut self, offset: usize) -> Result<(), ReadError> {
+        match self.steps.checked_sub(1) {
+            Some(left) => {
+                self.steps = left;
+                Ok(())
+            }
+            None => Err(ReadError { offset, kind: ReadErrorKind::TooMuchWork }),
+        }
     }
 
     /// Spends several steps at once.
-    #[inline]
-    pub(crate) fn steps(&mut self, steps: usize, reader: &Reader<'_>) -> Result<(), ReadError> {
+    pub(crate) fn steps(&mut self, steps: usize, offset: usize) -> Result<(), ReadError> {
         match u32::try_from(steps).ok().and_then(|steps| self.steps.checked_sub(steps)) {
             Some(left) => {
                 self.steps = left;
                 Ok(())
             }
-            None => Err(reader.error(ReadErrorKind::TooMuchWork)),
+            None => Err(ReadError { offset, kind: ReadErrorKind::TooMuchWork }),
         }
     }
 
     /// One level below `depth`.
     #[inline]
-    pub(crate) fn deeper(&self, depth: u32, reader: &Reader<'_>) -> Result<u32, ReadError> {
-        if depth < self.depth { Ok(depth + 1) } else { Err(reader.error(ReadErrorKind::TooDeep)) }
+    pub(crate) fn deeper(&self, depth: u32, offset: usize) -> Result<u32, ReadError> {
+        if depth < self.depth { Ok(depth + 1) } else { Err(ReadError { offset, kind: ReadErrorKind::TooDeep }) }
     }
 }

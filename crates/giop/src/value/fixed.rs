@@ -10,23 +10,34 @@ use alloc::vec::Vec;
 const PLUS: u8 = 0xC;
 const MINUS: u8 = 0xD;
 
-/// Reads a decimal of `digits` digits as text with `scale` digits behind the point.
+/// The octets of a decimal of at most `digits` digits.
+///
+/// The standard wants as many digits as the type has. JacORB leaves leading zeros out, and reads until it meets the sign;
+/// as nothing but the sign looks like one, that works for the standard's form too.
+#[inline]
+pub(crate) fn octets<'a>(reader: &mut Reader<'a>, digits: u16) -> Result<&'a [u8], ReadError> {
+    let most = usize::from(digits) / 2 + 1;
+    let rest = reader.rest();
+    let signed = |octet: &u8| matches!(octet & 0xF, PLUS | MINUS);
+    match rest.iter().take(most).position(signed) {
+        Some(last) => reader.take(last + 1),
+        None if rest.len() < most => reader.take(most),
+        None => Err(reader.error(ReadErrorKind::Malformed { what: "a fixed value without a sign" })),
+    }
+}
+
+/// Reads a decimal of at most `digits` digits as text with `scale` digits behind the point.
 pub(super) fn read(reader: &mut Reader<'_>, digits: u16, scale: i16) -> Result<String, ReadError> {
     let wrong = reader.error(ReadErrorKind::Malformed { what: "a fixed value with half octets that are no digits" });
-    let octets = reader.take(usize::from(digits) / 2 + 1)?;
+    let octets = octets(reader, digits)?;
     let mut halves: Vec<u8> = octets.iter().flat_map(|octet| [octet >> 4, octet & 0xF]).collect();
-    let minus = match halves.pop() {
-        Some(PLUS) => false,
-        Some(MINUS) => true,
-        _ => return Err(wrong),
-    };
+    let minus = halves.pop() == Some(MINUS);
     // An even number of digits leaves half an octet over in front.
-    if digits.is_multiple_of(2) && halves.first() == Some(&0) {
-        halves.remove(0);
-    }
-    if halves.len() != usize::from(digits) || halves.iter().any(|digit| *digit > 9) {
+    let superfluous = halves.len().saturating_sub(usize::from(digits));
+    if halves.iter().take(superfluous).any(|half| *half != 0) || halves.iter().any(|digit| *digit > 9) {
         return Err(wrong);
     }
+    halves.drain(..superfluous);
     Ok(show(&halves, scale, minus))
 }
 

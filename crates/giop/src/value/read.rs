@@ -34,14 +34,14 @@ impl Value {
 }
 
 fn any(reader: &mut Reader<'_>, work: &mut Work, depth: u32) -> Result<AnyValue, ReadError> {
-    let depth = work.deeper(depth, reader)?;
+    let depth = work.deeper(depth, reader.offset())?;
     let type_code = TypeCode::read(reader, work)?;
     let value = value(type_code.root(), reader, work, depth)?;
     Ok(AnyValue { type_code, value })
 }
 
 fn value(of: TypeRef<'_>, reader: &mut Reader<'_>, work: &mut Work, depth: u32) -> Result<Value, ReadError> {
-    work.step(reader)?;
+    work.step(reader.offset())?;
     let of = resolved(of, reader, work)?;
     Ok(match of.kind() {
         Kind::Null => Value::Null,
@@ -109,7 +109,7 @@ fn fields(
     work: &mut Work,
     depth: u32,
 ) -> Result<Vec<(String, Value)>, ReadError> {
-    let depth = work.deeper(depth, reader)?;
+    let depth = work.deeper(depth, reader.offset())?;
     let mut field = |member: Member<'_>| {
         let name = owned(member.name(), reader, work)?;
         Ok((name, value(member.type_ref(), reader, work, depth)?))
@@ -118,13 +118,13 @@ fn fields(
 }
 
 fn union(of: TypeRef<'_>, reader: &mut Reader<'_>, work: &mut Work, depth: u32) -> Result<Value, ReadError> {
-    let depth = work.deeper(depth, reader)?;
+    let depth = work.deeper(depth, reader.offset())?;
     let type_name = owned(of.name(), reader, work)?;
     let discriminator_type = resolved(of.discriminator().unwrap_or(of), reader, work)?;
     let bits = wire::discriminator(&mut reader.clone(), discriminator_type.kind())?;
     let discriminator = Box::new(value(discriminator_type, reader, work, depth)?);
     let chosen = of.chosen(bits);
-    work.steps(chosen.unwrap_or(of.member_count()), reader)?;
+    work.steps(chosen.unwrap_or(of.member_count()), reader.offset())?;
     let member = match chosen.and_then(|index| of.member(index)) {
         Some(member) => {
             let name = owned(member.name(), reader, work)?;
@@ -143,7 +143,7 @@ fn elements(
     work: &mut Work,
     depth: u32,
 ) -> Result<Value, ReadError> {
-    let depth = work.deeper(depth, reader)?;
+    let depth = work.deeper(depth, reader.offset())?;
     let element = resolved(of.content().unwrap_or(of), reader, work)?;
     let count = usize::try_from(count).unwrap_or(usize::MAX);
     if element.kind() == Kind::Octet {
@@ -160,7 +160,7 @@ fn elements(
 fn resolved<'t>(of: TypeRef<'t>, reader: &Reader<'_>, work: &mut Work) -> Result<TypeRef<'t>, ReadError> {
     let mut at = of;
     while let (Kind::Alias, Some(original)) = (at.kind(), at.content()) {
-        work.step(reader)?;
+        work.step(reader.offset())?;
         at = original;
     }
     Ok(at)
@@ -168,6 +168,6 @@ fn resolved<'t>(of: TypeRef<'t>, reader: &Reader<'_>, work: &mut Work) -> Result
 
 /// A name of its own for a value. A long one costs steps, since each element of a sequence gets its own.
 fn owned(name: &str, reader: &Reader<'_>, work: &mut Work) -> Result<String, ReadError> {
-    work.steps(name.len() / 64, reader)?;
+    work.steps(name.len() / 64, reader.offset())?;
     Ok(name.into())
 }

@@ -58,6 +58,12 @@ fn decimals_are_two_digits_an_octet_and_a_sign() {
     for wrong in [[0x11, 0x23, 0x4C], [0x01, 0x2A, 0x4C], [0x01, 0x23, 0x41]] {
         assert!(matches!(read(&even, &wrong, BIG), Err(ReadErrorKind::Malformed { .. })));
     }
+    // JacORB leaves leading zeros out.
+    assert_eq!(read(&code, &[0x12, 0x3D], BIG).unwrap(), Value::Fixed("-1.23".into()));
+    assert_eq!(read(&even, &[0x0C], BIG).unwrap(), Value::Fixed("0".into()));
+    for cut in [&[][..], &[0x12], &[0x12, 0x34]] {
+        assert!(matches!(read(&code, cut, BIG), Err(ReadErrorKind::Truncated { .. })));
+    }
     // A negative scale leaves zeros out.
     let thousands = TypeCode::fixed(3, -3);
     assert_eq!(written(&thousands, &Value::Fixed("12000".into()), BIG).unwrap(), [0x01, 0x2C]);

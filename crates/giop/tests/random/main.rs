@@ -1,13 +1,17 @@
 //! Random types and values, through everything that reads, writes, skips and copies them.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+#[path = "../common/mod.rs"]
 mod common;
+mod generate;
 
 use campanile_giop::cdr::{CharSet, Encoding, ReadErrorKind, Reader, Version, Writer};
 use campanile_giop::recode;
 use campanile_giop::typecode::{TypeCode, Work};
 use campanile_giop::value::{AnyRef, AnyValue};
-use common::{encodings, for_each_seed, random_type, random_value};
+use common::{encodings, for_each_seed};
 use fastrand::Rng;
+use generate::{random_type, random_value};
 
 fn random_any(rng: &mut Rng) -> AnyValue {
     let code = random_type(rng, 4);
