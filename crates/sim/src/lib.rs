@@ -6,6 +6,7 @@
 //! refusal, each outbox's and channel's state, and the counters. Time is simulated, so a run takes as long as it takes
 //! to compute, and the same seed is always the same run.
 
+#[expect(clippy::indexing_slicing, reason = "a model that is wrong should stop the test on the spot")]
 mod model;
 mod random;
 

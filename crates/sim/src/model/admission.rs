@@ -1,0 +1,310 @@
+//! Events in, and what happens at the limits of an outbox and of a channel.
+
+use engine::{
+    Admission, ChannelId, DiscardPolicy, DiscardReason, DisconnectReason, FullOutbox, Notice, ProxyKey, ProxyState,
+    Refusal, Side, Ticket,
+};
+
+use super::{Held, Hold, Model, Reason};
+
+/// What each of its consumers adds to what an event costs.
+const CONSUMER_BYTES: u64 = 16;
+
+impl Model {
+    // ---- events in ----
+
+    pub(super) fn admit(&mut self, source: ProxyKey, domain: &str, name: &str) -> Result<Admission, Refusal> {
+        let event = self.events.len() - 1;
+        let channel = source.channel;
+        let budget = self.routed.channel(channel)?.limits.memory_budget_bytes;
+        let supplier = self.routed.proxy(source)?;
+        if supplier.side != Side::Suppliers {
+            return Err(Refusal::ProxyNotFound { proxy: source });
+        }
+        if supplier.state == ProxyState::Unconnected {
+            return Err(Refusal::NotConnected { proxy: source });
+        }
+        let destinations = self.destinations(channel, domain, name);
+        if destinations.is_empty() {
+            self.counts.unwanted += 1;
+            return Ok(Admission::Accepted { destinations: 0 });
+        }
+        let charge = |destinations: &[usize], weight: u64| weight + CONSUMER_BYTES * destinations.len() as u64;
+        let weight = self.events[event].weight;
+        let charged_bytes = charge(&destinations, weight);
+        if charged_bytes > budget {
+            return Err(Refusal::EventTooLarge { charged_bytes, budget_bytes: budget });
+        }
+        for at in destinations {
+            let (settings, outbox) = (self.settings(at), &self.outboxes[at]);
+            if let Some(max) = settings.max_events_per_consumer
+                && settings.full_outbox == Some(FullOutbox::Reject)
+                && self.is_full(at)
+            {
+                return Err(Refusal::OutboxFull { proxy: outbox.key, capacity_events: max.get() });
+            }
+        }
+        let hold = self.make_room(channel, charged_bytes)?;
+        let destinations = self.destinations(channel, domain, name);
+        if destinations.is_empty() {
+            self.counts.unwanted += 1;
+            return Ok(Admission::Accepted { destinations: 0 });
+        }
+        self.events[event].charge = charge(&destinations, weight);
+        self.events[event].serial = self.admitted;
+        self.admitted += 1;
+
+        Ok(self.fan_out(channel, event, destinations, hold))
+    }
+
+    fn fan_out(&mut self, channel: ChannelId, event: usize, destinations: Vec<usize>, hold: Option<Hold>) -> Admission {
+        let mut reasons = vec![];
+        let mut doomed = vec![];
+        let mut taken = 0;
+        for at in destinations {
+            if self.is_full(at) && !self.make_place(at, &mut doomed) {
+                continue;
+            }
+            self.outboxes[at].waiting.push(event);
+            taken += 1;
+            if self.outboxes[at].holding {
+                reasons.push(Reason::Outbox(at));
+                self.outboxes[at].held_events += 1;
+            }
+        }
+        self.counts.queued += u64::from(taken);
+        for at in doomed {
+            self.disconnect(at, DisconnectReason::OutboxFull);
+        }
+        self.look_for_room();
+        if let Some(hold) = hold {
+            self.begin_hold(hold);
+        }
+        if let Some(hold) = self.holds.iter_mut().find(|hold| hold.channel == channel) {
+            reasons.push(Reason::Channel);
+            hold.held_events += 1;
+        }
+        if reasons.is_empty() {
+            return Admission::Accepted { destinations: taken };
+        }
+        let ticket = Ticket(self.tickets_issued);
+        self.tickets_issued += 1;
+        self.tickets.push(Held { ticket, channel, reasons });
+        Admission::Held(ticket)
+    }
+
+    pub(super) fn destinations(&self, channel: ChannelId, domain: &str, name: &str) -> Vec<usize> {
+        let mut found = self.present();
+        found.retain(|at| {
+            let outbox = &self.outboxes[*at];
+            outbox.key.channel == channel && !outbox.dead && self.routed.wants(outbox.key, domain, name)
+        });
+        found
+    }
+
+    pub(super) fn is_full(&self, at: usize) -> bool {
+        let max = self.settings(at).max_events_per_consumer;
+        max.is_some_and(|max| self.outboxes[at].waiting.len() >= max.get() as usize)
+    }
+
+    /// Makes place in a full outbox; says whether the arriving event goes in.
+    pub(super) fn make_place(&mut self, at: usize, doomed: &mut Vec<usize>) -> bool {
+        let settings = self.settings(at);
+        let policy = settings.full_outbox.unwrap_or(FullOutbox::Discard);
+        if policy == FullOutbox::Disconnect {
+            doomed.push(at);
+            return false;
+        }
+        if policy == FullOutbox::Hold && !self.outboxes[at].holding {
+            self.outboxes[at].holding = true;
+            let by = Some(self.outboxes[at].key);
+            self.notices.push(Notice::SuppliersHeld { channel: self.outboxes[at].key.channel, by });
+        }
+        self.note_full(at, policy);
+        self.outboxes[at].full_at_bound = true;
+        if policy == FullOutbox::Hold {
+            return true;
+        }
+        if settings.discard_policy == DiscardPolicy::Lifo {
+            self.count_discards(at, DiscardReason::OutboxFull, 1);
+            self.outboxes[at].dropped_while_full += 1;
+            return false;
+        }
+        while self.is_full(at) {
+            self.discard_one(at, DiscardReason::OutboxFull);
+        }
+        true
+    }
+
+    // ---- limits of a channel ----
+
+    pub(super) fn make_room(&mut self, channel: ChannelId, charge: u64) -> Result<Option<Hold>, Refusal> {
+        let limits = self.routed.channel(channel)?.limits;
+        let budget = limits.memory_budget_bytes;
+        let max_queue = limits.max_queue_length.map(|max| u64::from(max.get()));
+        let refusal = |queue: bool| match limits.max_queue_length {
+            Some(max) if queue => Refusal::QueueFull { channel, capacity_events: max.get() },
+            _ => Refusal::MemorySpent { channel, budget_bytes: budget },
+        };
+        if self.holds.iter().any(|hold| hold.channel == channel) {
+            let (events, bytes, _) = self.usage(channel);
+            let queue = max_queue.is_some_and(|max| events + 1 > 2 * max);
+            return if queue || bytes + charge > 2 * budget { Err(refusal(queue)) } else { Ok(None) };
+        }
+        let mut passed = vec![];
+        loop {
+            let (events, bytes, _) = self.usage(channel);
+            let memory = bytes + charge > budget;
+            let queue = max_queue.is_some_and(|max| events + 1 > max);
+            if !memory && !queue {
+                return Ok(None);
+            }
+            if let Some(place) = self.leftovers.iter().position(|event| self.events[*event].channel == channel) {
+                self.leftovers.remove(place);
+                continue;
+            }
+            if queue && limits.reject_new_events {
+                return Err(refusal(true));
+            }
+            let mut laggard: Option<usize> = None;
+            for at in self.present() {
+                let counts = self.outboxes[at].key.channel == channel && self.weight(at) > 0 && !passed.contains(&at);
+                if counts && laggard.is_none_or(|largest| self.weight(at) > self.weight(largest)) {
+                    laggard = Some(at);
+                }
+            }
+            let hold = |by| Hold { channel, by, memory, queue, held_events: 0 };
+            let Some(at) = laggard else { return Ok(memory.then(|| hold(None))) };
+            let unset = if memory { FullOutbox::Hold } else { FullOutbox::Discard };
+            match self.settings(at).full_outbox.unwrap_or(unset) {
+                FullOutbox::Hold => return Ok(Some(hold(Some(at)))),
+                FullOutbox::Reject => {
+                    self.note_full(at, FullOutbox::Reject);
+                    self.outboxes[at].full_as_laggard = true;
+                    return Err(refusal(queue));
+                }
+                FullOutbox::Disconnect => {
+                    let reason = if memory { DisconnectReason::MemorySpent } else { DisconnectReason::QueueFull };
+                    self.disconnect(at, reason);
+                }
+                FullOutbox::Discard if self.outboxes[at].waiting.is_empty() => passed.push(at),
+                FullOutbox::Discard => {
+                    self.note_full(at, FullOutbox::Discard);
+                    self.outboxes[at].full_as_laggard = true;
+                    let reason = if memory { DiscardReason::MemorySpent } else { DiscardReason::QueueFull };
+                    self.discard_one(at, reason);
+                }
+            }
+        }
+    }
+
+    pub(super) fn begin_hold(&mut self, hold: Hold) {
+        let Ok(channel) = self.routed.channel(hold.channel) else { return };
+        let limits = channel.limits;
+        let (events, bytes, _) = self.usage(hold.channel);
+        let memory = hold.memory && bytes > limits.memory_budget_bytes;
+        let queue = hold.queue && limits.max_queue_length.is_some_and(|max| events > u64::from(max.get()));
+        if !memory && !queue {
+            return;
+        }
+        let by = hold.by.map(|at| self.outboxes[at].key);
+        self.notices.push(Notice::SuppliersHeld { channel: hold.channel, by });
+        if let Some(at) = hold.by {
+            self.note_full(at, FullOutbox::Hold);
+            self.outboxes[at].full_as_laggard = true;
+        }
+        self.holds.push(hold);
+    }
+
+    pub(super) fn end_hold(&mut self, channel: ChannelId) {
+        let Some(place) = self.holds.iter().position(|hold| hold.channel == channel) else { return };
+        let Hold { by, held_events, .. } = self.holds.remove(place);
+        let by = by.map(|at| self.outboxes[at].key);
+        self.notices.push(Notice::SuppliersReleased { channel, by, held_events });
+        self.end_reason(Some(channel), Reason::Channel);
+    }
+
+    pub(super) fn end_outbox_hold(&mut self, at: usize) {
+        if !self.outboxes[at].holding {
+            return;
+        }
+        self.outboxes[at].holding = false;
+        let held_events = std::mem::take(&mut self.outboxes[at].held_events);
+        let key = self.outboxes[at].key;
+        self.notices.push(Notice::SuppliersReleased { channel: key.channel, by: Some(key), held_events });
+        self.end_reason(None, Reason::Outbox(at));
+    }
+
+    pub(super) fn end_reason(&mut self, channel: Option<ChannelId>, reason: Reason) {
+        for held in self.tickets.iter_mut().filter(|held| channel.is_none_or(|channel| held.channel == channel)) {
+            held.reasons.retain(|other| *other != reason);
+        }
+        let done = self.tickets.iter().filter(|held| held.reasons.is_empty());
+        self.released.extend(done.map(|held| held.ticket));
+        self.tickets.retain(|held| !held.reasons.is_empty());
+    }
+
+    /// Asks of everything that is full or held whether it still is.
+    pub(super) fn look_for_room(&mut self) {
+        for at in self.present() {
+            let settings = self.settings(at);
+            let waiting = self.outboxes[at].waiting.len();
+            let has_room = settings.max_events_per_consumer.is_none_or(|max| {
+                let eighth = max.get().div_ceil(8);
+                waiting <= (max.get() - eighth) as usize
+            });
+            if has_room || settings.full_outbox != Some(FullOutbox::Hold) {
+                self.end_outbox_hold(at);
+            }
+            if has_room && self.outboxes[at].full_at_bound {
+                self.outboxes[at].full_at_bound = false;
+                self.note_recovered(at);
+            }
+        }
+        for channel in self.channels() {
+            let Ok(limits) = self.routed.channel(channel).map(|channel| channel.limits) else { continue };
+            let (events, bytes, _) = self.usage(channel);
+            let budget = limits.memory_budget_bytes;
+            let memory_has_room = bytes <= budget - budget / 8;
+            let queue_has_room = limits.max_queue_length.is_none_or(|max| {
+                let eighth = max.get().div_ceil(8);
+                events <= u64::from(max.get() - eighth)
+            });
+            if let Some(hold) = self.holds.iter().find(|hold| hold.channel == channel) {
+                let has_room = (memory_has_room || !hold.memory) && (queue_has_room || !hold.queue);
+                let no_reason = hold.by.is_some_and(|at| {
+                    let unset = if hold.memory { FullOutbox::Hold } else { FullOutbox::Discard };
+                    self.settings(at).full_outbox.unwrap_or(unset) != FullOutbox::Hold
+                });
+                if has_room || no_reason {
+                    self.end_hold(channel);
+                }
+            }
+            if memory_has_room && queue_has_room {
+                for at in self.present() {
+                    if self.outboxes[at].key.channel == channel && self.outboxes[at].full_as_laggard {
+                        self.outboxes[at].full_as_laggard = false;
+                        self.note_recovered(at);
+                    }
+                }
+            }
+        }
+    }
+
+    pub(super) fn note_full(&mut self, at: usize, policy: FullOutbox) {
+        let (backlog_events, _, backlog_bytes) = self.backlog(at);
+        let outbox = &mut self.outboxes[at];
+        if !outbox.full_at_bound && !outbox.full_as_laggard {
+            outbox.dropped_while_full = 0;
+            self.notices.push(Notice::OutboxFull { key: outbox.key, policy, backlog_events, backlog_bytes });
+        }
+    }
+
+    pub(super) fn note_recovered(&mut self, at: usize) {
+        let outbox = &mut self.outboxes[at];
+        if !outbox.full_at_bound && !outbox.full_as_laggard {
+            let dropped = outbox.dropped_while_full;
+            self.notices.push(Notice::OutboxRecovered { key: outbox.key, dropped });
+        }
+    }
+}
