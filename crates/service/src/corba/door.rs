@@ -231,8 +231,8 @@ impl Door {
     ///
     /// # Errors
     ///
-    /// The exception that the client is to be told instead; what was written to `reply` until then means nothing. Except
-    /// for `TRANSIENT`, nothing was changed.
+    /// The exception that the client is to be told instead: then nothing was changed, and what was written to `reply`
+    /// means nothing.
     pub fn handle(&mut self, call: &Call<'_>, reply: &mut Writer<'_>) -> Result<(), Exception> {
         let (encoding, phase) = (reply.encoding(), reply.phase());
         self.dispatch(call, reply).map_err(|raised| {
@@ -536,12 +536,13 @@ impl Door {
             }
             Side::Suppliers => self.suppliers.remove(&peer),
         };
-        if removed.side == Side::Consumers {
-            self.effects.push_back(Effect::ReleasePeer(peer));
-        }
         if let Some(to) = reference.filter(|_| tell) {
             let operation = kind.disconnect_operation(removed.side);
             self.effects.push_back(Effect::Call { to, operation, body: Vec::new() });
+        }
+        // Only then, so that the call can use the connection that is there.
+        if removed.side == Side::Consumers {
+            self.effects.push_back(Effect::ReleasePeer(peer));
         }
     }
 
