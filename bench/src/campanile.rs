@@ -5,14 +5,14 @@ use std::fmt::Display;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 
 use client::notify::{
-    ClientType, EventChannel, EventChannelFactory, StructuredProxyPushConsumer, StructuredProxyPushSupplier,
+    ClientType, EventChannel, EventChannelFactory, Property, StructuredProxyPushConsumer, StructuredProxyPushSupplier,
 };
 use client::{Orb, OrbOptions};
 use giop::cdr::Version;
 use giop::ior::{CodeSetInfo, IiopProfile, Ior};
 
-use crate::BenchError;
 use crate::process::{Process, arguments, loopback_address};
+use crate::{BenchError, DeliveryOptions};
 
 /// The name under which reports show it.
 pub(crate) const NAME: &str = "Campanile";
@@ -128,7 +128,12 @@ impl Channel {
     /// Makes a proxy for one more consumer, which waits on `listener` and goes by `key`, and connects it.
     ///
     /// The service connects to the listener when it likes to: at once, or for the first event.
-    pub(crate) fn add_consumer(&self, listener: &TcpListener, key: &[u8]) -> Result<(), BenchError> {
+    pub(crate) fn add_consumer(
+        &self,
+        listener: &TcpListener,
+        key: &[u8],
+        delivery: DeliveryOptions,
+    ) -> Result<(), BenchError> {
         let doing = "connecting a consumer to Campanile";
         let address = listener.local_addr().map_err(BenchError::io("reading the address of a consumer"))?;
         let profile = IiopProfile {
@@ -142,6 +147,9 @@ impl Channel {
         let admin = self.channel.default_consumer_admin().map_err(setup(doing))?;
         let (proxy, _) = admin.obtain_notification_push_supplier(ClientType::Structured).map_err(setup(doing))?;
         let proxy = StructuredProxyPushSupplier::unchecked(proxy.object().clone());
+        if let Some(window) = delivery.push_window {
+            proxy.set_qos(&[Property::new("PushWindow", window)]).map_err(setup(doing))?;
+        }
         proxy.connect_structured_push_consumer(&consumer).map_err(setup(doing))
     }
 }

@@ -121,7 +121,7 @@ pub(crate) fn ratio(above: u64, below: u64) -> f64 {
 }
 
 fn microseconds(nanoseconds: u64) -> f64 {
-    crate::clock::seconds(nanoseconds) * 1e6
+    ratio(nanoseconds, 1000)
 }
 
 #[cfg(test)]

@@ -32,7 +32,8 @@ pub use error::BenchError;
 pub use latency::{Percentiles, Spread};
 pub use loss::Losses;
 pub use options::{
-    Command, Contender, FloorOptions, LeashedOptions, MonitorOptions, PipelineOptions, RelayOptions, ReportOptions,
+    Command, Contender, DeliveryOptions, FloorOptions, LeashedOptions, MonitorOptions, PipelineOptions, RelayOptions,
+    ReportOptions,
 };
 pub use output::Output;
 pub use system::Machine;

@@ -43,7 +43,7 @@ pub(crate) const PLAIN_SOCKETS_ARE: &str = "every supplier has a TCP connection 
 /// When a contender cannot be started, breaks off, or answers what it should not.
 pub fn run(options: &MonitorOptions, out: &mut Output<'_>) -> Result<(), BenchError> {
     if options.demo {
-        return demo::run(&traffic(options), out);
+        return demo::run(&traffic(options), options.delivery, out);
     }
     let lasting = lasting(options.duration)?;
     let mut report = Report {
@@ -54,11 +54,19 @@ pub fn run(options: &MonitorOptions, out: &mut Output<'_>) -> Result<(), BenchEr
     };
     for traffic in cases(options) {
         let Traffic { suppliers, payload_bytes, stagger_ms, consumers, .. } = traffic;
-        let case = format!("{suppliers} × {payload_bytes} B, stagger {stagger_ms} ms, {consumers} consumer(s)");
+        let case = format!(
+            "{suppliers} × {payload_bytes} B, stagger {stagger_ms} ms, {}",
+            crate::table::counted(consumers, "consumer")
+        );
         out.progress(&format!("{case}: Campanile"))?;
         let traffics = [traffic];
         let service = Campanile::start()?;
-        report.runs.push(workload::run(&Carrier::Campanile(&service), &traffics, lasting, workload::wait_out)?);
+        report.runs.push(workload::run(
+            &Carrier::Campanile(&service, options.delivery),
+            &traffics,
+            lasting,
+            workload::wait_out,
+        )?);
         drop(service);
         if !options.no_sockets {
             out.progress(&format!("{case}: plain sockets"))?;

@@ -53,6 +53,14 @@ pub struct ReportOptions {
     pub json_file: Option<PathBuf>,
 }
 
+/// How the service is asked to deliver.
+#[derive(Debug, Clone, Copy, Default, clap::Args)]
+pub struct DeliveryOptions {
+    /// Pushes that may be unanswered on one consumer (QoS `PushWindow`) [default: the service's, which is 1]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub push_window: Option<u16>,
+}
+
 /// Options of `campanile bench monitor`.
 #[derive(Debug, Clone, clap::Args)]
 pub struct MonitorOptions {
@@ -83,6 +91,9 @@ pub struct MonitorOptions {
     /// Serve at the default address, show a live table, and go on until Ctrl-C
     #[arg(long, conflicts_with_all = ["json", "json_file"])]
     pub demo: bool,
+    /// How the service is asked to deliver
+    #[command(flatten)]
+    pub delivery: DeliveryOptions,
     /// How to report
     #[command(flatten)]
     pub report: ReportOptions,
@@ -112,6 +123,9 @@ pub struct PipelineOptions {
     /// Leave out the same traffic over plain sockets
     #[arg(long)]
     pub no_sockets: bool,
+    /// How the service is asked to deliver
+    #[command(flatten)]
+    pub delivery: DeliveryOptions,
     /// How to report
     #[command(flatten)]
     pub report: ReportOptions,
@@ -162,6 +176,9 @@ pub struct FloorOptions {
     /// Where interop/install.sh left the omniORB programs
     #[arg(long, value_name = "DIR", default_value = "target/interop/omniorb")]
     pub omniorb_dir: PathBuf,
+    /// How the service is asked to deliver
+    #[command(flatten)]
+    pub delivery: DeliveryOptions,
     /// How to report
     #[command(flatten)]
     pub report: ReportOptions,

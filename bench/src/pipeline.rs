@@ -45,7 +45,12 @@ pub fn run(options: &PipelineOptions, out: &mut Output<'_>) -> Result<(), BenchE
         let case = if traffics.len() == 1 { "pipeline alone" } else { "pipeline beside the monitor system" };
         out.progress(&format!("{case}: Campanile"))?;
         let service = Campanile::start()?;
-        report.runs.push(workload::run(&Carrier::Campanile(&service), &traffics, lasting, workload::wait_out)?);
+        report.runs.push(workload::run(
+            &Carrier::Campanile(&service, options.delivery),
+            &traffics,
+            lasting,
+            workload::wait_out,
+        )?);
         drop(service);
         if !options.no_sockets {
             out.progress(&format!("{case}: plain sockets"))?;

@@ -125,6 +125,11 @@ impl Table {
     }
 }
 
+/// `1 consumer`, `2 consumers`.
+pub(crate) fn counted(count: u32, thing: &str) -> String {
+    if count == 1 { format!("1 {thing}") } else { format!("{count} {thing}s") }
+}
+
 /// A number with at most four significant digits, never in powers of ten.
 fn significant(number: f64) -> String {
     let decimals = match number.abs() {

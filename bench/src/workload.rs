@@ -13,7 +13,7 @@ use crate::latency::Recorder;
 use crate::loss::Losses;
 use crate::process::Process;
 use crate::wire::PushMessage;
-use crate::{BenchError, Percentiles, clock, system};
+use crate::{BenchError, DeliveryOptions, Percentiles, clock, system};
 
 mod catcher;
 mod feeds;
@@ -87,7 +87,7 @@ impl Traffic {
 /// Who carries the traffic.
 pub(crate) enum Carrier<'a> {
     /// The service: every supplier pushes two-way to its proxy, every consumer is pushed to two-way.
-    Campanile(&'a Campanile),
+    Campanile(&'a Campanile, DeliveryOptions),
     /// Nobody: every supplier has a TCP connection to every consumer and writes the same messages, unanswered.
     Sockets,
 }
@@ -95,14 +95,21 @@ pub(crate) enum Carrier<'a> {
 impl Carrier<'_> {
     fn name(&self) -> &'static str {
         match self {
-            Self::Campanile(_) => campanile::NAME,
+            Self::Campanile(..) => campanile::NAME,
             Self::Sockets => SOCKETS,
+        }
+    }
+
+    fn push_window(&self) -> Option<u16> {
+        match self {
+            Self::Campanile(_, delivery) => delivery.push_window,
+            Self::Sockets => None,
         }
     }
 
     fn process(&self) -> Option<&Process> {
         match self {
-            Self::Campanile(service) => Some(service.process()),
+            Self::Campanile(service, _) => Some(service.process()),
             Self::Sockets => None,
         }
     }
@@ -224,6 +231,8 @@ pub struct TrafficReport {
 pub struct RunReport {
     /// `Campanile` or `plain sockets`.
     pub contender: &'static str,
+    /// Pushes that may be unanswered on a consumer of the service, if other than its default of 1.
+    pub push_window: Option<u16>,
     /// Seconds over which processor time was taken.
     pub seconds: f64,
     /// Processor time of the service's process, user and system, in percent of one core; `null` where there is none.
@@ -393,6 +402,7 @@ fn report(
     });
     RunReport {
         contender: carrier.name(),
+        push_window: carrier.push_window(),
         seconds: clock::seconds(window.lasted),
         service_cpu_percent: window.service.map(|time| window.percent(time)),
         service_resident_bytes: window.resident,
@@ -408,12 +418,13 @@ fn wire_up(carrier: &Carrier<'_>, traffics: &[Traffic]) -> Result<(Vec<Feed>, Ve
         let payload = usize::try_from(traffic.payload_bytes).unwrap_or(usize::MAX);
         let name = carrier.name();
         match carrier {
-            Carrier::Campanile(service) => {
+            Carrier::Campanile(service, delivery) => {
                 // The only traffic there is runs on the channel that everybody finds, so that it can be looked at.
                 let channel = if traffics.len() == 1 { service.default_channel()? } else { service.new_channel()? };
                 for consumer in 0..traffic.consumers {
                     let listener = campanile::listen()?;
-                    channel.add_consumer(&listener, format!("bench-{}-{consumer}", traffic.name).as_bytes())?;
+                    let key = format!("bench-{}-{consumer}", traffic.name);
+                    channel.add_consumer(&listener, key.as_bytes(), *delivery)?;
                     catchers.push(Catcher::new(name, listener, true, index, traffic.suppliers)?);
                 }
                 for supplier in 0..traffic.suppliers {

@@ -13,7 +13,7 @@ use crate::campanile::{self, Campanile};
 use crate::latency::ratio;
 use crate::process::Process;
 use crate::wire::PushMessage;
-use crate::{BenchError, clock, relay};
+use crate::{BenchError, DeliveryOptions, clock, relay};
 
 /// Events that are sent before those that count, in every turn.
 pub(super) const WARM_UP: u64 = 200;
@@ -47,7 +47,8 @@ impl Middle {
         let channel = service.new_channel()?;
         let proxy = channel.add_supplier()?;
         let listener = campanile::listen()?;
-        channel.add_consumer(&listener, &campanile::key_as_long_as(&proxy.key))?;
+        let delivery = DeliveryOptions { push_window: settings.push_window };
+        channel.add_consumer(&listener, &campanile::key_as_long_as(&proxy.key), delivery)?;
         let mut supplier = supplier(campanile::NAME, proxy.connect()?, &proxy.key, settings)?;
         // The service may connect only when it has something to push.
         supplier.send_without_waiting()?;

@@ -234,6 +234,8 @@ pub struct Settings {
     pub rate: f64,
     /// Octets of an event's payload.
     pub payload_bytes: u32,
+    /// Pushes that may be unanswered on Campanile's consumer; `null` is the service's default, 1.
+    pub push_window: Option<u16>,
     /// Octets of the request as the supplier sends it, the same for Campanile and the relay.
     pub request_bytes: usize,
     /// Octets of the request as Campanile's consumer receives it.
@@ -253,6 +255,7 @@ impl Settings {
             lockstep_seconds: pick(options.lockstep_seconds, 0.3, 2.0),
             rate: options.rate,
             payload_bytes: options.bytes,
+            push_window: options.delivery.push_window,
             request_bytes: 0,
             request_bytes_behind_campanile: 0,
             reply_bytes: 0,

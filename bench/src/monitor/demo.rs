@@ -9,34 +9,39 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 
 use crate::campanile::Campanile;
 use crate::latency::ratio;
-use crate::table::{Cell, Table};
+use crate::table::{Cell, Table, counted};
 use crate::workload::{self, Carrier, Lasting, Latency, Shared, Traffic, View};
-use crate::{BenchError, Output, clock};
+use crate::{BenchError, DeliveryOptions, Output, clock};
 
 /// Serves and shows until Ctrl-C.
-pub(super) fn run(traffic: &Traffic, out: &mut Output<'_>) -> Result<(), BenchError> {
+pub(super) fn run(traffic: &Traffic, delivery: DeliveryOptions, out: &mut Output<'_>) -> Result<(), BenchError> {
     let over = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM] {
         signal_hook::flag::register(signal, Arc::clone(&over)).map_err(BenchError::io("waiting for Ctrl-C"))?;
     }
     let service = Campanile::start_at_default_address()?;
     let Traffic { suppliers, payload_bytes, rate, consumers, .. } = traffic;
+    let consumers = counted(*consumers, "consumer");
     writeln!(
         out,
         "Serving at {address}: corbaloc::{address}/NotificationService\n\
-         {suppliers} suppliers push {payload_bytes} B {rate} times a second each, two-way, to {consumers} consumer(s) \
+         {suppliers} suppliers push {payload_bytes} B {rate} times a second each, two-way, to {consumers} \
          on the default channel. Look at it from another terminal with `campanile ls` or `campanile sub`. Ctrl-C ends.\n",
         address = service.address()
     )?;
     out.flush()?;
     let mut board = Board::new(&service);
-    let report =
-        workload::run(&Carrier::Campanile(&service), std::slice::from_ref(traffic), Lasting::until_told(), |view| {
+    let report = workload::run(
+        &Carrier::Campanile(&service, delivery),
+        std::slice::from_ref(traffic),
+        Lasting::until_told(),
+        |view| {
             while !over.load(Ordering::Relaxed) {
                 board.tick(view, out)?;
             }
             Ok(())
-        })?;
+        },
+    )?;
     let Some(of_traffic) = report.traffics.first() else { return Ok(()) };
     let losses = of_traffic.losses;
     writeln!(
