@@ -169,7 +169,7 @@ impl From<Refusal> for Raised {
 }
 
 /// The exception for an event that was not taken. `push…` declares none for it but `Disconnected`; a queue without room is
-/// `IMP_LIMIT` (OMG Notification Service 1.1, 2.5.6, `RejectNewEvents`). Nothing is logged: this is the event path.
+/// `IMP_LIMIT`, as the OMG Notification Service 1.1 has it for `RejectNewEvents`. Nothing is logged: this is the event path.
 pub(crate) const fn refused_event(refusal: &Refusal) -> SystemException {
     let kind = match refusal {
         Refusal::ChannelNotFound { .. } | Refusal::ProxyNotFound { .. } | Refusal::NotConnected { .. } => {

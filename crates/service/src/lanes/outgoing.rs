@@ -17,7 +17,7 @@ use giop::codeset;
 use giop::framing::{self, Inbound};
 use giop::ior::Ior;
 use giop::message::{self, RequestHead, Response, ServiceContexts};
-use hashbrown::HashMap;
+use hashbrown::{HashMap, HashSet};
 
 use super::mail::{CallFailure, Lookup, OWN_ENDIAN, OWN_VERSION, ToAdministration};
 use super::output::{Body, Output};
@@ -158,6 +158,8 @@ pub(crate) struct Outgoings {
     pub(crate) connections: Slots<Outgoing>,
     by_endpoint: HashMap<Endpoint, Token>,
     pub(crate) routes: HashMap<Peer, Route>,
+    /// The consumers of the snapshot in use.
+    peers: Arc<HashMap<Peer, Arc<PeerAddress>>>,
     resolver: SyncSender<Lookup>,
     pub(crate) framing: framing::Limits,
     connect_timeout: Duration,
@@ -176,6 +178,7 @@ impl Outgoings {
             connections: Slots::new(),
             by_endpoint: HashMap::new(),
             routes: HashMap::new(),
+            peers: Arc::default(),
             resolver,
             framing,
             connect_timeout,
@@ -192,7 +195,11 @@ impl Outgoings {
     }
 
     /// Forgets where consumers were that are not there any more.
-    pub(crate) fn forget_peers_but(&mut self, peers: &HashMap<Peer, Arc<PeerAddress>>) {
+    pub(crate) fn forget_peers_but(&mut self, peers: &Arc<HashMap<Peer, Arc<PeerAddress>>>) {
+        if Arc::ptr_eq(peers, &self.peers) {
+            return;
+        }
+        self.peers = Arc::clone(peers);
         let before = self.routes.len();
         self.routes.retain(|peer, _| peers.contains_key(peer));
         self.stale |= self.routes.len() != before;
@@ -242,7 +249,7 @@ impl Core {
         if self.outgoing.routes.contains_key(&peer) {
             return true;
         }
-        let Some(address) = self.published.load().peers.get(&peer).map(Arc::clone) else { return false };
+        let Some(address) = self.outgoing.peers.get(&peer).map(Arc::clone) else { return false };
         let Some(target) = Target::of(&address.ior) else { return false };
         let route = Route { address, target, connections: [None; CONNECTIONS], forwards: 0 };
         self.outgoing.routes.insert(peer, route);
@@ -491,10 +498,8 @@ impl Core {
     }
 
     fn close_unused(&mut self) {
-        let mut used: Vec<Token> = Vec::new();
-        for route in self.outgoing.routes.values() {
-            used.extend(route.connections.iter().flatten());
-        }
+        let used: HashSet<Token> =
+            self.outgoing.routes.values().flat_map(|route| route.connections.iter().flatten().copied()).collect();
         let unused: Vec<Token> = self
             .outgoing
             .connections
