@@ -1,0 +1,95 @@
+//! Skipping and copying allocate nothing once the buffer that is written to has grown.
+//!
+//! A program of its own, since what is counted is what its whole process allocates.
+#![expect(unsafe_code, reason = "an allocator can be counted only by being one")]
+
+use campanile_giop::cdr::Reader;
+use campanile_giop::cdr::{CharSet, Encoding, Endian, Version, Writer};
+use campanile_giop::recode;
+use campanile_giop::typecode::{Kind, TypeCode, Work};
+use campanile_giop::value::{AnyRef, AnyValue, Value};
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+
+thread_local! {
+    static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
+}
+
+struct Counting;
+
+// SAFETY: every call goes to the system's allocator with what it was called with; counting touches a thread's own cell
+// that needs no initialisation and has no destructor, so it neither allocates nor fails.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        ALLOCATIONS.with(|count| count.set(count.get() + 1));
+        // SAFETY: the caller keeps the promises that `System` asks for.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        // SAFETY: the pointer came from `System`, and the caller keeps the other promises.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+
+    unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        ALLOCATIONS.with(|count| count.set(count.get() + 1));
+        // SAFETY: the pointer came from `System`, and the caller keeps the other promises.
+        unsafe { System.realloc(pointer, layout, size) }
+    }
+}
+
+#[global_allocator]
+static COUNTING: Counting = Counting;
+
+fn event() -> AnyValue {
+    let id = "IDL:demo/Node:1.0";
+    let code = TypeCode::structure(
+        id,
+        "Node",
+        &[
+            ("name", TypeCode::string()),
+            ("title", TypeCode::wstring()),
+            ("data", TypeCode::sequence(TypeCode::primitive(Kind::Octet))),
+            ("samples", TypeCode::sequence(TypeCode::primitive(Kind::Double))),
+            ("extra", TypeCode::any()),
+            ("inner", TypeCode::sequence(TypeCode::recursive(id))),
+        ],
+    );
+    let node = |inner| Value::Struct {
+        type_name: "Node".into(),
+        fields: vec![
+            ("name".into(), Value::String("caf\u{E9}".into())),
+            ("title".into(), Value::Wstring("\u{20AC}".into())),
+            ("data".into(), Value::Octets(vec![7; 1000])),
+            ("samples".into(), Value::Sequence(vec![Value::Double(1.5); 500])),
+            ("extra".into(), Value::Any(Box::new(AnyValue::from("text")))),
+            ("inner".into(), Value::Sequence(inner)),
+        ],
+    };
+    AnyValue::new(code, node(vec![node(vec![]), node(vec![])]))
+}
+
+#[test]
+fn nothing_is_allocated_in_the_steady_state() {
+    let from = Encoding::new(Endian::Big);
+    let mut bytes = Vec::new();
+    event().write(&mut Writer::new(&mut bytes, from)).expect("the event fits its type");
+    let mut copy = Vec::with_capacity(bytes.len() * 2);
+    let before = ALLOCATIONS.get();
+    for endian in [Endian::Big, Endian::Little] {
+        for version in [Version::V1_1, Version::V1_2] {
+            for chars in [CharSet::Latin1, CharSet::Utf8] {
+                copy.clear();
+                let to = Encoding { endian, version, chars };
+                let mut reader = Reader::new(&bytes, from);
+                recode::copy_any(&mut reader, &mut Writer::with_phase(&mut copy, 4, to), &mut Work::default())
+                    .expect("the event is an any");
+            }
+        }
+    }
+    let lazy = AnyRef::read(&mut Reader::new(&bytes, from), &mut Work::default()).expect("the event is an any");
+    assert_eq!(lazy.resolved_kind(), Kind::Struct);
+    assert_eq!(ALLOCATIONS.get(), before, "allocations");
+    let _ = event();
+    assert_ne!(ALLOCATIONS.get(), before, "nothing is counted");
+}
