@@ -13,7 +13,7 @@ use giop::ior::{IiopProfile, Ior, Profile};
 use giop::url::{Corbaloc, Url};
 use std::collections::HashMap;
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, TcpStream, ToSocketAddrs};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream, ToSocketAddrs};
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -28,7 +28,8 @@ pub struct OrbOptions {
     /// free port of the address over which the first server was reached, or of the loopback if there was none: the
     /// address at which that server can call back. The socket is opened for the first servant.
     pub listen: Option<String>,
-    /// The host name or address written into references to servants. Default: the address listened on.
+    /// The host name or address written into references to servants. Default: the address listened on; when that is a
+    /// wildcard such as `0.0.0.0`, the address over which the first server was reached.
     pub advertise: Option<String>,
     /// Longest time to connect to one address. Default 5 s.
     pub connect_timeout: Duration,
@@ -162,11 +163,9 @@ impl Orb {
 
     fn listen(&self) -> Result<Server, InvokeError> {
         let options = &self.inner.options;
-        let address = options.listen.clone().unwrap_or_else(|| {
-            let ip = lock(&self.inner.local_ip).unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST));
-            std::net::SocketAddr::new(ip, 0).to_string()
-        });
-        Server::start(&address, options).map_err(|error| InvokeError::Listen { address, error })
+        let reached_from = lock(&self.inner.local_ip).unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST));
+        let address = options.listen.clone().unwrap_or_else(|| SocketAddr::new(reached_from, 0).to_string());
+        Server::start(&address, reached_from, options).map_err(|error| InvokeError::Listen { address, error })
     }
 
     fn resolve_url(&self, text: &str) -> Result<ObjectRef, InvokeError> {

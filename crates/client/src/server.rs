@@ -23,7 +23,7 @@ use std::collections::HashMap;
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hasher};
 use std::io::{self, Read, Write};
-use std::net::{Ipv4Addr, Ipv6Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError, RwLock};
 use std::thread;
@@ -71,7 +71,8 @@ impl Table {
 }
 
 impl Server {
-    pub(crate) fn start(listen: &str, options: &OrbOptions) -> io::Result<Self> {
+    /// Listens. `reached_from` goes into references if neither `listen` nor the options name an address.
+    pub(crate) fn start(listen: &str, reached_from: IpAddr, options: &OrbOptions) -> io::Result<Self> {
         let listener = TcpListener::bind(listen)?;
         let address = listener.local_addr()?;
         let table = Arc::new(Table {
@@ -84,7 +85,8 @@ impl Server {
         });
         let shared = table.clone();
         thread::Builder::new().name("client-accept".to_owned()).spawn(move || accept(&listener, &shared))?;
-        let host = options.advertise.clone().unwrap_or_else(|| address.ip().to_string());
+        let ip = if address.ip().is_unspecified() { reached_from } else { address.ip() };
+        let host = options.advertise.clone().unwrap_or_else(|| ip.to_string());
         // Keys of another run of the program must not reach this one's objects, so they differ from run to run.
         let nonce = RandomState::new().build_hasher().finish();
         let prefix = format!("client-{nonce:016x}-").into_bytes();

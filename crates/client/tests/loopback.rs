@@ -397,6 +397,14 @@ fn connections_beyond_the_limit_are_closed() {
 }
 
 #[test]
+fn servant_on_every_interface_is_reached_by_an_address_of_its_own() {
+    let options = OrbOptions { listen: Some("0.0.0.0:0".into()), ..OrbOptions::default() };
+    let activation = Orb::new(options).activate(Arc::new(Calculator::default())).unwrap();
+    assert_eq!(activation.reference().ior().iiop().unwrap().host, "127.0.0.1");
+    assert_eq!(add(activation.reference(), 1, 1).unwrap(), 2);
+}
+
+#[test]
 fn connections_and_socket_end_with_the_orb() {
     let (activation, object) = calculator();
     let mut raw = Raw::connect(&object);
