@@ -18,6 +18,7 @@ use crate::{BenchError, Contender, FloorOptions, Machine, Output, campanile, clo
 mod ends;
 mod middle;
 mod omniorb;
+mod places;
 mod report;
 mod strace;
 
@@ -25,6 +26,7 @@ pub use report::{BothSeries, Counted, Figures, Loads, Ratios, Report, RoundTrip,
 
 use middle::Middle;
 use omniorb::OmniOrb;
+use places::Places;
 
 impl Contender {
     const ALL: [Self; 3] = [Self::Campanile, Self::Relay, Self::OmniOrb];
@@ -133,15 +135,16 @@ impl Contenders {
         let mut contenders = Self { campanile: Err(left_out()), relay: Err(left_out()), omniorb: Err(left_out()) };
         // Stands in for the service's key when there is no service whose requests are to be matched in size.
         let mut key = vec![b'k'; 40];
+        let places = Places::choose(options.pin)?;
         if wanted(Contender::Campanile) {
-            let (campanile, its_key) = Middle::campanile(settings)?;
+            let (campanile, its_key) = Middle::campanile(settings, places)?;
             (contenders.campanile, key) = (Ok(campanile), its_key);
         }
         if wanted(Contender::Relay) {
-            contenders.relay = Ok(Middle::relay(settings, &key)?);
+            contenders.relay = Ok(Middle::relay(settings, places, &key)?);
         }
         if wanted(Contender::OmniOrb) {
-            contenders.omniorb = OmniOrb::start(&options.omniorb_dir, settings)?;
+            contenders.omniorb = OmniOrb::start(&options.omniorb_dir, settings, &places)?;
         }
         Ok(contenders)
     }

@@ -189,6 +189,11 @@ impl Dialogue {
         Ok((Self { process, input, said }, answer))
     }
 
+    /// The process's id.
+    pub(crate) fn pid(&self) -> u32 {
+        self.process.pid()
+    }
+
     /// Waits for one more line to which `ready` has an answer.
     pub(crate) fn wait_for<R>(&self, ready: impl Fn(&str) -> Option<R>) -> Result<R, BenchError> {
         self.process.wait_for(&self.said, ready)

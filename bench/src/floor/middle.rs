@@ -7,6 +7,7 @@ use std::thread;
 use std::time::Duration;
 
 use super::ends::{self, Arrivals, Consumer, Pushes, Supplier};
+use super::places::Places;
 use super::report::{Counted, Settings, Turn};
 use super::{Load, divide_us};
 use crate::campanile::{self, Campanile};
@@ -29,6 +30,7 @@ pub(super) struct Middle {
     process: Inner,
     supplier: Supplier,
     consumer: Consumer,
+    places: Places,
     /// Octets of the consumer's last request and of its reply.
     pub(super) message_bytes: (usize, usize),
 }
@@ -42,7 +44,7 @@ impl Middle {
     /// Starts a service and connects a supplier and a consumer on a channel of their own.
     ///
     /// Answers also the key of the proxy, so that the relay can be sent requests of the same size.
-    pub(super) fn campanile(settings: &Settings) -> Result<(Self, Vec<u8>), BenchError> {
+    pub(super) fn campanile(settings: &Settings, places: Places) -> Result<(Self, Vec<u8>), BenchError> {
         let service = Campanile::start()?;
         let channel = service.new_channel()?;
         let proxy = channel.add_supplier()?;
@@ -53,12 +55,13 @@ impl Middle {
         // The service may connect only when it has something to push.
         supplier.send_without_waiting()?;
         let consumer = Consumer::new(campanile::NAME, accept(&listener)?)?;
-        let middle = Self { process: Inner::Campanile(service), supplier, consumer, message_bytes: (0, 0) };
+        places.middle.give(service.process().pid())?;
+        let middle = Self { process: Inner::Campanile(service), supplier, consumer, places, message_bytes: (0, 0) };
         Ok((middle, proxy.key))
     }
 
     /// Starts a relay and connects both ends to it.
-    pub(super) fn relay(settings: &Settings, key: &[u8]) -> Result<Self, BenchError> {
+    pub(super) fn relay(settings: &Settings, places: Places, key: &[u8]) -> Result<Self, BenchError> {
         let listener = campanile::listen()?;
         let address = listener.local_addr().map_err(BenchError::io("reading the address of a consumer"))?;
         let arguments: Vec<OsString> =
@@ -69,7 +72,8 @@ impl Middle {
         let stream = TcpStream::connect(address).map_err(BenchError::io("connecting a supplier to the relay"))?;
         let mut supplier = supplier(RELAY, stream, key, settings)?;
         supplier.send_without_waiting()?;
-        Ok(Self { process: Inner::Relay(process), supplier, consumer, message_bytes: (0, 0) })
+        places.middle.give(process.pid())?;
+        Ok(Self { process: Inner::Relay(process), supplier, consumer, places, message_bytes: (0, 0) })
     }
 
     /// Octets of a request as the supplier sends it.
@@ -87,6 +91,7 @@ impl Middle {
 
     /// Carries one turn's events.
     pub(super) fn turn(&mut self, load: Load, settings: &Settings) -> Result<Turn, BenchError> {
+        self.places.supplier.take()?;
         match load {
             Load::Paced | Load::Saturated => self.turn_of_two_threads(load, settings),
             Load::Lockstep => self.turn_in_lockstep(settings),
@@ -94,7 +99,7 @@ impl Middle {
     }
 
     fn turn_in_lockstep(&mut self, settings: &Settings) -> Result<Turn, BenchError> {
-        let Self { process, supplier, consumer, message_bytes } = self;
+        let Self { process, supplier, consumer, message_bytes, .. } = self;
         let begin = || Meters::begin(process);
         let duration = clock::nanoseconds(settings.lockstep_seconds);
         let (meters, pushes, arrivals) = ends::lockstep(supplier, consumer, WARM_UP, duration, begin)?;
@@ -103,10 +108,14 @@ impl Middle {
     }
 
     fn turn_of_two_threads(&mut self, load: Load, settings: &Settings) -> Result<Turn, BenchError> {
-        let Self { process, supplier, consumer, message_bytes } = self;
+        let Self { process, supplier, consumer, places, message_bytes } = self;
         let (tell, progress) = mpsc::channel();
         let (window, arrivals) = thread::scope(|scope| {
-            let consuming = scope.spawn(move || consumer.turn(&tell));
+            let place = places.consumer;
+            let consuming = scope.spawn(move || {
+                place.take()?;
+                consumer.turn(&tell)
+            });
             let window = Window::run(process, supplier, &progress, load, settings);
             if window.is_err() {
                 // The consumer waits for events that will not come; its own error, if it has one, says more.

@@ -9,6 +9,7 @@ use std::process::Command;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
+use super::places::Places;
 use super::report::{RoundTrip, Settings, Turn};
 use super::{Load, divide_us, middle};
 use crate::latency::ratio;
@@ -53,7 +54,11 @@ struct Pushed {
 
 impl OmniOrb {
     /// Starts both programs; `Err` with the reason when they are not there.
-    pub(super) fn start(folder: &Path, settings: &Settings) -> Result<Result<Self, String>, BenchError> {
+    pub(super) fn start(
+        folder: &Path,
+        settings: &Settings,
+        places: &Places,
+    ) -> Result<Result<Self, String>, BenchError> {
         let program: PathBuf = folder.join("peer");
         if !program.exists() {
             let reason = format!("{} is not built: run `make test` or interop/install.sh", program.display());
@@ -68,6 +73,9 @@ impl OmniOrb {
         let mut command = Command::new(&program);
         command.args(["direct-supplier", "--consumer", &ior, "--payload", &settings.payload_bytes.to_string()]);
         let (supplier, ()) = Dialogue::spawn("omniORB supplier", command, ready)?;
+        // The consumer is on the other side of the one hop there is.
+        places.middle.give(consumer.pid())?;
+        places.supplier.give(supplier.pid())?;
         Ok(Ok(Self { consumer, supplier }))
     }
 
@@ -142,7 +150,10 @@ mod tests {
     #[test]
     fn says_what_to_do_when_the_programs_are_not_built() {
         let options = crate::floor::tests::options(&["--quick"]);
-        let reason = OmniOrb::start(Path::new("/nowhere"), &Settings::of(&options)).unwrap().err().unwrap();
+        let reason = OmniOrb::start(Path::new("/nowhere"), &Settings::of(&options), &Places::choose(false).unwrap())
+            .unwrap()
+            .err()
+            .unwrap();
         assert_eq!(reason, "/nowhere/peer is not built: run `make test` or interop/install.sh");
     }
 

@@ -222,6 +222,8 @@ impl Ratios {
 pub struct Settings {
     /// Whether `--quick` was given.
     pub quick: bool,
+    /// Whether the parties were pinned to cores.
+    pub pinned: bool,
     /// Rounds; in each, every contender has its turns, one contender after the other.
     pub rounds: u32,
     /// Seconds of paced traffic in a turn.
@@ -249,6 +251,7 @@ impl Settings {
         let pick = |given: Option<f64>, quick, full| given.unwrap_or(if options.quick { quick } else { full });
         Self {
             quick: options.quick,
+            pinned: options.pin,
             rounds: options.rounds.unwrap_or(if options.quick { 3 } else { 5 }),
             paced_seconds: pick(options.paced_seconds, 1.2, 10.0),
             saturated_seconds: pick(options.saturated_seconds, 0.3, 2.0),

@@ -1,0 +1,97 @@
+//! Where on the machine the parties run, with `--pin`.
+//!
+//! Left to itself, the scheduler places the parties of an exchange now on one core, where a wake-up costs next to
+//! nothing, and now on two, where on a virtual machine it costs tens of microseconds. Whoever is lucky in a run wins it.
+//! Pinned, every contender crosses from one core to another in the same places: the process in the middle has the
+//! last core, the supplier the first one, the consumer the second one if there are three, else the supplier's.
+
+use std::fs;
+
+use rustix::thread::{CpuSet, Pid, sched_getaffinity, sched_setaffinity};
+
+use crate::BenchError;
+
+/// A core for each party.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Places {
+    pub(super) supplier: Place,
+    pub(super) consumer: Place,
+    pub(super) middle: Place,
+}
+
+/// The cores that a party may use.
+#[derive(Clone, Copy)]
+pub(super) struct Place(CpuSet);
+
+impl std::fmt::Debug for Place {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_set().entries((0..CpuSet::MAX_CPU).filter(|&core| self.0.is_set(core))).finish()
+    }
+}
+
+impl Places {
+    /// Chooses among the cores this process may use: one for each party, or all for everybody.
+    pub(super) fn choose(pin: bool) -> Result<Self, BenchError> {
+        let allowed = sched_getaffinity(None).map_err(affinity)?;
+        let cores: Vec<usize> = (0..CpuSet::MAX_CPU).filter(|&core| allowed.is_set(core)).collect();
+        let (Some(&first), Some(&last)) = (cores.first(), cores.last()) else { return Ok(Self::anywhere(allowed)) };
+        if !pin {
+            return Ok(Self::anywhere(allowed));
+        }
+        let second = if cores.len() > 2 { cores.get(1).copied().unwrap_or(first) } else { first };
+        Ok(Self { supplier: Place::only(first), consumer: Place::only(second), middle: Place::only(last) })
+    }
+
+    fn anywhere(allowed: CpuSet) -> Self {
+        let all = Place(allowed);
+        Self { supplier: all, consumer: all, middle: all }
+    }
+}
+
+impl Place {
+    fn only(core: usize) -> Self {
+        let mut set = CpuSet::new();
+        set.set(core);
+        Self(set)
+    }
+
+    /// Puts the calling thread there.
+    pub(super) fn take(&self) -> Result<(), BenchError> {
+        sched_setaffinity(None, &self.0).map_err(affinity)
+    }
+
+    /// Puts all threads of a process there.
+    pub(super) fn give(&self, process: u32) -> Result<(), BenchError> {
+        let doing = "listing the threads of a contender";
+        let threads = fs::read_dir(format!("/proc/{process}/task")).map_err(BenchError::io(doing))?;
+        for thread in threads {
+            let name = thread.map_err(BenchError::io(doing))?.file_name();
+            let id = name.to_str().and_then(|name| name.parse().ok()).and_then(Pid::from_raw);
+            match sched_setaffinity(id, &self.0) {
+                // It has ended meanwhile.
+                Ok(()) | Err(rustix::io::Errno::SRCH) => {}
+                Err(errno) => return Err(affinity(errno)),
+            }
+        }
+        Ok(())
+    }
+}
+
+fn affinity(errno: rustix::io::Errno) -> BenchError {
+    BenchError::Io { doing: "choosing cores for the contenders", source: errno.into() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn gives_each_party_one_core_when_pinned_and_all_when_not() {
+        let pinned = Places::choose(true).unwrap();
+        for place in [pinned.supplier, pinned.consumer, pinned.middle] {
+            assert_eq!(place.0.count(), 1, "{place:?}");
+        }
+        let free = Places::choose(false).unwrap();
+        assert_eq!(free.middle.0.count(), sched_getaffinity(None).unwrap().count());
+    }
+}
