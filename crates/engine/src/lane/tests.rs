@@ -114,6 +114,16 @@ impl Rig {
     }
 }
 
+#[test]
+fn a_lane_can_move_to_its_thread_and_a_snapshot_be_shared_between_threads() {
+    fn moves<T: Send>() {}
+    fn is_shared<T: Send + Sync>() {}
+    moves::<Lane>();
+    moves::<Hierarchy>();
+    is_shared::<Snapshot>();
+    is_shared::<Event>();
+}
+
 // ---- routing ----
 
 #[test]
