@@ -1,15 +1,16 @@
 //! Random operations, done to the engine and to its model side by side.
 
+mod administration;
+mod choices;
+
 use std::collections::BTreeMap;
 use std::fmt;
-use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
 
 use engine::{
-    AdminId, ChannelId, ChannelLimits, DiscardPolicy, DiscardReason, Event, EventType, Form, FullOutbox, Hierarchy,
-    Lane, Notice, Operator, OutboxId, Outcome, Peer, ProxyId, ProxyKey, ProxyState, SettingsPatch, Side,
-    SubscriptionTarget, Time, Want,
+    AdminId, ChannelId, DiscardReason, Event, Form, Hierarchy, Lane, Notice, OutboxId, Outcome, ProxyKey, Side, Time,
+    Want,
 };
 use fastrand::Rng;
 
@@ -305,147 +306,6 @@ impl Run {
         self.model.route();
     }
 
-    // ---- administration ----
-
-    fn administer(&mut self) -> Result<String, String> {
-        let side = if self.random.u32(..6) > 0 { Side::Consumers } else { Side::Suppliers };
-        let key = self.key(side);
-        match self.random.u32(..100) {
-            0..20 => self.create_proxy(side),
-            20..38 => self.connect(key),
-            38..41 => {
-                let engine = self.hierarchy.disconnect(key);
-                same("disconnect", &engine, &self.model.world.disconnect(key))?;
-                Ok(format!("disconnect {key}: {engine:?}"))
-            }
-            41..44 => {
-                let engine = self.hierarchy.destroy_proxy(key).map(|_| ());
-                same("destroy proxy", &engine, &self.model.world.destroy_proxy(key))?;
-                Ok(format!("destroy {key}: {engine:?}"))
-            }
-            44..50 => {
-                let engine = self.hierarchy.suspend(key);
-                same("suspend", &engine, &self.model.world.suspend(key))?;
-                Ok(format!("suspend {key}: {engine:?}"))
-            }
-            50..58 => {
-                let engine = self.hierarchy.resume(key);
-                same("resume", &engine, &self.model.world.resume(key))?;
-                Ok(format!("resume {key}: {engine:?}"))
-            }
-            58..72 => self.change_settings(key),
-            72..82 => self.change_limits(),
-            82..94 => self.subscribe(key),
-            _ => self.change_structure(side),
-        }
-    }
-
-    fn create_proxy(&mut self, side: Side) -> Result<String, String> {
-        let channel = self.channel();
-        let admin = self.admin(channel, side);
-        let engine = self.hierarchy.create_proxy(channel, side, admin, Form(1));
-        let model = self.model.world.create_proxy(channel, side, admin);
-        same("create proxy", &engine, &model)?;
-        if let Ok(proxy) = engine
-            && self.random.bool()
-        {
-            self.connect(ProxyKey { channel, proxy })?;
-        }
-        Ok(format!("create proxy in {channel:?} {side:?} {admin:?}: {engine:?}"))
-    }
-
-    fn connect(&mut self, key: ProxyKey) -> Result<String, String> {
-        self.next_peer += 1;
-        let peer = (self.random.u32(..12) > 0).then_some(Peer(self.next_peer));
-        let want = Want(self.random.u32(..3));
-        let engine = self.hierarchy.connect(key, peer, want);
-        same("connect", &engine, &self.model.world.connect(key, peer, want))?;
-        Ok(format!("connect {key} to {peer:?}: {engine:?}"))
-    }
-
-    fn change_settings(&mut self, key: ProxyKey) -> Result<String, String> {
-        let patch = self.patch();
-        let (engine, model) = match self.random.u32(..4) {
-            0 => (
-                self.hierarchy.set_channel_settings(key.channel, patch),
-                self.model.world.set_channel_settings(key.channel, patch),
-            ),
-            1 => {
-                let admin = self.admin(key.channel, Side::Consumers);
-                (
-                    self.hierarchy.set_admin_settings(key.channel, Side::Consumers, admin, patch),
-                    self.model.world.set_admin_settings(key.channel, Side::Consumers, admin, patch),
-                )
-            }
-            _ => (self.hierarchy.set_proxy_settings(key, patch), self.model.world.set_proxy_settings(key, patch)),
-        };
-        same("set settings", &engine, &model)?;
-        same("effective settings", &self.hierarchy.effective(key), &self.model.world.effective(key))?;
-        Ok(format!("settings at or above {key}: {patch:?}"))
-    }
-
-    fn change_limits(&mut self) -> Result<String, String> {
-        let (channel, limits) = (self.channel(), self.limits());
-        let engine = self.hierarchy.set_limits(channel, limits);
-        same("set limits", &engine, &self.model.world.set_limits(channel, limits))?;
-        Ok(format!("limits of {channel:?}: {limits:?}"))
-    }
-
-    fn subscribe(&mut self, key: ProxyKey) -> Result<String, String> {
-        let mut types = || -> Vec<EventType> {
-            let count = self.random.usize(..3);
-            let patterns = (0..count).filter_map(|_| PATTERNS.get(self.random.usize(..PATTERNS.len())));
-            patterns.map(|(domain, name)| EventType::new(*domain, *name)).collect()
-        };
-        let (added, removed) = (types(), types());
-        let (engine, model) = if self.random.u32(..4) == 0 {
-            let (channel, side) = (key.channel, Side::Consumers);
-            let admin = self.admin(channel, side);
-            let target = SubscriptionTarget::Admin { channel, side, admin };
-            let model = self.model.world.subscribe_admin(channel, side, admin, &added, &removed);
-            (self.hierarchy.subscribe(target, &added, &removed), model)
-        } else {
-            let model = self.model.world.subscribe_proxy(key, &added, &removed);
-            (self.hierarchy.subscribe(SubscriptionTarget::Proxy(key), &added, &removed), model)
-        };
-        same("subscribe", &engine, &model)?;
-        Ok(format!("subscribe at or above {key}: + {added:?} - {removed:?}: {engine:?}"))
-    }
-
-    fn change_structure(&mut self, side: Side) -> Result<String, String> {
-        let channel = self.channel();
-        match self.random.u32(..12) {
-            0..5 => {
-                let operator = if self.random.bool() { Operator::And } else { Operator::Or };
-                let engine = self.hierarchy.create_admin(channel, side, operator);
-                same("create admin", &engine, &self.model.world.create_admin(channel, side, operator))?;
-                Ok(format!("create admin in {channel:?} {side:?} {operator:?}: {engine:?}"))
-            }
-            5..7 => {
-                let admin = self.admin(channel, side);
-                let engine = self.hierarchy.destroy_admin(channel, side, admin);
-                let engine = engine.map(|gone| gone.iter().map(|gone| gone.key).collect::<Vec<_>>());
-                same("destroy admin", &engine, &self.model.world.destroy_admin(channel, side, admin))?;
-                Ok(format!("destroy admin {admin:?} of {channel:?} {side:?}: {engine:?}"))
-            }
-            7 => {
-                let engine = self.hierarchy.destroy_channel(channel);
-                let engine = engine.map(|gone| gone.iter().map(|gone| gone.key).collect::<Vec<_>>());
-                same("destroy channel", &engine, &self.model.world.destroy_channel(channel))?;
-                Ok(format!("destroy {channel:?}: {engine:?}"))
-            }
-            _ => {
-                let (patch, limits) = (self.patch(), self.limits());
-                let engine = self.hierarchy.create_channel(patch, limits);
-                same("create channel", &engine, &Ok(self.model.world.create_channel(patch, limits)))?;
-                if let Ok(channel) = engine {
-                    self.populate(channel);
-                }
-                Ok(format!("create channel {engine:?}: {patch:?} {limits:?}"))
-            }
-        }
-    }
-
     // ---- what the lane says to do ----
 
     /// Asks the lane as its rule says; now and then it is left with some deliveries for the next time.
@@ -586,88 +446,5 @@ impl Run {
             disconnected: counts.disconnected,
             discards: counts.discards,
         }
-    }
-
-    // ---- choices ----
-
-    #[expect(clippy::indexing_slicing, reason = "the index is drawn below the length; nothing is drawn from nothing")]
-    fn pick<T: Copy>(&mut self, among: &[T]) -> T {
-        among[self.random.usize(..among.len())]
-    }
-
-    /// A channel; now and then one that is not there.
-    fn channel(&mut self) -> ChannelId {
-        let known: Vec<ChannelId> = self.model.world.channels.iter().map(|channel| channel.id).collect();
-        if known.is_empty() || self.random.u32(..40) == 0 { ChannelId(1_000) } else { self.pick(&known) }
-    }
-
-    fn admin(&mut self, channel: ChannelId, side: Side) -> AdminId {
-        let Ok(channel) = self.model.world.channel(channel) else { return AdminId::DEFAULT };
-        let known: Vec<AdminId> =
-            channel.admins.iter().filter(|admin| admin.side == side).map(|admin| admin.id).collect();
-        if known.is_empty() || self.random.u32(..40) == 0 { AdminId(1_000) } else { self.pick(&known) }
-    }
-
-    /// A proxy of that side; now and then one of the other, or one that is not there.
-    fn key(&mut self, side: Side) -> ProxyKey {
-        let channel = self.channel();
-        let any_side = self.random.u32(..40) == 0;
-        let proxies = self.model.world.channel(channel).map(|channel| channel.proxies.as_slice()).unwrap_or_default();
-        let known = proxies.iter().filter(|proxy| proxy.side == side || any_side).map(|proxy| proxy.id);
-        let known: Vec<ProxyId> = known.collect();
-        let proxy = if known.is_empty() || self.random.u32(..60) == 0 { ProxyId(1_000) } else { self.pick(&known) };
-        ProxyKey { channel, proxy }
-    }
-
-    /// A connected supplier, mostly.
-    fn source(&mut self) -> ProxyKey {
-        let mut connected = vec![];
-        for channel in &self.model.world.channels {
-            let proxies = channel.proxies.iter().filter(|proxy| proxy.side == Side::Suppliers);
-            let proxies = proxies.filter(|proxy| proxy.state != ProxyState::Unconnected);
-            connected.extend(proxies.map(|proxy| ProxyKey { channel: channel.id, proxy: proxy.id }));
-        }
-        if connected.is_empty() || self.random.u32(..20) == 0 {
-            self.key(Side::Suppliers)
-        } else {
-            self.pick(&connected)
-        }
-    }
-
-    fn limits(&mut self) -> ChannelLimits {
-        let few = [None, None, None, None, NonZeroU32::new(2), NonZeroU32::new(4)];
-        let queue = [None, None, None, None, None, None, NonZeroU32::new(1), NonZeroU32::new(4), NonZeroU32::new(16)];
-        ChannelLimits {
-            memory_budget_bytes: self.pick(&[800, 1_500, 3_000, 5_000, 10_000, 1 << 20, 1 << 20, 1 << 20]),
-            max_consumers: self.pick(&few),
-            max_suppliers: self.pick(&few),
-            max_queue_length: self.pick(&queue),
-            reject_new_events: self.random.u32(..4) == 0,
-        }
-    }
-
-    fn patch(&mut self) -> SettingsPatch {
-        let millis = Duration::from_millis;
-        let max_events = [None, NonZeroU32::new(1), NonZeroU32::new(2), NonZeroU32::new(3), NonZeroU32::new(9)];
-        let policies = [FullOutbox::Hold, FullOutbox::Discard, FullOutbox::Reject, FullOutbox::Disconnect];
-        let discards = [DiscardPolicy::Any, DiscardPolicy::Fifo, DiscardPolicy::Lifo];
-        let mut patch = SettingsPatch::default();
-        for setting in 0..9 {
-            if self.random.u32(..4) > if setting < 2 { 1 } else { 0 } {
-                continue;
-            }
-            match setting {
-                0 => patch.max_events_per_consumer = Some(self.pick(&max_events)),
-                1 => patch.full_outbox = Some(self.pick(&policies)),
-                2 => patch.discard_policy = Some(self.pick(&discards)),
-                3 => patch.push_window = Some(self.pick(&[1, 2, 3, 1024])),
-                4 => patch.one_way = Some(self.random.bool()),
-                5 => patch.reply_timeout = Some(self.pick(&[Duration::ZERO, millis(100), millis(1_000)])),
-                6 => patch.give_up_after = Some(self.pick(&[Duration::ZERO, millis(300), millis(3_000)])),
-                7 => patch.backoff_min = Some(self.pick(&[millis(10), millis(50)])),
-                _ => patch.backoff_max = Some(self.pick(&[Duration::ZERO, millis(100), millis(1_000)])),
-            }
-        }
-        patch
     }
 }

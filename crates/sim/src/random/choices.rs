@@ -1,0 +1,93 @@
+//! What is drawn: things that are there mostly, and settings that are tight enough to matter.
+
+use std::num::NonZeroU32;
+use std::time::Duration;
+
+use engine::{
+    AdminId, ChannelId, ChannelLimits, DiscardPolicy, FullOutbox, ProxyId, ProxyKey, ProxyState, SettingsPatch, Side,
+};
+
+use super::Run;
+
+impl Run {
+    #[expect(clippy::indexing_slicing, reason = "the index is drawn below the length; nothing is drawn from nothing")]
+    pub(super) fn pick<T: Copy>(&mut self, among: &[T]) -> T {
+        among[self.random.usize(..among.len())]
+    }
+
+    /// A channel; now and then one that is not there.
+    pub(super) fn channel(&mut self) -> ChannelId {
+        let known: Vec<ChannelId> = self.model.world.channels.iter().map(|channel| channel.id).collect();
+        if known.is_empty() || self.random.u32(..40) == 0 { ChannelId(1_000) } else { self.pick(&known) }
+    }
+
+    pub(super) fn admin(&mut self, channel: ChannelId, side: Side) -> AdminId {
+        let Ok(channel) = self.model.world.channel(channel) else { return AdminId::DEFAULT };
+        let known: Vec<AdminId> =
+            channel.admins.iter().filter(|admin| admin.side == side).map(|admin| admin.id).collect();
+        if known.is_empty() || self.random.u32(..40) == 0 { AdminId(1_000) } else { self.pick(&known) }
+    }
+
+    /// A proxy of that side; now and then one of the other, or one that is not there.
+    pub(super) fn key(&mut self, side: Side) -> ProxyKey {
+        let channel = self.channel();
+        let any_side = self.random.u32(..40) == 0;
+        let proxies = self.model.world.channel(channel).map(|channel| channel.proxies.as_slice()).unwrap_or_default();
+        let known = proxies.iter().filter(|proxy| proxy.side == side || any_side).map(|proxy| proxy.id);
+        let known: Vec<ProxyId> = known.collect();
+        let proxy = if known.is_empty() || self.random.u32(..60) == 0 { ProxyId(1_000) } else { self.pick(&known) };
+        ProxyKey { channel, proxy }
+    }
+
+    /// A connected supplier, mostly.
+    pub(super) fn source(&mut self) -> ProxyKey {
+        let mut connected = vec![];
+        for channel in &self.model.world.channels {
+            let proxies = channel.proxies.iter().filter(|proxy| proxy.side == Side::Suppliers);
+            let proxies = proxies.filter(|proxy| proxy.state != ProxyState::Unconnected);
+            connected.extend(proxies.map(|proxy| ProxyKey { channel: channel.id, proxy: proxy.id }));
+        }
+        if connected.is_empty() || self.random.u32(..20) == 0 {
+            self.key(Side::Suppliers)
+        } else {
+            self.pick(&connected)
+        }
+    }
+
+    pub(super) fn limits(&mut self) -> ChannelLimits {
+        let few = [None, None, None, None, NonZeroU32::new(2), NonZeroU32::new(4)];
+        let queue = [None, None, None, None, None, None, NonZeroU32::new(1), NonZeroU32::new(4), NonZeroU32::new(16)];
+        ChannelLimits {
+            memory_budget_bytes: self.pick(&[800, 1_500, 3_000, 5_000, 10_000, 1 << 20, 1 << 20, 1 << 20]),
+            max_consumers: self.pick(&few),
+            max_suppliers: self.pick(&few),
+            max_queue_length: self.pick(&queue),
+            reject_new_events: self.random.u32(..4) == 0,
+        }
+    }
+
+    pub(super) fn patch(&mut self) -> SettingsPatch {
+        let millis = Duration::from_millis;
+        let max_events = [None, NonZeroU32::new(1), NonZeroU32::new(2), NonZeroU32::new(3), NonZeroU32::new(9)];
+        let policies = [FullOutbox::Hold, FullOutbox::Discard, FullOutbox::Reject, FullOutbox::Disconnect];
+        let discards = [DiscardPolicy::Any, DiscardPolicy::Fifo, DiscardPolicy::Lifo];
+        let mut patch = SettingsPatch::default();
+        for setting in 0..9 {
+            if self.random.u32(..4) > if setting < 2 { 1 } else { 0 } {
+                continue;
+            }
+            match setting {
+                0 => patch.max_events_per_consumer = Some(self.pick(&max_events)),
+                1 => patch.full_outbox = Some(self.pick(&policies)),
+                2 => patch.discard_policy = Some(self.pick(&discards)),
+                3 => patch.push_window = Some(self.pick(&[1, 2, 3, 1024])),
+                4 => patch.one_way = Some(self.random.bool()),
+                5 => patch.reply_timeout = Some(self.pick(&[Duration::ZERO, millis(100), millis(1_000)])),
+                6 => patch.give_up_after = Some(self.pick(&[Duration::ZERO, millis(300), millis(3_000)])),
+                7 => patch.backoff_min = Some(self.pick(&[millis(10), millis(50)])),
+                _ => patch.backoff_max = Some(self.pick(&[Duration::ZERO, millis(100), millis(1_000)])),
+            }
+        }
+        patch
+    }
+}
