@@ -27,6 +27,7 @@ public:
         count_(args.number("count", 0)),
         every_(args.number("every", 1)),
         stall_at_(args.has("stall-at") ? args.number("stall-at", 0) : UINT64_MAX),
+        gaps_(args.has("gaps")),
         raise_(args.text("raise", "")),
         raise_at_(args.number("raise-at", 0)),
         raise_times_(args.number("raise-times", 1)) {}
@@ -122,7 +123,8 @@ private:
       std::uint32_t number = 0;
       if (identify(body, source, number)) {
         const auto found = sources_.find(source);
-        if (found != sources_.end() && number != found->second) wrong = "number " + std::to_string(number) + " of source " + std::to_string(source) + " where " + std::to_string(found->second) + " was due";
+        const bool skipped = gaps_ && found != sources_.end() && number > found->second;
+        if (found != sources_.end() && number != found->second && !skipped) wrong = "number " + std::to_string(number) + " of source " + std::to_string(source) + " where " + std::to_string(found->second) + " was due";
         index = number;
         sources_[source] = number + 1;
       }
@@ -158,6 +160,8 @@ private:
   const std::uint64_t count_;
   const std::uint64_t every_;
   const std::uint64_t stall_at_;
+  // Events may be missing between those that come, but never out of order.
+  const bool gaps_;
   const std::string raise_;
   const std::uint64_t raise_at_;
   const std::uint64_t raise_times_;

@@ -85,7 +85,7 @@ void bindings(CosNaming::NamingContextExt_ptr root, CORBA::Object_ptr object) {
   attempt("to_name", [&] { const CosNaming::Name_var got = root->to_name("a.b/c\\/d/e\\.f.g"); std::string s; for (CORBA::ULong i = 0; i < got->length(); ++i) s += std::string(s.empty() ? "" : " | ") + got.in()[i].id.in() + "," + got.in()[i].kind.in(); return s; });
   attempt("to_name bad", [&] { const CosNaming::Name_var got = root->to_name("a//b"); return text_of(got.in()); });
   attempt("to_string", [&] { const CORBA::String_var got = root->to_string(name_of("a/b", "c.d")); return std::string(got.in()); });
-  attempt("to_url", [&] { const CORBA::String_var got = root->to_url("localhost:2809", "a/b c"); return std::string(got.in()); });
+  attempt("to_url", [&] { const CORBA::String_var got = root->to_url(":localhost:2809", "a/b c"); return std::string(got.in()); });
   attempt_void("unbind", [&] { root->unbind(name_of("thing", "test")); });
   attempt_void("unbind again", [&] { root->unbind(name_of("thing", "test")); });
 }

@@ -88,7 +88,7 @@ final class NamingTour {
             .collect(Collectors.joining(" | ")));
         attempt("to_name bad", () -> text(root.to_name("a//b")));
         attempt("to_string", () -> root.to_string(name("a/b", "c.d")));
-        attempt("to_url", () -> root.to_url("localhost:2809", "a/b c"));
+        attempt("to_url", () -> root.to_url(":localhost:2809", "a/b c"));
         attemptVoid("unbind", () -> root.unbind(name("thing", "test")));
         attemptVoid("unbind again", () -> root.unbind(name("thing", "test")));
     }

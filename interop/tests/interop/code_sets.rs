@@ -1,0 +1,33 @@
+//! Narrow text in the code sets of the two ends.
+
+use crate::support::{Orb, first_consumer, service, supplier};
+
+const EVENTS: u32 = 20;
+
+fn cross(scenario: &str, of_suppliers: &str, of_consumers: &str) {
+    let service = service();
+    for (of_supplier, of_consumer) in Orb::PAIRINGS {
+        for form in ["structured", "any"] {
+            let words = format!("--form {form} --scenario {scenario} --count {EVENTS} {of_consumers}");
+            let (consumer, channel) = first_consumer(of_consumer, &service, &words);
+            let words = format!("--form {form} --scenario {scenario} --count {EVENTS} {of_suppliers}");
+            supplier(of_supplier, &service, &channel, &words).end().well();
+            consumer.end().received_all(EVENTS);
+        }
+    }
+}
+
+#[test]
+fn text_beyond_latin_1_crosses_between_clients_whose_native_code_set_is_utf_8() {
+    cross("unicode", "--chars utf-8", "--chars utf-8");
+}
+
+#[test]
+fn latin_1_text_of_utf_8_suppliers_reaches_latin_1_consumers() {
+    cross("latin", "--chars utf-8", "");
+}
+
+#[test]
+fn latin_1_text_of_latin_1_suppliers_reaches_utf_8_consumers() {
+    cross("latin", "", "--chars utf-8");
+}

@@ -1,0 +1,154 @@
+//! Clients that die, hang or refuse, and the others, which do not notice.
+
+use service::{Config, Counter, Service};
+
+use crate::support::{Orb, Peer, first_consumer, further_consumer, service, service_with, supplier, wait_for_count};
+
+const EVENTS: u32 = 300;
+
+fn all() -> String {
+    format!("--form structured --scenario small --count {EVENTS}")
+}
+
+/// A service that gives a failing consumer up soon.
+fn impatient() -> Service {
+    let mut config = Config::default();
+    config.delivery.reply_timeout_ms = 200;
+    config.delivery.give_up_after_ms = 200;
+    service_with(config)
+}
+
+/// Ids of the proxies that push to the consumers of a channel.
+fn push_suppliers(service: &Service, channel: &str) -> Vec<i32> {
+    let orb = client::Orb::new(client::OrbOptions::default());
+    let factory = client::notify::EventChannelFactory::narrow(
+        orb.resolve(&service.corbaloc("NotificationService")).expect("the URL is well formed"),
+    );
+    let channel = factory.and_then(|factory| factory.get_event_channel(channel.parse().expect("a number")));
+    channel.and_then(|channel| channel.default_consumer_admin()?.push_suppliers()).expect("the service answers")
+}
+
+#[test]
+fn a_consumer_killed_in_the_middle_is_let_go_and_the_others_get_everything() {
+    for (of_dead, of_good) in Orb::PAIRINGS {
+        let service = impatient();
+        let (good, channel) = first_consumer(of_good, &service, &all());
+        let mut dead = further_consumer(of_dead, &service, &channel, &all());
+        let mut supplier = supplier(of_good, &service, &channel, "--form structured --scenario small --step");
+        supplier.tell("push 100");
+        dead.wait_for("ok 50");
+        dead.kill();
+        supplier.tell("push 200");
+        good.end().received_all(EVENTS);
+        wait_for_count(&service, Counter::ConsumersGivenUp, 1);
+        assert_eq!(push_suppliers(&service, &channel), Vec::<i32>::new());
+        supplier.quit().well();
+    }
+}
+
+#[test]
+fn a_consumer_that_hangs_is_let_go_and_the_others_get_everything() {
+    for of_hanging in Orb::ALL {
+        let service = impatient();
+        let (good, channel) = first_consumer(Orb::OmniOrb, &service, &all());
+        let hanging = further_consumer(of_hanging, &service, &channel, &all());
+        hanging.freeze();
+        supplier(Orb::JacOrb, &service, &channel, &all()).end().well();
+        good.end().received_all(EVENTS);
+        wait_for_count(&service, Counter::ConsumersGivenUp, 1);
+        // What it was sent before it was given up is in its socket; what comes after is nothing but the notice.
+        let mut hanging: Peer = hanging;
+        hanging.thaw();
+        hanging.wait_for("disconnected");
+    }
+}
+
+#[test]
+fn a_consumer_that_raises_disconnected_is_disconnected() {
+    for orb in Orb::ALL {
+        let service = service();
+        let (good, channel) = first_consumer(Orb::JacOrb, &service, &all());
+        let mut leaving =
+            further_consumer(orb, &service, &channel, &format!("{} --raise disconnected --raise-at 7", all()));
+        let supplier = supplier(Orb::OmniOrb, &service, &channel, &all());
+        leaving.wait_for("raised 7");
+        good.end().received_all(EVENTS);
+        supplier.end().well();
+        assert_eq!(push_suppliers(&service, &channel), Vec::<i32>::new());
+        let ended = leaving.quit();
+        assert_eq!(ended.numbers(), (0..7).collect::<Vec<_>>());
+    }
+}
+
+#[test]
+fn a_consumer_that_no_longer_exists_is_disconnected() {
+    for orb in Orb::ALL {
+        let service = service();
+        let words = format!("{} --raise object_not_exist --raise-at 3", all());
+        let (mut gone, channel) = first_consumer(orb, &service, &words);
+        let supplier = supplier(Orb::OmniOrb, &service, &channel, &all());
+        gone.wait_for("raised 3");
+        supplier.end().well();
+        wait_for_count(&service, Counter::ConsumersGivenUp, 1);
+        assert_eq!(push_suppliers(&service, &channel), Vec::<i32>::new());
+    }
+}
+
+/// An exception that may pass is tried again, before later events; what the consumer gets is complete and in order.
+#[test]
+fn a_passing_exception_loses_nothing() {
+    for orb in Orb::ALL {
+        for exception in ["transient", "no_resources"] {
+            let service = service();
+            let words = format!("{} --raise {exception} --raise-at 11 --raise-times 3", all());
+            let (consumer, channel) = first_consumer(orb, &service, &words);
+            supplier(Orb::OmniOrb, &service, &channel, &all()).end().well();
+            let ended = consumer.end().received_all(EVENTS);
+            let raised = ended.lines.iter().filter(|line| line.starts_with("raised ")).count();
+            assert_eq!(raised, 3, "{ended}");
+            assert_eq!(service.counters().read(Counter::PushExceptions), 3);
+        }
+    }
+}
+
+/// A consumer that cannot take one event still gets all the others.
+#[test]
+fn a_refusal_that_will_not_pass_costs_one_event() {
+    for orb in Orb::ALL {
+        let service = service();
+        let words = format!("--form structured --scenario small --gaps --raise marshal --raise-at 4 --count {}", EVENTS - 1);
+        let (consumer, channel) = first_consumer(orb, &service, &words);
+        supplier(Orb::OmniOrb, &service, &channel, &all()).end().well();
+        let expected: Vec<u32> = (0..EVENTS).filter(|number| *number != 4).collect();
+        assert_eq!(consumer.end().well().numbers(), expected);
+        assert_eq!(service.counters().read(Counter::DroppedRejected), 1);
+    }
+}
+
+#[test]
+fn exceptions_that_corba_knows_nothing_of_do_not_end_a_subscription() {
+    for orb in Orb::ALL {
+        let service = service();
+        let words = format!("--form structured --scenario small --gaps --raise surprise --raise-at 4 --count {}", EVENTS - 1);
+        let (consumer, channel) = first_consumer(orb, &service, &words);
+        supplier(Orb::OmniOrb, &service, &channel, &all()).end().well();
+        let ended = consumer.end().well();
+        assert!(ended.numbers().len() >= EVENTS as usize - 1, "{ended}");
+    }
+}
+
+#[test]
+fn a_supplier_killed_in_the_middle_takes_nothing_with_it() {
+    for (of_dead, of_other) in Orb::PAIRINGS {
+        let service = service();
+        let (consumer, channel) = first_consumer(of_other, &service, "--form structured --scenario small --count 400 --every 0");
+        let words = "--form structured --scenario small --step --source 1";
+        let mut dead = supplier(of_dead, &service, &channel, words);
+        dead.tell("push 150");
+        dead.wait_for("pushed 150");
+        dead.kill();
+        let words = "--form structured --scenario small --count 250 --source 2";
+        supplier(of_other, &service, &channel, words).end().well();
+        consumer.end().well();
+    }
+}

@@ -1,0 +1,26 @@
+//! Unmodified omniORB and JacORB programs as suppliers and consumers of a running service.
+//!
+//! Each test starts a service of its own inside the test's process, starts programs of both orbs against it, and waits
+//! for the lines that they print. Every event is checked field by field by the program that receives it. A test that
+//! waits for something that never happens waits for ever: there is no time limit that a busy machine could break.
+
+#[cfg(test)]
+mod code_sets;
+#[cfg(test)]
+mod discovery;
+#[cfg(test)]
+mod failures;
+#[cfg(test)]
+mod identity;
+#[cfg(test)]
+mod overload;
+#[cfg(test)]
+mod pairings;
+#[cfg(test)]
+mod slow_consumers;
+#[cfg(test)]
+mod support;
+#[cfg(test)]
+mod versions;
+#[cfg(test)]
+mod walks;

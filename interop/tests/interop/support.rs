@@ -1,0 +1,231 @@
+//! What the tests drive: programs of the two orbs, and the service they talk to.
+
+use std::fmt::{self, Write as _};
+use std::io::{BufRead, BufReader, Lines, Read as _, Write as _};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
+use std::thread::JoinHandle;
+
+use rustix::process::{Pid, Signal, kill_process};
+use service::{Config, Counter, Service};
+
+/// Whose program it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Orb {
+    /// C++; little-endian on x86.
+    OmniOrb,
+    /// Java; always big-endian.
+    JacOrb,
+}
+
+impl Orb {
+    pub(crate) const ALL: [Self; 2] = [Self::OmniOrb, Self::JacOrb];
+
+    /// Every ordered pair: supplier, consumer.
+    pub(crate) const PAIRINGS: [(Self, Self); 4] = [
+        (Self::OmniOrb, Self::OmniOrb),
+        (Self::OmniOrb, Self::JacOrb),
+        (Self::JacOrb, Self::OmniOrb),
+        (Self::JacOrb, Self::JacOrb),
+    ];
+
+    fn program(self) -> PathBuf {
+        let folder = match self {
+            Self::OmniOrb => "omniorb",
+            Self::JacOrb => "jacorb",
+        };
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/interop").join(folder).join("peer")
+    }
+}
+
+/// A running program of one of the orbs. Dropping it kills it.
+pub(crate) struct Peer {
+    name: String,
+    child: Child,
+    input: Option<ChildStdin>,
+    output: Lines<BufReader<ChildStdout>>,
+    /// What it prints to standard error, gathered so that a failing test can show it.
+    errors: Option<JoinHandle<String>>,
+    /// Every line it has printed so far.
+    seen: Vec<String>,
+}
+
+/// How a program ended, and all that it printed.
+pub(crate) struct Ended {
+    name: String,
+    status: ExitStatus,
+    pub(crate) lines: Vec<String>,
+    errors: String,
+}
+
+impl Peer {
+    /// Starts a program with the words of its command line, split at spaces.
+    pub(crate) fn start(orb: Orb, words: &str) -> Self {
+        let program = orb.program();
+        assert!(program.exists(), "{} is not built; run `make test` (or interop/install.sh)", program.display());
+        let mut child = Command::new(&program)
+            .args(words.split_whitespace())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap_or_else(|error| panic!("{}: {error}", program.display()));
+        let input = child.stdin.take();
+        let output = BufReader::new(child.stdout.take().expect("standard output is piped")).lines();
+        let errors = child.stderr.take().map(|stderr| std::thread::spawn(move || gather(stderr)));
+        Self { name: format!("{orb:?} {words}"), child, input, output, errors, seen: Vec::new() }
+    }
+
+    /// Waits for a line that begins with `beginning` and gives what follows it.
+    pub(crate) fn wait_for(&mut self, beginning: &str) -> String {
+        for line in self.output.by_ref() {
+            let line = line.expect("the programs print text");
+            self.seen.push(line.clone());
+            if let Some(rest) = line.strip_prefix(beginning) {
+                return rest.trim().to_owned();
+            }
+        }
+        let errors = self.errors.take().map(|reader| reader.join().unwrap_or_default()).unwrap_or_default();
+        panic!("{} ended without saying {beginning:?}\n{}\n{errors}", self.name, self.seen.join("\n"));
+    }
+
+    /// Waits until it is connected.
+    pub(crate) fn ready(mut self) -> Self {
+        self.wait_for("ready");
+        self
+    }
+
+    /// Sends it a line.
+    pub(crate) fn tell(&mut self, line: &str) {
+        let input = self.input.as_mut().expect("its input is open");
+        writeln!(input, "{line}").unwrap_or_else(|error| panic!("{}: {error}", self.name));
+    }
+
+    /// Lines printed so far that begin with `beginning`.
+    pub(crate) fn count(&self, beginning: &str) -> usize {
+        self.seen.iter().filter(|line| line.starts_with(beginning)).count()
+    }
+
+    /// Waits for its end, without telling it to end.
+    pub(crate) fn end(mut self) -> Ended {
+        for line in self.output.by_ref() {
+            self.seen.push(line.expect("the programs print text"));
+        }
+        let status = self.child.wait().expect("it is our child");
+        let errors = self.errors.take().map(|reader| reader.join().unwrap_or_default()).unwrap_or_default();
+        Ended { name: self.name.clone(), status, lines: std::mem::take(&mut self.seen), errors }
+    }
+
+    /// Ends its input, which tells it to stop, and waits for its end.
+    pub(crate) fn quit(mut self) -> Ended {
+        drop(self.input.take());
+        self.end()
+    }
+
+    /// Kills it as the operating system does when memory runs out: no handler runs, nobody is told.
+    pub(crate) fn kill(mut self) {
+        self.child.kill().expect("it is our child");
+        let _ = self.child.wait();
+    }
+
+    /// Stops it where it stands: its sockets stay open and nothing reads them.
+    pub(crate) fn freeze(&self) {
+        self.signal(Signal::STOP);
+    }
+
+    /// Lets it go on.
+    pub(crate) fn thaw(&self) {
+        self.signal(Signal::CONT);
+    }
+
+    fn signal(&self, signal: Signal) {
+        let pid = Pid::from_raw(self.child.id().try_into().expect("process ids are positive")).expect("not zero");
+        kill_process(pid, signal).expect("it is our child");
+    }
+}
+
+impl Drop for Peer {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Ended {
+    /// Panics unless it ended well; gives all that it printed.
+    #[track_caller]
+    pub(crate) fn well(self) -> Self {
+        assert!(self.status.success(), "{self}");
+        self
+    }
+
+    /// Numbers of the events that it found to be as they were made, in the order in which they came.
+    pub(crate) fn numbers(&self) -> Vec<u32> {
+        self.lines.iter().filter_map(|line| line.strip_prefix("ok ")?.split(' ').next()?.parse().ok()).collect()
+    }
+
+    /// Panics unless exactly the events from 0 up to `count` came, in order.
+    #[track_caller]
+    pub(crate) fn received_all(self, count: u32) -> Self {
+        let ended = self.well();
+        assert_eq!(ended.numbers(), (0..count).collect::<Vec<_>>(), "{ended}");
+        ended
+    }
+}
+
+impl fmt::Display for Ended {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // The first lines say what went wrong; thousands of good events would only hide them.
+        let telling = self.lines.iter().filter(|line| !line.starts_with("ok ")).take(40);
+        let mut said = String::new();
+        for line in telling {
+            writeln!(said, "  {line}")?;
+        }
+        write!(f, "{} ended with {}:\n{said}{}", self.name, self.status, self.errors)
+    }
+}
+
+fn gather(mut stderr: ChildStderr) -> String {
+    let mut bytes = Vec::new();
+    let _ = stderr.read_to_end(&mut bytes);
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+/// A service on a free port of the loopback.
+pub(crate) fn service() -> Service {
+    service_with(Config::default())
+}
+
+/// The same with settings.
+pub(crate) fn service_with(config: Config) -> Service {
+    Service::start(Config { listen: "127.0.0.1:0".into(), ..config }).expect("a service starts on the loopback")
+}
+
+/// `--factory` with the URL under which the service's factory is found.
+pub(crate) fn at(service: &Service) -> String {
+    format!("--factory {}", service.corbaloc("NotificationService"))
+}
+
+/// Waits until a counter has at least a value. Each turn lets others run; nothing measures time.
+pub(crate) fn wait_for_count(service: &Service, counter: Counter, value: u64) {
+    while service.counters().read(counter) < value {
+        std::thread::yield_now();
+    }
+}
+
+/// A consumer on a new channel, connected, and the channel's id.
+pub(crate) fn first_consumer(orb: Orb, service: &Service, words: &str) -> (Peer, String) {
+    let mut consumer = Peer::start(orb, &format!("consumer {} --channel new {words}", at(service)));
+    let channel = consumer.wait_for("channel ");
+    (consumer.ready(), channel)
+}
+
+/// A further consumer on a channel, connected.
+pub(crate) fn further_consumer(orb: Orb, service: &Service, channel: &str, words: &str) -> Peer {
+    Peer::start(orb, &format!("consumer {} --channel {channel} {words}", at(service))).ready()
+}
+
+/// A supplier of a channel, connected.
+pub(crate) fn supplier(orb: Orb, service: &Service, channel: &str, words: &str) -> Peer {
+    Peer::start(orb, &format!("supplier {} --channel {channel} {words}", at(service))).ready()
+}

@@ -1,0 +1,37 @@
+//! Every operation of the interfaces, good and bad, as both orbs see it.
+
+use crate::support::{Orb, Peer, at, service};
+
+/// The lines are the same whoever asks, and they are the ones written down beside this file.
+#[track_caller]
+fn compare(orb: Orb, found: &[String], expected: &str) {
+    let expected: Vec<&str> = expected.lines().filter(|line| !line.starts_with('#')).collect();
+    for (found, expected) in found.iter().zip(&expected) {
+        assert_eq!(found, expected, "as {orb:?} sees it");
+    }
+    assert_eq!(found.len(), expected.len(), "as {orb:?} sees it");
+}
+
+#[test]
+fn factory_channel_admins_and_proxies_answer_as_written_down() {
+    for orb in Orb::ALL {
+        let service = service();
+        let mut ended = Peer::start(orb, &format!("walk {}", at(&service))).end().well();
+        // Being told arrives when it arrives, beside the answers.
+        ended.lines.retain(|line| !line.starts_with("told: "));
+        compare(orb, &ended.lines, include_str!("walk.expected"));
+    }
+}
+
+#[test]
+fn the_naming_service_answers_as_written_down() {
+    for orb in Orb::ALL {
+        let service = service();
+        let words = format!(
+            "naming --initref NameService={} --resolve NotifyEventChannelFactory --resolve NotificationService",
+            service.corbaloc("NameService")
+        );
+        let ended = Peer::start(orb, &words).end().well();
+        compare(orb, &ended.lines, include_str!("naming.expected"));
+    }
+}
