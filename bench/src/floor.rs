@@ -135,7 +135,7 @@ impl Contenders {
         let mut contenders = Self { campanile: Err(left_out()), relay: Err(left_out()), omniorb: Err(left_out()) };
         // Stands in for the service's key when there is no service whose requests are to be matched in size.
         let mut key = vec![b'k'; 40];
-        let places = Places::choose(options.pin)?;
+        let places = Places::anywhere()?;
         if wanted(Contender::Campanile) {
             let (campanile, its_key) = Middle::campanile(settings, places)?;
             (contenders.campanile, key) = (Ok(campanile), its_key);
@@ -144,9 +144,17 @@ impl Contenders {
             contenders.relay = Ok(Middle::relay(settings, places, &key)?);
         }
         if wanted(Contender::OmniOrb) {
-            contenders.omniorb = OmniOrb::start(&options.omniorb_dir, settings, &places)?;
+            contenders.omniorb = OmniOrb::start(&options.omniorb_dir, settings)?;
         }
         Ok(contenders)
+    }
+
+    /// Moves all parties to these cores.
+    fn place(&mut self, places: Places) -> Result<(), BenchError> {
+        for middle in [&mut self.campanile, &mut self.relay].into_iter().flatten() {
+            middle.place(places)?;
+        }
+        self.omniorb.as_ref().map_or(Ok(()), |omniorb| omniorb.place(places))
     }
 
     /// One contender's turn; `None` when it is not there.
@@ -180,13 +188,14 @@ fn measure(options: &FloorOptions, out: &mut Output<'_>) -> Result<Report, Bench
     clock::wake_on_time();
     out.progress("starting the contenders")?;
     let mut contenders = Contenders::start(options, &settings)?;
+    let anywhere = Places::anywhere()?;
+    let cores = anywhere.middle.cores();
     let mut turns = Vec::new();
     for round in 1..=settings.rounds {
         for series in Series::ALL {
-            let spinners = match series {
-                Series::AsIs => None,
-                Series::CoresAwake => Some(Spinners::start()?),
-            };
+            let awake = series == Series::CoresAwake;
+            let spinners = awake.then(|| Spinners::start(&cores)).transpose()?;
+            contenders.place(if awake && settings.pinned { anywhere.pinned() } else { anywhere })?;
             for who in Contender::ALL {
                 out.progress(&format!("round {round} of {}, {}: {}", settings.rounds, series.name(), who.name()))?;
                 for load in Load::ALL {
@@ -230,9 +239,11 @@ fn assemble(
         machine,
         ratios: Ratios::default(),
         ratios_are: format!(
-            "Campanile / bare relay, cores awake, paced at {} events per second; each figure the median of {} rounds; \
+            "Campanile / bare relay, cores awake{}, paced at {} events per second; each figure the median of {} rounds; \
              allocations and system calls of the same turns, counted by the service's lane",
-            settings.rate, settings.rounds
+            if settings.pinned { " and parties pinned" } else { "" },
+            settings.rate,
+            settings.rounds
         ),
         settings,
         all_ratios: std::collections::BTreeMap::new(),

@@ -167,10 +167,10 @@ pub struct FloorOptions {
     /// Payload of an event in bytes
     #[arg(long, value_name = "BYTES", default_value_t = 128, value_parser = clap::value_parser!(u32).range(64..=1_048_576))]
     pub bytes: u32,
-    /// Give the process in the middle one core and the ends another, so that every contender crosses between the same
-    /// cores; without it the scheduler decides
+    /// Leave it to the scheduler where the parties run while the cores are kept awake; otherwise the process in the
+    /// middle gets one core and the ends another, the same for every contender
     #[arg(long)]
-    pub pin: bool,
+    pub no_pin: bool,
     /// Also count the service's system calls with strace, in a short separate turn at the end
     #[arg(long)]
     pub strace: bool,

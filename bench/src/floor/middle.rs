@@ -55,7 +55,6 @@ impl Middle {
         // The service may connect only when it has something to push.
         supplier.send_without_waiting()?;
         let consumer = Consumer::new(campanile::NAME, accept(&listener)?)?;
-        places.middle.give(service.process().pid())?;
         let middle = Self { process: Inner::Campanile(service), supplier, consumer, places, message_bytes: (0, 0) };
         Ok((middle, proxy.key))
     }
@@ -72,7 +71,6 @@ impl Middle {
         let stream = TcpStream::connect(address).map_err(BenchError::io("connecting a supplier to the relay"))?;
         let mut supplier = supplier(RELAY, stream, key, settings)?;
         supplier.send_without_waiting()?;
-        places.middle.give(process.pid())?;
         Ok(Self { process: Inner::Relay(process), supplier, consumer, places, message_bytes: (0, 0) })
     }
 
@@ -87,6 +85,12 @@ impl Middle {
             Inner::Campanile(service) => service.process(),
             Inner::Relay(process) => process,
         }
+    }
+
+    /// Moves all parties to these cores.
+    pub(super) fn place(&mut self, places: Places) -> Result<(), BenchError> {
+        self.places = places;
+        places.middle.give(self.process().pid())
     }
 
     /// Carries one turn's events.

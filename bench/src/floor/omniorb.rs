@@ -54,11 +54,7 @@ struct Pushed {
 
 impl OmniOrb {
     /// Starts both programs; `Err` with the reason when they are not there.
-    pub(super) fn start(
-        folder: &Path,
-        settings: &Settings,
-        places: &Places,
-    ) -> Result<Result<Self, String>, BenchError> {
+    pub(super) fn start(folder: &Path, settings: &Settings) -> Result<Result<Self, String>, BenchError> {
         let program: PathBuf = folder.join("peer");
         if !program.exists() {
             let reason = format!("{} is not built: run `make test` or interop/install.sh", program.display());
@@ -73,10 +69,13 @@ impl OmniOrb {
         let mut command = Command::new(&program);
         command.args(["direct-supplier", "--consumer", &ior, "--payload", &settings.payload_bytes.to_string()]);
         let (supplier, ()) = Dialogue::spawn("omniORB supplier", command, ready)?;
-        // The consumer is on the other side of the one hop there is.
-        places.middle.give(consumer.pid())?;
-        places.supplier.give(supplier.pid())?;
         Ok(Ok(Self { consumer, supplier }))
+    }
+
+    /// Moves both programs to these cores; the consumer is on the other side of the one hop there is.
+    pub(super) fn place(&self, places: Places) -> Result<(), BenchError> {
+        places.middle.give(self.consumer.pid())?;
+        places.supplier.give(self.supplier.pid())
     }
 
     /// Carries one turn's events; `None` in lockstep, which takes one program at both ends.
@@ -150,10 +149,7 @@ mod tests {
     #[test]
     fn says_what_to_do_when_the_programs_are_not_built() {
         let options = crate::floor::tests::options(&["--quick"]);
-        let reason = OmniOrb::start(Path::new("/nowhere"), &Settings::of(&options), &Places::choose(false).unwrap())
-            .unwrap()
-            .err()
-            .unwrap();
+        let reason = OmniOrb::start(Path::new("/nowhere"), &Settings::of(&options)).unwrap().err().unwrap();
         assert_eq!(reason, "/nowhere/peer is not built: run `make test` or interop/install.sh");
     }
 

@@ -1,4 +1,4 @@
-//! Where on the machine the parties run, with `--pin`.
+//! Where on the machine the parties run.
 //!
 //! Left to itself, the scheduler places the parties of an exchange now on one core, where a wake-up costs next to
 //! nothing, and now on two, where on a virtual machine it costs tens of microseconds. Whoever is lucky in a run wins it.
@@ -11,7 +11,7 @@ use rustix::thread::{CpuSet, Pid, sched_getaffinity, sched_setaffinity};
 
 use crate::BenchError;
 
-/// A core for each party.
+/// The cores that each party may use.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Places {
     pub(super) supplier: Place,
@@ -25,26 +25,23 @@ pub(super) struct Place(CpuSet);
 
 impl std::fmt::Debug for Place {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_set().entries((0..CpuSet::MAX_CPU).filter(|&core| self.0.is_set(core))).finish()
+        f.debug_set().entries(self.cores()).finish()
     }
 }
 
 impl Places {
-    /// Chooses among the cores this process may use: one for each party, or all for everybody.
-    pub(super) fn choose(pin: bool) -> Result<Self, BenchError> {
-        let allowed = sched_getaffinity(None).map_err(affinity)?;
-        let cores: Vec<usize> = (0..CpuSet::MAX_CPU).filter(|&core| allowed.is_set(core)).collect();
-        let (Some(&first), Some(&last)) = (cores.first(), cores.last()) else { return Ok(Self::anywhere(allowed)) };
-        if !pin {
-            return Ok(Self::anywhere(allowed));
-        }
-        let second = if cores.len() > 2 { cores.get(1).copied().unwrap_or(first) } else { first };
-        Ok(Self { supplier: Place::only(first), consumer: Place::only(second), middle: Place::only(last) })
+    /// All cores that this process may use, for everybody.
+    pub(super) fn anywhere() -> Result<Self, BenchError> {
+        let all = Place(sched_getaffinity(None).map_err(affinity)?);
+        Ok(Self { supplier: all, consumer: all, middle: all })
     }
 
-    fn anywhere(allowed: CpuSet) -> Self {
-        let all = Place(allowed);
-        Self { supplier: all, consumer: all, middle: all }
+    /// Of the cores that these places have in common, one for each party.
+    pub(super) fn pinned(self) -> Self {
+        let cores = self.middle.cores();
+        let (Some(&first), Some(&last)) = (cores.first(), cores.last()) else { return self };
+        let second = if cores.len() > 2 { cores.get(1).copied().unwrap_or(first) } else { first };
+        Self { supplier: Place::only(first), consumer: Place::only(second), middle: Place::only(last) }
     }
 }
 
@@ -53,6 +50,11 @@ impl Place {
         let mut set = CpuSet::new();
         set.set(core);
         Self(set)
+    }
+
+    /// The numbers of the cores.
+    pub(super) fn cores(&self) -> Vec<usize> {
+        (0..CpuSet::MAX_CPU).filter(|&core| self.0.is_set(core)).collect()
     }
 
     /// Puts the calling thread there.
@@ -87,11 +89,12 @@ mod tests {
 
     #[test]
     fn gives_each_party_one_core_when_pinned_and_all_when_not() {
-        let pinned = Places::choose(true).unwrap();
+        let anywhere = Places::anywhere().unwrap();
+        assert_eq!(anywhere.middle.0.count(), sched_getaffinity(None).unwrap().count());
+        let pinned = anywhere.pinned();
         for place in [pinned.supplier, pinned.consumer, pinned.middle] {
-            assert_eq!(place.0.count(), 1, "{place:?}");
+            assert_eq!(place.cores().len(), 1, "{place:?}");
+            assert!(anywhere.middle.cores().contains(&place.cores()[0]));
         }
-        let free = Places::choose(false).unwrap();
-        assert_eq!(free.middle.0.count(), sched_getaffinity(None).unwrap().count());
     }
 }

@@ -155,7 +155,8 @@ pub struct Loads {
 pub struct BothSeries {
     /// The machine as it is: cores that have nothing to do go to sleep.
     pub as_is: Loads,
-    /// A thread of the idle class spins on each core, so that none goes to sleep.
+    /// A thread of the idle class spins on each core, so that none goes to sleep; and, unless `--no-pin` was given, the
+    /// process in the middle has a core of its own and the ends have the others.
     pub cores_awake: Loads,
 }
 
@@ -222,7 +223,7 @@ impl Ratios {
 pub struct Settings {
     /// Whether `--quick` was given.
     pub quick: bool,
-    /// Whether the parties were pinned to cores.
+    /// Whether the parties were pinned to cores while these were kept awake.
     pub pinned: bool,
     /// Rounds; in each, every contender has its turns, one contender after the other.
     pub rounds: u32,
@@ -251,7 +252,7 @@ impl Settings {
         let pick = |given: Option<f64>, quick, full| given.unwrap_or(if options.quick { quick } else { full });
         Self {
             quick: options.quick,
-            pinned: options.pin,
+            pinned: !options.no_pin,
             rounds: options.rounds.unwrap_or(if options.quick { 3 } else { 5 }),
             paced_seconds: pick(options.paced_seconds, 1.2, 10.0),
             saturated_seconds: pick(options.saturated_seconds, 0.3, 2.0),
