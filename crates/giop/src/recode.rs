@@ -236,7 +236,7 @@ impl<'a, S: Sink<'a>> Walk<'_, 'a, S> {
                 self.type_code(&types, place, work, depth).map(|_| ())
             }
             Kind::Exception => {
-                // CORBA 3.3 part 2, 9.3.4.5: the repository id comes first, then the members.
+                // CORBA 3.3 part 2, 9.3.5.5: the repository id comes first, then the members.
                 self.sink.string(self.reader)?;
                 self.members(types, node.params, work, depth)
             }

@@ -46,7 +46,7 @@ pub enum Kind {
     Event = 36,
 }
 
-/// How the parameters that follow a kind are laid out (CORBA 3.3 part 2, 9.3.5.1.1).
+/// How the parameters that follow a kind are laid out (CORBA 3.3 part 2, 9.3.5.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Shape {
     /// There are none.

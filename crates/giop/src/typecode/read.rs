@@ -151,6 +151,9 @@ impl Build<'_, '_> {
     /// Reads an id or name into the pool.
     fn text(&mut self, place: &mut Place) -> Result<Text, ReadError> {
         let bytes = self.types.string(place)?;
+        if bytes.contains(&0) {
+            return Err(self.types.error(*place, ReadErrorKind::Malformed { what: "a name with NUL in it" }));
+        }
         let pool = &mut self.code.text;
         let start = pool.len();
         match (core::str::from_utf8(bytes), self.types.chars()) {

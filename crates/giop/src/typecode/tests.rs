@@ -183,6 +183,21 @@ fn a_default_label_that_was_sent_as_an_octet_is_understood() {
     }
 }
 
+/// A fuzzer's finding: a name with NUL in it was taken for something else than a name when the union that it stood in was
+/// written and read again, since that is how a default label sent as an octet is told from one sent as a number.
+#[test]
+fn a_name_with_nul_in_it_is_refused() {
+    let bytes = octets(|w| {
+        w.u32(Kind::Object.number());
+        w.encapsulation(|w| {
+            w.string("IDL:o:1.0");
+            w.string_bytes(b"o\0o");
+        });
+    });
+    let error = TypeCode::read(&mut Reader::new(&bytes, BIG), &mut Work::default()).unwrap_err();
+    assert_eq!(error.kind, ReadErrorKind::Malformed { what: "a name with NUL in it" });
+}
+
 #[test]
 fn names_are_read_in_the_code_set_of_their_connection() {
     let code = TypeCode::object("IDL:caf\u{e9}:1.0", "caf\u{e9}");

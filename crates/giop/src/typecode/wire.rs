@@ -246,7 +246,7 @@ impl<'t> Types<'t> {
 
     /// The label of a union's member, as [`discriminator`] would read it from a value.
     ///
-    /// CORBA 3.3 part 2, 9.3.5.1.3 wants some value of the discriminator's type for the default member too, one without
+    /// CORBA 3.3 part 2, 9.3.5.1 wants some value of the discriminator's type for the default member too, one without
     /// meaning. But there are ORBs (JacORB) that send one octet there, following what `member_label` returns in the
     /// programming interface. Mostly the octet and its padding look like a number; where they do not, what follows tells.
     #[inline]

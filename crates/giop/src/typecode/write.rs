@@ -30,7 +30,7 @@ impl Write<'_> {
         let place = usize::try_from(index).ok().and_then(|index| self.places.get_mut(index));
         match place {
             Some(Some(earlier)) => {
-                // CORBA 3.3 part 2, 9.3.5.1.4: counted from the distance's own place, which is behind the marker.
+                // CORBA 3.3 part 2, 9.3.5.1, on indirection: counted from the distance's own place, which is behind the marker.
                 let distance = (here + 4).saturating_sub(*earlier);
                 writer.u32(INDIRECTION);
                 writer.i32(i32::try_from(distance).unwrap_or(i32::MAX).saturating_neg());

@@ -88,7 +88,7 @@ fn value(of: TypeRef<'_>, reader: &mut Reader<'_>, work: &mut Work, depth: u32) 
             Value::Struct { type_name, fields: fields(of, reader, work, depth)? }
         }
         Kind::Exception => {
-            // CORBA 3.3 part 2, 9.3.4.5: the repository id, which the type says too, comes first.
+            // CORBA 3.3 part 2, 9.3.5.5: the repository id, which the type says too, comes first.
             reader.string()?;
             let type_name = owned(of.name(), reader, work)?;
             Value::Exception { type_name, fields: fields(of, reader, work, depth)? }
