@@ -374,7 +374,7 @@ mod tests {
     use clap::Parser;
 
     use super::*;
-    use crate::Command;
+    use crate::{Command, Losses, Percentiles};
 
     #[derive(clap::Parser)]
     struct Line {
@@ -389,5 +389,102 @@ mod tests {
             Command::Floor(options) => options,
             other => panic!("parsed as {other:?}"),
         }
+    }
+
+    /// A turn whose figures all follow from one number.
+    fn turn(microseconds: f64, counted: bool) -> Turn {
+        let latency = Percentiles {
+            events: 100,
+            min: microseconds / 2.0,
+            median: microseconds,
+            p99: microseconds * 2.0,
+            p999: microseconds * 3.0,
+            max: microseconds * 4.0,
+        };
+        Turn {
+            events_per_second: 250.0,
+            latency,
+            latency_from_schedule: Some(latency),
+            round_trip: latency.into(),
+            late_pushes: Some(0),
+            losses: Losses { sent: 100, received: 100, ..Losses::default() },
+            cpu_us_per_event: Some(microseconds / 4.0),
+            supplier_cpu_us_per_event: 1.0,
+            consumer_cpu_us_per_event: 1.0,
+            counted: counted.then_some(Counted {
+                events: 100,
+                allocations: 0,
+                system_calls: 600,
+                cycles: 200,
+                allocations_of_a_reading: 1,
+                system_calls_of_a_reading: 5,
+                allocations_per_event: 0.0,
+                system_calls_per_event: 6.0,
+                cycles_per_event: 2.0,
+            }),
+        }
+    }
+
+    fn report(omniorb_note: Option<String>) -> Report {
+        let mut turns = Vec::new();
+        for series in Series::ALL {
+            for load in Load::ALL {
+                // The rounds' medians are 60 and 40, whatever the order of the rounds.
+                for (campanile, relay) in [(60.0, 10.0), (20.0, 40.0), (300.0, 50.0)] {
+                    turns.push((Contender::Campanile, series, load, turn(campanile, true)));
+                    turns.push((Contender::Relay, series, load, turn(relay, false)));
+                    if omniorb_note.is_none() && load != Load::Lockstep {
+                        turns.push((Contender::OmniOrb, series, load, turn(5.0, false)));
+                    }
+                }
+            }
+        }
+        assemble(Machine::describe(), Settings::of(&options(&["--quick"])), turns, omniorb_note)
+    }
+
+    #[test]
+    fn ratios_are_those_of_the_medians_over_the_rounds() {
+        let json = serde_json::to_value(report(None)).unwrap();
+        let number = |pointer: &str| json.pointer(pointer).and_then(serde_json::Value::as_f64).unwrap();
+        for (pointer, expected) in [
+            ("/ratios/latency_p50", 1.5),
+            ("/ratios/latency_p999", 1.5),
+            ("/ratios/cpu_per_event", 1.5),
+            ("/ratios/allocations_per_event", 0.0),
+            ("/ratios/syscalls_per_event", 6.0),
+            ("/all_ratios/as_is.saturated/latency_p50", 1.5),
+            ("/campanile/cores_awake/paced/latency_p50_us/median", 60.0),
+            ("/campanile/cores_awake/paced/latency_p50_us/min", 20.0),
+            ("/campanile/cores_awake/paced/latency_p50_us/max", 300.0),
+            ("/relay/as_is/lockstep/cpu_us_per_event/median", 10.0),
+            ("/relay/as_is/paced/rounds/2/latency/p999_us", 150.0),
+            ("/omniorb_direct/as_is/saturated/latency_p50_us/median", 5.0),
+        ] {
+            assert!((number(pointer) - expected).abs() < 1e-9, "{pointer} is {}", number(pointer));
+        }
+        assert!(json.pointer("/omniorb_note").unwrap().is_null());
+        assert!(json.pointer("/relay/as_is/paced/allocations_per_event").unwrap().is_null());
+    }
+
+    #[test]
+    fn says_why_omniorb_is_absent_instead_of_making_figures_up() {
+        let report = report(Some("peer is not built".to_owned()));
+        assert!(serde_json::to_value(&report).unwrap().pointer("/omniorb_direct").unwrap().is_null());
+        let mut bytes = Vec::new();
+        write_tables(&report, &mut Output::new(&mut bytes, false)).unwrap();
+        let text = String::from_utf8(bytes).unwrap();
+        assert!(text.contains("\nomniORB direct: peer is not built\n"), "{text}");
+        let row =
+            "as is\tpaced\tCampanile\t250.000\t30.000\t60.000\t120.000\t180.000\t240.000\t15.000\t0.000\t6.000\t0\n";
+        assert!(text.contains(row), "{text}");
+        assert!(!text.contains("omniORB direct\t"), "{text}");
+    }
+
+    #[test]
+    fn refuses_times_and_rates_that_make_no_sense() {
+        for arguments in [["--rate", "0"], ["--rate", "nan"], ["--paced-seconds", "-1"], ["--lockstep-seconds", "0"]] {
+            assert!(check(&options(&[&format!("{}={}", arguments[0], arguments[1])])).is_err(), "{arguments:?}");
+        }
+        assert!(check(&options(&["--quick"])).is_ok());
     }
 }
