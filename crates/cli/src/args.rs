@@ -141,6 +141,9 @@ pub(crate) struct ServeOptions {
     /// Write the factory's stringified reference to this file
     #[arg(long, value_name = "FILE")]
     pub(crate) ior_file: Option<PathBuf>,
+    /// Also bind the factory as NotifyEventChannelFactory in this naming service, a corbaloc or IOR
+    #[arg(long, value_name = "URL")]
+    pub(crate) naming: Option<String>,
     /// The least serious messages to log on standard error
     #[arg(long, value_name = "LEVEL", value_enum, default_value_t = LogLevel::Info)]
     pub(crate) log: LogLevel,
