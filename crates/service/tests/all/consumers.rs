@@ -1,118 +1,14 @@
 //! Consumers that do unusual things on the wire, played with bare sockets.
 
-#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test that cannot go on fails")]
+use std::io::Write;
 
-use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
-
-use client::notify::{ClientType, Property, StructuredEvent, StructuredProxyPushSupplier, find_channel};
-use client::{ObjectRef, Orb, OrbOptions, SimpleSupplier};
-use giop::cdr::{CharSet, Endian, Version};
+use client::notify::Property;
+use giop::cdr::{CharSet, Version};
 use giop::ior::Ior;
-use giop::message::{self, Header, MessageKind, ReplyHead, ReplyStatus, Request, Response};
-use giop::url::Corbaloc;
-use service::{Config, Counter, Naming, Service};
+use giop::message::{self, MessageKind, ReplyStatus, Request};
+use service::{Config, Counter, Naming};
 
-fn start() -> Service {
-    Service::start(Config { listen: "127.0.0.1:0".into(), ..Config::default() }).unwrap()
-}
-
-fn wait_until(what: &str, mut condition: impl FnMut() -> bool) {
-    // The test harness ends a test that waits in vain; the name says for what.
-    let _waiting_for = what;
-    while !condition() {
-        std::thread::yield_now();
-    }
-}
-
-/// A consumer that is only a listening socket.
-struct Bare {
-    listener: TcpListener,
-}
-
-impl Bare {
-    fn new() -> Self {
-        Self { listener: TcpListener::bind("127.0.0.1:0").unwrap() }
-    }
-
-    fn reference(&self, host: &str) -> Ior {
-        let port = self.listener.local_addr().unwrap().port();
-        let location: Corbaloc = format!("corbaloc:iiop:1.2@{host}:{port}/bare").parse().unwrap();
-        location.to_ior("IDL:omg.org/CosNotifyComm/StructuredPushConsumer:1.0")
-    }
-
-    fn accept(&self) -> Link {
-        Link { stream: self.listener.accept().unwrap().0 }
-    }
-}
-
-/// One connection of the service's to a bare consumer.
-struct Link {
-    stream: TcpStream,
-}
-
-impl Link {
-    /// The next message; nothing when the service has closed the connection.
-    fn message(&mut self) -> Option<(Header, Vec<u8>)> {
-        let mut bytes = vec![0; message::HEADER_LEN];
-        self.stream.read_exact(&mut bytes).ok()?;
-        let header = Header::parse(&bytes).unwrap();
-        bytes.resize(header.message_len(), 0);
-        self.stream.read_exact(&mut bytes[message::HEADER_LEN..]).ok()?;
-        Some((header, bytes))
-    }
-
-    /// The next push: its request id and the event.
-    fn push(&mut self) -> (u32, StructuredEvent) {
-        let (header, bytes) = self.message().unwrap();
-        assert_eq!(header.kind, MessageKind::Request);
-        let request = Request::parse(&bytes, &header).unwrap();
-        assert_eq!((request.operation, request.response), (&b"push_structured_event"[..], Response::Expected));
-        let event = StructuredEvent::read(&mut request.body(&bytes, &header, CharSet::Latin1)).unwrap();
-        (request.request_id, event)
-    }
-
-    fn reply(&mut self, request_id: u32, status: ReplyStatus, body: Option<&Ior>) {
-        let mut bytes = Vec::new();
-        let head = ReplyHead { version: Version::V1_2, endian: Endian::Big, request_id, status, contexts: &[] };
-        let open = message::begin_reply(&mut bytes, &head);
-        if let Some(ior) = body {
-            ior.write(&mut open.body(&mut bytes, CharSet::Latin1));
-        }
-        open.finish(&mut bytes);
-        self.stream.write_all(&bytes).unwrap();
-    }
-
-    fn accept_push(&mut self) -> StructuredEvent {
-        let (request_id, event) = self.push();
-        self.reply(request_id, ReplyStatus::NoException, None);
-        event
-    }
-}
-
-/// Connects a consumer by its reference and gives its proxy.
-fn subscribe(service: &Service, reference: Ior, qos: &[Property]) -> ObjectRef {
-    let orb = Orb::new(OrbOptions::default());
-    let found = orb.resolve(&service.corbaloc("NotificationService")).unwrap();
-    let (channel, _) = find_channel(&found, None).unwrap();
-    let admin = channel.default_consumer_admin().unwrap();
-    let (proxy, _) = admin.obtain_notification_push_supplier(ClientType::Structured).unwrap();
-    proxy.set_qos(qos).unwrap();
-    StructuredProxyPushSupplier::unchecked(proxy.object().clone())
-        .connect_structured_push_consumer(&orb.object(reference))
-        .unwrap();
-    proxy.object().clone()
-}
-
-fn supply(service: &Service) -> SimpleSupplier {
-    SimpleSupplier::connect(&service.corbaloc("NotificationService"), None).unwrap()
-}
-
-fn numbered(number: i32) -> StructuredEvent {
-    let mut event = StructuredEvent::new("Test", "Numbered", "");
-    event.filterable_data.push(Property::new("number", number));
-    event
-}
+use crate::peers::{Bare, numbered, start, start_with, subscribe, supply, wait_until};
 
 #[test]
 fn a_consumer_named_by_host_is_found() {
@@ -281,7 +177,7 @@ fn the_factory_is_bound_in_an_outside_naming_service_even_behind_a_forward() {
     let (front, back) = (Bare::new(), Bare::new());
     let url = format!("corbaloc:iiop:1.2@{}/NameService", front.listener.local_addr().unwrap());
     let naming = Naming { outside: Some(url) };
-    let service = Service::start(Config { listen: "127.0.0.1:0".into(), naming, ..Config::default() }).unwrap();
+    let service = start_with(Config { naming, ..Config::default() });
     let mut link = front.accept();
     let (header, bytes) = link.message().unwrap();
     let request = Request::parse(&bytes, &header).unwrap();

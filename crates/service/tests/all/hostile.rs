@@ -1,53 +1,14 @@
 //! What a service does with bytes that are not what it was promised, on real sockets.
 
-#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test that cannot go on fails")]
-
-use std::io::{Read, Write};
+use std::io::Write;
 use std::net::{TcpListener, TcpStream};
 
-use giop::cdr::{CharSet, Encoding, Endian, Reader, Version, Writer};
+use giop::cdr::{CharSet, Encoding, Endian, Reader, Version};
 use giop::exception::{Kind, SystemException};
-use giop::message::{self, Header, MessageKind, Reply, ReplyStatus, RequestHead, Response};
+use giop::message::{self, MessageKind, Reply, ReplyStatus};
 use service::{Config, ConfigError, Counter, Limits, Service, StartError};
 
-fn start(limits: Limits) -> Service {
-    Service::start(Config { listen: "127.0.0.1:0".into(), limits, ..Config::default() }).unwrap()
-}
-
-fn wait_until(what: &str, mut condition: impl FnMut() -> bool) {
-    // The test harness ends a test that waits in vain; the name says for what.
-    let _waiting_for = what;
-    while !condition() {
-        std::thread::yield_now();
-    }
-}
-
-fn request(version: Version, key: &[u8], operation: &str, body: impl FnOnce(&mut Writer<'_>)) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    let head = RequestHead {
-        version,
-        endian: Endian::Little,
-        request_id: 7,
-        response: Response::Expected,
-        key,
-        operation: operation.as_bytes(),
-        contexts: &[],
-        body_phase: None,
-    };
-    let open = message::begin_request(&mut bytes, &head);
-    body(&mut open.body(&mut bytes, CharSet::Latin1));
-    open.finish(&mut bytes);
-    bytes
-}
-
-fn read_message(stream: &mut TcpStream) -> Option<(Header, Vec<u8>)> {
-    let mut bytes = vec![0; message::HEADER_LEN];
-    stream.read_exact(&mut bytes).ok()?;
-    let header = Header::parse(&bytes).unwrap();
-    bytes.resize(header.message_len(), 0);
-    stream.read_exact(&mut bytes[message::HEADER_LEN..]).ok()?;
-    Some((header, bytes))
-}
+use crate::peers::{assert_serves, read_message, read_to_end, request, start, start_limited, wait_until};
 
 fn exception_of(stream: &mut TcpStream, sent: &[u8]) -> Kind {
     stream.write_all(sent).unwrap();
@@ -57,27 +18,9 @@ fn exception_of(stream: &mut TcpStream, sent: &[u8]) -> Kind {
     SystemException::read(&mut reply.body(&bytes, &header, CharSet::Latin1)).unwrap().kind
 }
 
-/// Whether the service still answers, on a connection of its own.
-fn assert_serves(service: &Service) {
-    let mut stream = TcpStream::connect(service.address()).unwrap();
-    let is_a = request(Version::V1_2, b"NotificationService", "_is_a", |w| {
-        w.string("IDL:omg.org/CosNotifyChannelAdmin/EventChannelFactory:1.0");
-    });
-    stream.write_all(&is_a).unwrap();
-    let (header, bytes) = read_message(&mut stream).expect("an answer");
-    let reply = Reply::parse(&bytes, &header).unwrap();
-    assert_eq!(reply.status, ReplyStatus::NoException);
-    assert!(reply.body(&bytes, &header, CharSet::Latin1).bool().unwrap());
-}
-
-/// Reads until the peer closes and returns the kinds of messages that came.
-fn read_to_end(stream: &mut TcpStream) -> Vec<MessageKind> {
-    std::iter::from_fn(|| read_message(stream)).map(|(header, _)| header.kind).collect()
-}
-
 #[test]
 fn bytes_that_are_no_giop_end_their_connection_and_nothing_else() {
-    let service = start(Limits::default());
+    let service = start();
     let mut random = fastrand::Rng::with_seed(3);
     for round in 0..200 {
         let mut stream = TcpStream::connect(service.address()).unwrap();
@@ -93,7 +36,7 @@ fn bytes_that_are_no_giop_end_their_connection_and_nothing_else() {
 
 #[test]
 fn mutated_requests_never_harm_the_service() {
-    let service = start(Limits::default());
+    let service = start();
     let mut random = fastrand::Rng::with_seed(11);
     let original = request(Version::V1_2, b"NotificationService", "create_channel", |w| {
         w.u32(1);
@@ -118,7 +61,7 @@ fn mutated_requests_never_harm_the_service() {
 
 #[test]
 fn a_header_that_claims_four_gigabytes_is_refused_at_once() {
-    let service = start(Limits::default());
+    let service = start();
     let mut stream = TcpStream::connect(service.address()).unwrap();
     stream.write_all(b"GIOP\x01\x02\x01\x00\xff\xff\xff\xff").unwrap();
     assert_eq!(read_to_end(&mut stream), [MessageKind::MessageError]);
@@ -128,7 +71,7 @@ fn a_header_that_claims_four_gigabytes_is_refused_at_once() {
 
 #[test]
 fn a_thousand_half_open_connections_leave_the_others_served() {
-    let service = start(Limits::default());
+    let service = start();
     let half_open: Vec<TcpStream> = (0..1000)
         .map(|_| {
             let mut stream = TcpStream::connect(service.address()).unwrap();
@@ -144,7 +87,7 @@ fn a_thousand_half_open_connections_leave_the_others_served() {
 
 #[test]
 fn one_connection_too_many_is_closed_and_counted() {
-    let service = start(Limits { connections_max: 2, ..Limits::default() });
+    let service = start_limited(Limits { connections_max: 2, ..Limits::default() });
     let first = TcpStream::connect(service.address()).unwrap();
     let second = TcpStream::connect(service.address()).unwrap();
     wait_until("both to be accepted", || service.counters().read(Counter::ConnectionsOpen) == 2);
@@ -158,7 +101,7 @@ fn one_connection_too_many_is_closed_and_counted() {
 
 #[test]
 fn a_fragment_that_is_never_finished_is_given_up() {
-    let service = start(Limits { message_completion_ms: 100, ..Limits::default() });
+    let service = start_limited(Limits { message_completion_ms: 100, ..Limits::default() });
     let mut stream = TcpStream::connect(service.address()).unwrap();
     let mut bytes = request(Version::V1_2, b"NotificationService", "get_all_channels", |w| w.u32(0));
     bytes[6] |= 2; // more fragments follow
@@ -170,7 +113,7 @@ fn a_fragment_that_is_never_finished_is_given_up() {
 
 #[test]
 fn a_message_that_is_never_finished_is_given_up() {
-    let service = start(Limits { message_completion_ms: 100, ..Limits::default() });
+    let service = start_limited(Limits { message_completion_ms: 100, ..Limits::default() });
     let mut stream = TcpStream::connect(service.address()).unwrap();
     let bytes = request(Version::V1_2, b"NotificationService", "get_all_channels", |_| {});
     stream.write_all(&bytes[..bytes.len() - 1]).unwrap();
@@ -180,7 +123,7 @@ fn a_message_that_is_never_finished_is_given_up() {
 
 #[test]
 fn wrong_keys_operations_and_bodies_get_their_exceptions() {
-    let service = start(Limits::default());
+    let service = start();
     for version in [Version::V1_0, Version::V1_1, Version::V1_2] {
         let mut stream = TcpStream::connect(service.address()).unwrap();
         let wrong_key = request(version, b"NoSuchObject", "_is_a", |w| w.string("IDL:x:1.0"));
@@ -202,7 +145,7 @@ fn wrong_keys_operations_and_bodies_get_their_exceptions() {
 
 #[test]
 fn messages_that_only_a_server_sends_end_the_connection() {
-    let service = start(Limits::default());
+    let service = start();
     let mut stream = TcpStream::connect(service.address()).unwrap();
     let mut reply = Vec::new();
     let head = message::ReplyHead {
@@ -237,7 +180,7 @@ fn a_wildcard_address_that_cannot_be_advertised_is_explained() {
 
 #[test]
 fn counters_can_be_read_through_corba() {
-    let service = start(Limits::default());
+    let service = start();
     let mut stream = TcpStream::connect(service.address()).unwrap();
     let names = |stream: &mut TcpStream, operation: &str| {
         stream.write_all(&request(Version::V1_2, b"Statistics", operation, |_| {})).unwrap();
@@ -257,7 +200,7 @@ fn counters_can_be_read_through_corba() {
 
 #[test]
 fn stopping_tells_clients_that_their_connections_close() {
-    let service = start(Limits::default());
+    let service = start();
     let mut stream = TcpStream::connect(service.address()).unwrap();
     stream.write_all(&request(Version::V1_2, b"NotificationService", "get_all_channels", |_| {})).unwrap();
     read_message(&mut stream).unwrap();

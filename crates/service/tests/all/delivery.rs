@@ -1,7 +1,5 @@
 //! Events through a whole service, between our own client's suppliers and consumers.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
-
 use std::collections::HashMap;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
@@ -12,19 +10,9 @@ use client::{
 };
 use giop::exception::Kind;
 use giop::value::Value;
-use service::{Config, Counter, Service};
+use service::{Counter, Service};
 
-fn start() -> Service {
-    Service::start(Config { listen: "127.0.0.1:0".into(), ..Config::default() }).unwrap()
-}
-
-fn wait_until(what: &str, mut condition: impl FnMut() -> bool) {
-    // The test harness ends a test that waits in vain; the name says for what.
-    let _waiting_for = what;
-    while !condition() {
-        std::thread::yield_now();
-    }
-}
+use crate::peers::{start, wait_until};
 
 /// Makes a channel with these properties and gives its id.
 fn make_channel(service: &Service, qos: &[Property], admin: &[Property]) -> i32 {

@@ -1,0 +1,8 @@
+//! Whole services in-process, with clients of our own and with peers that are only sockets.
+
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test that cannot go on fails")]
+
+mod consumers;
+mod delivery;
+mod hostile;
+mod peers;

@@ -1,0 +1,161 @@
+//! Services to test, and peers that are only sockets.
+
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+
+use client::notify::{ClientType, Property, StructuredEvent, StructuredProxyPushSupplier, find_channel};
+use client::{ObjectRef, Orb, OrbOptions, SimpleSupplier};
+use giop::cdr::{CharSet, Endian, Version, Writer};
+use giop::ior::Ior;
+use giop::message::{self, Header, MessageKind, Reply, ReplyHead, ReplyStatus, Request, RequestHead, Response};
+use giop::url::Corbaloc;
+use service::{Config, Limits, Service};
+
+pub(crate) fn start() -> Service {
+    start_with(Config::default())
+}
+
+pub(crate) fn start_limited(limits: Limits) -> Service {
+    start_with(Config { limits, ..Config::default() })
+}
+
+pub(crate) fn start_with(config: Config) -> Service {
+    Service::start(Config { listen: "127.0.0.1:0".into(), ..config }).unwrap()
+}
+
+pub(crate) fn wait_until(what: &str, mut condition: impl FnMut() -> bool) {
+    // The test harness ends a test that waits in vain; the name says for what.
+    let _waiting_for = what;
+    while !condition() {
+        std::thread::yield_now();
+    }
+}
+
+pub(crate) fn request(version: Version, key: &[u8], operation: &str, body: impl FnOnce(&mut Writer<'_>)) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let head = RequestHead {
+        version,
+        endian: Endian::Little,
+        request_id: 7,
+        response: Response::Expected,
+        key,
+        operation: operation.as_bytes(),
+        contexts: &[],
+        body_phase: None,
+    };
+    let open = message::begin_request(&mut bytes, &head);
+    body(&mut open.body(&mut bytes, CharSet::Latin1));
+    open.finish(&mut bytes);
+    bytes
+}
+
+pub(crate) fn read_message(stream: &mut TcpStream) -> Option<(Header, Vec<u8>)> {
+    let mut bytes = vec![0; message::HEADER_LEN];
+    stream.read_exact(&mut bytes).ok()?;
+    let header = Header::parse(&bytes).unwrap();
+    bytes.resize(header.message_len(), 0);
+    stream.read_exact(&mut bytes[message::HEADER_LEN..]).ok()?;
+    Some((header, bytes))
+}
+
+/// Whether the service still answers, on a connection of its own.
+pub(crate) fn assert_serves(service: &Service) {
+    let mut stream = TcpStream::connect(service.address()).unwrap();
+    let is_a = request(Version::V1_2, b"NotificationService", "_is_a", |w| {
+        w.string("IDL:omg.org/CosNotifyChannelAdmin/EventChannelFactory:1.0");
+    });
+    stream.write_all(&is_a).unwrap();
+    let (header, bytes) = read_message(&mut stream).expect("an answer");
+    let reply = Reply::parse(&bytes, &header).unwrap();
+    assert_eq!(reply.status, ReplyStatus::NoException);
+    assert!(reply.body(&bytes, &header, CharSet::Latin1).bool().unwrap());
+}
+
+/// Reads until the peer closes and returns the kinds of messages that came.
+pub(crate) fn read_to_end(stream: &mut TcpStream) -> Vec<MessageKind> {
+    std::iter::from_fn(|| read_message(stream)).map(|(header, _)| header.kind).collect()
+}
+
+/// A consumer that is only a listening socket.
+pub(crate) struct Bare {
+    pub(crate) listener: TcpListener,
+}
+
+impl Bare {
+    pub(crate) fn new() -> Self {
+        Self { listener: TcpListener::bind("127.0.0.1:0").unwrap() }
+    }
+
+    pub(crate) fn reference(&self, host: &str) -> Ior {
+        let port = self.listener.local_addr().unwrap().port();
+        let location: Corbaloc = format!("corbaloc:iiop:1.2@{host}:{port}/bare").parse().unwrap();
+        location.to_ior("IDL:omg.org/CosNotifyComm/StructuredPushConsumer:1.0")
+    }
+
+    pub(crate) fn accept(&self) -> Link {
+        Link { stream: self.listener.accept().unwrap().0 }
+    }
+}
+
+/// One connection of the service's to a bare consumer.
+pub(crate) struct Link {
+    pub(crate) stream: TcpStream,
+}
+
+impl Link {
+    /// The next message; nothing when the service has closed the connection.
+    pub(crate) fn message(&mut self) -> Option<(Header, Vec<u8>)> {
+        read_message(&mut self.stream)
+    }
+
+    /// The next push: its request id and the event.
+    pub(crate) fn push(&mut self) -> (u32, StructuredEvent) {
+        let (header, bytes) = self.message().unwrap();
+        assert_eq!(header.kind, MessageKind::Request);
+        let request = Request::parse(&bytes, &header).unwrap();
+        assert_eq!((request.operation, request.response), (&b"push_structured_event"[..], Response::Expected));
+        let event = StructuredEvent::read(&mut request.body(&bytes, &header, CharSet::Latin1)).unwrap();
+        (request.request_id, event)
+    }
+
+    pub(crate) fn reply(&mut self, request_id: u32, status: ReplyStatus, body: Option<&Ior>) {
+        let mut bytes = Vec::new();
+        let head = ReplyHead { version: Version::V1_2, endian: Endian::Big, request_id, status, contexts: &[] };
+        let open = message::begin_reply(&mut bytes, &head);
+        if let Some(ior) = body {
+            ior.write(&mut open.body(&mut bytes, CharSet::Latin1));
+        }
+        open.finish(&mut bytes);
+        self.stream.write_all(&bytes).unwrap();
+    }
+
+    pub(crate) fn accept_push(&mut self) -> StructuredEvent {
+        let (request_id, event) = self.push();
+        self.reply(request_id, ReplyStatus::NoException, None);
+        event
+    }
+}
+
+/// Connects a consumer by its reference and gives its proxy.
+pub(crate) fn subscribe(service: &Service, reference: Ior, qos: &[Property]) -> ObjectRef {
+    let orb = Orb::new(OrbOptions::default());
+    let found = orb.resolve(&service.corbaloc("NotificationService")).unwrap();
+    let (channel, _) = find_channel(&found, None).unwrap();
+    let admin = channel.default_consumer_admin().unwrap();
+    let (proxy, _) = admin.obtain_notification_push_supplier(ClientType::Structured).unwrap();
+    proxy.set_qos(qos).unwrap();
+    StructuredProxyPushSupplier::unchecked(proxy.object().clone())
+        .connect_structured_push_consumer(&orb.object(reference))
+        .unwrap();
+    proxy.object().clone()
+}
+
+pub(crate) fn supply(service: &Service) -> SimpleSupplier {
+    SimpleSupplier::connect(&service.corbaloc("NotificationService"), None).unwrap()
+}
+
+pub(crate) fn numbered(number: i32) -> StructuredEvent {
+    let mut event = StructuredEvent::new("Test", "Numbered", "");
+    event.filterable_data.push(Property::new("number", number));
+    event
+}
