@@ -5,7 +5,7 @@
 mod common;
 mod generate;
 
-use campanile_giop::cdr::{CharSet, Encoding, ReadErrorKind, Reader, Version, Writer};
+use campanile_giop::cdr::{CharSet, Encoding, ReadError, ReadErrorKind, Reader, Version, Writer};
 use campanile_giop::recode;
 use campanile_giop::typecode::{TypeCode, Work};
 use campanile_giop::value::{AnyRef, AnyValue};
@@ -188,6 +188,8 @@ fn mutated_bytes_are_refused_or_understood_by_everybody() {
             Err(error) if matches!(error.kind, ReadErrorKind::BadText { .. }) => {
                 assert_eq!(encoding.chars, CharSet::Utf8);
             }
+            // Nor into names, unless a type has to be rebuilt.
+            Err(ReadError { kind: ReadErrorKind::Malformed { what: "a name with NUL in it" }, .. }) => {}
             // Elements without size are skipped at once, but copied one by one where nothing is known to look alike.
             Err(error) if error.kind == ReadErrorKind::TooMuchWork => {}
             Err(_) => assert!(skip.is_err()),
