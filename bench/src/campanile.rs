@@ -11,7 +11,7 @@ use client::{Orb, OrbOptions};
 use giop::cdr::Version;
 use giop::ior::{CodeSetInfo, IiopProfile, Ior};
 
-use crate::process::{Process, arguments, loopback_address};
+use crate::process::{Process, arguments, ready_address};
 use crate::{BenchError, DeliveryOptions};
 
 /// The name under which reports show it.
@@ -54,7 +54,7 @@ impl Campanile {
     }
 
     fn start_with(serve: &[std::ffi::OsString]) -> Result<Self, BenchError> {
-        let (process, address) = Process::start("campanile serve", serve, loopback_address)?;
+        let (process, address) = Process::start("campanile serve", serve, ready_address)?;
         Ok(Self { process, address, orb: Orb::new(OrbOptions::default()) })
     }
 

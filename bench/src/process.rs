@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::ffi::{OsStr, OsString};
 use std::io::{BufRead, BufReader, Read, Write};
+use std::net::SocketAddr;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
@@ -10,7 +11,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, poll};
-use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
+use rustix::process::{Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, kill_process, pidfd_open, waitid};
 
 use crate::{BenchError, clock, leash, system};
 
@@ -108,11 +109,24 @@ impl Process {
 
     /// Nanoseconds of processor time that it has used.
     pub(crate) fn cpu(&self) -> Result<u64, BenchError> {
+        self.check_alive()?;
         system::process_cpu(self.pid()).map_err(|_| self.failed("ended before its turn was over"))
+    }
+
+    /// Refuses to go on with a process that has ended: the kernel still answers for it, with figures that stand still.
+    fn check_alive(&self) -> Result<(), BenchError> {
+        let Some(pid) = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw) else { return Ok(()) };
+        // It is left to be waited for: how it ended is asked again when this is dropped.
+        let ended = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+        match waitid(WaitId::Pid(pid), ended) {
+            Ok(None) => Ok(()),
+            Ok(Some(_)) | Err(_) => Err(self.failed("ended before its turn was over")),
+        }
     }
 
     /// Octets of memory that it has resident.
     pub(crate) fn resident_bytes(&self) -> Result<u64, BenchError> {
+        self.check_alive()?;
         system::resident_bytes(self.pid()).map_err(|_| self.failed("ended before its turn was over"))
     }
 
@@ -237,12 +251,12 @@ pub(crate) fn arguments<const N: usize>(texts: [&str; N]) -> Vec<OsString> {
     texts.into_iter().map(OsStr::new).map(OsStr::to_owned).collect()
 }
 
-/// Finds `127.0.0.1:PORT` in a ready line.
-pub(crate) fn loopback_address(line: &str) -> Option<std::net::SocketAddr> {
-    let start = line.find("127.0.0.1:")?;
-    let text = line.get(start..)?;
-    let end = text.find(|letter: char| !(letter.is_ascii_digit() || ".:".contains(letter))).unwrap_or(text.len());
-    text.get(..end)?.trim_end_matches([':', '.']).parse().ok()
+/// Finds the address in the ready line of `campanile serve`: `campanile: ready at ADDRESS, found by …`.
+///
+/// Nothing else will do: what a service says that finds its port in use has the address in it too.
+pub(crate) fn ready_address(line: &str) -> Option<SocketAddr> {
+    let (address, _) = line.strip_prefix("campanile: ready at ")?.split_once(',')?;
+    address.parse().ok()
 }
 
 #[cfg(test)]
@@ -258,8 +272,10 @@ mod tests {
     #[test]
     fn waits_for_the_ready_line_wherever_it_is_printed() {
         for stream in ["1", "2"] {
-            let script = format!("echo starting; echo 'listening on 127.0.0.1:4711.' >&{stream}; exec cat /dev/zero");
-            let (process, address) = Process::spawn("sh", shell(&script), loopback_address).unwrap();
+            let script = format!(
+                "echo starting; echo 'campanile: ready at 127.0.0.1:4711, found by x' >&{stream}; exec cat /dev/zero"
+            );
+            let (process, address) = Process::spawn("sh", shell(&script), ready_address).unwrap();
             assert_eq!(address, "127.0.0.1:4711".parse().unwrap());
             assert!(process.resident_bytes().unwrap() > 0);
         }
@@ -267,7 +283,7 @@ mod tests {
 
     #[test]
     fn tells_what_a_process_said_that_ended_too_early() {
-        let error = Process::spawn("sh", shell("echo no such port >&2"), loopback_address).unwrap_err();
+        let error = Process::spawn("sh", shell("echo no such port >&2"), ready_address).unwrap_err();
         assert_eq!(
             error.to_string(),
             "the process sh ended before it was ready; the last it said was:\n  no such port"
@@ -294,9 +310,19 @@ mod tests {
     }
 
     #[test]
-    fn finds_the_address_in_a_reference() {
-        let line = "ready: corbaloc::127.0.0.1:39201/NotificationService (pid 7)";
-        assert_eq!(loopback_address(line), Some("127.0.0.1:39201".parse().unwrap()));
-        assert_eq!(loopback_address("nothing here"), None);
+    fn finds_the_address_in_the_ready_line_only() {
+        let line = "campanile: ready at 127.0.0.1:39201, found by corbaloc::1.2@127.0.0.1:39201/NotificationService";
+        assert_eq!(ready_address(line), Some("127.0.0.1:39201".parse().unwrap()));
+        assert_eq!(ready_address("campanile: 127.0.0.1:2809 is in use: another service listens there"), None);
+    }
+
+    #[test]
+    fn notices_that_a_process_has_ended() {
+        let script = "echo 'campanile: ready at 127.0.0.1:1, found by x'";
+        let (process, _) = Process::spawn("sh", shell(script), ready_address).unwrap();
+        let pid = Pid::from_raw(i32::try_from(process.pid()).unwrap()).unwrap();
+        waitid(WaitId::Pid(pid), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT).unwrap();
+        assert!(process.cpu().is_err());
+        assert!(process.resident_bytes().is_err());
     }
 }
