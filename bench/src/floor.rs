@@ -15,6 +15,7 @@ use crate::spin::Spinners;
 use crate::table::{Cell, Table};
 use crate::{BenchError, Contender, FloorOptions, Machine, Output, campanile, clock};
 
+mod counting;
 mod ends;
 mod middle;
 mod omniorb;

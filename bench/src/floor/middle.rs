@@ -6,6 +6,7 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
+use super::counting::Counting;
 use super::ends::{self, Arrivals, Consumer, Pushes, Supplier};
 use super::places::Places;
 use super::report::{Counted, Settings, Turn};
@@ -175,14 +176,14 @@ struct Meters {
 impl Meters {
     /// Reads the counters first, so that the processor time this takes is not measured.
     fn begin(process: &Inner) -> Result<Self, BenchError> {
-        let counting = Counting::begin(process)?;
+        let counting = process.counting()?;
         Ok(Self { counting, cpu: process.cpu()? })
     }
 
     /// What was used and counted since, and what the supplier did meanwhile.
     fn end(self, process: &Inner, pushes: Pushes) -> Result<Window, BenchError> {
         let cpu = process.cpu()?.saturating_sub(self.cpu);
-        let counted = match (self.counting, Counting::begin(process)?) {
+        let counted = match (self.counting, process.counting()?) {
             (Some(before), Some(after)) => Some(before.until(&after)),
             _ => None,
         };
@@ -205,77 +206,12 @@ impl Inner {
             Self::Relay(process) => process.cpu(),
         }
     }
-}
 
-/// The service's counters, read twice in a row: what lies between the two readings is what a reading itself costs.
-struct Counting {
-    first: Levels,
-    second: Levels,
-}
-
-#[derive(Clone, Copy)]
-struct Levels {
-    events: u64,
-    allocations: u64,
-    system_calls: u64,
-    cycles: u64,
-}
-
-impl Counting {
-    fn begin(process: &Inner) -> Result<Option<Self>, BenchError> {
-        match process {
-            Inner::Campanile(service) => {
-                Ok(Some(Self { first: Levels::read(service)?, second: Levels::read(service)? }))
-            }
-            Inner::Relay(_) => Ok(None),
+    fn counting(&self) -> Result<Option<Counting>, BenchError> {
+        match self {
+            Self::Campanile(service) => Counting::take(service).map(Some),
+            Self::Relay(_) => Ok(None),
         }
-    }
-
-    /// What was counted between this pair of readings and a later one.
-    ///
-    /// Between the second reading here and the first one there, a half of two readings was counted besides the events:
-    /// as much as one reading.
-    fn until(&self, later: &Self) -> Counted {
-        let reading = |level: fn(&Levels) -> u64| {
-            let one = level(&self.second).saturating_sub(level(&self.first));
-            one.midpoint(level(&later.second).saturating_sub(level(&later.first)))
-        };
-        let between = |level: fn(&Levels) -> u64| {
-            level(&later.first).saturating_sub(level(&self.second)).saturating_sub(reading(level))
-        };
-        let events = later.first.events.saturating_sub(self.second.events);
-        let (allocations, system_calls) = (between(|levels| levels.allocations), between(|levels| levels.system_calls));
-        let cycles = between(|levels| levels.cycles);
-        let per_event = |count| ratio(count, events.max(1));
-        Counted {
-            events,
-            allocations,
-            system_calls,
-            cycles,
-            allocations_of_a_reading: reading(|levels| levels.allocations),
-            system_calls_of_a_reading: reading(|levels| levels.system_calls),
-            allocations_per_event: per_event(allocations),
-            system_calls_per_event: per_event(system_calls),
-            cycles_per_event: per_event(cycles),
-        }
-    }
-}
-
-impl Levels {
-    fn read(service: &Campanile) -> Result<Self, BenchError> {
-        let counters = service.counters()?;
-        let level = |name: &str| {
-            counters.get(name).copied().ok_or_else(|| BenchError::Setup {
-                doing: "reading Campanile's counters".to_owned(),
-                reason: format!("there is none named {name}"),
-            })
-        };
-        Ok(Self {
-            events: level("lane_events_in")?,
-            allocations: level("lane_allocations")?,
-            system_calls: level("lane_system_calls")?,
-            cycles: level("lane_cycles")?,
-        })
     }
 }
 
@@ -339,19 +275,6 @@ fn accept(listener: &TcpListener) -> Result<TcpStream, BenchError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn levels(events: u64, system_calls: u64) -> Levels {
-        Levels { events, allocations: 0, system_calls, cycles: 0 }
-    }
-
-    #[test]
-    fn subtracts_what_reading_the_counters_costs() {
-        let before = Counting { first: levels(10, 100), second: levels(10, 106) };
-        let after = Counting { first: levels(30, 232), second: levels(30, 238) };
-        let counted = before.until(&after);
-        assert_eq!((counted.events, counted.system_calls), (20, 120));
-        assert!((counted.system_calls_per_event - 6.0).abs() < 1e-9);
-    }
 
     fn pair() -> (TcpStream, TcpStream) {
         let listener = campanile::listen().unwrap();

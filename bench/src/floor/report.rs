@@ -63,7 +63,8 @@ impl From<Percentiles> for RoundTrip {
 pub struct Counted {
     /// Events it took.
     pub events: u64,
-    /// Allocations of the lane's thread, less what reading the counters itself costs (measured right before and after).
+    /// Allocations of the lane's thread, less what reading the counters itself costs (found by several readings before
+    /// and after).
     pub allocations: u64,
     /// System calls of the lane's thread, less the same.
     pub system_calls: u64,

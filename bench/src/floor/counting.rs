@@ -1,0 +1,137 @@
+//! What the service counts while events pass through it, without what it costs to ask.
+//!
+//! The counters are read through the service itself, so that a reading is counted too: a few system calls and an
+//! allocation of the lane, which pass the request on and the reply back. And it is counted at a moment of its own: a
+//! reading's answer is written by another thread, now before and now after the lane has entered what the same reading has
+//! cost so far. Single allocations among thousands of events are at stake, hence the care: on both sides of the events
+//! the counters are read several times in a row, each reading is put back to where the counters would stand without the
+//! readings before it, and the middle one is believed.
+
+use super::report::Counted;
+use crate::BenchError;
+use crate::campanile::Campanile;
+use crate::latency::ratio;
+
+/// Readings on each side of the events. An odd number, so that there is a middle one.
+const READINGS: usize = 7;
+
+/// The service's counters, read several times in a row.
+#[derive(Debug)]
+pub(super) struct Counting {
+    readings: Vec<Levels>,
+}
+
+/// The counters that matter here.
+#[derive(Debug, Clone, Copy, Default)]
+struct Levels {
+    events: u64,
+    allocations: u64,
+    system_calls: u64,
+    cycles: u64,
+}
+
+impl Counting {
+    /// Reads the counters. Nothing else may be under way in the service.
+    pub(super) fn take(service: &Campanile) -> Result<Self, BenchError> {
+        let readings = (0..READINGS).map(|_| Levels::read(service)).collect::<Result<_, _>>()?;
+        Ok(Self { readings })
+    }
+
+    /// What was counted between these readings and later ones.
+    pub(super) fn until(&self, later: &Self) -> Counted {
+        let events = later.level(|levels| levels.events, 0).saturating_sub(self.level(|levels| levels.events, 0));
+        let between = |level: fn(&Levels) -> u64| {
+            let cost = self.cost(later, level);
+            let readings = u64::try_from(self.readings.len()).unwrap_or(0);
+            let count = later.level(level, cost).saturating_sub(self.level(level, cost));
+            (count.saturating_sub(readings.saturating_mul(cost)), cost)
+        };
+        let (allocations, allocations_of_a_reading) = between(|levels| levels.allocations);
+        let (system_calls, system_calls_of_a_reading) = between(|levels| levels.system_calls);
+        let (cycles, _) = between(|levels| levels.cycles);
+        let per_event = |count| ratio(count, events.max(1));
+        Counted {
+            events,
+            allocations,
+            system_calls,
+            cycles,
+            allocations_of_a_reading,
+            system_calls_of_a_reading,
+            allocations_per_event: per_event(allocations),
+            system_calls_per_event: per_event(system_calls),
+            cycles_per_event: per_event(cycles),
+        }
+    }
+
+    /// What one reading adds to a counter: the middle one of all steps from one reading to the next.
+    fn cost(&self, later: &Self, level: fn(&Levels) -> u64) -> u64 {
+        let steps = |side: &Self| -> Vec<u64> {
+            side.readings
+                .windows(2)
+                .filter_map(|pair| Some(level(pair.last()?).saturating_sub(level(pair.first()?))))
+                .collect()
+        };
+        middle([steps(self), steps(later)].concat())
+    }
+
+    /// Where a counter stood before the first reading, if each reading costs this much.
+    fn level(&self, level: fn(&Levels) -> u64, cost: u64) -> u64 {
+        let before = (0..).zip(&self.readings).map(|(earlier, levels)| level(levels).saturating_sub(earlier * cost));
+        middle(before.collect())
+    }
+}
+
+impl Levels {
+    fn read(service: &Campanile) -> Result<Self, BenchError> {
+        let counters = service.counters()?;
+        let level = |name: &str| {
+            counters.get(name).copied().ok_or_else(|| BenchError::Setup {
+                doing: "reading Campanile's counters".to_owned(),
+                reason: format!("there is none named {name}"),
+            })
+        };
+        Ok(Self {
+            events: level("lane_events_in")?,
+            allocations: level("lane_allocations")?,
+            system_calls: level("lane_system_calls")?,
+            cycles: level("lane_cycles")?,
+        })
+    }
+}
+
+/// The middle one of some numbers; of an even number of them, the lower of the two in the middle. 0 of none.
+fn middle(mut numbers: Vec<u64>) -> u64 {
+    numbers.sort_unstable();
+    numbers.get(numbers.len().saturating_sub(1) / 2).copied().unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Readings that cost 2 allocations and 5 system calls each; in those named `early`, the lane has not entered them yet.
+    fn readings(events: u64, allocations: u64, system_calls: u64, early: &[u64]) -> Counting {
+        let reading = |index: u64| {
+            let costs = if early.contains(&index) { index } else { index + 1 };
+            Levels {
+                events,
+                allocations: allocations + 2 * costs,
+                system_calls: system_calls + 5 * costs,
+                cycles: costs,
+            }
+        };
+        Counting { readings: (0..7).map(reading).collect() }
+    }
+
+    #[test]
+    fn leaves_out_what_the_readings_cost_whenever_they_are_entered() {
+        for (early_before, early_after) in [(&[][..], &[][..]), (&[0], &[]), (&[], &[0, 6]), (&[2, 3], &[1, 5, 6])] {
+            let before = readings(10, 100, 1000, early_before);
+            let after = readings(30, 100 + 14 + 3, 1000 + 35 + 120, early_after);
+            let counted = before.until(&after);
+            assert_eq!((counted.events, counted.allocations, counted.system_calls), (20, 3, 120), "{early_before:?}");
+            assert_eq!((counted.allocations_of_a_reading, counted.system_calls_of_a_reading), (2, 5));
+            assert!((counted.system_calls_per_event - 6.0).abs() < 1e-9);
+        }
+    }
+}
