@@ -8,6 +8,7 @@ use crate::support::{Ended, Orb, Peer, first_consumer, further_consumer, service
 /// 1 MB of budget holds about 30 events of 34 KB.
 const TIGHT: &str = "--channel-qos MemoryBudget=time:1000000";
 const EVENTS: u32 = 200;
+const STEPS: &str = "--form structured --scenario small --payload 34000 --step";
 
 fn large() -> String {
     format!("--form structured --scenario small --payload 34000 --count {EVENTS}")
@@ -33,13 +34,24 @@ fn hold_withholds_the_suppliers_replies_and_loses_nothing() {
     }
 }
 
+/// Pushes all events, a few at a time, each few only once `good` has the last: without that a supplier faster than it would
+/// make it the laggard.
+fn push_all(supplier: &mut Peer, good: &mut Peer) {
+    const FEW: u32 = 10;
+    for sent in (0..EVENTS).step_by(FEW as usize) {
+        supplier.tell(&format!("push {FEW}"));
+        good.wait_for(&format!("ok {}", sent + FEW - 1));
+    }
+}
+
 #[test]
 fn discard_drops_the_laggards_own_backlog() {
     for of_slow in Orb::ALL {
         let service = service();
-        let (mut slow, channel) = stalled(of_slow, &service, "Discard", "--gaps");
-        let good = further_consumer(Orb::OmniOrb, &service, &channel, &large());
-        supplier(Orb::OmniOrb, &service, &channel, &large()).end().well();
+        let (mut slow, channel) = stalled(of_slow, &service, "Discard", "--gaps --qos DiscardPolicy=short:1");
+        let mut good = further_consumer(Orb::OmniOrb, &service, &channel, &large());
+        let mut supplier = supplier(Orb::OmniOrb, &service, &channel, STEPS);
+        push_all(&mut supplier, &mut good);
         good.end().received_all(EVENTS);
         slow.wait_for("stalled");
         slow.tell("resume");
@@ -49,6 +61,7 @@ fn discard_drops_the_laggards_own_backlog() {
         let bad: Vec<_> = lines.iter().filter(|line| line.starts_with("bad ")).collect();
         assert!(bad.is_empty(), "{bad:?}");
         assert!(service.counters().read(Counter::DroppedMemorySpent) > 0);
+        supplier.quit().well();
     }
 }
 
@@ -71,8 +84,9 @@ fn disconnect_lets_the_laggard_go_and_tells_it() {
     for of_slow in Orb::ALL {
         let service = service();
         let (mut slow, channel) = stalled(of_slow, &service, "Disconnect", "");
-        let good = further_consumer(Orb::JacOrb, &service, &channel, &large());
-        supplier(Orb::JacOrb, &service, &channel, &large()).end().well();
+        let mut good = further_consumer(Orb::JacOrb, &service, &channel, &large());
+        let mut supplier = supplier(Orb::JacOrb, &service, &channel, STEPS);
+        push_all(&mut supplier, &mut good);
         good.end().received_all(EVENTS);
         slow.wait_for("stalled");
         slow.tell("resume");
@@ -82,7 +96,8 @@ fn disconnect_lets_the_laggard_go_and_tells_it() {
 
 #[test]
 fn max_events_per_consumer_discards_the_oldest_by_fifo_and_the_newest_by_lifo() {
-    for (policy, expected) in [("1", vec![0, 95, 96, 97, 98, 99]), ("4", vec![0, 1, 2, 3, 4, 99])] {
+    // FifoOrder is 1, LifoOrder 4. Event 0 is with the consumer already and takes no place.
+    for (policy, expected) in [(1, vec![0, 95, 96, 97, 98, 99]), (4, vec![0, 1, 2, 3, 4, 5])] {
         let service = service();
         let words = format!(
             "--form structured --scenario small --gaps --stall-at 0 --qos MaxEventsPerConsumer=long:5 \
@@ -95,7 +110,7 @@ fn max_events_per_consumer_discards_the_oldest_by_fifo_and_the_newest_by_lifo() 
         supplier.tell("push 99");
         supplier.wait_for("pushed 100");
         slow.tell("resume");
-        slow.wait_for("ok 99");
+        slow.wait_for(&format!("ok {}", expected[5]));
         assert_eq!(slow.quit().numbers(), expected, "DiscardPolicy {policy}");
         supplier.quit().well();
     }
