@@ -54,6 +54,9 @@ impl Lasting {
 /// How long after the preparations the first event is due.
 const LEAD: u64 = clock::SECOND / 5;
 
+/// How often whoever waits for the end looks whether the run has failed, in nanoseconds.
+const LOOK_UP_EVERY: u64 = clock::SECOND / 5;
+
 /// A number of suppliers that do the same, and the consumers of what they send: a channel's worth of traffic.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Traffic {
@@ -155,8 +158,8 @@ impl Schedule {
 
 /// What the threads of a run share.
 pub(crate) struct Shared {
-    /// The suppliers are to stop before the schedule's end.
-    pub(crate) stop: AtomicBool,
+    /// Suppliers and onlookers are to stop: the run is over, or has failed.
+    stop: AtomicBool,
     /// No more events will be sent, and `sent` is final. Stored with release, loaded with acquire by the consumers.
     sending_is_over: AtomicBool,
     /// Since when.
@@ -165,6 +168,19 @@ pub(crate) struct Shared {
     pub(crate) sent: Vec<AtomicU64>,
     /// One for each consumer.
     pub(crate) catchers: Vec<CatcherShared>,
+}
+
+impl Shared {
+    /// Lets suppliers and onlookers stop.
+    fn stop(&self) {
+        // Relaxed: nothing is handed over with it.
+        self.stop.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether suppliers and onlookers are to stop.
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
 }
 
 /// What a consumer lets others see.
@@ -280,19 +296,23 @@ pub(crate) fn run(
     thread::scope(|scope| {
         let (mut catching, mut ids) = (Vec::new(), ThreadIds::default());
         for (catcher, own) in catchers.into_iter().zip(&shared.catchers) {
-            let (thread, id) = spawn(scope, move || catcher.run(own, shared));
+            let (thread, id) = spawn(scope, move || catcher.run(own, shared).inspect_err(|_| shared.stop()));
             catching.push(thread);
             ids.catchers.push(id);
         }
-        let (feeding, id) = spawn(scope, move || generator.run(schedule, shared));
+        let (feeding, id) = spawn(scope, move || generator.run(schedule, shared).inspect_err(|_| shared.stop()));
         ids.suppliers = id;
         let window = CpuWindow::take(carrier, &ids, schedule, || watch(&View { shared, schedule }));
-        shared.stop.store(true, Ordering::Relaxed);
+        shared.stop();
         let fed = join(feeding);
         shared.over_since.store(clock::now(), Ordering::Relaxed);
         shared.sending_is_over.store(true, Ordering::Release);
         let caught: Result<Vec<Catcher>, BenchError> = catching.into_iter().map(join).collect();
-        // A thread that has failed is no longer there to be looked at: what it says comes first.
+        // When the service has ended, all the others fail too, and its last words say most; else a thread that has
+        // failed is no longer there to be looked at, and what it says comes first.
+        if let Err(error @ BenchError::Process { .. }) = window {
+            return Err(error);
+        }
         let (fed, caught) = (fed?, caught?);
         Ok(report(carrier, traffics, &window?, &fed, &caught, shared))
     })
@@ -453,9 +473,13 @@ fn wire_up(carrier: &Carrier<'_>, traffics: &[Traffic]) -> Result<(Vec<Feed>, Ve
     Ok((feeds, catchers))
 }
 
-/// Watches by waiting until the measured time is over.
+/// Watches by waiting until the measured time is over, or the run has failed.
 pub(crate) fn wait_out(view: &View<'_>) -> Result<(), BenchError> {
-    clock::sleep_until(view.schedule.until)
+    let until = view.schedule.until;
+    while clock::now() < until && !view.shared.is_stopped() {
+        clock::sleep_until(until.min(clock::now() + LOOK_UP_EVERY))?;
+    }
+    Ok(())
 }
 
 #[cfg(test)]

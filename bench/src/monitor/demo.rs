@@ -36,7 +36,7 @@ pub(super) fn run(traffic: &Traffic, delivery: DeliveryOptions, out: &mut Output
         std::slice::from_ref(traffic),
         Lasting::until_told(),
         |view| {
-            while !over.load(Ordering::Relaxed) {
+            while !over.load(Ordering::Relaxed) && !view.shared.is_stopped() {
                 board.tick(view, out)?;
             }
             Ok(())

@@ -212,7 +212,7 @@ impl Generator {
     pub(crate) fn run(mut self, schedule: &Schedule, shared: &Shared) -> Result<Vec<Fed>, BenchError> {
         clock::wake_on_time();
         let mut events = [epoll::Event { flags: EventFlags::empty(), data: EventData::new_u64(0) }; 64];
-        while !shared.stop.load(Ordering::Relaxed) {
+        while !shared.is_stopped() {
             self.send_what_is_due(clock::now(), schedule, shared)?;
             let next = self.idle.peek().map_or(u64::MAX, |Reverse((due, _))| *due);
             if next < schedule.until {
