@@ -19,7 +19,6 @@ use hashbrown::HashMap;
 use crate::corba::{Call, Door, Effect, Exception, Published};
 use crate::counters::{Block, Counter, Counters};
 use crate::lanes::mail::{self, CallFailure, LaneBox, OWN_ENDIAN, ToAdministration, ToLane};
-use crate::lanes::slots::Token;
 use crate::statistics;
 
 /// Letters served before their effects are published.
@@ -60,30 +59,33 @@ pub(crate) enum Purpose {
     Naming,
 }
 
-/// A reply that waits until what it speaks of is published.
-type Due = (Token, Vec<u8>);
+/// The answers to what a batch asked. They wait until what they speak of is published.
+type Answers = Vec<ToLane>;
 
 impl Administration {
     /// Runs until told to stop.
     pub(crate) fn run(mut self) {
-        let mut due = Vec::new();
-        loop {
+        let mut answers = Vec::new();
+        let mut stopping = false;
+        while !stopping {
             let Some(first) = self.receive() else { continue };
             let mut letter = Some(first);
             let mut left = BATCH;
             while let Some(next) = letter.take() {
                 if matches!(next, ToAdministration::Stop) {
-                    return;
+                    // What was carried out before is still answered.
+                    stopping = true;
+                    break;
                 }
-                self.serve(next, &mut due);
+                self.serve(next, &mut answers);
                 left -= 1;
                 if left > 0 {
                     letter = self.mail.try_recv().ok();
                 }
             }
             self.publish();
-            for (connection, bytes) in due.drain(..) {
-                self.lane.post(ToLane::Reply { connection, bytes });
+            for answer in answers.drain(..) {
+                self.lane.post(answer);
             }
             self.carry_out_effects();
         }
@@ -104,17 +106,16 @@ impl Administration {
         }
     }
 
-    fn serve(&mut self, letter: ToAdministration, due: &mut Vec<Due>) {
+    fn serve(&mut self, letter: ToAdministration, answers: &mut Answers) {
         match letter {
             ToAdministration::Request(request) if asks_for_consumers(&request) => {
                 self.surveying.push(request);
                 self.lane.post(ToLane::Survey);
             }
-            ToAdministration::Survey(outboxes) => self.surveyed(&outboxes, due),
+            ToAdministration::Survey(outboxes) => self.surveyed(&outboxes, answers),
             ToAdministration::Request(request) => {
-                if let Some(bytes) = self.answer(&request) {
-                    due.push((request.connection, bytes));
-                }
+                let bytes = self.answer(&request).unwrap_or_default();
+                answers.push(request.answered(bytes));
             }
             ToAdministration::Notice(notice) => self.note(&notice),
             ToAdministration::Answered { call, result } => self.answered(call, result),
@@ -124,17 +125,22 @@ impl Administration {
     }
 
     /// Answers everybody who asked how the consumers are.
-    fn surveyed(&mut self, outboxes: &[OutboxStats], due: &mut Vec<Due>) {
+    fn surveyed(&mut self, outboxes: &[OutboxStats], answers: &mut Answers) {
         for request in core::mem::take(&mut self.surveying) {
-            let Ok(header) = Header::parse(&request.message) else { continue };
-            let Ok(parsed) = Request::parse(&request.message, &header) else { continue };
-            let mut bytes = Vec::new();
-            let open = message::begin_reply(&mut bytes, &reply_head(&parsed, &header));
-            let mut writer = open.body(&mut bytes, request.chars);
-            statistics::write_consumers(outboxes.to_vec(), |key| self.name(key), &mut writer);
-            open.finish(&mut bytes);
-            due.push((request.connection, bytes));
+            let bytes = self.describe(outboxes, &request).unwrap_or_default();
+            answers.push(request.answered(bytes));
         }
+    }
+
+    fn describe(&self, outboxes: &[OutboxStats], request: &mail::Request) -> Option<Vec<u8>> {
+        let header = Header::parse(&request.message).ok()?;
+        let parsed = Request::parse(&request.message, &header).ok()?;
+        let mut bytes = Vec::new();
+        let open = message::begin_reply(&mut bytes, &reply_head(&parsed, &header));
+        let mut writer = open.body(&mut bytes, request.chars);
+        statistics::write_consumers(outboxes.to_vec(), |key| self.name(key), &mut writer);
+        open.finish(&mut bytes);
+        Some(bytes)
     }
 
     fn publish(&mut self) {

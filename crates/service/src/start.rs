@@ -101,7 +101,9 @@ pub struct Service {
     counters: Counters,
     lane: LaneBox,
     administration: SyncSender<ToAdministration>,
-    threads: Vec<JoinHandle<()>>,
+    /// Nothing until they are started.
+    lane_thread: Option<JoinHandle<()>>,
+    administration_thread: Option<JoinHandle<()>>,
 }
 
 /// Each thread's block in the registry of counters.
@@ -160,24 +162,25 @@ impl Service {
             next_call: 0,
             surveying: Vec::new(),
         };
-        let lane_of_resolver = lane.clone();
-        let threads = vec![
-            start_lane(options)?,
-            Builder::new().name("administration".into()).spawn(move || {
-                lower_priority();
-                administrator.run();
-            })?,
-            Builder::new().name("resolver".into()).spawn(move || resolver::run(&lookups, &lane_of_resolver))?,
-        ];
-        let service = Self {
+        // From here on a failure drops it, which stops what has been started.
+        let mut service = Self {
             address,
             advertised: (host, port),
             reference: factory.to_string(),
             counters,
             lane,
             administration,
-            threads,
+            lane_thread: None,
+            administration_thread: None,
         };
+        service.lane_thread = Some(start_lane(options)?);
+        service.administration_thread = Some(Builder::new().name("administration".into()).spawn(move || {
+            lower_priority();
+            administrator.run();
+        })?);
+        // Nobody waits for its end, since it can be a minute in the system's resolver; it ends when the lane has.
+        let lane_of_resolver = service.lane.clone();
+        Builder::new().name("resolver".into()).spawn(move || resolver::run(&lookups, &lane_of_resolver))?;
         if let Some(path) = &config.ior_file {
             write_reference(path, &service.reference)?;
         }
@@ -212,22 +215,19 @@ impl Service {
         &self.counters
     }
 
-    /// Stops the service: clients are told that their connections close, and all threads end.
+    /// Stops the service: what it was asked before is answered, clients are told that their connections close, and its
+    /// threads end.
     pub fn shutdown(mut self) {
         self.stop();
     }
 
     fn stop(&mut self) {
-        if self.threads.is_empty() {
-            return;
-        }
-        // Administration first: it posts to the lane, and must find it listening until it has ended.
+        // Administration first: it posts to the lane, which has to pass on its last answers.
         let _ = self.administration.send(ToAdministration::Stop);
+        // A thread that panicked has said so on standard error already.
+        let _ = self.administration_thread.take().map(JoinHandle::join);
         self.lane.post(ToLane::Stop);
-        for thread in self.threads.drain(..) {
-            // A thread that panicked has said so on standard error already.
-            let _ = thread.join();
-        }
+        let _ = self.lane_thread.take().map(JoinHandle::join);
     }
 }
 
@@ -245,7 +245,7 @@ fn start_lane(options: WorkerOptions) -> io::Result<JoinHandle<()>> {
             Ok(worker) => worker,
             Err(error) => return drop(ready.send(Err(error))),
         };
-        // Nobody to tell means that the start was given up, and then the mail says so too.
+        // Somebody waits to be told.
         let _ = ready.send(Ok(()));
         worker.run();
     })?;

@@ -1,21 +1,34 @@
 //! Connections that clients made to us: requests in, replies out.
 
+use std::io;
 use std::net::{SocketAddr, TcpStream};
 
 use engine::Time;
-use giop::cdr::CharSet;
+use giop::cdr::{CharSet, Version};
 use giop::framing::{Inbound, Limits};
+use giop::message;
 
-use super::output::Output;
+use super::output::{Output, would_block};
+use super::slots::Token;
+use super::system::{self, Interest, Ready};
+use super::worker::{HeldReply, KIND_INCOMING, KIND_LISTENER, Worker, datum};
+use crate::counters::Counter;
 
-/// Replies a connection may have outstanding before it is not read any more: withheld ones (its channel's budget is spent)
-/// or ones that administration has yet to give. A client that multiplexes more than this waits; nothing is lost.
+/// Requests a connection may have unanswered before it is not read any more: those whose replies are withheld (its
+/// channel's budget is spent) and those that administration has yet to answer. A client that multiplexes more than this
+/// waits; nothing is lost.
 const UNANSWERED_MAX: u32 = 64;
-/// Bytes of events whose replies are withheld before their connection is not read any more, so that what comes on top of
-/// a spent budget is bounded too.
-const HELD_BYTES_MAX: usize = 1 << 20;
+/// Bytes of those requests and events before their connection is not read any more, so that what comes on top of a spent
+/// budget is bounded too.
+const UNANSWERED_BYTES_MAX: usize = 1 << 20;
 /// Bytes of replies that a client may leave unread before its requests are not read any more.
 const REPLIES_UNREAD_MAX: usize = 1 << 20;
+/// Connections accepted in one round: a storm of them must not delay the events of those that are there.
+const ACCEPTED_PER_ROUND: usize = 16;
+/// Reads of one connection in one round, for a large message; one that brings whole messages is the last.
+const READS_PER_ROUND: usize = 8;
+/// Messages of one connection handled in one round, so that one that floods does not keep the others waiting.
+const MESSAGES_PER_ROUND: usize = 64;
 
 /// A connection from a client.
 pub(crate) struct Incoming {
@@ -32,22 +45,25 @@ pub(crate) struct Caller {
     pub(crate) output: Output,
     /// Code set of its narrow strings, from the code set service context.
     pub(crate) chars: CharSet,
-    /// Replies withheld because a channel's budget is spent.
-    pub(crate) held: u32,
-    /// Bytes of the events they are for.
-    pub(crate) held_bytes: usize,
-    /// Requests that administration has not answered yet.
-    pub(crate) waiting: u32,
-    /// Since when a message has been incomplete.
-    pub(crate) incomplete_since: Option<Time>,
+    /// The version of its last message, in which it is spoken to.
+    pub(crate) version: Version,
+    /// Requests that are to be answered later, and the bytes of them and of their events.
+    unanswered: u32,
+    unanswered_bytes: usize,
+    /// Since when the rest of a message has been owed, or, of one that is being closed, that it takes its last bytes.
+    pub(crate) overdue_since: Option<Time>,
     /// To be closed once its output is written.
-    pub(crate) closing: bool,
-    /// What the poll was last told: reading, writing.
-    pub(crate) interest: (bool, bool),
+    closing: bool,
+    /// It sends nothing more, but has sent what is not read yet.
+    ended: bool,
+    /// It has had its share of a round, and whole messages of it may wait for the next.
+    hungry: bool,
+    /// What the poll was last told.
+    interest: Interest,
 }
 
 impl Incoming {
-    pub(crate) fn new(stream: TcpStream, address: SocketAddr, limits: Limits) -> Self {
+    fn new(stream: TcpStream, address: SocketAddr, limits: Limits) -> Self {
         Self {
             inbound: Inbound::new(limits),
             caller: Caller {
@@ -55,33 +71,305 @@ impl Incoming {
                 address,
                 output: Output::default(),
                 chars: CharSet::Latin1,
-                held: 0,
-                held_bytes: 0,
-                waiting: 0,
-                incomplete_since: None,
+                version: Version::V1_2,
+                unanswered: 0,
+                unanswered_bytes: 0,
+                overdue_since: None,
                 closing: false,
-                interest: (true, false),
+                ended: false,
+                hungry: false,
+                interest: Interest::READ,
             },
         }
     }
 
     /// Notes whether a message is under way, for the limit on how long that may last.
-    pub(crate) fn note_progress(&mut self, now: Time) {
+    fn note_progress(&mut self, now: Time) {
         let incomplete = self.inbound.buffered() > 0 || self.inbound.open_fragment_sets() > 0;
-        self.caller.incomplete_since = match (incomplete && !self.caller.is_paused(), self.caller.incomplete_since) {
-            (true, Some(since)) => Some(since),
-            (true, None) => Some(now),
-            (false, _) => None,
-        };
+        self.caller.overdue_since = incomplete.then(|| self.caller.overdue_since.unwrap_or(now));
     }
 }
 
 impl Caller {
     /// Whether its requests are left unread for now, so that what it is owed stays bounded.
-    pub(crate) fn is_paused(&self) -> bool {
+    fn is_paused(&self) -> bool {
         self.closing
-            || self.held + self.waiting >= UNANSWERED_MAX
-            || self.held_bytes > HELD_BYTES_MAX
+            || self.unanswered >= UNANSWERED_MAX
+            || self.unanswered_bytes > UNANSWERED_BYTES_MAX
             || self.output.queued_bytes() > REPLIES_UNREAD_MAX
+    }
+
+    /// A request of that size, event included, is to be answered later.
+    pub(crate) fn await_answer(&mut self, bytes: usize) {
+        self.unanswered += 1;
+        self.unanswered_bytes += bytes;
+    }
+
+    fn note_answer(&mut self, bytes: usize) {
+        self.unanswered = self.unanswered.saturating_sub(1);
+        self.unanswered_bytes = self.unanswered_bytes.saturating_sub(bytes);
+    }
+
+    /// Has it closed when it has taken its last bytes, or has not within the time limit for a message.
+    pub(crate) fn close_soon(&mut self, now: Time) {
+        self.closing = true;
+        self.overdue_since = Some(now);
+    }
+}
+
+impl Worker {
+    pub(super) fn accept(&mut self) {
+        for _ in 0..ACCEPTED_PER_ROUND {
+            let (stream, address) = match system::accept(&self.listener) {
+                Ok(Some(accepted)) => accepted,
+                Ok(None) => return,
+                Err(error) => {
+                    self.core.counters.add(Counter::ConnectionsRefused, 1);
+                    self.note_refusal(&format!("cannot accept a connection: {error}"));
+                    return self.listen(false);
+                }
+            };
+            if self.incoming_open >= self.connections_max {
+                self.core.counters.add(Counter::ConnectionsRefused, 1);
+                self.note_refusal(&format!(
+                    "closed a connection from {address}: limits.connections_max = {} are open",
+                    self.connections_max
+                ));
+                continue;
+            }
+            let token = self.incoming.insert(Incoming::new(stream, address, self.core.outgoing.framing));
+            let Some(entry) = self.incoming.get(token) else { continue };
+            if self.core.poll.add(&entry.caller.stream, datum(KIND_INCOMING, token), Interest::READ).is_err() {
+                self.incoming.remove(token);
+                continue;
+            }
+            self.incoming_open += 1;
+            self.core.counters.add(Counter::ConnectionsAccepted, 1);
+            self.core.counters.set(Counter::ConnectionsOpen, self.incoming_open as u64);
+        }
+    }
+
+    /// Begins or stops to listen for connections.
+    pub(super) fn listen(&mut self, listening: bool) {
+        let interest = if listening { Interest::READ } else { Interest::NONE };
+        if self.core.poll.change(&self.listener, KIND_LISTENER << 62, interest).is_ok() {
+            self.deaf = !listening;
+        }
+        if self.deaf {
+            self.plan_sweep();
+        }
+    }
+
+    /// Logs the first refusal of an episode; the counter has the others.
+    fn note_refusal(&mut self, text: &str) {
+        if !self.refusing {
+            self.refusing = true;
+            self.core.log(log::Level::Warn, text.to_owned());
+        }
+    }
+
+    /// Serves a connection whose socket is ready.
+    pub(super) fn serve_incoming(&mut self, token: Token, ready: Ready) {
+        let Some(Incoming { inbound, caller }) = self.incoming.get_mut(token) else { return };
+        if caller.interest.read {
+            if ready.readable {
+                self.read(token);
+            }
+        } else if ready.broken {
+            return self.close(token);
+        } else if ready.ended {
+            // It is gone, or will be once it has been heard out. What it sent before may be events that nobody
+            // answers, so they are not thrown away.
+            if inbound.buffered() == 0 && !system::has_unread(&caller.stream) {
+                return self.close(token);
+            }
+            caller.ended = true;
+        }
+        if ready.writable || ready.ended {
+            self.settle_incoming(token);
+        }
+    }
+
+    fn read(&mut self, token: Token) {
+        for _ in 0..READS_PER_ROUND {
+            let Some(entry) = self.incoming.get_mut(token) else { return };
+            if entry.caller.hungry || entry.caller.is_paused() {
+                break;
+            }
+            let space = entry.inbound.space();
+            let room = space.len();
+            match system::read(&entry.caller.stream, space) {
+                Ok(0) => return self.close(token),
+                Ok(count) => {
+                    entry.inbound.filled(count);
+                    match self.process(token) {
+                        None => return,
+                        // There is more of the message that is under way.
+                        Some(0) if count == room => {}
+                        Some(_) => break,
+                    }
+                }
+                Err(error) if would_block(&error) || error.kind() == io::ErrorKind::Interrupted => break,
+                Err(_) => return self.close(token),
+            }
+        }
+        self.settle_incoming(token);
+    }
+
+    /// Handles the whole messages of a connection, as many as it may in one round. Says how many that were, or nothing if
+    /// the connection is gone.
+    fn process(&mut self, token: Token) -> Option<usize> {
+        for handled in 0..MESSAGES_PER_ROUND {
+            let entry = self.incoming.get_mut(token)?;
+            if entry.caller.is_paused() {
+                if !entry.caller.closing {
+                    // What is owed cannot come as long as it is not read.
+                    entry.caller.overdue_since = None;
+                }
+                return Some(handled);
+            }
+            let violation = match entry.inbound.poll_message() {
+                Ok(Some(message)) => {
+                    entry.caller.overdue_since = None;
+                    self.core.handle_message(token, message, &mut entry.caller).err()
+                }
+                Ok(None) => {
+                    entry.note_progress(self.core.now);
+                    if entry.caller.overdue_since.is_some() {
+                        self.plan_sweep();
+                    }
+                    return Some(handled);
+                }
+                Err(error) => Some(error.to_string()),
+            };
+            if let Some(why) = violation {
+                self.reject(token, &why);
+                return None;
+            }
+        }
+        let entry = self.incoming.get_mut(token)?;
+        entry.caller.hungry = true;
+        self.hungry.push_back(token);
+        Some(MESSAGES_PER_ROUND)
+    }
+
+    /// Handles what is left of messages, unless its turn comes anyway, and writes what is due.
+    fn resume(&mut self, token: Token) {
+        let Some(entry) = self.incoming.get(token) else { return };
+        if entry.caller.hungry || self.process(token).is_some() {
+            self.settle_incoming(token);
+        }
+    }
+
+    /// Gives those a further turn that had more messages than one turn allows.
+    pub(super) fn serve_hungry(&mut self) {
+        for _ in 0..self.hungry.len() {
+            let Some(token) = self.hungry.pop_front() else { return };
+            if let Some(entry) = self.incoming.get_mut(token) {
+                entry.caller.hungry = false;
+                self.resume(token);
+            }
+        }
+    }
+
+    /// Ends a connection whose bytes cannot be trusted: CORBA 3.3 part 2, 9.4.8 has it told MessageError.
+    pub(super) fn reject(&mut self, token: Token, why: &str) {
+        let Some(Incoming { caller, .. }) = self.incoming.get_mut(token) else { return };
+        message::message_error(caller.output.bytes(), caller.version);
+        self.core.distrust(caller, why);
+        self.settle_incoming(token);
+    }
+
+    /// Writes what is due on a connection, and tells the poll what to watch for.
+    fn settle_incoming(&mut self, token: Token) {
+        let Some(Incoming { caller, .. }) = self.incoming.get_mut(token) else { return };
+        // There are no events in it, so nothing comes back.
+        let written = caller.output.is_empty() || {
+            match caller.output.flush(&caller.stream, &mut Vec::new()) {
+                Ok(written) => written,
+                Err(_) => return self.close(token),
+            }
+        };
+        if caller.closing {
+            if written {
+                return self.close(token);
+            }
+            self.plan_sweep();
+        }
+        let Some(Incoming { caller, .. }) = self.incoming.get_mut(token) else { return };
+        let read = !caller.is_paused();
+        let interest = Interest { read, write: !written, end: !read && !caller.ended };
+        if interest != caller.interest {
+            caller.interest = interest;
+            if self.core.poll.change(&caller.stream, datum(KIND_INCOMING, token), interest).is_err() {
+                self.close(token);
+            }
+        }
+    }
+
+    pub(super) fn close(&mut self, token: Token) {
+        if self.incoming.remove(token).is_some() {
+            self.incoming_open -= 1;
+            self.refusing = false;
+            self.core.counters.set(Counter::ConnectionsOpen, self.incoming_open as u64);
+        }
+    }
+
+    /// Passes on what administration answered; nothing, to a one-way request.
+    pub(super) fn pass_reply(&mut self, connection: Token, bytes: &[u8], request_bytes: usize) {
+        let Some(entry) = self.incoming.get_mut(connection) else { return };
+        entry.caller.note_answer(request_bytes);
+        if !bytes.is_empty() {
+            entry.caller.output.bytes().extend_from_slice(bytes);
+        }
+        // It may have been paused with whole messages read; no socket will announce those.
+        self.resume(connection);
+    }
+
+    /// Sends the replies that were withheld until a channel had room again, in the order in which their events came.
+    pub(super) fn answer_released(&mut self) {
+        while let Some(HeldReply { connection, reply, bytes }) = self.core.released.pop_front() {
+            let Some(entry) = self.incoming.get_mut(connection) else { continue };
+            entry.caller.note_answer(bytes);
+            super::path::answer_done(&mut entry.caller, reply);
+            self.resume(connection);
+        }
+    }
+
+    /// Ends those that have owed the rest of a message, or have been being closed, for too long. True when others may
+    /// still become late.
+    pub(super) fn end_overdue(&mut self) -> bool {
+        let mut late = Vec::new();
+        let mut again = false;
+        for (token, entry) in self.incoming.iter() {
+            if let Some(since) = entry.caller.overdue_since {
+                if since + self.message_completion <= self.core.now {
+                    late.push((token, entry.caller.closing));
+                } else {
+                    again = true;
+                }
+            }
+        }
+        for (token, closing) in late {
+            if closing {
+                self.close(token);
+                continue;
+            }
+            self.core.counters.add(Counter::IncompleteMessages, 1);
+            self.reject(token, "a message was begun and not completed within limits.message_completion_ms");
+        }
+        again
+    }
+
+    /// Tells the clients that we close (CORBA 3.3 part 2, 9.4.6), so that they know their requests were not begun.
+    pub(super) fn close_all(&mut self) {
+        let open: Vec<Token> = self.incoming.iter().map(|(token, _)| token).collect();
+        for token in open {
+            if let Some(Incoming { caller, .. }) = self.incoming.get_mut(token) {
+                message::close_connection(caller.output.bytes(), caller.version);
+                let _ = caller.output.flush(&caller.stream, &mut Vec::new());
+            }
+            self.close(token);
+        }
     }
 }

@@ -27,6 +27,13 @@ pub(crate) struct Request {
     pub(crate) chars: CharSet,
 }
 
+impl Request {
+    /// What the lane is told when it is answered: `bytes`, or nothing if it was one-way.
+    pub(crate) fn answered(self, bytes: Vec<u8>) -> ToLane {
+        ToLane::Reply { connection: self.connection, bytes, request_bytes: self.message.len() }
+    }
+}
+
 /// From a lane to administration.
 #[derive(Debug)]
 pub(crate) enum ToAdministration {
@@ -71,8 +78,8 @@ impl core::fmt::Display for CallFailure {
 /// From administration or the resolver to a lane.
 #[derive(Debug)]
 pub(crate) enum ToLane {
-    /// Reply bytes for a connection.
-    Reply { connection: Token, bytes: Vec<u8> },
+    /// What a connection's request of that size is answered; nothing if it is one-way. Every request gets one.
+    Reply { connection: Token, bytes: Vec<u8>, request_bytes: usize },
     /// A call to a client's object.
     Call { call: u64, to: Ior, operation: &'static str, body: Vec<u8>, timeout: Duration },
     /// A host name's address, or why there is none.

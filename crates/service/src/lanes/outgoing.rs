@@ -23,7 +23,7 @@ use super::mail::{CallFailure, Lookup, OWN_ENDIAN, OWN_VERSION, ToAdministration
 use super::output::{Body, Output};
 use super::replies::Verdict;
 use super::slots::{Slots, Token};
-use super::system;
+use super::system::{self, Interest};
 use super::worker::{Core, KIND_OUTGOING, datum};
 use crate::corba::PeerAddress;
 use crate::counters::Counter;
@@ -78,7 +78,7 @@ pub(crate) struct Outgoing {
     connect_deadline: Option<Time>,
     /// One-way outboxes that wait for room in the socket.
     pub(crate) blocked: Vec<OutboxId>,
-    interest: (bool, bool),
+    interest: Interest,
 }
 
 impl Outgoing {
@@ -287,7 +287,7 @@ impl Core {
             told_code_sets: false,
             connect_deadline: Some(self.now + timeout),
             blocked: Vec::new(),
-            interest: (false, false),
+            interest: Interest::NONE,
         });
         self.outgoing.by_endpoint.insert(endpoint, token);
         self.outgoing.connecting += 1;
@@ -311,9 +311,9 @@ impl Core {
     fn begin_connect(&mut self, token: Token, address: SocketAddr) -> Result<(), String> {
         let Some(connection) = self.outgoing.connections.get_mut(token) else { return Ok(()) };
         let stream = system::begin_connect(address).map_err(|error| format!("{address}: {error}"))?;
-        self.poll.add(&stream, datum(KIND_OUTGOING, token), false, true).map_err(|error| error.to_string())?;
+        self.poll.add(&stream, datum(KIND_OUTGOING, token), Interest::WRITE).map_err(|error| error.to_string())?;
         connection.state = State::Connecting(stream);
-        connection.interest = (false, true);
+        connection.interest = Interest::WRITE;
         Ok(())
     }
 
@@ -376,10 +376,10 @@ impl Core {
     pub(crate) fn watch(&mut self, token: Token) {
         let Some(connection) = self.outgoing.connections.get_mut(token) else { return };
         let State::Open(stream) = &connection.state else { return };
-        let interest = (true, !connection.output.is_empty());
+        let interest = Interest { write: !connection.output.is_empty(), ..Interest::READ };
         if interest != connection.interest {
             connection.interest = interest;
-            if self.poll.change(stream, datum(KIND_OUTGOING, token), interest.0, interest.1).is_err() {
+            if self.poll.change(stream, datum(KIND_OUTGOING, token), interest).is_err() {
                 self.lose(token, "the connection cannot be watched");
             }
         }

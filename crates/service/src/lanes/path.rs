@@ -11,7 +11,6 @@ use giop::exception::{Kind, OMG_MINOR, SystemException};
 use giop::framing::Message;
 use giop::message::{self, MessageKind, ReplyHead, ReplyStatus, Request, Response, ServiceContexts};
 use giop::typecode::Work;
-use std::sync::mpsc::TrySendError;
 
 use super::incoming::Caller;
 use super::mail::{self, ToAdministration};
@@ -21,6 +20,9 @@ use crate::corba::event::{self, FORM_ANY, FORM_STRUCTURED, Translated};
 use crate::corba::keys::ObjectKey;
 use crate::corba::refused_event;
 use crate::counters::Counter;
+
+/// Bytes of requests that may wait for administration, beside their number.
+const ADMINISTRATION_BYTES_MAX: usize = 64 << 20;
 
 /// A push that a consumer proxy of ours is to take.
 struct Push {
@@ -39,6 +41,7 @@ impl Core {
         message: Message<'_>,
         caller: &mut Caller,
     ) -> Result<(), String> {
+        caller.version = message.header.version;
         match message.header.kind {
             MessageKind::Request => self.handle_request(connection, message, caller),
             MessageKind::LocateRequest => {
@@ -56,14 +59,25 @@ impl Core {
             // What it would cancel is either done or will be answered to somebody who does not listen (9.4.4.1 allows it).
             MessageKind::CancelRequest => Ok(()),
             MessageKind::CloseConnection => {
-                caller.closing = true;
+                caller.close_soon(self.now);
                 Ok(())
             }
-            MessageKind::MessageError => Err("the client says that we sent a message it cannot read".into()),
+            // Not answered in kind, or two that misunderstand each other would go on for ever.
+            MessageKind::MessageError => {
+                self.distrust(caller, "the client says that we sent a message it cannot read");
+                Ok(())
+            }
             MessageKind::Reply | MessageKind::LocateReply | MessageKind::Fragment => {
                 Err("a client sent a message that only a server sends".into())
             }
         }
+    }
+
+    /// Closes a connection for what was heard on it, once it has taken what it is owed.
+    pub(crate) fn distrust(&mut self, caller: &mut Caller, why: &str) {
+        self.counters.add(Counter::ProtocolErrors, 1);
+        self.log(log::Level::Warn, format!("closed the connection from {}: {why}", caller.address));
+        caller.close_soon(self.now);
     }
 
     fn handle_request(&mut self, connection: Token, message: Message<'_>, caller: &mut Caller) -> Result<(), String> {
@@ -134,17 +148,17 @@ impl Core {
         event.form = push.form;
         event.tag = event::tag_of(body.encoding(), request.body_offset);
         event.bytes.extend_from_slice(bytes);
-        self.counters.add(Counter::EventBytesIn, bytes.len() as u64);
         self.translate(push.source, &mut event);
         match self.lane.handle_event(push.source, event, self.now) {
             Admission::Accepted { .. } => {
+                self.counters.add(Counter::EventBytesIn, bytes.len() as u64);
                 self.deliver();
                 answer_done(caller, answer);
             }
             Admission::Held(ticket) => {
+                self.counters.add(Counter::EventBytesIn, bytes.len() as u64);
                 self.deliver();
-                caller.held += 1;
-                caller.held_bytes += bytes.len();
+                caller.await_answer(bytes.len());
                 self.held.insert(ticket, HeldReply { connection, reply: answer, bytes: bytes.len() });
             }
             Admission::Refused(refusal) => {
@@ -180,13 +194,18 @@ impl Core {
     /// Passes a request on; when administration has no room, the client is told so and may come again.
     fn pass_on(&mut self, connection: Token, message: Message<'_>, caller: &mut Caller, answer: Answer) {
         self.counters.add(Counter::Requests, 1);
-        let request = mail::Request { connection, message: message.bytes.to_vec(), chars: caller.chars };
-        match self.administration.try_send(ToAdministration::Request(request)) {
-            Ok(()) => caller.waiting += u32::from(answer.expected),
-            Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) => {
-                self.counters.add(Counter::AdministrationFull, 1);
-                answer_exception(caller, answer, SystemException::new(Kind::Transient, 0));
-            }
+        let bytes = message.bytes.len();
+        let fits = self.administration_bytes.saturating_add(bytes) <= ADMINISTRATION_BYTES_MAX;
+        let posted = fits && {
+            let request = mail::Request { connection, message: message.bytes.to_vec(), chars: caller.chars };
+            self.administration.try_send(ToAdministration::Request(request)).is_ok()
+        };
+        if posted {
+            self.administration_bytes += bytes;
+            caller.await_answer(bytes);
+        } else {
+            self.counters.add(Counter::AdministrationFull, 1);
+            answer_exception(caller, answer, SystemException::new(Kind::Transient, 0));
         }
     }
 }

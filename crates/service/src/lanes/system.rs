@@ -7,7 +7,8 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::{AsFd, OwnedFd};
 
 use rustix::event::{EventfdFlags, Timespec, epoll, eventfd};
-use rustix::net::{AddressFamily, SocketFlags, SocketType, connect, ipproto, socket_with};
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, SocketFlags, SocketType, acceptfrom_with, connect, ipproto, socket_with, sockopt};
 
 thread_local! {
     static CALLS: Cell<u64> = const { Cell::new(0) };
@@ -22,6 +23,31 @@ fn count() {
     CALLS.set(CALLS.get() + 1);
 }
 
+/// What the poll is asked to tell of a descriptor. That it is broken is told whether one asks or not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Interest {
+    /// That there is something to read, or nothing more to come.
+    pub(crate) read: bool,
+    /// That there is room to write, or that a connection attempt has ended.
+    pub(crate) write: bool,
+    /// That nothing more is to come: for a connection that is not to be read for now.
+    pub(crate) end: bool,
+}
+
+impl Interest {
+    pub(crate) const NONE: Self = Self { read: false, write: false, end: false };
+    pub(crate) const READ: Self = Self { read: true, ..Self::NONE };
+    pub(crate) const WRITE: Self = Self { write: true, ..Self::NONE };
+
+    fn flags(self) -> epoll::EventFlags {
+        let mut flags = epoll::EventFlags::empty();
+        flags.set(epoll::EventFlags::IN, self.read);
+        flags.set(epoll::EventFlags::OUT, self.write);
+        flags.set(epoll::EventFlags::RDHUP, self.end);
+        flags
+    }
+}
+
 /// What an epoll event speaks of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Ready {
@@ -31,6 +57,10 @@ pub(crate) struct Ready {
     pub(crate) readable: bool,
     /// There is room to write, or a connection attempt has ended.
     pub(crate) writable: bool,
+    /// The peer sends nothing more.
+    pub(crate) ended: bool,
+    /// The connection was reset: nothing can be written to it any more.
+    pub(crate) broken: bool,
 }
 
 /// An epoll instance, level triggered.
@@ -47,21 +77,14 @@ impl Poll {
         Ok(Self { epoll: epoll::create(epoll::CreateFlags::CLOEXEC)?, events: Vec::with_capacity(Self::BATCH) })
     }
 
-    fn flags(read: bool, write: bool) -> epoll::EventFlags {
-        let mut flags = epoll::EventFlags::empty();
-        flags.set(epoll::EventFlags::IN, read);
-        flags.set(epoll::EventFlags::OUT, write);
-        flags
+    pub(crate) fn add(&self, fd: impl AsFd, datum: u64, interest: Interest) -> io::Result<()> {
+        count();
+        Ok(epoll::add(&self.epoll, fd, epoll::EventData::new_u64(datum), interest.flags())?)
     }
 
-    pub(crate) fn add(&self, fd: impl AsFd, datum: u64, read: bool, write: bool) -> io::Result<()> {
+    pub(crate) fn change(&self, fd: impl AsFd, datum: u64, interest: Interest) -> io::Result<()> {
         count();
-        Ok(epoll::add(&self.epoll, fd, epoll::EventData::new_u64(datum), Self::flags(read, write))?)
-    }
-
-    pub(crate) fn change(&self, fd: impl AsFd, datum: u64, read: bool, write: bool) -> io::Result<()> {
-        count();
-        Ok(epoll::modify(&self.epoll, fd, epoll::EventData::new_u64(datum), Self::flags(read, write))?)
+        Ok(epoll::modify(&self.epoll, fd, epoll::EventData::new_u64(datum), interest.flags())?)
     }
 
     /// Waits until something is ready or the time is over. `None` waits without end.
@@ -70,7 +93,7 @@ impl Poll {
         let timeout = timeout.and_then(|t| Timespec::try_from(t).ok());
         self.events.clear();
         match epoll::wait(&self.epoll, rustix::buffer::spare_capacity(&mut self.events), timeout.as_ref()) {
-            Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
+            Ok(_) | Err(Errno::INTR) => Ok(()),
             Err(error) => Err(error.into()),
         }
     }
@@ -89,6 +112,8 @@ impl Poll {
             datum: data.u64(),
             readable: flags.intersects(Flags::IN | Flags::HUP | Flags::ERR | Flags::RDHUP),
             writable: flags.intersects(Flags::OUT | Flags::HUP | Flags::ERR),
+            ended: flags.intersects(Flags::HUP | Flags::ERR | Flags::RDHUP),
+            broken: flags.intersects(Flags::HUP | Flags::ERR),
         })
     }
 }
@@ -138,12 +163,27 @@ pub(crate) fn write_vectored(mut stream: &TcpStream, slices: &[IoSlice<'_>]) -> 
     stream.write_vectored(slices)
 }
 
-pub(crate) fn accept(listener: &TcpListener) -> io::Result<(TcpStream, SocketAddr)> {
+/// Whether something has arrived that was not read. False at the end of what the peer sends.
+pub(crate) fn has_unread(stream: &TcpStream) -> bool {
     count();
-    let (stream, peer) = listener.accept()?;
-    stream.set_nonblocking(true)?;
-    stream.set_nodelay(true)?;
-    Ok((stream, peer))
+    stream.peek(&mut [0]).is_ok_and(|count| count > 0)
+}
+
+/// Takes a connection that a client made. `None` when there is none, or none any more.
+///
+/// # Errors
+/// When the system has no room for it. It stays in the backlog then, and the poll would speak of it without end.
+pub(crate) fn accept(listener: &TcpListener) -> io::Result<Option<(TcpStream, SocketAddr)>> {
+    count();
+    let (socket, address) = match acceptfrom_with(listener, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC) {
+        Ok(accepted) => accepted,
+        Err(error @ (Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM)) => return Err(error.into()),
+        // The others are those of the one connection, or say that there is none.
+        Err(_) => return Ok(None),
+    };
+    let stream = TcpStream::from(socket);
+    let address = address.and_then(|address| SocketAddr::try_from(address).ok()).filter(|_| prepare(&stream).is_ok());
+    Ok(address.map(|address| (stream, address)))
 }
 
 /// Begins a connection without waiting for it.
@@ -153,10 +193,20 @@ pub(crate) fn begin_connect(address: SocketAddr) -> io::Result<TcpStream> {
     let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
     let socket = socket_with(family, SocketType::STREAM, flags, Some(ipproto::TCP))?;
     match connect(&socket, &address) {
-        Ok(()) | Err(rustix::io::Errno::INPROGRESS) => {}
+        Ok(()) | Err(Errno::INPROGRESS) => {}
         Err(error) => return Err(error.into()),
     }
     let stream = TcpStream::from(socket);
-    stream.set_nodelay(true)?;
+    prepare(&stream)?;
     Ok(stream)
+}
+
+/// Messages leave at once, and a peer whose host vanished without a word is noticed after about two minutes.
+fn prepare(stream: &TcpStream) -> io::Result<()> {
+    sockopt::set_tcp_nodelay(stream, true)?;
+    sockopt::set_socket_keepalive(stream, true)?;
+    sockopt::set_tcp_keepidle(stream, Duration::from_secs(60))?;
+    sockopt::set_tcp_keepintvl(stream, Duration::from_secs(15))?;
+    sockopt::set_tcp_keepcnt(stream, 4)?;
+    Ok(())
 }

@@ -5,6 +5,7 @@
 //! administration.
 
 use core::time::Duration;
+use std::collections::VecDeque;
 use std::io;
 use std::net::TcpListener;
 use std::sync::Arc;
@@ -14,15 +15,13 @@ use std::time::Instant;
 use arc_swap::ArcSwap;
 use engine::{DiscardReason, Lane, Time};
 use giop::framing;
-use giop::message;
 use hashbrown::HashMap;
 
 use super::incoming::Incoming;
 use super::mail::{self, LaneBox, Lookup, ToAdministration, ToLane};
 use super::outgoing::Outgoings;
-use super::output::would_block;
 use super::slots::{Slots, Token};
-use super::system::{self, Bell, Poll};
+use super::system::{self, Bell, Interest, Poll};
 use crate::allocations;
 use crate::corba::Published;
 use crate::counters::{Block, Counter};
@@ -43,22 +42,24 @@ pub(crate) struct WorkerOptions {
     pub(crate) origin: Instant,
 }
 
-/// A lane's thread.
+/// A lane's thread. What it does with clients' connections is in [`super::incoming`].
 pub(crate) struct Worker {
-    listener: TcpListener,
-    incoming: Slots<Incoming>,
-    incoming_open: usize,
+    pub(super) listener: TcpListener,
+    pub(super) incoming: Slots<Incoming>,
+    pub(super) incoming_open: usize,
+    /// Connections that have had their share of a round and may have more.
+    pub(super) hungry: VecDeque<Token>,
     mail: Receiver<ToLane>,
     bell: Arc<Bell>,
-    connections_max: usize,
-    message_completion: Duration,
+    pub(super) connections_max: usize,
+    pub(super) message_completion: Duration,
     next_sweep: Option<Time>,
     /// Connections are being refused; that has been logged.
-    refusing: bool,
+    pub(super) refusing: bool,
     /// Not listening for connections, for want of descriptors.
-    deaf: bool,
+    pub(super) deaf: bool,
     stopping: bool,
-    core: Core,
+    pub(super) core: Core,
 }
 
 /// What the event path needs, apart from the connections that events come in on.
@@ -67,15 +68,17 @@ pub(crate) struct Core {
     pub(crate) lane: Lane,
     pub(crate) published: arc_swap::Cache<Arc<ArcSwap<Published>>, Arc<Published>>,
     pub(crate) administration: SyncSender<ToAdministration>,
+    /// Bytes of the requests that administration has.
+    pub(crate) administration_bytes: usize,
     pub(crate) outgoing: Outgoings,
     pub(crate) counters: Arc<Block>,
     pub(crate) now: Time,
     /// Replies withheld, by the engine's ticket.
     pub(crate) held: HashMap<engine::Ticket, HeldReply>,
     /// Withheld replies that are due now.
-    pub(crate) released: Vec<HeldReply>,
+    pub(crate) released: VecDeque<HeldReply>,
     /// Notices and log lines that administration had no room for; bounded, the oldest go first.
-    pub(crate) unposted: std::collections::VecDeque<ToAdministration>,
+    pub(crate) unposted: VecDeque<ToAdministration>,
     /// Where event type names are put into UTF-8; used again for each event that needs it.
     pub(crate) names: [String; 2],
     origin: Instant,
@@ -112,8 +115,6 @@ pub(crate) const fn datum(kind: u64, token: Token) -> u64 {
 
 /// Limits (connect, completion, calls) are looked after this often while there is one running.
 const SWEEP: Duration = Duration::from_millis(50);
-/// Reads of one connection in one round, so that one that floods does not keep the others waiting.
-const READS_PER_ROUND: usize = 8;
 /// Mail served in one round.
 const MAIL_PER_ROUND: usize = 256;
 /// Where each reason for dropping an event is counted.
@@ -132,12 +133,13 @@ const UNPOSTED_MAX: usize = 1024;
 impl Worker {
     pub(crate) fn new(options: WorkerOptions) -> io::Result<Self> {
         let poll = Poll::new()?;
-        poll.add(&options.listener, KIND_LISTENER << 62, true, false)?;
-        poll.add(&*options.mailbox.bell, KIND_BELL << 62, true, false)?;
+        poll.add(&options.listener, KIND_LISTENER << 62, Interest::READ)?;
+        poll.add(&*options.mailbox.bell, KIND_BELL << 62, Interest::READ)?;
         Ok(Self {
             listener: options.listener,
             incoming: Slots::new(),
             incoming_open: 0,
+            hungry: VecDeque::new(),
             mail: options.mail,
             bell: options.mailbox.bell,
             connections_max: options.connections_max,
@@ -151,12 +153,13 @@ impl Worker {
                 lane: Lane::new(Time(0)),
                 published: arc_swap::Cache::new(options.published),
                 administration: options.administration,
+                administration_bytes: 0,
                 outgoing: Outgoings::new(options.resolver, options.framing, options.connect_timeout),
                 counters: options.counters,
                 now: Time(0),
                 held: HashMap::new(),
-                released: Vec::new(),
-                unposted: std::collections::VecDeque::new(),
+                released: VecDeque::new(),
+                unposted: VecDeque::new(),
                 names: [String::new(), String::new()],
                 origin: options.origin,
             },
@@ -166,7 +169,8 @@ impl Worker {
     /// Runs until told to stop.
     pub(crate) fn run(mut self) {
         while !self.stopping {
-            let timeout = self.timeout();
+            // Whoever has had his share of the last round goes on without anybody having to speak of him.
+            let timeout = if self.hungry.is_empty() { self.timeout() } else { Some(Duration::ZERO) };
             if let Err(error) = self.core.poll.wait(timeout) {
                 log::error!("the lane cannot wait for its sockets any more: {error}");
                 break;
@@ -178,9 +182,14 @@ impl Worker {
                     self.serve(ready);
                 }
             }
+            self.serve_hungry();
             self.serve_timers();
             self.core.settle();
-            self.answer_released();
+            // Who is answered may go on, and what he sends may release others.
+            while !self.core.released.is_empty() {
+                self.answer_released();
+                self.core.settle();
+            }
             self.core.account(began);
         }
         self.close_all();
@@ -201,159 +210,8 @@ impl Worker {
         match ready.datum >> 62 {
             KIND_LISTENER => self.accept(),
             KIND_BELL => self.serve_mail(),
-            KIND_INCOMING => {
-                if ready.readable {
-                    self.read(token);
-                }
-                if ready.writable {
-                    self.settle_incoming(token);
-                }
-            }
+            KIND_INCOMING => self.serve_incoming(token, ready),
             _ => self.core.serve_outgoing(token, ready),
-        }
-        self.answer_released();
-    }
-
-    fn accept(&mut self) {
-        // A few per round: a storm of connections must not delay the events of those that are there.
-        for _ in 0..16 {
-            let (stream, address) = match system::accept(&self.listener) {
-                Ok(accepted) => accepted,
-                Err(error) if would_block(&error) => return,
-                Err(error) => {
-                    // Out of descriptors, most likely. The connection stays in the backlog, and the poll would speak of
-                    // it without end, so it is not listened to until the next sweep.
-                    self.core.counters.add(Counter::ConnectionsRefused, 1);
-                    self.note_refusal(&format!("cannot accept a connection: {error}"));
-                    self.listen(false);
-                    return;
-                }
-            };
-            if self.incoming_open >= self.connections_max {
-                self.core.counters.add(Counter::ConnectionsRefused, 1);
-                self.note_refusal(&format!(
-                    "closed a connection from {address}: limits.connections_max = {} are open",
-                    self.connections_max
-                ));
-                continue;
-            }
-            let token = self.incoming.insert(Incoming::new(stream, address, self.core.outgoing.framing));
-            let Some(entry) = self.incoming.get(token) else { continue };
-            if self.core.poll.add(&entry.caller.stream, datum(KIND_INCOMING, token), true, false).is_err() {
-                self.incoming.remove(token);
-                continue;
-            }
-            self.incoming_open += 1;
-            self.core.counters.add(Counter::ConnectionsAccepted, 1);
-            self.core.counters.set(Counter::ConnectionsOpen, self.incoming_open as u64);
-        }
-    }
-
-    /// Begins or stops to listen for connections.
-    fn listen(&mut self, listening: bool) {
-        if self.core.poll.change(&self.listener, KIND_LISTENER << 62, listening, false).is_ok() {
-            self.deaf = !listening;
-        }
-        if self.deaf {
-            self.plan_sweep();
-        }
-    }
-
-    /// Logs the first refusal of an episode; the counter has the others.
-    fn note_refusal(&mut self, text: &str) {
-        if !self.refusing {
-            self.refusing = true;
-            self.core.log(log::Level::Warn, text.to_owned());
-        }
-    }
-
-    fn read(&mut self, token: Token) {
-        for _ in 0..READS_PER_ROUND {
-            let Some(entry) = self.incoming.get_mut(token) else { return };
-            if entry.caller.is_paused() {
-                break;
-            }
-            let space = entry.inbound.space();
-            let room = space.len();
-            match system::read(&entry.caller.stream, space) {
-                Ok(0) => return self.close(token),
-                Ok(count) => {
-                    entry.inbound.filled(count);
-                    if !self.process(token) {
-                        return;
-                    }
-                    if count < room {
-                        break;
-                    }
-                }
-                Err(error) if would_block(&error) || error.kind() == io::ErrorKind::Interrupted => break,
-                Err(_) => return self.close(token),
-            }
-        }
-        self.settle_incoming(token);
-    }
-
-    /// Handles the complete messages of a connection. False when the connection is gone.
-    fn process(&mut self, token: Token) -> bool {
-        loop {
-            let Some(entry) = self.incoming.get_mut(token) else { return false };
-            if entry.caller.is_paused() {
-                return true;
-            }
-            let violation = match entry.inbound.poll_message() {
-                Ok(Some(message)) => self.core.handle_message(token, message, &mut entry.caller).err(),
-                Ok(None) => {
-                    entry.note_progress(self.core.now);
-                    if entry.caller.incomplete_since.is_some() {
-                        self.plan_sweep();
-                    }
-                    return true;
-                }
-                Err(error) => Some(error.to_string()),
-            };
-            if let Some(why) = violation {
-                self.reject(token, &why);
-                return false;
-            }
-        }
-    }
-
-    /// Ends a connection whose bytes cannot be trusted: CORBA 3.3 part 2, 9.4.8 has it told MessageError.
-    fn reject(&mut self, token: Token, why: &str) {
-        self.core.counters.add(Counter::ProtocolErrors, 1);
-        let Some(entry) = self.incoming.get_mut(token) else { return };
-        let address = entry.caller.address;
-        message::message_error(entry.caller.output.bytes(), giop::cdr::Version::V1_2);
-        entry.caller.closing = true;
-        self.core.log(log::Level::Warn, format!("closed the connection from {address}: {why}"));
-        self.settle_incoming(token);
-    }
-
-    /// Writes what is due on a connection, and tells the poll what to watch for.
-    fn settle_incoming(&mut self, token: Token) {
-        let Some(Incoming { caller, .. }) = self.incoming.get_mut(token) else { return };
-        let mut done = Vec::new();
-        let flushed = if caller.output.is_empty() { Ok(true) } else { caller.output.flush(&caller.stream, &mut done) };
-        match flushed {
-            Err(_) => return self.close(token),
-            Ok(true) if caller.closing => return self.close(token),
-            Ok(_) => {}
-        }
-        let interest = (!caller.is_paused(), !caller.output.is_empty());
-        if interest != caller.interest {
-            caller.interest = interest;
-            let changed = self.core.poll.change(&caller.stream, datum(KIND_INCOMING, token), interest.0, interest.1);
-            if changed.is_err() {
-                self.close(token);
-            }
-        }
-    }
-
-    fn close(&mut self, token: Token) {
-        if self.incoming.remove(token).is_some() {
-            self.incoming_open -= 1;
-            self.refusing = false;
-            self.core.counters.set(Counter::ConnectionsOpen, self.incoming_open as u64);
         }
     }
 
@@ -364,7 +222,10 @@ impl Worker {
             // What a reply speaks of was published before the reply was posted, so look before passing it on.
             self.core.refresh();
             match letter {
-                ToLane::Reply { connection, bytes } => self.pass_reply(connection, &bytes),
+                ToLane::Reply { connection, bytes, request_bytes } => {
+                    self.core.administration_bytes = self.core.administration_bytes.saturating_sub(request_bytes);
+                    self.pass_reply(connection, &bytes, request_bytes);
+                }
                 ToLane::Call { call, to, operation, body, timeout } => {
                     self.core.begin_call(call, &to, operation, &body, timeout);
                     self.plan_sweep();
@@ -381,30 +242,7 @@ impl Worker {
         self.bell.ring();
     }
 
-    fn pass_reply(&mut self, connection: Token, bytes: &[u8]) {
-        let Some(entry) = self.incoming.get_mut(connection) else { return };
-        entry.caller.output.bytes().extend_from_slice(bytes);
-        entry.caller.waiting = entry.caller.waiting.saturating_sub(1);
-        // It may have been paused with whole messages read; no socket will announce those.
-        if self.process(connection) {
-            self.settle_incoming(connection);
-        }
-    }
-
-    /// Sends the replies that were withheld until a channel had room again.
-    fn answer_released(&mut self) {
-        while let Some(HeldReply { connection, reply, bytes }) = self.core.released.pop() {
-            let Some(entry) = self.incoming.get_mut(connection) else { continue };
-            entry.caller.held = entry.caller.held.saturating_sub(1);
-            entry.caller.held_bytes = entry.caller.held_bytes.saturating_sub(bytes);
-            super::path::answer_done(&mut entry.caller, reply);
-            if self.process(connection) {
-                self.settle_incoming(connection);
-            }
-        }
-    }
-
-    fn plan_sweep(&mut self) {
+    pub(super) fn plan_sweep(&mut self) {
         if self.next_sweep.is_none() {
             self.next_sweep = Some(self.core.now + SWEEP);
         }
@@ -425,35 +263,9 @@ impl Worker {
         if self.deaf {
             self.listen(true);
         }
-        let mut again = self.core.sweep_outgoing();
-        let mut late = Vec::new();
-        for (token, entry) in self.incoming.iter() {
-            if let Some(since) = entry.caller.incomplete_since {
-                if since + self.message_completion <= now {
-                    late.push(token);
-                } else {
-                    again = true;
-                }
-            }
-        }
-        for token in late {
-            self.core.counters.add(Counter::IncompleteMessages, 1);
-            self.reject(token, "a message was begun and not completed within limits.message_completion_ms");
-        }
-        if again {
+        let again = self.core.sweep_outgoing();
+        if self.end_overdue() || again {
             self.plan_sweep();
-        }
-    }
-
-    /// Tells the clients that we close (CORBA 3.3 part 2, 9.4.6), so that they know their requests were not begun.
-    fn close_all(&mut self) {
-        let open: Vec<Token> = self.incoming.iter().map(|(token, _)| token).collect();
-        for token in open {
-            if let Some(entry) = self.incoming.get_mut(token) {
-                message::close_connection(entry.caller.output.bytes(), giop::cdr::Version::V1_2);
-                let _ = entry.caller.output.flush(&entry.caller.stream, &mut Vec::new());
-            }
-            self.close(token);
         }
     }
 }
@@ -479,7 +291,7 @@ impl Core {
         self.deliver();
         while let Some(ticket) = self.lane.poll_release() {
             if let Some(held) = self.held.remove(&ticket) {
-                self.released.push(held);
+                self.released.push_back(held);
             }
         }
         while let Some((outbox, serial)) = self.lane.poll_timed_out() {

@@ -3,7 +3,9 @@
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 
-use client::notify::{ClientType, Property, StructuredEvent, StructuredProxyPushSupplier, find_channel};
+use client::notify::{
+    ClientType, Property, StructuredEvent, StructuredProxyPushConsumer, StructuredProxyPushSupplier, find_channel,
+};
 use client::{ObjectRef, Orb, OrbOptions, SimpleSupplier};
 use giop::cdr::{CharSet, Endian, Version, Writer};
 use giop::ior::Ior;
@@ -136,11 +138,15 @@ impl Link {
     }
 }
 
-/// Connects a consumer by its reference and gives its proxy.
+/// Connects a consumer to the default channel by its reference and gives its proxy.
 pub(crate) fn subscribe(service: &Service, reference: Ior, qos: &[Property]) -> ObjectRef {
+    subscribe_to(service, None, reference, qos)
+}
+
+pub(crate) fn subscribe_to(service: &Service, channel_id: Option<i32>, reference: Ior, qos: &[Property]) -> ObjectRef {
     let orb = Orb::new(OrbOptions::default());
     let found = orb.resolve(&service.corbaloc("NotificationService")).unwrap();
-    let (channel, _) = find_channel(&found, None).unwrap();
+    let (channel, _) = find_channel(&found, channel_id).unwrap();
     let admin = channel.default_consumer_admin().unwrap();
     let (proxy, _) = admin.obtain_notification_push_supplier(ClientType::Structured).unwrap();
     proxy.set_qos(qos).unwrap();
@@ -158,4 +164,34 @@ pub(crate) fn numbered(number: i32) -> StructuredEvent {
     let mut event = StructuredEvent::new("Test", "Numbered", "");
     event.filterable_data.push(Property::new("number", number));
     event
+}
+
+/// A supplier that is only a socket.
+pub(crate) struct BareSupplier {
+    pub(crate) stream: TcpStream,
+    key: Vec<u8>,
+}
+
+impl BareSupplier {
+    /// Connects to a channel; the proxy is obtained over a connection of its own.
+    pub(crate) fn new(service: &Service, channel_id: Option<i32>) -> Self {
+        let orb = Orb::new(OrbOptions::default());
+        let found = orb.resolve(&service.corbaloc("NotificationService")).unwrap();
+        let (channel, _) = find_channel(&found, channel_id).unwrap();
+        let admin = channel.default_supplier_admin().unwrap();
+        let (proxy, _) = admin.obtain_notification_push_consumer(ClientType::Structured).unwrap();
+        StructuredProxyPushConsumer::unchecked(proxy.object().clone()).connect_structured_push_supplier(None).unwrap();
+        let key = proxy.object().ior().iiop().unwrap().key.clone();
+        Self { stream: TcpStream::connect(service.address()).unwrap(), key }
+    }
+
+    /// The message that pushes an event.
+    pub(crate) fn push_message(&self, event: &StructuredEvent) -> Vec<u8> {
+        request(Version::V1_2, &self.key, "push_structured_event", |w| event.write(w).unwrap())
+    }
+
+    pub(crate) fn push(&mut self, event: &StructuredEvent) {
+        let message = self.push_message(event);
+        self.stream.write_all(&message).unwrap();
+    }
 }

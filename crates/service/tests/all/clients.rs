@@ -1,0 +1,193 @@
+//! Clients that stop, stall or flood where the service waits for them, or they for it.
+
+use std::io::Write;
+use std::net::TcpStream;
+use std::time::{Duration, Instant};
+
+use client::notify::{EventChannelFactory, Property};
+use client::{Orb, OrbOptions};
+use giop::cdr::Version;
+use giop::message::{MessageKind, Reply, ReplyStatus};
+use service::{Counter, Limits, Service};
+
+use crate::peers::{
+    Bare, BareSupplier, assert_serves, numbered, read_message, read_to_end, request, start, start_limited,
+    subscribe_to, wait_until,
+};
+
+/// A channel whose consumer answers nothing, so that its suppliers are soon held.
+fn held_channel(service: &Service) -> (i32, Bare) {
+    let factory = Orb::new(OrbOptions::default()).resolve(&service.corbaloc("NotificationService")).unwrap();
+    let budget = [Property::new("MemoryBudget", 100_000_u64)];
+    let (_, id) = EventChannelFactory::narrow(factory).unwrap().create_channel(&budget, &[]).unwrap();
+    let consumer = Bare::new();
+    subscribe_to(service, Some(id), consumer.reference("127.0.0.1"), &[]);
+    (id, consumer)
+}
+
+/// Pushes without reading replies until so many are withheld that no more is read.
+fn push_until_paused(service: &Service, supplier: &mut BareSupplier) {
+    let mut event = numbered(0);
+    event.remainder = "x".repeat(10_000).as_str().into();
+    let mut pushed = 0;
+    while service.counters().read(Counter::SuppliersHeld) < 64 {
+        supplier.push(&event);
+        pushed += 1;
+        wait_until("the event to be in", || service.counters().read(Counter::EventsIn) == pushed);
+        if service.counters().read(Counter::SuppliersHeld) == 1 {
+            event = numbered(0);
+        }
+    }
+}
+
+fn open(service: &Service) -> u64 {
+    service.counters().read(Counter::ConnectionsOpen)
+}
+
+#[test]
+fn a_held_supplier_that_aborts_its_connection_is_let_go() {
+    // Epoll tells of a connection that was reset whether one asks or not. The lane did not read from a supplier that it
+    // held, so it never found out, and went round and round for as long as the supplier would have been held.
+    let service = start();
+    let (id, _consumer) = held_channel(&service);
+    let mut supplier = BareSupplier::new(&service, Some(id));
+    push_until_paused(&service, &mut supplier);
+    let before = open(&service);
+    // Closing with replies unread resets the connection.
+    drop(supplier);
+    wait_until("its connection to be closed", || open(&service) < before);
+}
+
+#[test]
+fn a_held_supplier_that_goes_away_is_let_go() {
+    // As above, with an orderly end: nothing was announced of it while the connection was not read.
+    let service = start();
+    let (id, _consumer) = held_channel(&service);
+    let mut supplier = BareSupplier::new(&service, Some(id));
+    push_until_paused(&service, &mut supplier);
+    let replies = service.counters().read(Counter::EventsIn) - service.counters().read(Counter::SuppliersHeld);
+    for _ in 0..replies {
+        read_message(&mut supplier.stream).unwrap();
+    }
+    let before = open(&service);
+    drop(supplier);
+    wait_until("its connection to be closed", || open(&service) < before);
+}
+
+#[test]
+fn what_a_held_supplier_sent_before_it_went_away_is_not_lost() {
+    let service = start();
+    let (id, consumer) = held_channel(&service);
+    let mut supplier = BareSupplier::new(&service, Some(id));
+    push_until_paused(&service, &mut supplier);
+    let held = service.counters().read(Counter::EventsIn);
+    for number in 1..200 {
+        supplier.push(&numbered(number));
+    }
+    supplier.stream.shutdown(std::net::Shutdown::Write).unwrap();
+    let mut link = consumer.accept();
+    for _ in 0..held {
+        link.accept_push();
+    }
+    for number in 1..200 {
+        assert_eq!(link.accept_push(), numbered(number));
+    }
+}
+
+#[test]
+fn a_connection_whose_last_bytes_nobody_reads_is_closed_all_the_same() {
+    // It was kept for ever, and a few thousand of them shut everybody else out.
+    let service = start_limited(Limits { message_completion_ms: 100, ..Limits::default() });
+    let statistics = request(Version::V1_2, b"Statistics", "get_statistics", |_| {});
+    // About half a megabyte of answers more each time, until the sockets do not hold them all.
+    for round in 1.. {
+        let asked = round * 350;
+        let mut stream = TcpStream::connect(service.address()).unwrap();
+        stream.write_all(&[statistics.repeat(asked), b"X".to_vec()].concat()).unwrap();
+        wait_until("the end to be known", || service.counters().read(Counter::ProtocolErrors) == round as u64);
+        wait_until("the connection to be closed", || open(&service) == 0);
+        // Those that administration had not given yet are not waited for.
+        if read_to_end(&mut stream).len() < asked - 64 {
+            break;
+        }
+    }
+    assert_serves(&service);
+}
+
+#[test]
+fn a_busy_connection_is_not_taken_for_one_that_never_completes_a_message() {
+    // A message that had begun when the one before it was complete was taken for the same one, so a supplier that never
+    // paused was closed after limits.message_completion_ms.
+    let service = start_limited(Limits { message_completion_ms: 100, ..Limits::default() });
+    let mut stream = TcpStream::connect(service.address()).unwrap();
+    let is_a = request(Version::V1_2, b"NotificationService", "_is_a", |w| w.string("IDL:x:1.0"));
+    let (first, second) = is_a.split_at(20);
+    stream.write_all(first).unwrap();
+    let began = Instant::now();
+    while began.elapsed() < Duration::from_millis(400) {
+        stream.write_all(&[second, first].concat()).unwrap();
+        let (header, bytes) = read_message(&mut stream).expect("an answer");
+        assert_eq!(Reply::parse(&bytes, &header).unwrap().status, ReplyStatus::NoException);
+    }
+    assert_eq!(service.counters().read(Counter::IncompleteMessages), 0);
+}
+
+#[test]
+fn a_client_is_told_of_the_end_in_the_version_that_it_speaks() {
+    for version in [Version::V1_0, Version::V1_1, Version::V1_2] {
+        let service = start();
+        let mut streams = [0; 2].map(|_| TcpStream::connect(service.address()).unwrap());
+        for stream in &mut streams {
+            stream.write_all(&request(version, b"Statistics", "_non_existent", |_| {})).unwrap();
+            read_message(stream).unwrap();
+        }
+        let [mut bad, mut good] = streams;
+        bad.write_all(b"this is no GIOP at all").unwrap();
+        let (header, _) = read_message(&mut bad).unwrap();
+        assert_eq!((header.kind, header.version), (MessageKind::MessageError, version));
+        service.shutdown();
+        let (header, _) = read_message(&mut good).unwrap();
+        assert_eq!((header.kind, header.version), (MessageKind::CloseConnection, version));
+    }
+}
+
+#[test]
+fn a_client_that_complains_of_a_message_is_not_answered_with_a_complaint() {
+    let service = start();
+    let mut stream = TcpStream::connect(service.address()).unwrap();
+    let mut complaint = Vec::new();
+    giop::message::message_error(&mut complaint, Version::V1_2);
+    stream.write_all(&complaint).unwrap();
+    assert_eq!(read_to_end(&mut stream), []);
+    assert_eq!(service.counters().read(Counter::ProtocolErrors), 1);
+}
+
+#[test]
+fn a_client_that_asks_without_waiting_for_answers_does_not_fill_administrations_queue() {
+    // One-way requests were not counted among those that a connection waits for, so one client could fill the queue, and
+    // all others were answered TRANSIENT.
+    let service = start_limited(Limits { administration_queue: 128, ..Limits::default() });
+    let mut stream = TcpStream::connect(service.address()).unwrap();
+    let mut asked = request(Version::V1_2, b"NotificationService", "_non_existent", |_| {});
+    asked[16] = 0; // response_flags: none expected
+    for _ in 0..20_000 {
+        stream.write_all(&asked).unwrap();
+    }
+    wait_until("all to be asked", || service.counters().read(Counter::Requests) == 20_000);
+    assert_eq!(service.counters().read(Counter::AdministrationFull), 0);
+}
+
+#[test]
+fn requests_that_were_carried_out_are_answered_before_the_service_stops() {
+    let service = start();
+    let mut stream = TcpStream::connect(service.address()).unwrap();
+    let is_a = request(Version::V1_2, b"NotificationService", "_is_a", |w| w.string("IDL:x:1.0"));
+    for _ in 0..50 {
+        stream.write_all(&is_a).unwrap();
+    }
+    wait_until("all to be asked", || service.counters().read(Counter::Requests) == 50);
+    service.shutdown();
+    let mut kinds = read_to_end(&mut stream);
+    assert_eq!(kinds.pop(), Some(MessageKind::CloseConnection));
+    assert_eq!(kinds, [MessageKind::Reply; 50]);
+}
