@@ -22,7 +22,8 @@ public:
   Inbox(const Args& args, const Shaper& shaper)
       : shaper_(shaper),
         shapes_(shapes_of(args.text("scenario", "all"))),
-        from_structured_(args.text("from", args.text("form", "any") == "structured" ? "structured" : "any") == "structured"),
+        from_structured_(args.text("from", args.text("form", "any") == "structured" ? "structured" : "any") ==
+                         "structured"),
         next_(static_cast<std::uint32_t>(args.number("first", 0))),
         count_(args.number("count", 0)),
         every_(args.number("every", 1)),
@@ -42,10 +43,13 @@ public:
     // OMG Notification Service 1.1, 2.2.6: an Any becomes a structured event of type "%ANY" that carries it whole.
     arrived(event.remainder_of_body, [&](const std::string& shape, std::uint32_t index, std::uint32_t source) {
       const auto& header = event.header.fixed_header;
-      if (std::string(header.event_type.domain_name) != "") return std::string("domain_name of an Any is ") + header.event_type.domain_name.in();
-      if (std::string(header.event_type.type_name) != "%ANY") return std::string("type_name of an Any is ") + header.event_type.type_name.in();
+      if (std::string(header.event_type.domain_name) != "")
+        return std::string("domain_name of an Any is ") + header.event_type.domain_name.in();
+      if (std::string(header.event_type.type_name) != "%ANY")
+        return std::string("type_name of an Any is ") + header.event_type.type_name.in();
       if (std::string(header.event_name) != "") return std::string("event_name of an Any is ") + header.event_name.in();
-      if (event.header.variable_header.length() != 0 || event.filterable_data.length() != 0) return std::string("an Any came with properties");
+      if (event.header.variable_header.length() != 0 || event.filterable_data.length() != 0)
+        return std::string("an Any came with properties");
       return shaper_.check(shape, index, source, event.remainder_of_body);
     });
   }
@@ -59,7 +63,9 @@ public:
     }
     const CosNotification::StructuredEvent* event = nullptr;
     if (!(value >>= event)) {
-      arrived(value, [](const std::string&, std::uint32_t, std::uint32_t) { return std::string("the Any holds no StructuredEvent"); });
+      arrived(value, [](const std::string&, std::uint32_t, std::uint32_t) {
+        return std::string("the Any holds no StructuredEvent");
+      });
       return;
     }
     arrived(event->remainder_of_body, [&](const std::string& shape, std::uint32_t index, std::uint32_t source) {
@@ -124,7 +130,9 @@ private:
       if (identify(body, source, number)) {
         const auto found = sources_.find(source);
         const bool skipped = gaps_ && found != sources_.end() && number > found->second;
-        if (found != sources_.end() && number != found->second && !skipped) wrong = "number " + std::to_string(number) + " of source " + std::to_string(source) + " where " + std::to_string(found->second) + " was due";
+        if (found != sources_.end() && number != found->second && !skipped)
+          wrong = "number " + std::to_string(number) + " of source " + std::to_string(source) + " where " +
+                  std::to_string(found->second) + " was due";
         index = number;
         sources_[source] = number + 1;
       }
@@ -178,8 +186,10 @@ class Offered : public Skeleton {
 public:
   void offer_change(const CosNotification::EventTypeSeq& added, const CosNotification::EventTypeSeq& removed) {
     std::string line = "offer_change";
-    for (CORBA::ULong i = 0; i < added.length(); ++i) line += std::string(" +") + added[i].domain_name.in() + ":" + added[i].type_name.in();
-    for (CORBA::ULong i = 0; i < removed.length(); ++i) line += std::string(" -") + removed[i].domain_name.in() + ":" + removed[i].type_name.in();
+    for (CORBA::ULong i = 0; i < added.length(); ++i)
+      line += std::string(" +") + added[i].domain_name.in() + ":" + added[i].type_name.in();
+    for (CORBA::ULong i = 0; i < removed.length(); ++i)
+      line += std::string(" -") + removed[i].domain_name.in() + ":" + removed[i].type_name.in();
     say(line);
   }
 };
@@ -218,8 +228,8 @@ CosNotifyChannelAdmin::ConsumerAdmin_ptr admin_of(CosNotifyChannelAdmin::EventCh
   const std::string which = args.text("admin", "default");
   if (which == "default") return channel->default_consumer_admin();
   CosNotifyChannelAdmin::AdminID id = 0;
-  const auto made = channel->new_for_consumers(
-      which == "or" ? CosNotifyChannelAdmin::OR_OP : CosNotifyChannelAdmin::AND_OP, id);
+  const auto made =
+      channel->new_for_consumers(which == "or" ? CosNotifyChannelAdmin::OR_OP : CosNotifyChannelAdmin::AND_OP, id);
   say("admin " + std::to_string(id));
   return made;
 }
@@ -228,15 +238,17 @@ CosNotifyChannelAdmin::ConsumerAdmin_ptr admin_of(CosNotifyChannelAdmin::EventCh
 template <typename Proxy>
 void prepare(const Proxy& proxy, const Args& args, CosNotifyChannelAdmin::ProxyID id) {
   if (args.has("qos")) proxy->set_qos(qos_of(args, "qos"));
-  if (args.has("add") || args.has("remove")) proxy->subscription_change(types_of(args, "add"), types_of(args, "remove"));
+  if (args.has("add") || args.has("remove"))
+    proxy->subscription_change(types_of(args, "add"), types_of(args, "remove"));
   say("proxy " + std::to_string(id));
 }
 
 std::function<void()> connect(const Orb& orb, const Args& args, Inbox& inbox) {
   const std::string form = args.text("form", "structured");
-  PortableServer::ServantBase* servant = form == "structured" ? static_cast<PortableServer::ServantBase*>(new StructuredServant(inbox))
-                                         : form == "any"      ? static_cast<PortableServer::ServantBase*>(new AnyServant(inbox))
-                                                              : new PlainServant(inbox);
+  PortableServer::ServantBase* servant =
+      form == "structured" ? static_cast<PortableServer::ServantBase*>(new StructuredServant(inbox))
+      : form == "any"      ? static_cast<PortableServer::ServantBase*>(new AnyServant(inbox))
+                           : new PlainServant(inbox);
   const CORBA::Object_var self = orb.serve(servant, args.text("name", "consumer"));
   if (args.has("direct")) {
     const CORBA::String_var ior = orb.get()->object_to_string(self);
@@ -255,14 +267,17 @@ std::function<void()> connect(const Orb& orb, const Args& args, Inbox& inbox) {
   const CosNotifyChannelAdmin::ConsumerAdmin_var admin = admin_of(channel, args);
   CosNotifyChannelAdmin::ProxyID id = 0;
   if (form == "any") {
-    const CosNotifyChannelAdmin::ProxySupplier_var made = admin->obtain_notification_push_supplier(CosNotifyChannelAdmin::ANY_EVENT, id);
+    const CosNotifyChannelAdmin::ProxySupplier_var made =
+        admin->obtain_notification_push_supplier(CosNotifyChannelAdmin::ANY_EVENT, id);
     const CosNotifyChannelAdmin::ProxyPushSupplier_var proxy = CosNotifyChannelAdmin::ProxyPushSupplier::_narrow(made);
     prepare(proxy, args, id);
     proxy->connect_any_push_consumer(CosNotifyComm::PushConsumer::_narrow(self));
     return [proxy]() mutable { proxy->disconnect_push_supplier(); };
   }
-  const CosNotifyChannelAdmin::ProxySupplier_var made = admin->obtain_notification_push_supplier(CosNotifyChannelAdmin::STRUCTURED_EVENT, id);
-  const CosNotifyChannelAdmin::StructuredProxyPushSupplier_var proxy = CosNotifyChannelAdmin::StructuredProxyPushSupplier::_narrow(made);
+  const CosNotifyChannelAdmin::ProxySupplier_var made =
+      admin->obtain_notification_push_supplier(CosNotifyChannelAdmin::STRUCTURED_EVENT, id);
+  const CosNotifyChannelAdmin::StructuredProxyPushSupplier_var proxy =
+      CosNotifyChannelAdmin::StructuredProxyPushSupplier::_narrow(made);
   prepare(proxy, args, id);
   proxy->connect_structured_push_consumer(CosNotifyComm::StructuredPushConsumer::_narrow(self));
   return [proxy]() mutable { proxy->disconnect_structured_push_supplier(); };

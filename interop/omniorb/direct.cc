@@ -26,7 +26,9 @@ std::uint64_t now_ns() {
 std::uint64_t cpu_ns() {
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);
-  const auto ns = [](const timeval& t) { return static_cast<std::uint64_t>(t.tv_sec) * 1000000000u + static_cast<std::uint64_t>(t.tv_usec) * 1000u; };
+  const auto ns = [](const timeval& t) {
+    return static_cast<std::uint64_t>(t.tv_sec) * 1000000000u + static_cast<std::uint64_t>(t.tv_usec) * 1000u;
+  };
   return ns(usage.ru_utime) + ns(usage.ru_stime);
 }
 
@@ -76,8 +78,9 @@ public:
     samples_.sort();
     std::ostringstream line;
     line << "{\"events\":" << samples_.count() << ",\"min_ns\":" << samples_.at(0) << ",\"p50_ns\":" << samples_.at(500)
-         << ",\"p99_ns\":" << samples_.at(990) << ",\"p999_ns\":" << samples_.at(999) << ",\"max_ns\":" << samples_.at(1000)
-         << ",\"mean_ns\":" << samples_.mean() << ",\"cpu_ns\":" << cpu - cpu_before_ << "}";
+         << ",\"p99_ns\":" << samples_.at(990) << ",\"p999_ns\":" << samples_.at(999)
+         << ",\"max_ns\":" << samples_.at(1000) << ",\"mean_ns\":" << samples_.mean()
+         << ",\"cpu_ns\":" << cpu - cpu_before_ << "}";
     say(line.str());
     samples_.clear();
     cpu_before_ = cpu;
@@ -89,7 +92,8 @@ private:
   std::uint64_t cpu_before_ = cpu_ns();
 };
 
-void run(CosNotifyComm::StructuredPushConsumer_ptr to, CosNotification::StructuredEvent& event, std::uint64_t payload, std::uint64_t count, std::uint64_t rate) {
+void run(CosNotifyComm::StructuredPushConsumer_ptr to, CosNotification::StructuredEvent& event, std::uint64_t payload,
+         std::uint64_t count, std::uint64_t rate) {
   Samples round_trips;
   round_trips.reserve(count);
   const std::uint64_t cpu_before = cpu_ns();

@@ -15,10 +15,14 @@ namespace {
 
 const std::map<std::string, std::function<int(const peer::Args&)>>& commands() {
   static const std::map<std::string, std::function<int(const peer::Args&)>> all = {
-      {"supplier", peer::supplier}, {"consumer", peer::consumer},
-      {"witness", peer::witness},   {"call", peer::call},
-      {"direct-consumer", peer::direct_consumer}, {"direct-supplier", peer::direct_supplier},
-      {"walk", peer::walk},         {"naming", peer::naming},
+      {"supplier", peer::supplier},
+      {"consumer", peer::consumer},
+      {"witness", peer::witness},
+      {"call", peer::call},
+      {"direct-consumer", peer::direct_consumer},
+      {"direct-supplier", peer::direct_supplier},
+      {"walk", peer::walk},
+      {"naming", peer::naming},
   };
   return all;
 }

@@ -40,14 +40,22 @@ CORBA::ORB_ptr start(const Args& args) {
 
 CORBA::Any value_of(const std::string& type, const std::string& text) {
   CORBA::Any any;
-  if (type == "short") any <<= static_cast<CORBA::Short>(std::stol(text));
-  else if (type == "ushort") any <<= static_cast<CORBA::UShort>(std::stoul(text));
-  else if (type == "long") any <<= static_cast<CORBA::Long>(std::stol(text));
-  else if (type == "ulong") any <<= static_cast<CORBA::ULong>(std::stoul(text));
-  else if (type == "time") any <<= static_cast<CORBA::ULongLong>(std::stoull(text));
-  else if (type == "boolean") any <<= CORBA::Any::from_boolean(text == "true");
-  else if (type == "string") any <<= text.c_str();
-  else throw Usage{"no such type of a property: " + type};
+  if (type == "short")
+    any <<= static_cast<CORBA::Short>(std::stol(text));
+  else if (type == "ushort")
+    any <<= static_cast<CORBA::UShort>(std::stoul(text));
+  else if (type == "long")
+    any <<= static_cast<CORBA::Long>(std::stol(text));
+  else if (type == "ulong")
+    any <<= static_cast<CORBA::ULong>(std::stoul(text));
+  else if (type == "time")
+    any <<= static_cast<CORBA::ULongLong>(std::stoull(text));
+  else if (type == "boolean")
+    any <<= CORBA::Any::from_boolean(text == "true");
+  else if (type == "string")
+    any <<= text.c_str();
+  else
+    throw Usage{"no such type of a property: " + type};
   return any;
 }
 

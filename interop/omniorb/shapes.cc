@@ -56,8 +56,10 @@ public:
 
   template <typename T>
   void plain(T& field, T value, const char* what) {
-    if (filling_) field = value;
-    else expect(std::memcmp(&field, &value, sizeof value) == 0, what);
+    if (filling_)
+      field = value;
+    else
+      expect(std::memcmp(&field, &value, sizeof value) == 0, what);
   }
 
   void octet(CORBA::Octet& f, const char* w) { plain(f, static_cast<CORBA::Octet>(draw()), w); }
@@ -116,18 +118,24 @@ public:
 
   template <typename S>
   void string(S& field, const std::string& value, const char* what) {
-    if (filling_) field = CORBA::string_dup(value.c_str());
-    else expect(value == static_cast<const char*>(field), what);
+    if (filling_)
+      field = CORBA::string_dup(value.c_str());
+    else
+      expect(value == static_cast<const char*>(field), what);
   }
   template <typename S>
   void wide(S& field, const std::wstring& value, const char* what) {
-    if (filling_) field = CORBA::wstring_dup(value.c_str());
-    else expect(value == static_cast<const wchar_t*>(field), what);
+    if (filling_)
+      field = CORBA::wstring_dup(value.c_str());
+    else
+      expect(value == static_cast<const wchar_t*>(field), what);
   }
   template <typename Seq>
   CORBA::ULong length(Seq& seq, CORBA::ULong value, const char* what) {
-    if (filling_) seq.length(value);
-    else expect(seq.length() == value, what);
+    if (filling_)
+      seq.length(value);
+    else
+      expect(seq.length() == value, what);
     return value;
   }
   template <typename Seq>
@@ -217,11 +225,17 @@ void walk(Walk& w, ByColour& v) {
     Point p{};
     if (!w.filling()) p = v.at();
     walk(w, p);
-    if (w.filling()) { v.at(p); v._d(d); }
+    if (w.filling()) {
+      v.at(p);
+      v._d(d);
+    }
   } else {
     CORBA::String_var s = CORBA::string_dup(w.filling() ? "" : v.text());
     w.string(s, w.any_ascii(10), "text");
-    if (w.filling()) { v.text(s.in()); v._d(d); }
+    if (w.filling()) {
+      v.text(s.in());
+      v._d(d);
+    }
   }
 }
 
@@ -242,7 +256,10 @@ void walk(Walk& w, ByLong& v) {
     w.expect(v._d() == 0, "discriminator of ByLong");
     CORBA::String_var s = CORBA::string_dup(w.filling() ? "" : v.other());
     w.string(s, w.any_ascii(10), "other");
-    if (w.filling()) { v.other(s.in()); v._d(0); }
+    if (w.filling()) {
+      v.other(s.in());
+      v._d(0);
+    }
   }
 }
 
@@ -288,8 +305,10 @@ void walk(Walk& w, Sequences& v) {
   n = w.some(v.names, 5, "names");
   for (CORBA::ULong i = 0; i < n; ++i) {
     const std::string s = w.any_ascii(9);
-    if (w.filling()) v.names[i] = s.c_str();
-    else w.expect(s == static_cast<const char*>(v.names[i]), "names");
+    if (w.filling())
+      v.names[i] = s.c_str();
+    else
+      w.expect(s == static_cast<const char*>(v.names[i]), "names");
   }
   w.octets(v.bytes, static_cast<CORBA::ULong>(w.draw() % 40), "bytes");
   n = w.some(v.flags, 9, "flags");
@@ -317,8 +336,10 @@ void walk(Walk& w, Wide& v) {
   CORBA::ULong n = w.some(v.words, 4, "words");
   for (CORBA::ULong i = 0; i < n; ++i) {
     const std::wstring s = w.any_wide(false);
-    if (w.filling()) v.words[i] = s.c_str();
-    else w.expect(s == static_cast<const wchar_t*>(v.words[i]), "words");
+    if (w.filling())
+      v.words[i] = s.c_str();
+    else
+      w.expect(s == static_cast<const wchar_t*>(v.words[i]), "words");
   }
   n = w.some(v.letters, 5, "letters");
   for (CORBA::ULong i = 0; i < n; ++i) w.wchar(v.letters[i], "letters");
@@ -334,8 +355,10 @@ void walk_text(Walk& w, Text& v, bool unicode) {
   const CORBA::ULong n = w.some(v.more, 4, "more");
   for (CORBA::ULong i = 0; i < n; ++i) {
     const std::string s = w.any_text(unicode);
-    if (w.filling()) v.more[i] = s.c_str();
-    else w.expect(s == static_cast<const char*>(v.more[i]), "more");
+    if (w.filling())
+      v.more[i] = s.c_str();
+    else
+      w.expect(s == static_cast<const char*>(v.more[i]), "more");
   }
 }
 
@@ -377,15 +400,19 @@ void walk_long(Walk& w, CORBA::Any& any) {
 void walk_string(Walk& w, CORBA::Any& any) {
   const std::string s = w.any_ascii(12);
   const char* there = nullptr;
-  if (w.filling()) any <<= s.c_str();
-  else if (!(any >>= there) || s != there) throw Differs{"string in any"};
+  if (w.filling())
+    any <<= s.c_str();
+  else if (!(any >>= there) || s != there)
+    throw Differs{"string in any"};
 }
 
 void walk_wstring(Walk& w, CORBA::Any& any) {
   const std::wstring s = w.any_wide(true);
   const CORBA::WChar* there = nullptr;
-  if (w.filling()) any <<= s.c_str();
-  else if (!(any >>= there) || s != there) throw Differs{"wstring in any"};
+  if (w.filling())
+    any <<= s.c_str();
+  else if (!(any >>= there) || s != there)
+    throw Differs{"wstring in any"};
 }
 
 void walk_colour(Walk& w, CORBA::Any& any) {
@@ -433,9 +460,15 @@ void walk_scalars(Walk& w, CORBA::Any& any, uint64_t kind) {
 
 void walk(Walk& w, Anys& v) {
   switch (w.draw() % 3) {
-    case 0: walk_long(w, v.inner); break;
-    case 1: walk_string(w, v.inner); break;
-    default: walk_in_any<Point>(w, v.inner, "inner"); break;
+    case 0:
+      walk_long(w, v.inner);
+      break;
+    case 1:
+      walk_string(w, v.inner);
+      break;
+    default:
+      walk_in_any<Point>(w, v.inner, "inner");
+      break;
   }
   w.octet(v.between, "between");
   CORBA::Any one, two;
@@ -454,12 +487,18 @@ void walk(Walk& w, Anys& v) {
   const CORBA::ULong n = w.some(v.mixed, 10, "mixed");
   for (CORBA::ULong i = 0; i < n; ++i) {
     const uint64_t kind = w.draw() % 8;
-    if (kind < 3) walk_scalars(w, v.mixed[i], kind);
-    else if (kind == 3) walk_wstring(w, v.mixed[i]);
-    else if (kind == 4) walk_colour(w, v.mixed[i]);
-    else if (kind == 5) walk_octets(w, v.mixed[i]);
-    else if (kind == 6) walk_string(w, v.mixed[i]);
-    else walk_in_any<Primitives>(w, v.mixed[i], "mixed");
+    if (kind < 3)
+      walk_scalars(w, v.mixed[i], kind);
+    else if (kind == 3)
+      walk_wstring(w, v.mixed[i]);
+    else if (kind == 4)
+      walk_colour(w, v.mixed[i]);
+    else if (kind == 5)
+      walk_octets(w, v.mixed[i]);
+    else if (kind == 6)
+      walk_string(w, v.mixed[i]);
+    else
+      walk_in_any<Primitives>(w, v.mixed[i], "mixed");
   }
   if (!w.filling()) {
     const CORBA::TypeCode_var type = v.nothing.type();
@@ -473,8 +512,10 @@ void walk(Walk& w, Arrays& v) {
     for (int j = 0; j < 4; ++j) w.long_(v.cells[i][j], "cells");
   for (int i = 0; i < 2; ++i) {
     const std::string s = w.any_ascii(8);
-    if (w.filling()) v.names[i] = s.c_str();
-    else w.expect(s == static_cast<const char*>(v.names[i]), "names");
+    if (w.filling())
+      v.names[i] = s.c_str();
+    else
+      w.expect(s == static_cast<const char*>(v.names[i]), "names");
   }
   for (int i = 0; i < 3; ++i) w.colour(v.colours[i], "colours");
   for (int i = 0; i < 2; ++i) walk(w, v.ends[i]);
@@ -525,8 +566,8 @@ void walk_coins(Walk& w, CORBA::Any& any) {
 
 void walk(Walk& w, Money& v) { walk_money(w, v, false); }
 
-// True if the reference's stringified form holds the end point and the key. Each ORB writes a reference in its own way, so
-// comparing them whole, or with `_is_equivalent`, says less than it seems to.
+// True if the reference's stringified form holds the end point and the key. Each ORB writes a reference in its own way,
+// so comparing them whole, or with `_is_equivalent`, says less than it seems to.
 bool leads_to(const Walk& w, CORBA::Object_ptr object, const std::string& key) {
   if (CORBA::is_nil(object)) return false;
   const CORBA::String_var ior = w.shaper().orb->object_to_string(object);
@@ -573,8 +614,10 @@ bool same_type(CORBA::TypeCode_ptr one, CORBA::TypeCode_ptr other) {
 
 void walk(Walk& w, TypeCodes& v) {
   const auto one = [&w](CORBA::TypeCode_member& field, CORBA::TypeCode_ptr type, const char* what) {
-    if (w.filling()) field = CORBA::TypeCode::_duplicate(type);
-    else w.expect(same_type(field, type), what);
+    if (w.filling())
+      field = CORBA::TypeCode::_duplicate(type);
+    else
+      w.expect(same_type(field, type), what);
   };
   one(v.of_long, CORBA::_tc_long, "of_long");
   one(v.of_string, CORBA::_tc_string, "of_string");
@@ -614,26 +657,46 @@ void walk_small(Walk& w, CORBA::Any& any, uint32_t index, uint32_t source) {
 
 void walk_shape(Walk& w, const std::string& shape, uint32_t index, uint32_t source, CORBA::Any& any) {
   const char* what = "the event";
-  if (shape == "primitives") walk_in_any<Primitives>(w, any, what);
-  else if (shape == "nested") walk_in_any<Nested>(w, any, what);
-  else if (shape == "unions") walk_in_any<Unions>(w, any, what);
-  else if (shape == "sequences") walk_in_any<Sequences>(w, any, what);
-  else if (shape == "wide") walk_in_any<Wide>(w, any, what);
-  else if (shape == "latin") walk_text_any(w, any, false);
-  else if (shape == "unicode") walk_text_any(w, any, true);
-  else if (shape == "block") walk_in_any<Block>(w, any, what);
-  else if (shape == "points") walk_in_any<PointSeq>(w, any, what);
-  else if (shape == "anys") walk_in_any<Anys>(w, any, what);
-  else if (shape == "tree") walk_in_any<Tree>(w, any, what);
-  else if (shape == "arrays") walk_in_any<Arrays>(w, any, what);
-  else if (shape == "money") walk_in_any<Money>(w, any, what);
-  else if (shape == "coins") walk_coins(w, any);
-  else if (shape == "references") walk_in_any<References>(w, any, what);
-  else if (shape == "typecodes") walk_in_any<TypeCodes>(w, any, what);
-  else if (shape == "colour") walk_colour(w, any);
-  else if (shape == "word") walk_wstring(w, any);
-  else if (shape == "small") walk_small(w, any, index, source);
-  else throw Differs{"no such shape: " + shape};
+  if (shape == "primitives")
+    walk_in_any<Primitives>(w, any, what);
+  else if (shape == "nested")
+    walk_in_any<Nested>(w, any, what);
+  else if (shape == "unions")
+    walk_in_any<Unions>(w, any, what);
+  else if (shape == "sequences")
+    walk_in_any<Sequences>(w, any, what);
+  else if (shape == "wide")
+    walk_in_any<Wide>(w, any, what);
+  else if (shape == "latin")
+    walk_text_any(w, any, false);
+  else if (shape == "unicode")
+    walk_text_any(w, any, true);
+  else if (shape == "block")
+    walk_in_any<Block>(w, any, what);
+  else if (shape == "points")
+    walk_in_any<PointSeq>(w, any, what);
+  else if (shape == "anys")
+    walk_in_any<Anys>(w, any, what);
+  else if (shape == "tree")
+    walk_in_any<Tree>(w, any, what);
+  else if (shape == "arrays")
+    walk_in_any<Arrays>(w, any, what);
+  else if (shape == "money")
+    walk_in_any<Money>(w, any, what);
+  else if (shape == "coins")
+    walk_coins(w, any);
+  else if (shape == "references")
+    walk_in_any<References>(w, any, what);
+  else if (shape == "typecodes")
+    walk_in_any<TypeCodes>(w, any, what);
+  else if (shape == "colour")
+    walk_colour(w, any);
+  else if (shape == "word")
+    walk_wstring(w, any);
+  else if (shape == "small")
+    walk_small(w, any, index, source);
+  else
+    throw Differs{"no such shape: " + shape};
 }
 
 // The header and the filterable data are the same for every shape; the type's name says which it is.
@@ -707,10 +770,9 @@ std::string Shaper::check_event(const std::string& shape, uint32_t index, uint32
 
 std::vector<std::string> shapes_of(const std::string& scenario) {
   // `narrow` leaves out what GIOP 1.0 cannot say: wide characters.
-  const std::string narrow = "primitives,nested,unions,sequences,latin,block,points,tree,arrays,money,references,typecodes,colour,small";
-  const std::string list = scenario == "all"      ? "wide,anys,word," + narrow
-                           : scenario == "narrow" ? narrow
-                                                  : scenario;
+  const std::string narrow =
+      "primitives,nested,unions,sequences,latin,block,points,tree,arrays,money,references,typecodes,colour,small";
+  const std::string list = scenario == "all" ? "wide,anys,word," + narrow : scenario == "narrow" ? narrow : scenario;
   std::vector<std::string> shapes;
   std::size_t start = 0;
   while (start <= list.size()) {

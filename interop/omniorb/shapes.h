@@ -1,5 +1,5 @@
-// What the events carry. `make` fills the value number `index` of a shape from a deterministic generator; `check` draws the
-// same numbers again and compares field by field. The Java programs hold the same generator, so the two sides agree
+// What the events carry. `make` fills the value number `index` of a shape from a deterministic generator; `check` draws
+// the same numbers again and compares field by field. The Java programs hold the same generator, so the two sides agree
 // without having exchanged anything but the event.
 
 #pragma once
@@ -27,7 +27,8 @@ struct Shaper {
   // Empty when all is as `make` would have made it; else what differs.
   std::string check(const std::string& shape, std::uint32_t index, std::uint32_t source, const CORBA::Any& value) const;
 
-  CosNotification::StructuredEvent make_event(const std::string& shape, std::uint32_t index, std::uint32_t source) const;
+  CosNotification::StructuredEvent make_event(const std::string& shape, std::uint32_t index,
+                                              std::uint32_t source) const;
   std::string check_event(const std::string& shape, std::uint32_t index, std::uint32_t source,
                           const CosNotification::StructuredEvent& event) const;
 };

@@ -20,8 +20,10 @@ class Told : public Skeleton {
 public:
   void subscription_change(const CosNotification::EventTypeSeq& added, const CosNotification::EventTypeSeq& removed) {
     std::string line = "subscription_change";
-    for (CORBA::ULong i = 0; i < added.length(); ++i) line += std::string(" +") + added[i].domain_name.in() + ":" + added[i].type_name.in();
-    for (CORBA::ULong i = 0; i < removed.length(); ++i) line += std::string(" -") + removed[i].domain_name.in() + ":" + removed[i].type_name.in();
+    for (CORBA::ULong i = 0; i < added.length(); ++i)
+      line += std::string(" +") + added[i].domain_name.in() + ":" + added[i].type_name.in();
+    for (CORBA::ULong i = 0; i < removed.length(); ++i)
+      line += std::string(" -") + removed[i].domain_name.in() + ":" + removed[i].type_name.in();
     say(line);
   }
 };
@@ -44,9 +46,11 @@ struct Connection {
 
 Connection structured(const Orb& orb, const Args& args, std::uint32_t source) {
   const auto pusher = [&orb, source](CosNotifyComm::StructuredPushConsumer_ptr to) {
-    return [&orb, source, held = CosNotifyComm::StructuredPushConsumer_var(CosNotifyComm::StructuredPushConsumer::_duplicate(to))](
+    return [&orb, source,
+            held = CosNotifyComm::StructuredPushConsumer_var(CosNotifyComm::StructuredPushConsumer::_duplicate(to))](
                const std::string& shape, std::uint32_t index) {
-      const_cast<CosNotifyComm::StructuredPushConsumer_var&>(held)->push_structured_event(orb.shaper().make_event(shape, index, source));
+      const_cast<CosNotifyComm::StructuredPushConsumer_var&>(held)->push_structured_event(
+          orb.shaper().make_event(shape, index, source));
     };
   };
   if (args.has("consumer")) {
@@ -92,7 +96,8 @@ Connection any(const Orb& orb, const Args& args, std::uint32_t source) {
   CosNotifyChannelAdmin::ProxyID id = 0;
   const CosNotifyChannelAdmin::ProxyConsumer_var any_proxy =
       admin->obtain_notification_push_consumer(CosNotifyChannelAdmin::ANY_EVENT, id);
-  const CosNotifyChannelAdmin::ProxyPushConsumer_var proxy = CosNotifyChannelAdmin::ProxyPushConsumer::_narrow(any_proxy);
+  const CosNotifyChannelAdmin::ProxyPushConsumer_var proxy =
+      CosNotifyChannelAdmin::ProxyPushConsumer::_narrow(any_proxy);
   const CORBA::Object_var self = orb.serve(new AnyTold, "supplier");
   proxy->connect_any_push_supplier(CosNotifyComm::PushSupplier::_narrow(self));
   say("proxy " + std::to_string(id));
@@ -102,7 +107,9 @@ Connection any(const Orb& orb, const Args& args, std::uint32_t source) {
 // Keeps events `rate` per second apart by absolute times, so that a late one does not shift the next.
 class Pace {
 public:
-  explicit Pace(std::uint64_t rate) : step_ns_(rate == 0 ? 0 : 1000000000u / rate) { clock_gettime(CLOCK_MONOTONIC, &next_); }
+  explicit Pace(std::uint64_t rate) : step_ns_(rate == 0 ? 0 : 1000000000u / rate) {
+    clock_gettime(CLOCK_MONOTONIC, &next_);
+  }
   void wait() {
     if (step_ns_ == 0) return;
     clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &next_, nullptr);

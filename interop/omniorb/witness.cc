@@ -1,5 +1,5 @@
-// `witness` and `call`: an object of our own and a client that makes one of every kind of call to it. Golden bytes are recorded
-// between the two.
+// `witness` and `call`: an object of our own and a client that makes one of every kind of call to it. Golden bytes are
+// recorded between the two.
 
 #include "commands.h"
 
@@ -19,13 +19,16 @@ public:
   CORBA::Object_var elsewhere;
 
   CORBA::Long twice(CORBA::Long value) override {
-    if (value == 77 && !CORBA::is_nil(elsewhere)) throw omniORB::LOCATION_FORWARD(CORBA::Object::_duplicate(elsewhere), false);
+    if (value == 77 && !CORBA::is_nil(elsewhere))
+      throw omniORB::LOCATION_FORWARD(CORBA::Object::_duplicate(elsewhere), false);
     if (value < 0) throw CampanileTest::Witness::Refused("negative", value, CampanileTest::violet);
     if (value > 1000) throw CORBA::BAD_PARAM(42, CORBA::COMPLETED_NO);
     return 2 * value;
   }
   void note(const char* text) override { say(std::string("note ") + text); }
-  void echo_block(const CampanileTest::OctetSeq& data, CampanileTest::OctetSeq_out same) override { same = new CampanileTest::OctetSeq(data); }
+  void echo_block(const CampanileTest::OctetSeq& data, CampanileTest::OctetSeq_out same) override {
+    same = new CampanileTest::OctetSeq(data);
+  }
   char* echo_text(const char* narrow, const CORBA::WChar* wide, CORBA::WString_out same) override {
     same = CORBA::wstring_dup(wide);
     return CORBA::string_dup(narrow);
@@ -44,7 +47,8 @@ void attempt(const Args& args, const std::string& name, Call call) {
   try {
     say(name + " " + call());
   } catch (const CampanileTest::Witness::Refused& refused) {
-    say(name + " refused " + refused.why.in() + " " + std::to_string(refused.code) + " " + std::to_string(refused.shade));
+    say(name + " refused " + refused.why.in() + " " + std::to_string(refused.code) + " " +
+        std::to_string(refused.shade));
   } catch (const CORBA::Exception& raised) {
     say(name + " " + describe(raised));
   }
@@ -73,14 +77,21 @@ int call(const Args& args) {
   const CORBA::Object_var object = orb.resolve(args.text("witness", ""));
   const CampanileTest::Witness_var to = CampanileTest::Witness::_unchecked_narrow(object);
   attempt(args, "non_existent", [&] { return std::string(to->_non_existent() ? "true" : "false"); });
-  attempt(args, "is_a", [&] { return std::string(to->_is_a("IDL:campanile.org/CampanileTest/Other:1.0") ? "true" : "false"); });
+  attempt(args, "is_a",
+          [&] { return std::string(to->_is_a("IDL:campanile.org/CampanileTest/Other:1.0") ? "true" : "false"); });
   attempt(args, "twice", [&] { return std::to_string(to->twice(21)); });
   attempt(args, "refused", [&] { return std::to_string(to->twice(-5)); });
   attempt(args, "bad_param", [&] { return std::to_string(to->twice(2000)); });
   attempt(args, "forwarded", [&] { return std::to_string(to->twice(77)); });
-  attempt(args, "set_level", [&] { to->level(11); return std::string("ok"); });
+  attempt(args, "set_level", [&] {
+    to->level(11);
+    return std::string("ok");
+  });
   attempt(args, "get_level", [&] { return std::to_string(to->level()); });
-  attempt(args, "note", [&] { to->note("one way"); return std::string("ok"); });
+  attempt(args, "note", [&] {
+    to->note("one way");
+    return std::string("ok");
+  });
   if (args.text("giop", "1.2") != "1.0") {
     // GIOP 1.0 has no wide strings.
     attempt(args, "echo_text", [&] {
@@ -96,7 +107,10 @@ int call(const Args& args) {
     for (CORBA::ULong i = 0; i < data.length(); ++i) data[i] = static_cast<CORBA::Octet>(i);
     CampanileTest::OctetSeq_var same;
     to->echo_block(data, same);
-    return std::string(same->length() == data.length() && std::memcmp(same->get_buffer(), data.get_buffer(), data.length()) == 0 ? "same" : "different");
+    return std::string(same->length() == data.length() &&
+                               std::memcmp(same->get_buffer(), data.get_buffer(), data.length()) == 0
+                           ? "same"
+                           : "different");
   });
   say("done");
   if (args.has("stay")) {

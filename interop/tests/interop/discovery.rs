@@ -1,6 +1,7 @@
 //! The ways in which CORBA clients look for a notification service.
 
-use service::{Config, Service};
+use client::naming::NamingContext;
+use service::{Config, Naming, Service};
 
 use crate::support::{Orb, Peer, service, service_with};
 
@@ -72,6 +73,38 @@ fn by_the_built_in_naming_service() {
 }
 
 #[test]
+fn by_an_outside_naming_service() {
+    let folder = std::env::temp_dir().join(format!("campanile-interop-names-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("the folder for temporary files is ours to write");
+    let mut names = Peer::start(Orb::JacOrb, &format!("name-server --dir {}", folder.display()));
+    let outside = format!("IOR:{}", names.wait_for("SERVER IOR: IOR:"));
+    let naming = Naming { outside: Some(outside.clone()) };
+    let _service = service_with(Config { naming, ..Config::default() });
+    // The name appears there when the outside service has taken it.
+    let orb = client::Orb::new(client::OrbOptions::default());
+    let root = NamingContext::unchecked(orb.resolve(&outside).expect("a reference"));
+    while root.resolve_text("NotifyEventChannelFactory").is_err() {}
+    for orb in Orb::ALL {
+        reach(orb, &format!("--naming NotifyEventChannelFactory --initref NameService={outside}"));
+    }
+    names.kill();
+    std::fs::remove_dir_all(&folder).expect("it is our folder");
+}
+
+#[test]
+fn a_reference_from_before_a_restart_leads_to_the_same_factory_after_it() {
+    // An address that no other test uses, so that its port is still free the second time.
+    let first = service_with(Config { listen: "127.0.0.77:0".into(), ..Config::default() });
+    let (reference, listen) = (first.reference().to_owned(), first.address().to_string());
+    first.shutdown();
+    let second = service_with(Config { listen, ..Config::default() });
+    assert_eq!(second.reference(), reference);
+    for orb in Orb::ALL {
+        reach(orb, &format!("--factory {reference}"));
+    }
+}
+
+#[test]
 fn the_default_channel_as_a_plain_event_service() {
     let service = service();
     let words = "--form cosevent --scenario nested --count 1";
@@ -94,7 +127,10 @@ fn a_key_that_names_nothing_answers_object_not_exist() {
     for orb in Orb::ALL {
         let url = service.corbaloc("NoSuchObject");
         let ended = Peer::start(orb, &format!("call --witness {url} --only twice")).end();
-        assert!(ended.lines.iter().any(|line| line.starts_with("twice ") && line.contains("OBJECT_NOT_EXIST")), "{ended}");
+        assert!(
+            ended.lines.iter().any(|line| line.starts_with("twice ") && line.contains("OBJECT_NOT_EXIST")),
+            "{ended}"
+        );
         let url = service.corbaloc("NameService");
         let ended = Peer::start(orb, &format!("call --witness {url} --only twice")).end();
         assert!(ended.lines.iter().any(|line| line.starts_with("twice ") && line.contains("BAD_OPERATION")), "{ended}");

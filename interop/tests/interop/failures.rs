@@ -120,7 +120,8 @@ fn a_passing_exception_loses_nothing() {
 fn a_refusal_that_will_not_pass_costs_one_event() {
     for orb in Orb::ALL {
         let service = service();
-        let words = format!("--form structured --scenario small --gaps --raise marshal --raise-at 4 --count {}", EVENTS - 1);
+        let words =
+            format!("--form structured --scenario small --gaps --raise marshal --raise-at 4 --count {}", EVENTS - 1);
         let (consumer, channel) = first_consumer(orb, &service, &words);
         supplier(Orb::OmniOrb, &service, &channel, &all()).end().well();
         let expected: Vec<u32> = (0..EVENTS).filter(|number| *number != 4).collect();
@@ -133,7 +134,8 @@ fn a_refusal_that_will_not_pass_costs_one_event() {
 fn exceptions_that_corba_knows_nothing_of_do_not_end_a_subscription() {
     for orb in Orb::ALL {
         let service = service();
-        let words = format!("--form structured --scenario small --gaps --raise surprise --raise-at 4 --count {}", EVENTS - 1);
+        let words =
+            format!("--form structured --scenario small --gaps --raise surprise --raise-at 4 --count {}", EVENTS - 1);
         let (consumer, channel) = first_consumer(orb, &service, &words);
         supplier(Orb::OmniOrb, &service, &channel, &all()).end().well();
         let ended = consumer.end().well();
@@ -145,7 +147,8 @@ fn exceptions_that_corba_knows_nothing_of_do_not_end_a_subscription() {
 fn a_supplier_killed_in_the_middle_takes_nothing_with_it() {
     for (of_dead, of_other) in Orb::PAIRINGS {
         let service = service();
-        let (consumer, channel) = first_consumer(of_other, &service, "--form structured --scenario small --count 400 --every 0");
+        let (consumer, channel) =
+            first_consumer(of_other, &service, "--form structured --scenario small --count 400 --every 0");
         let words = "--form structured --scenario small --step --source 1";
         let mut dead = supplier(of_dead, &service, &channel, words);
         dead.tell("push 150");

@@ -77,7 +77,8 @@ fn a_subscription_to_one_type_gets_only_that() {
     let mut supplier: Peer = supplier(Orb::OmniOrb, &service, &channel, "--form structured --scenario colour --step");
     supplier.tell("push 5");
     supplier.wait_for("pushed 5");
-    let other = crate::support::supplier(Orb::OmniOrb, &service, &channel, "--form structured --scenario nested --count 3");
+    let other =
+        crate::support::supplier(Orb::OmniOrb, &service, &channel, "--form structured --scenario nested --count 3");
     other.end().well();
     consumer.end().received_all(3);
     supplier.quit().well();

@@ -196,9 +196,12 @@ pub(crate) fn service() -> Service {
     service_with(Config::default())
 }
 
-/// The same with settings.
-pub(crate) fn service_with(config: Config) -> Service {
-    Service::start(Config { listen: "127.0.0.1:0".into(), ..config }).expect("a service starts on the loopback")
+/// The same with settings; the address counts only if it is another than the default one.
+pub(crate) fn service_with(mut config: Config) -> Service {
+    if config.listen == Config::default().listen {
+        config.listen = "127.0.0.1:0".into();
+    }
+    Service::start(config).expect("a service starts on the loopback")
 }
 
 /// `--factory` with the URL under which the service's factory is found.

@@ -16,6 +16,15 @@ public final class Main {
         Runtime.getRuntime().halt(status(words));
     }
 
+    /** JacORB's own naming service, kept in {@code --dir}; says {@code SERVER IOR: IOR:…}, and ends only with the process. */
+    private static int nameServer(Args args) {
+        org.jacorb.naming.NameServer.main(new String[] {
+            "-Djacorb.log.default.verbosity=1", "-Djacorb.naming.print_ior=on", "-DOAIAddr=127.0.0.1",
+            "-Djacorb.naming.db_dir=" + args.text("dir", "."),
+        });
+        return 0;
+    }
+
     private static int status(String[] words) {
         try {
             Args args = new Args(words);
@@ -26,6 +35,7 @@ public final class Main {
                 case "call" -> Witness.call(args);
                 case "walk" -> ServiceTour.run(args);
                 case "naming" -> NamingTour.run(args);
+                case "name-server" -> nameServer(args);
                 default -> throw new Args.Usage("no such sub-command: " + args.command());
             };
         } catch (Args.Usage usage) {
