@@ -32,9 +32,19 @@ impl CodeSetInfo {
     /// What is understood here: ISO 8859-1, and UTF-8 on request; UTF-16.
     #[must_use]
     pub fn campanile() -> Self {
+        Self::preferring(CharSet::Latin1)
+    }
+
+    /// What is understood here, with this narrow code set named first. A client that knows both uses the first.
+    #[must_use]
+    pub fn preferring(native: CharSet) -> Self {
+        let other = match native {
+            CharSet::Latin1 => CharSet::Utf8,
+            CharSet::Utf8 => CharSet::Latin1,
+        };
         Self {
-            char_native: CharSet::Latin1.id(),
-            char_conversions: Vec::from([CharSet::Utf8.id()]),
+            char_native: native.id(),
+            char_conversions: Vec::from([other.id()]),
             wchar_native: CharSet::WIDE_ID,
             wchar_conversions: Vec::new(),
         }

@@ -19,6 +19,10 @@ pub struct Config {
     /// Host, or host and port, that references carry; dotted decimal or a name that clients can resolve. Default: the
     /// listening address. Required when listening on a wildcard address such as `0.0.0.0`.
     pub advertise: Option<String>,
+    /// The narrow code set that references name first, and that clients which know both therefore use. Default
+    /// `ISO-8859-1`, what the ORBs in the field have. `UTF-8` lets clients whose own set is UTF-8 send all of Unicode in
+    /// strings; then a single `char` beyond ASCII cannot be sent. Clients that know only one use that one either way.
+    pub narrow_code_set: NarrowCodeSet,
     /// File to which the stringified reference of the event channel factory is written once the service is ready.
     pub ior_file: Option<PathBuf>,
     /// Finding the service by name.
@@ -29,6 +33,18 @@ pub struct Config {
     pub delivery: Delivery,
     /// What a new channel gets, unless its creator says otherwise.
     pub channel: Channel,
+}
+
+/// A code set for `char` and `string`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub enum NarrowCodeSet {
+    /// ISO 8859-1, Latin-1.
+    #[default]
+    #[serde(rename = "ISO-8859-1")]
+    Latin1,
+    /// UTF-8.
+    #[serde(rename = "UTF-8")]
+    Utf8,
 }
 
 /// Finding the service by name.
@@ -85,6 +101,7 @@ impl Default for Config {
         Self {
             listen: "127.0.0.1:2809".into(),
             advertise: None,
+            narrow_code_set: NarrowCodeSet::default(),
             ior_file: None,
             naming: Naming::default(),
             limits: Limits::default(),

@@ -20,6 +20,6 @@ mod resolver;
 mod start;
 mod statistics;
 
-pub use config::{Channel, Config, ConfigError, Delivery, Limits, Naming};
+pub use config::{Channel, Config, ConfigError, Delivery, Limits, Naming, NarrowCodeSet};
 pub use counters::{Counter, Counters};
 pub use start::{Service, StartError};

@@ -12,11 +12,12 @@ use std::time::Instant;
 
 use arc_swap::ArcSwap;
 use engine::{ChannelLimits, HierarchyLimits, SettingsPatch};
+use giop::cdr::CharSet;
 use giop::framing;
 use hashbrown::HashMap;
 
 use crate::administration::{Administration, OutsideNaming};
-use crate::config::{Config, ConfigError};
+use crate::config::{Config, ConfigError, NarrowCodeSet};
 use crate::corba::naming::NamingLimits;
 use crate::corba::{Door, DoorSettings};
 use crate::counters::Counters;
@@ -258,6 +259,10 @@ fn door_settings(config: &Config, host: &str, port: u16) -> DoorSettings {
     DoorSettings {
         host: host.to_owned(),
         port,
+        chars: match config.narrow_code_set {
+            NarrowCodeSet::Latin1 => CharSet::Latin1,
+            NarrowCodeSet::Utf8 => CharSet::Utf8,
+        },
         delivery: SettingsPatch {
             push_window: Some(config.delivery.push_window),
             connect_timeout: millis(config.delivery.connect_timeout_ms),

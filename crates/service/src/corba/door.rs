@@ -12,7 +12,7 @@ use engine::{
     OutboxSettings, Peer, ProxyId, ProxyKey, ProxyState, Removed, SettingsPatch, Side, Snapshot, SubscriptionTarget,
     Want,
 };
-use giop::cdr::{Reader, Writer};
+use giop::cdr::{CharSet, Reader, Writer};
 use giop::ior::Ior;
 use hashbrown::HashMap;
 use std::collections::{BTreeMap, VecDeque};
@@ -25,6 +25,8 @@ pub struct DoorSettings {
     pub host: String,
     /// Port in every reference.
     pub port: u16,
+    /// The native narrow code set in every reference: what clients that know both will use.
+    pub chars: CharSet,
     /// How events are pushed where neither channel, admin nor proxy says otherwise: what a new channel begins with.
     pub delivery: SettingsPatch,
     /// What a new channel is limited to unless its creator says otherwise.
@@ -198,8 +200,8 @@ impl Door {
     /// A door with the default channel and nothing else. Two doors with the same settings give the same references.
     #[must_use]
     pub fn new(settings: DoorSettings) -> Self {
-        let DoorSettings { host, port, delivery, limits, hierarchy, naming, nonce_seed } = settings;
-        let references = References::new(&host, port);
+        let DoorSettings { host, port, chars, delivery, limits, hierarchy, naming, nonce_seed } = settings;
+        let references = References::new(&host, port, chars);
         let mut random = fastrand::Rng::with_seed(nonce_seed);
         let mut door = Self {
             naming: Naming::new(naming, random.u32(1..), &references),

@@ -1,7 +1,7 @@
 //! References to this service's objects, and what is read out of references to its clients'.
 
 use super::keys::ObjectKey;
-use giop::cdr::Version;
+use giop::cdr::{CharSet, Version};
 use giop::codeset::CodeSetInfo;
 use giop::ior::{IiopProfile, Ior};
 
@@ -10,13 +10,14 @@ use giop::ior::{IiopProfile, Ior};
 pub struct References {
     host: String,
     port: u16,
+    chars: CharSet,
 }
 
 impl References {
-    /// References that carry this host, as clients are to connect to it, and this port.
+    /// References that carry this host, as clients are to connect to it, this port, and this as the native narrow code set.
     #[must_use]
-    pub fn new(host: &str, port: u16) -> Self {
-        Self { host: host.into(), port }
+    pub fn new(host: &str, port: u16, chars: CharSet) -> Self {
+        Self { host: host.into(), port, chars }
     }
 
     /// A reference to an object of a type. The same object has the same reference, octet by octet, in every run of the
@@ -28,7 +29,7 @@ impl References {
             host: self.host.clone(),
             port: self.port,
             key: key.to_bytes(),
-            components: vec![CodeSetInfo::campanile().to_component()],
+            components: vec![CodeSetInfo::preferring(self.chars).to_component()],
         };
         Ior::new(type_id, profile)
     }
@@ -57,7 +58,7 @@ mod tests {
 
     #[test]
     fn a_reference_carries_the_advertised_address_and_code_sets() {
-        let references = References::new("192.0.2.1", 2809);
+        let references = References::new("192.0.2.1", 2809, CharSet::Latin1);
         let reference = references.ior("IDL:x:1.0", &ObjectKey::Factory);
         let profile = reference.iiop().unwrap();
         assert_eq!((profile.version, profile.host.as_str(), profile.port), (Version::V1_2, "192.0.2.1", 2809));
@@ -68,17 +69,18 @@ mod tests {
 
     #[test]
     fn only_references_with_the_same_address_are_its_own() {
-        let here = References::new("Host.example", 2809);
+        let here = References::new("Host.example", 2809, CharSet::Latin1);
         let key = ObjectKey::Channel { channel: ChannelId(3), nonce: 4 };
-        assert_eq!(here.own_key(&References::new("host.EXAMPLE", 2809).ior("", &key)), Some(key));
-        assert_eq!(here.own_key(&References::new("host.example", 2810).ior("", &key)), None);
-        assert_eq!(here.own_key(&References::new("other", 2809).ior("", &key)), None);
+        assert_eq!(here.own_key(&References::new("host.EXAMPLE", 2809, CharSet::Latin1).ior("", &key)), Some(key));
+        assert_eq!(here.own_key(&References::new("host.example", 2810, CharSet::Latin1).ior("", &key)), None);
+        assert_eq!(here.own_key(&References::new("other", 2809, CharSet::Latin1).ior("", &key)), None);
         assert_eq!(here.own_key(&Ior::nil()), None);
     }
 
     #[test]
     fn log_names_are_short_and_printable() {
-        let mut profile = References::new("h\n", 1).ior("", &ObjectKey::Factory).iiop().unwrap().clone();
+        let mut profile =
+            References::new("h\n", 1, CharSet::Latin1).ior("", &ObjectKey::Factory).iiop().unwrap().clone();
         assert_eq!(log_name(&profile), "h\\n:1 Notification…");
         profile.key = vec![0, b'a', 0xff];
         assert_eq!(log_name(&profile), "h\\n:1 \\x00a\\xff");

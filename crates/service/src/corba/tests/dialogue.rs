@@ -39,6 +39,7 @@ pub(in crate::corba) fn settings(nonce_seed: u64) -> DoorSettings {
         limits: ChannelLimits::default(),
         hierarchy: HierarchyLimits::default(),
         naming: NamingLimits::default(),
+        chars: CharSet::Latin1,
         nonce_seed,
     }
 }
