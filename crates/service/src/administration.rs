@@ -117,7 +117,7 @@ impl Administration {
                 let bytes = self.answer(&request).unwrap_or_default();
                 answers.push(request.answered(bytes));
             }
-            ToAdministration::Notice(notice) => self.note(&notice),
+            ToAdministration::Notice(notice, why) => self.note(&notice, why.as_deref()),
             ToAdministration::Answered { call, result } => self.answered(call, result),
             ToAdministration::Log(level, text) => log::log!(level, "{text}"),
             ToAdministration::Stop => {}
@@ -211,7 +211,7 @@ impl Administration {
     }
 
     /// Logs what the engine wants known, with the consumer's name, and follows up what needs following up.
-    fn note(&mut self, notice: &Notice) {
+    fn note(&mut self, notice: &Notice, why: Option<&str>) {
         match notice {
             Notice::ConsumerDisconnected { key, reason, discarded, .. } => {
                 let why = reason_text(*reason);
@@ -221,7 +221,7 @@ impl Administration {
                 }
                 self.door.handle_disconnected(*key, *reason);
             }
-            other => log_notice(other, |key| self.name(key)),
+            other => log_notice(other, why, |key| self.name(key)),
         }
     }
 
@@ -297,7 +297,7 @@ impl Administration {
 }
 
 /// One line per episode: who, what, and what is being done about it.
-fn log_notice(notice: &Notice, name: impl Fn(ProxyKey) -> String) {
+fn log_notice(notice: &Notice, why: Option<&str>, name: impl Fn(ProxyKey) -> String) {
     match *notice {
         Notice::OutboxFull { key, policy, backlog_events, backlog_bytes } => {
             let done = match policy {
@@ -311,8 +311,9 @@ fn log_notice(notice: &Notice, name: impl Fn(ProxyKey) -> String) {
         Notice::OutboxRecovered { key, dropped } => {
             log::info!("{} has room again; {dropped} events were dropped meanwhile", name(key));
         }
-        Notice::ConsumerFailing { key, failures, retry_in } => {
-            log::warn!("{} is failing ({failures} in a row); next try in {} ms", name(key), retry_in.as_millis());
+        Notice::ConsumerFailing { key, retry_in, .. } => {
+            let why = why.unwrap_or("it does not take events");
+            log::warn!("{} is failing: {why}; next try in {} ms", name(key), retry_in.as_millis());
         }
         Notice::ConsumerRecovered { key, failures, after } => {
             log::info!("{} takes events again, after {failures} failures in {} ms", name(key), after.as_millis());

@@ -5,6 +5,7 @@
 //! messages), [`path`] (a push becomes an event of the engine's), [`delivery`] (what the engine says is due is written to
 //! the consumers' sockets), and back: [`outgoing`] and [`replies`].
 
+pub(crate) mod calls;
 pub(crate) mod delivery;
 pub(crate) mod incoming;
 pub(crate) mod mail;
@@ -12,6 +13,7 @@ pub(crate) mod outgoing;
 pub(crate) mod output;
 pub(crate) mod path;
 pub(crate) mod replies;
+pub(crate) mod routes;
 pub(crate) mod slots;
 pub(crate) mod system;
 pub(crate) mod worker;

@@ -149,6 +149,7 @@ impl Service {
             connections_max: config.limits.connections_max as usize,
             message_completion: config.message_completion(),
             connect_timeout: Duration::from_millis(config.delivery.connect_timeout_ms.into()),
+            silence: Duration::from_millis(config.delivery.reply_timeout_ms.into()),
             origin: Instant::now(),
         };
         let administrator = Administration {

@@ -1,22 +1,43 @@
 //! The other end of the path: from the engine to a consumer's socket.
 
+use core::time::Duration;
 use std::sync::Arc;
 
-use engine::{Delivery, Event, OutboxId, Outcome};
+use engine::{Delivery, Event, OutboxId, Outcome, Peer, ProxyKey};
+use giop::cdr::Encoding;
 use giop::codeset;
 use giop::message::{self, RequestHead, Response, ServiceContexts};
 
-use super::outgoing::Pending;
+use super::outgoing::{Outgoings, Pending};
 use super::output::Body;
+use super::routes::{Route, Sent};
+use super::slots::Token;
 use super::worker::Core;
 use crate::counters::Counter;
 
+/// Deliveries begun at one go: a one-way consumer with a long backlog and a fast connection must not keep the others
+/// waiting. An event for more consumers than that reaches the rest of them in the next rounds.
+const DELIVERIES_PER_TURN: usize = 256;
+
+/// Why a push was not sent.
+enum Unsent {
+    /// The engine is told this.
+    Because(Outcome),
+    /// It failed, and is tried again.
+    Failed(String),
+}
+
 impl Core {
-    /// Sends whatever the engine says is due.
+    /// Sends what the engine says is due. There may be more if `undelivered` says so.
     pub(crate) fn deliver(&mut self) {
-        while let Some(delivery) = self.lane.poll_delivery(self.now) {
+        for _ in 0..DELIVERIES_PER_TURN {
+            let Some(delivery) = self.lane.poll_delivery(self.now) else {
+                self.undelivered = false;
+                return;
+            };
             self.send(delivery);
         }
+        self.undelivered = true;
     }
 
     fn send(&mut self, delivery: Delivery) {
@@ -24,11 +45,14 @@ impl Core {
         let outcome = match self.write_push(delivery) {
             Ok(()) if one_way => Outcome::Sent,
             Ok(()) => return,
-            Err((event, outcome)) => {
+            Err((event, why)) => {
                 if let Some(event) = event {
                     self.lane.release(event);
                 }
-                outcome
+                match why {
+                    Unsent::Because(outcome) => outcome,
+                    Unsent::Failed(why) => return self.fail_push(outbox, serial, Outcome::Unreachable, || why),
+                }
             }
         };
         self.lane.handle_outcome(outbox, serial, outcome, self.now);
@@ -38,27 +62,26 @@ impl Core {
     ///
     /// # Errors
     /// Says why it could not, and gives the event back unless it is gone already.
-    fn write_push(&mut self, delivery: Delivery) -> Result<(), (Option<Arc<Event>>, Outcome)> {
+    fn write_push(&mut self, delivery: Delivery) -> Result<(), (Option<Arc<Event>>, Unsent)> {
         let Delivery { outbox, key, peer, want, event, serial, one_way, .. } = delivery;
         let Some((body, encoding, phase)) = Body::choose(&event, want) else {
-            return Err((Some(event), Outcome::Untranslatable));
+            return Err((Some(event), Unsent::Because(Outcome::Untranslatable)));
         };
-        if !self.find_route(peer) {
-            return Err((Some(event), Outcome::Unreachable));
+        let token = match self.way_to(outbox, key, peer, encoding) {
+            Ok(token) => token,
+            Err(why) => return Err((Some(event), Unsent::Failed(why))),
+        };
+        let Outgoings { routes, connections, head, .. } = &mut self.outgoing;
+        let (Some(route), Some(connection)) = (routes.get_mut(outbox), connections.get_mut(token)) else {
+            return Err((Some(event), Unsent::Because(Outcome::Unreachable)));
+        };
+        // Nothing says when a one-way push is done but room in the socket, so it waits for that. So does one that is tried
+        // again: the first try may still be in the output, and there they would pile up.
+        if (one_way && !connection.has_room()) || (route.is_hesitant && !connection.output.is_empty()) {
+            self.block(outbox, token);
+            return Err((Some(event), Unsent::Because(Outcome::NoRoom)));
         }
-        let Ok(token) = self.connection_of(key, peer, encoding.version, encoding.chars) else {
-            return Err((Some(event), Outcome::Unreachable));
-        };
-        let outgoing = &mut self.outgoing;
-        let (Some(route), Some(connection)) = (outgoing.routes.get(&peer), outgoing.connections.get_mut(token)) else {
-            return Err((Some(event), Outcome::Unreachable));
-        };
-        if one_way && !connection.output.is_empty() {
-            // Nothing says when a one-way push is done but room in the socket, so wait for that.
-            connection.blocked.push(outbox);
-            return Err((Some(event), Outcome::NoRoom));
-        }
-        let (request_id, tell) = connection.next_request();
+        let (request_id, tell) = connection.next_request(self.now);
         let context;
         let contexts: &[(u32, &[u8])] = if tell {
             context = codeset::context(encoding.chars, encoding.endian);
@@ -66,7 +89,6 @@ impl Core {
         } else {
             &[]
         };
-        let head = &mut outgoing.head;
         head.clear();
         message::begin_request(
             head,
@@ -82,8 +104,11 @@ impl Core {
             },
         )
         .finish_with_body(head, body.of(&event).len());
-        if !one_way {
-            connection.pending.insert(request_id, Pending::Push { outbox, serial, peer });
+        if one_way {
+            route.succeed();
+        } else {
+            route.unanswered.push_back(Sent { serial, connection: token, request_id });
+            connection.pending.insert(request_id, Pending::Push { outbox, serial });
         }
         self.counters.add(Counter::PushesSent, 1);
         match connection.send(head, event, body) {
@@ -93,27 +118,76 @@ impl Core {
             Err(error) => {
                 self.lose(token, &error.to_string());
                 if one_way {
-                    return Err((None, Outcome::Unreachable));
+                    return Err((None, Unsent::Failed(error.to_string())));
                 }
             }
         }
         Ok(())
     }
 
-    /// Gives up waiting for the reply to a push. The connection stays: others may use it, and a reply that comes all the
-    /// same is counted as late.
-    pub(crate) fn abandon(&mut self, outbox: OutboxId, serial: u32) {
+    /// The connection on which a consumer gets events of that encoding; made if there is none.
+    ///
+    /// # Errors
+    /// Says why there is none.
+    fn way_to(&mut self, outbox: OutboxId, key: ProxyKey, peer: Peer, encoding: Encoding) -> Result<Token, String> {
+        let Encoding { version, chars, .. } = encoding;
+        if self.outgoing.routes.get_mut(outbox).is_none_or(|route| route.peer != peer) {
+            self.find_route(outbox, key, peer)?;
+        }
+        let route = self.outgoing.routes.get_mut(outbox).ok_or("the consumer has no address")?;
+        if let Some(why) = route.lost.take() {
+            return Err(why);
+        }
+        if let Some(token) = route.connection(version, chars)
+            && self.outgoing.connections.get(token).is_some()
+        {
+            return Ok(token);
+        }
+        let endpoint = route.target.endpoint(version, chars);
+        let timeout = self.connect_timeout_of(key);
+        let token = self.connect(endpoint, timeout)?;
+        if let Some(route) = self.outgoing.routes.get_mut(outbox) {
+            route.set_connection(version, chars, token);
+        }
+        Ok(token)
+    }
+
+    /// Learns the way to a consumer that has not been pushed to before.
+    fn find_route(&mut self, outbox: OutboxId, key: ProxyKey, peer: Peer) -> Result<(), String> {
+        let address = self.outgoing.peers.get(&peer).map(Arc::clone).ok_or("the consumer has no address")?;
+        let route = Route::new(outbox, key, peer, address).ok_or("the consumer's reference has no IIOP profile")?;
+        if let Some(former) = self.outgoing.routes.insert(route) {
+            self.outgoing.forget(former);
+        }
+        Ok(())
+    }
+
+    /// How long a consumer's connection may take to be made: its `ConnectTimeout`.
+    fn connect_timeout_of(&self, key: ProxyKey) -> Duration {
+        let consumers = self.lane.snapshot().channel(key.channel).map_or(&[][..], |channel| channel.consumers());
+        consumers
+            .binary_search_by_key(&key.proxy, |consumer| consumer.key.proxy)
+            .ok()
+            .and_then(|index| consumers.get(index))
+            .map_or(self.outgoing.connect_timeout, |consumer| consumer.settings.connect_timeout)
+    }
+
+    /// Gives up waiting for the replies to an outbox's pushes, or for room for them. The connection stays: others may use
+    /// it, and a reply that comes all the same is counted as late. But one that has been silent for long may be dead
+    /// without anybody having said so, and is replaced.
+    pub(crate) fn abandon(&mut self, outbox: OutboxId) {
         self.counters.add(Counter::PushTimeouts, 1);
-        let is_it = |pending: &Pending| matches!(pending, Pending::Push { outbox: o, serial: s, .. } if (*o, *s) == (outbox, serial));
-        let found = self.outgoing.connections.iter().find_map(|(token, connection)| {
-            let (request_id, _) = connection.pending.iter().find(|(_, pending)| is_it(pending))?;
-            Some((token, *request_id))
-        });
-        let Some((token, request_id)) = found else { return };
-        let Some(connection) = self.outgoing.connections.get_mut(token) else { return };
-        connection.pending.remove(&request_id);
-        let version = connection.endpoint.version;
-        message::cancel_request(connection.output.bytes(), version, super::mail::OWN_ENDIAN, request_id);
-        self.flush_outgoing(token);
+        self.note_failure(outbox, || "no reply in time".to_owned());
+        if let Some(route) = self.outgoing.routes.get_mut(outbox) {
+            route.is_hesitant = true;
+        }
+        for token in self.withdraw(outbox, 0, true) {
+            let connection = self.outgoing.connections.get(token);
+            if connection.is_some_and(|connection| self.now.since(connection.silent_since) >= self.outgoing.silence) {
+                self.lose(token, "nothing was heard on the connection for long");
+            } else {
+                self.flush_outgoing(token);
+            }
+        }
     }
 }

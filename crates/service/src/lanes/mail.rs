@@ -7,6 +7,7 @@ use core::time::Duration;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender};
+use std::time::Instant;
 
 use engine::{Notice, OutboxStats};
 use giop::cdr::{CharSet, Endian, Version};
@@ -39,8 +40,8 @@ impl Request {
 pub(crate) enum ToAdministration {
     /// A request or locate request.
     Request(Request),
-    /// Something the engine wants known.
-    Notice(Notice),
+    /// Something the engine wants known; of a consumer that begins to fail, why.
+    Notice(Notice, Option<String>),
     /// A call that administration asked for has ended.
     Answered { call: u64, result: Result<(), CallFailure> },
     /// Something to log, which a lane does not do itself because a log can block.
@@ -82,8 +83,8 @@ pub(crate) enum ToLane {
     Reply { connection: Token, bytes: Vec<u8>, request_bytes: usize },
     /// A call to a client's object.
     Call { call: u64, to: Ior, operation: &'static str, body: Vec<u8>, timeout: Duration },
-    /// A host name's address, or why there is none.
-    Resolved { connection: Token, address: Result<SocketAddr, String> },
+    /// A host name's addresses, the one to try first at the end, or why there are none.
+    Resolved { connection: Token, addresses: Result<Vec<SocketAddr>, String> },
     /// Tell how each outbox stands.
     Survey,
     /// The service stops: close connections and end.
@@ -96,6 +97,8 @@ pub(crate) struct Lookup {
     pub(crate) connection: Token,
     pub(crate) host: String,
     pub(crate) port: u16,
+    /// Nobody waits for the answer after this.
+    pub(crate) until: Instant,
 }
 
 /// The way into a lane: a queue and the bell that says there is something in it.

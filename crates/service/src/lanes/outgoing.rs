@@ -10,60 +10,45 @@ use std::io;
 use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::sync::mpsc::SyncSender;
+use std::time::Instant;
 
-use engine::{Event, OutboxId, Peer, ProxyKey, Time};
-use giop::cdr::{CharSet, Version};
-use giop::codeset;
+use engine::{Event, OutboxId, Peer, Time};
 use giop::framing::{self, Inbound};
-use giop::ior::Ior;
-use giop::message::{self, RequestHead, Response, ServiceContexts};
+use giop::message;
 use hashbrown::{HashMap, HashSet};
 
-use super::mail::{CallFailure, Lookup, OWN_ENDIAN, OWN_VERSION, ToAdministration};
+use super::calls::{Asked, Call};
+use super::mail::{Lookup, OWN_ENDIAN};
 use super::output::{Body, Output};
 use super::replies::Verdict;
+use super::routes::{Endpoint, Route, Routes};
 use super::slots::{Slots, Token};
 use super::system::{self, Interest};
 use super::worker::{Core, KIND_OUTGOING, datum};
 use crate::corba::PeerAddress;
 use crate::counters::Counter;
 
-/// Times a request is sent on to where a `LOCATION_FORWARD` points before that is taken for a loop.
-pub(crate) const FORWARDS_MAX: u8 = 8;
-
-/// What a connection is shared by.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(crate) struct Endpoint {
-    pub(crate) host: String,
-    pub(crate) port: u16,
-    pub(crate) version: Version,
-    pub(crate) chars: CharSet,
-    /// Whether the peer's references say which code sets it knows; only then is it told which one is used.
-    pub(crate) negotiates: bool,
-}
+/// A connection that nobody uses is kept for this long: a consumer that disconnects while it is pushed to still answers,
+/// and one that comes back finds it open.
+const LINGER: Duration = Duration::from_secs(1);
 
 enum State {
-    /// Waiting for the address of a host name.
+    /// Waiting for the addresses of a host name.
     Resolving,
-    Connecting(TcpStream),
+    /// Connecting to one address; the others are tried after it, the last one first.
+    Connecting {
+        stream: TcpStream,
+        others: Vec<SocketAddr>,
+    },
     Open(TcpStream),
 }
 
 /// Who waits for a reply.
 pub(crate) enum Pending {
     /// A consumer's outbox.
-    Push { outbox: OutboxId, serial: u32, peer: Peer },
+    Push { outbox: OutboxId, serial: u32 },
     /// Administration.
     Call(Call),
-}
-
-/// A call of administration's, kept whole so that it can follow a forward.
-pub(crate) struct Call {
-    pub(crate) id: u64,
-    pub(crate) operation: &'static str,
-    pub(crate) body: Vec<u8>,
-    pub(crate) deadline: Time,
-    pub(crate) forwards: u8,
 }
 
 /// A connection to a client.
@@ -76,18 +61,50 @@ pub(crate) struct Outgoing {
     next_request: u32,
     told_code_sets: bool,
     connect_deadline: Option<Time>,
-    /// One-way outboxes that wait for room in the socket.
+    /// Since when it has owed replies without sending a byte.
+    pub(crate) silent_since: Time,
+    /// Outboxes that wait for room in the socket.
     pub(crate) blocked: Vec<OutboxId>,
+    unused_since: Option<Time>,
     interest: Interest,
 }
 
 impl Outgoing {
+    fn new(endpoint: Endpoint, limits: framing::Limits, now: Time, timeout: Duration) -> Self {
+        Self {
+            endpoint,
+            state: State::Resolving,
+            inbound: Inbound::new(limits),
+            output: Output::default(),
+            pending: HashMap::new(),
+            next_request: 1,
+            told_code_sets: false,
+            connect_deadline: Some(now + timeout),
+            silent_since: now,
+            blocked: Vec::new(),
+            unused_since: None,
+            interest: Interest::NONE,
+        }
+    }
+
+    fn stream(&self) -> Option<&TcpStream> {
+        match &self.state {
+            State::Open(stream) => Some(stream),
+            State::Resolving | State::Connecting { .. } => None,
+        }
+    }
+
     /// The socket and what has arrived on it, once it is connected.
     pub(crate) fn stream_and_inbound(&mut self) -> Option<(&TcpStream, &mut Inbound)> {
         match &self.state {
             State::Open(stream) => Some((stream, &mut self.inbound)),
-            State::Resolving | State::Connecting(_) => None,
+            State::Resolving | State::Connecting { .. } => None,
         }
+    }
+
+    /// Whether what is sent now goes to the socket at once.
+    pub(crate) fn has_room(&self) -> bool {
+        self.output.is_empty() && self.stream().is_some()
     }
 
     /// Sends a request header and an event's body behind it, or keeps them until the socket takes them.
@@ -97,75 +114,44 @@ impl Outgoing {
     pub(crate) fn send(&mut self, head: &[u8], event: Arc<Event>, body: Body) -> io::Result<Option<Arc<Event>>> {
         let stream = match &self.state {
             State::Open(stream) => Some(stream),
-            State::Resolving | State::Connecting(_) => None,
+            State::Resolving | State::Connecting { .. } => None,
         };
         self.output.send(stream, head, event, body)
     }
 
+    /// Tells the peer that a reply is not waited for any more.
+    fn cancel(&mut self, request_id: u32) {
+        message::cancel_request(self.output.bytes(), self.endpoint.version, OWN_ENDIAN, request_id);
+    }
+
     /// Numbers a request, and says whether it is the one that tells the peer about code sets.
-    pub(crate) fn next_request(&mut self) -> (u32, bool) {
+    pub(crate) fn next_request(&mut self, now: Time) -> (u32, bool) {
         let request_id = self.next_request;
         self.next_request = self.next_request.wrapping_add(1);
         let tell = self.endpoint.negotiates && !self.told_code_sets;
         self.told_code_sets = true;
+        if self.pending.is_empty() {
+            self.silent_since = now;
+        }
         (request_id, tell)
     }
 }
 
-/// Where a consumer's pushes go.
-pub(crate) struct Route {
-    pub(crate) address: Arc<PeerAddress>,
-    pub(crate) target: Target,
-    connections: [Option<Token>; CONNECTIONS],
-    pub(crate) forwards: u8,
-}
-
-/// One per GIOP version and narrow code set.
-const CONNECTIONS: usize = 6;
-
-/// What of a reference is needed to send to it.
-pub(crate) struct Target {
-    pub(crate) host: String,
-    pub(crate) port: u16,
-    pub(crate) version: Version,
-    pub(crate) key: Vec<u8>,
-    pub(crate) negotiates: bool,
-    pub(crate) chars: CharSet,
-}
-
-impl Target {
-    /// Reads the first IIOP profile of a reference.
-    pub(crate) fn of(reference: &Ior) -> Option<Self> {
-        let profile = reference.iiop()?;
-        let code_sets = profile.code_sets();
-        Some(Self {
-            host: profile.host.clone(),
-            port: profile.port,
-            version: profile.version.min(OWN_VERSION),
-            key: profile.key.clone(),
-            negotiates: code_sets.is_some(),
-            chars: codeset::negotiate(code_sets.as_ref()).unwrap_or(CharSet::Latin1),
-        })
-    }
-
-    fn endpoint(&self, version: Version, chars: CharSet) -> Endpoint {
-        Endpoint { host: self.host.clone(), port: self.port, version, chars, negotiates: self.negotiates }
-    }
-}
-
-/// All connections to clients.
+/// All connections to clients, and the ways to all consumers.
 pub(crate) struct Outgoings {
     pub(crate) connections: Slots<Outgoing>,
     by_endpoint: HashMap<Endpoint, Token>,
-    pub(crate) routes: HashMap<Peer, Route>,
+    pub(crate) routes: Routes,
     /// The consumers of the snapshot in use.
-    peers: Arc<HashMap<Peer, Arc<PeerAddress>>>,
+    pub(crate) peers: Arc<HashMap<Peer, Arc<PeerAddress>>>,
     resolver: SyncSender<Lookup>,
     pub(crate) framing: framing::Limits,
-    connect_timeout: Duration,
+    pub(crate) connect_timeout: Duration,
+    /// A connection that owes replies and sends nothing for this long is replaced when a push is given up on it.
+    pub(crate) silence: Duration,
     /// Connections being made, and calls of administration's without a reply: as long as there are any, deadlines run.
     connecting: usize,
-    pub(crate) calls: usize,
+    pub(crate) calls: HashMap<u64, Asked>,
     /// Some connection may have lost its last user.
     pub(crate) stale: bool,
     /// Request headers are written here, and the buffer used again.
@@ -173,17 +159,23 @@ pub(crate) struct Outgoings {
 }
 
 impl Outgoings {
-    pub(crate) fn new(resolver: SyncSender<Lookup>, framing: framing::Limits, connect_timeout: Duration) -> Self {
+    pub(crate) fn new(
+        resolver: SyncSender<Lookup>,
+        framing: framing::Limits,
+        connect_timeout: Duration,
+        silence: Duration,
+    ) -> Self {
         Self {
             connections: Slots::new(),
             by_endpoint: HashMap::new(),
-            routes: HashMap::new(),
+            routes: Routes::default(),
             peers: Arc::default(),
             resolver,
             framing,
             connect_timeout,
+            silence,
             connecting: 0,
-            calls: 0,
+            calls: HashMap::new(),
             stale: false,
             head: Vec::new(),
         }
@@ -191,7 +183,7 @@ impl Outgoings {
 
     /// Whether anything has to be looked after by the clock.
     pub(crate) fn has_deadlines(&self) -> bool {
-        self.connecting > 0 || self.calls > 0 || self.stale
+        self.connecting > 0 || !self.calls.is_empty() || self.stale
     }
 
     /// Forgets where consumers were that are not there any more.
@@ -200,103 +192,52 @@ impl Outgoings {
             return;
         }
         self.peers = Arc::clone(peers);
-        let before = self.routes.len();
-        self.routes.retain(|peer, _| peers.contains_key(peer));
-        self.stale |= self.routes.len() != before;
+        for route in self.routes.take_if(|peer| !peers.contains_key(&peer)) {
+            self.forget(route);
+        }
+    }
+
+    /// Forgets a consumer, and what it was sent and has not answered.
+    pub(crate) fn forget(&mut self, mut route: Route) {
+        self.stale = true;
+        self.stop_waiting(&mut route);
+        for sent in route.unanswered {
+            if let Some(connection) = self.connections.get_mut(sent.connection) {
+                connection.pending.remove(&sent.request_id);
+            }
+        }
+    }
+
+    /// A consumer does not wait for room any more.
+    fn stop_waiting(&mut self, route: &mut Route) {
+        if let Some(connection) = route.waits_for.take().and_then(|token| self.connections.get_mut(token)) {
+            connection.blocked.retain(|outbox| *outbox != route.outbox);
+        }
     }
 }
 
 impl Core {
-    /// The connection on which a consumer gets events of one version and code set; made if there is none.
+    /// The connection to an end point; made if there is none.
     ///
     /// # Errors
     /// Says why none can be made.
-    pub(crate) fn connection_of(
-        &mut self,
-        key: ProxyKey,
-        peer: Peer,
-        version: Version,
-        chars: CharSet,
-    ) -> Result<Token, String> {
-        let route = self.outgoing.routes.get_mut(&peer).ok_or("the consumer has no address")?;
-        let slot = version as usize * 2 + usize::from(chars == CharSet::Utf8);
-        if let Some(token) = route.connections.get(slot).copied().flatten()
-            && self.outgoing.connections.get(token).is_some()
-        {
-            return Ok(token);
-        }
-        let endpoint = route.target.endpoint(version, chars);
-        let timeout = self.connect_timeout_of(key);
-        let token = self.connect(endpoint, timeout)?;
-        if let Some(place) = self.outgoing.routes.get_mut(&peer).and_then(|route| route.connections.get_mut(slot)) {
-            *place = Some(token);
-        }
-        Ok(token)
-    }
-
-    /// How long a consumer's connection may take to be made: its `ConnectTimeout`.
-    fn connect_timeout_of(&self, key: ProxyKey) -> Duration {
-        let consumers = self.lane.snapshot().channel(key.channel).map_or(&[][..], |channel| channel.consumers());
-        consumers
-            .binary_search_by_key(&key.proxy, |consumer| consumer.key.proxy)
-            .ok()
-            .and_then(|index| consumers.get(index))
-            .map_or(self.outgoing.connect_timeout, |consumer| consumer.settings.connect_timeout)
-    }
-
-    /// Makes sure that the way to a consumer is known.
-    pub(crate) fn find_route(&mut self, peer: Peer) -> bool {
-        if self.outgoing.routes.contains_key(&peer) {
-            return true;
-        }
-        let Some(address) = self.outgoing.peers.get(&peer).map(Arc::clone) else { return false };
-        let Some(target) = Target::of(&address.ior) else { return false };
-        let route = Route { address, target, connections: [None; CONNECTIONS], forwards: 0 };
-        self.outgoing.routes.insert(peer, route);
-        true
-    }
-
-    /// Sends a consumer's events to another place from now on. False when it has been sent about too often.
-    pub(crate) fn forward_route(&mut self, peer: Peer, to: &Ior) -> bool {
-        let Some(target) = Target::of(to) else { return false };
-        let Some(route) = self.outgoing.routes.get_mut(&peer) else { return false };
-        if route.forwards >= FORWARDS_MAX {
-            return false;
-        }
-        route.forwards += 1;
-        route.target = target;
-        route.connections = [None; CONNECTIONS];
-        self.outgoing.stale = true;
-        true
-    }
-
-    fn connect(&mut self, endpoint: Endpoint, timeout: Duration) -> Result<Token, String> {
+    pub(crate) fn connect(&mut self, endpoint: Endpoint, timeout: Duration) -> Result<Token, String> {
         if let Some(token) = self.outgoing.by_endpoint.get(&endpoint) {
             return Ok(*token);
         }
         self.counters.add(Counter::ConnectsBegun, 1);
         let ip = endpoint.host.parse::<IpAddr>().ok();
         let (host, port) = (endpoint.host.clone(), endpoint.port);
-        let token = self.outgoing.connections.insert(Outgoing {
-            endpoint: endpoint.clone(),
-            state: State::Resolving,
-            inbound: Inbound::new(self.outgoing.framing),
-            output: Output::default(),
-            pending: HashMap::new(),
-            next_request: 1,
-            told_code_sets: false,
-            connect_deadline: Some(self.now + timeout),
-            blocked: Vec::new(),
-            interest: Interest::NONE,
-        });
+        let connection = Outgoing::new(endpoint.clone(), self.outgoing.framing, self.now, timeout);
+        let token = self.outgoing.connections.insert(connection);
         self.outgoing.by_endpoint.insert(endpoint, token);
         self.outgoing.connecting += 1;
         let begun = match ip {
-            Some(ip) => self.begin_connect(token, SocketAddr::new(ip, port)),
+            Some(ip) => self.begin_connect(token, vec![SocketAddr::new(ip, port)]),
             None => self
                 .outgoing
                 .resolver
-                .try_send(Lookup { connection: token, host, port })
+                .try_send(Lookup { connection: token, host, port, until: Instant::now() + timeout })
                 .map_err(|_| "too many host names are being looked up".to_owned()),
         };
         match begun {
@@ -308,19 +249,31 @@ impl Core {
         }
     }
 
-    fn begin_connect(&mut self, token: Token, address: SocketAddr) -> Result<(), String> {
+    /// Begins to connect to one of these addresses, from the last to the first.
+    fn begin_connect(&mut self, token: Token, mut others: Vec<SocketAddr>) -> Result<(), String> {
         let Some(connection) = self.outgoing.connections.get_mut(token) else { return Ok(()) };
-        let stream = system::begin_connect(address).map_err(|error| format!("{address}: {error}"))?;
-        self.poll.add(&stream, datum(KIND_OUTGOING, token), Interest::WRITE).map_err(|error| error.to_string())?;
-        connection.state = State::Connecting(stream);
-        connection.interest = Interest::WRITE;
-        Ok(())
+        let mut failure = "its host has no address".to_owned();
+        while let Some(address) = others.pop() {
+            let begun = system::begin_connect(address).and_then(|stream| {
+                self.poll.add(&stream, datum(KIND_OUTGOING, token), Interest::WRITE)?;
+                Ok(stream)
+            });
+            match begun {
+                Ok(stream) => {
+                    connection.state = State::Connecting { stream, others };
+                    connection.interest = Interest::WRITE;
+                    return Ok(());
+                }
+                Err(error) => failure = error.to_string(),
+            }
+        }
+        Err(failure)
     }
 
     /// The resolver has an answer.
-    pub(crate) fn resolved(&mut self, token: Token, address: Result<SocketAddr, String>) {
+    pub(crate) fn resolved(&mut self, token: Token, addresses: Result<Vec<SocketAddr>, String>) {
         let waiting = self.outgoing.connections.get(token).is_some_and(|entry| matches!(entry.state, State::Resolving));
-        if waiting && let Err(why) = address.and_then(|address| self.begin_connect(token, address)) {
+        if waiting && let Err(why) = addresses.and_then(|addresses| self.begin_connect(token, addresses)) {
             self.lose(token, &why);
         }
     }
@@ -328,12 +281,11 @@ impl Core {
     /// Serves a connection whose socket is ready.
     pub(crate) fn serve_outgoing(&mut self, token: Token, ready: system::Ready) {
         let Some(connection) = self.outgoing.connections.get_mut(token) else { return };
-        if let State::Connecting(stream) = &connection.state {
-            match stream.take_error() {
-                Ok(None) => self.connected(token),
-                Ok(Some(error)) | Err(error) => return self.lose(token, &error.to_string()),
+        if matches!(connection.state, State::Open(_)) {
+            if ready.readable && !self.read_replies(token) {
+                return;
             }
-        } else if ready.readable && !self.read_replies(token) {
+        } else if !self.go_on_connecting(token) {
             return;
         }
         if ready.writable {
@@ -342,14 +294,32 @@ impl Core {
         self.deliver();
     }
 
-    fn connected(&mut self, token: Token) {
-        let Some(connection) = self.outgoing.connections.get_mut(token) else { return };
-        connection.state = match core::mem::replace(&mut connection.state, State::Resolving) {
-            State::Connecting(stream) => State::Open(stream),
-            other => other,
+    /// An attempt to connect has ended. True if the connection is open.
+    fn go_on_connecting(&mut self, token: Token) -> bool {
+        let Some(connection) = self.outgoing.connections.get_mut(token) else { return false };
+        let (stream, others) = match core::mem::replace(&mut connection.state, State::Resolving) {
+            State::Connecting { stream, others } => (stream, others),
+            other => {
+                connection.state = other;
+                return false;
+            }
         };
-        connection.connect_deadline = None;
-        self.outgoing.connecting -= 1;
+        let why = match stream.take_error() {
+            Ok(None) => {
+                connection.state = State::Open(stream);
+                connection.connect_deadline = None;
+                connection.silent_since = self.now;
+                self.outgoing.connecting -= 1;
+                return true;
+            }
+            Ok(Some(error)) | Err(error) => error.to_string(),
+        };
+        drop(stream);
+        let begun = if others.is_empty() { Err(why) } else { self.begin_connect(token, others) };
+        if let Err(why) = begun {
+            self.lose(token, &why);
+        }
+        false
     }
 
     /// Writes what is due, and watches for room if the socket does not take it all.
@@ -364,7 +334,7 @@ impl Core {
             self.lane.release(event);
         }
         for outbox in blocked {
-            self.lane.resume_outbox(outbox, self.now);
+            self.unblock(outbox, None);
         }
         match broken {
             Some(why) => self.lose(token, &why),
@@ -385,11 +355,59 @@ impl Core {
         }
     }
 
+    /// Has an outbox wait until a connection has room.
+    pub(crate) fn block(&mut self, outbox: OutboxId, token: Token) {
+        let (Some(route), Some(connection)) =
+            (self.outgoing.routes.get_mut(outbox), self.outgoing.connections.get_mut(token))
+        else {
+            return;
+        };
+        if route.waits_for != Some(token) {
+            route.waits_for = Some(token);
+            connection.blocked.push(outbox);
+        }
+    }
+
+    /// An outbox need not wait for room any more: there is some, or the connection was lost.
+    fn unblock(&mut self, outbox: OutboxId, lost: Option<&str>) {
+        if let Some(route) = self.outgoing.routes.get_mut(outbox) {
+            route.waits_for = None;
+            // What was put back is tried once more, and that is told to have failed.
+            route.lost = lost.map(str::to_owned);
+        }
+        self.lane.resume_outbox(outbox, self.now);
+    }
+
+    /// Gives up whatever an outbox has on the way, sent or waiting for room, from the push at `first` on. Which
+    /// connections it was on is said.
+    pub(crate) fn withdraw(&mut self, outbox: OutboxId, first: usize, cancel: bool) -> Vec<Token> {
+        let mut touched = Vec::new();
+        let Outgoings { routes, connections, .. } = &mut self.outgoing;
+        let Some(route) = routes.get_mut(outbox) else { return touched };
+        if let Some(token) = route.waits_for.take()
+            && let Some(connection) = connections.get_mut(token)
+        {
+            connection.blocked.retain(|blocked| *blocked != outbox);
+            touched.push(token);
+        }
+        for sent in route.unanswered.drain(first.min(route.unanswered.len())..) {
+            let Some(connection) = connections.get_mut(sent.connection) else { continue };
+            connection.pending.remove(&sent.request_id);
+            if cancel {
+                connection.cancel(sent.request_id);
+            }
+            if !touched.contains(&sent.connection) {
+                touched.push(sent.connection);
+            }
+        }
+        touched
+    }
+
     /// Gives a connection up. Everybody who waits for a reply on it is told.
     pub(crate) fn lose(&mut self, token: Token, why: &str) {
         let Some(mut connection) = self.outgoing.connections.remove(token) else { return };
         self.outgoing.by_endpoint.remove(&connection.endpoint);
-        if !matches!(connection.state, State::Open(_)) {
+        if connection.stream().is_none() {
             self.outgoing.connecting -= 1;
             self.counters.add(Counter::ConnectsFailed, 1);
         }
@@ -405,108 +423,43 @@ impl Core {
             self.conclude(waiting, Verdict::Lost(why.to_owned()));
         }
         for outbox in connection.blocked {
-            self.lane.resume_outbox(outbox, self.now);
+            self.unblock(outbox, Some(why));
         }
-    }
-
-    /// Sends a call of administration's.
-    pub(crate) fn begin_call(&mut self, id: u64, to: &Ior, operation: &'static str, body: &[u8], timeout: Duration) {
-        let call = Call { id, operation, body: body.to_vec(), deadline: self.now + timeout, forwards: 0 };
-        self.outgoing.calls += 1;
-        self.send_call(to, call);
-    }
-
-    /// Sends a call, for the first time or to where it was forwarded.
-    pub(crate) fn send_call(&mut self, to: &Ior, call: Call) {
-        let Some(target) = Target::of(to) else {
-            return self.conclude(Pending::Call(call), Verdict::Lost("the reference has no IIOP profile".into()));
-        };
-        let timeout = self.outgoing.connect_timeout;
-        let token = match self.connect(target.endpoint(target.version, target.chars), timeout) {
-            Ok(token) => token,
-            Err(why) => return self.conclude(Pending::Call(call), Verdict::Lost(why)),
-        };
-        let Some(connection) = self.outgoing.connections.get_mut(token) else { return };
-        let (request_id, tell) = connection.next_request();
-        let context = codeset::context(target.chars, OWN_ENDIAN);
-        let contexts: &[(u32, &[u8])] = if tell { &[(ServiceContexts::CODE_SETS, &context)] } else { &[] };
-        let buffer = connection.output.bytes();
-        let open = message::begin_request(
-            buffer,
-            &RequestHead {
-                version: target.version,
-                endian: OWN_ENDIAN,
-                request_id,
-                response: Response::Expected,
-                key: &target.key,
-                operation: call.operation.as_bytes(),
-                contexts,
-                body_phase: Some(0),
-            },
-        );
-        open.body(buffer, target.chars).raw(&call.body);
-        open.finish(buffer);
-        connection.pending.insert(request_id, Pending::Call(call));
-        self.flush_outgoing(token);
     }
 
     /// Ends what has waited too long, and closes connections that nobody uses. True when deadlines still run.
     pub(crate) fn sweep_outgoing(&mut self) -> bool {
         let now = self.now;
-        let late: Vec<Token> = self
-            .outgoing
-            .connections
-            .iter()
-            .filter(|(_, connection)| connection.connect_deadline.is_some_and(|due| due <= now))
-            .map(|(token, _)| token)
-            .collect();
-        for token in late {
-            self.lose(token, "no connection within the time limit");
+        if self.outgoing.connecting > 0 {
+            let is_late = |connection: &Outgoing| connection.connect_deadline.is_some_and(|due| due <= now);
+            let late = self.outgoing.connections.iter().filter(|(_, connection)| is_late(connection));
+            let late: Vec<Token> = late.map(|(token, _)| token).collect();
+            for token in late {
+                self.lose(token, "no connection within the time limit");
+            }
         }
-        if self.outgoing.calls > 0 {
-            self.end_late_calls();
-        }
+        self.end_late_calls();
         if core::mem::take(&mut self.outgoing.stale) {
             self.close_unused();
         }
         self.outgoing.has_deadlines()
     }
 
-    fn end_late_calls(&mut self) {
+    fn close_unused(&mut self) {
         let now = self.now;
-        let is_late = |pending: &Pending| matches!(pending, Pending::Call(call) if call.deadline <= now);
-        let late: Vec<(Token, u32)> = self
-            .outgoing
-            .connections
-            .iter()
-            .flat_map(|(token, connection)| {
-                connection.pending.iter().filter(|(_, p)| is_late(p)).map(move |(id, _)| (token, *id))
-            })
-            .collect();
-        for (token, request_id) in late {
-            let pending = self.outgoing.connections.get_mut(token).and_then(|entry| entry.pending.remove(&request_id));
-            if let Some(Pending::Call(call)) = pending {
-                self.finish_call(&call, Err(CallFailure::TimedOut));
+        let Outgoings { connections, routes, calls, stale, .. } = &mut self.outgoing;
+        let mut used: HashSet<Token> = routes.iter().flat_map(Route::connections).collect();
+        used.extend(calls.values().map(|asked| asked.connection));
+        let mut unused = Vec::new();
+        for (token, connection) in connections.iter_mut() {
+            if used.contains(&token) {
+                connection.unused_since = None;
+            } else if *connection.unused_since.get_or_insert(now) + LINGER <= now {
+                unused.push(token);
+            } else {
+                *stale = true;
             }
         }
-    }
-
-    pub(crate) fn finish_call(&mut self, call: &Call, result: Result<(), CallFailure>) {
-        self.outgoing.calls -= 1;
-        self.outgoing.stale = true;
-        self.post(ToAdministration::Answered { call: call.id, result });
-    }
-
-    fn close_unused(&mut self) {
-        let used: HashSet<Token> =
-            self.outgoing.routes.values().flat_map(|route| route.connections.iter().flatten().copied()).collect();
-        let unused: Vec<Token> = self
-            .outgoing
-            .connections
-            .iter()
-            .filter(|(token, entry)| entry.pending.is_empty() && entry.output.is_empty() && !used.contains(token))
-            .map(|(token, _)| token)
-            .collect();
         for token in unused {
             self.lose(token, "nobody uses it any more");
         }

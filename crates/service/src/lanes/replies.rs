@@ -1,14 +1,15 @@
 //! What consumers answer, and what follows from it.
 
-use engine::Outcome;
+use core::fmt;
+
+use engine::{OutboxId, Outcome};
 use giop::cdr::CharSet;
 use giop::exception::{Kind, SystemException};
 use giop::framing::Message;
 use giop::ior::Ior;
 use giop::message::{MessageKind, Reply, ReplyStatus};
 
-use super::mail::CallFailure;
-use super::outgoing::{FORWARDS_MAX, Pending};
+use super::outgoing::Pending;
 use super::output::would_block;
 use super::slots::Token;
 use super::system;
@@ -32,6 +33,19 @@ pub(crate) enum Verdict {
     Lost(String),
 }
 
+impl fmt::Display for Verdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Done => f.write_str("it was done"),
+            Self::System(exception) => write!(f, "it raised {exception}"),
+            Self::User(id) => write!(f, "it raised {}", id.escape_debug()),
+            Self::Forward(_) => f.write_str("it is forwarded without end"),
+            Self::Unreadable => f.write_str("its reply cannot be read"),
+            Self::Lost(why) => f.write_str(why),
+        }
+    }
+}
+
 /// What one message on a connection of ours says.
 enum Heard {
     Reply(u32, Verdict),
@@ -51,7 +65,10 @@ impl Core {
                 self.lose(token, "the consumer closed the connection");
                 return false;
             }
-            Ok(count) => inbound.filled(count),
+            Ok(count) => {
+                inbound.filled(count);
+                connection.silent_since = self.now;
+            }
             Err(error) if would_block(&error) || error.kind() == std::io::ErrorKind::Interrupted => return true,
             Err(error) => {
                 self.lose(token, &error.to_string());
@@ -86,35 +103,59 @@ impl Core {
     /// Tells whoever waits how his request ended.
     pub(crate) fn conclude(&mut self, pending: Pending, verdict: Verdict) {
         match pending {
-            Pending::Push { outbox, serial, peer } => {
-                let outcome = match verdict {
-                    Verdict::Forward(to) if self.forward_route(peer, &to) => {
-                        self.lane.handle_outcome(outbox, serial, Outcome::NoRoom, self.now);
-                        self.lane.resume_outbox(outbox, self.now);
-                        return;
-                    }
-                    other => outcome_of(&other),
-                };
-                if !matches!(outcome, Outcome::Delivered | Outcome::Unreachable) {
-                    self.counters.add(Counter::PushExceptions, 1);
-                }
+            Pending::Push { outbox, serial } => self.conclude_push(outbox, serial, verdict),
+            Pending::Call(call) => self.conclude_call(call, verdict),
+        }
+    }
+
+    fn conclude_push(&mut self, outbox: OutboxId, serial: u32, verdict: Verdict) {
+        let Some(route) = self.outgoing.routes.get_mut(outbox) else { return };
+        // Nothing if an earlier one failed: then this one was put back with it and is nobody's any more.
+        let Some(before) = route.take_unanswered(serial) else { return };
+        if let Verdict::Forward(to) = &verdict
+            && route.forward(to)
+        {
+            self.outgoing.stale = true;
+            // It and all behind it are put back, and go to the other place in their order.
+            self.withdraw(outbox, before, false);
+            self.lane.handle_outcome(outbox, serial, Outcome::NoRoom, self.now);
+            self.lane.resume_outbox(outbox, self.now);
+            return;
+        }
+        let outcome = match outcome_of(&verdict) {
+            // That there is nothing where it was forwarded to does not mean that there is nothing at its own address.
+            Outcome::Gone if route.is_forwarded => Outcome::Refused,
+            outcome => outcome,
+        };
+        if !matches!(outcome, Outcome::Delivered | Outcome::Unreachable) {
+            self.counters.add(Counter::PushExceptions, 1);
+        }
+        match outcome {
+            Outcome::Unreachable | Outcome::Refused => self.fail_push(outbox, serial, outcome, || verdict.to_string()),
+            _ => {
+                route.succeed();
                 self.lane.handle_outcome(outbox, serial, outcome, self.now);
             }
-            Pending::Call(mut call) => {
-                let result = match verdict {
-                    Verdict::Done => Ok(()),
-                    Verdict::Forward(to) if call.forwards < FORWARDS_MAX => {
-                        call.forwards += 1;
-                        return self.send_call(&to, call);
-                    }
-                    Verdict::Forward(_) => Err(CallFailure::Unreachable("it is forwarded without end".into())),
-                    Verdict::System(exception) => Err(CallFailure::System(exception)),
-                    Verdict::User(id) => Err(CallFailure::User(id)),
-                    Verdict::Unreadable => Err(CallFailure::Unreachable("its reply cannot be read".into())),
-                    Verdict::Lost(why) => Err(CallFailure::Unreachable(why)),
-                };
-                self.finish_call(&call, result);
-            }
+        }
+    }
+
+    /// Tells the engine that a push failed and is to be tried again, with all that were sent behind it.
+    pub(crate) fn fail_push(&mut self, outbox: OutboxId, serial: u32, outcome: Outcome, why: impl FnOnce() -> String) {
+        let cancelled_on = self.withdraw(outbox, 0, true);
+        self.note_failure(outbox, why);
+        self.lane.handle_outcome(outbox, serial, outcome, self.now);
+        for token in cancelled_on {
+            self.flush_outgoing(token);
+        }
+    }
+
+    /// Notes why an episode of failures began, for the log, and that a consumer that was forwarded is looked for at its
+    /// own address again.
+    pub(crate) fn note_failure(&mut self, outbox: OutboxId, why: impl FnOnce() -> String) {
+        let Some(route) = self.outgoing.routes.get_mut(outbox) else { return };
+        self.outgoing.stale |= route.return_home();
+        if !core::mem::replace(&mut route.is_failing, true) {
+            self.failures.insert(route.key, why());
         }
     }
 }

@@ -73,6 +73,13 @@ impl<T> Slots<T> {
             .zip(0u32..)
             .filter_map(|(place, index)| Some((Token { index, generation: place.generation }, place.value.as_ref()?)))
     }
+
+    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = (Token, &mut T)> {
+        self.places
+            .iter_mut()
+            .zip(0u32..)
+            .filter_map(|(place, index)| Some((Token { index, generation: place.generation }, place.value.as_mut()?)))
+    }
 }
 
 #[cfg(test)]

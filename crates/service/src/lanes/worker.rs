@@ -13,7 +13,7 @@ use std::sync::mpsc::{Receiver, SyncSender};
 use std::time::Instant;
 
 use arc_swap::ArcSwap;
-use engine::{DiscardReason, Lane, Time};
+use engine::{DiscardReason, Lane, Notice, ProxyKey, Time};
 use giop::framing;
 use hashbrown::HashMap;
 
@@ -39,6 +39,8 @@ pub(crate) struct WorkerOptions {
     pub(crate) connections_max: usize,
     pub(crate) message_completion: Duration,
     pub(crate) connect_timeout: Duration,
+    /// See [`Outgoings::silence`].
+    pub(crate) silence: Duration,
     pub(crate) origin: Instant,
 }
 
@@ -79,6 +81,10 @@ pub(crate) struct Core {
     pub(crate) released: VecDeque<HeldReply>,
     /// Notices and log lines that administration had no room for; bounded, the oldest go first.
     pub(crate) unposted: VecDeque<ToAdministration>,
+    /// Why consumers have begun to fail, until the notices of that go out.
+    pub(crate) failures: HashMap<ProxyKey, String>,
+    /// The engine may have more deliveries due than were begun at one go.
+    pub(crate) undelivered: bool,
     /// Where event type names are put into UTF-8; used again for each event that needs it.
     pub(crate) names: [String; 2],
     origin: Instant,
@@ -154,12 +160,14 @@ impl Worker {
                 published: arc_swap::Cache::new(options.published),
                 administration: options.administration,
                 administration_bytes: 0,
-                outgoing: Outgoings::new(options.resolver, options.framing, options.connect_timeout),
+                outgoing: Outgoings::new(options.resolver, options.framing, options.connect_timeout, options.silence),
                 counters: options.counters,
                 now: Time(0),
                 held: HashMap::new(),
                 released: VecDeque::new(),
                 unposted: VecDeque::new(),
+                failures: HashMap::new(),
+                undelivered: false,
                 names: [String::new(), String::new()],
                 origin: options.origin,
             },
@@ -170,7 +178,8 @@ impl Worker {
     pub(crate) fn run(mut self) {
         while !self.stopping {
             // Whoever has had his share of the last round goes on without anybody having to speak of him.
-            let timeout = if self.hungry.is_empty() { self.timeout() } else { Some(Duration::ZERO) };
+            let goes_on = !self.hungry.is_empty() || self.core.undelivered;
+            let timeout = if goes_on { Some(Duration::ZERO) } else { self.timeout() };
             if let Err(error) = self.core.poll.wait(timeout) {
                 log::error!("the lane cannot wait for its sockets any more: {error}");
                 break;
@@ -227,10 +236,10 @@ impl Worker {
                     self.pass_reply(connection, &bytes, request_bytes);
                 }
                 ToLane::Call { call, to, operation, body, timeout } => {
-                    self.core.begin_call(call, &to, operation, &body, timeout);
+                    self.core.begin_call(call, &to, operation, body, timeout);
                     self.plan_sweep();
                 }
-                ToLane::Resolved { connection, address } => self.core.resolved(connection, address),
+                ToLane::Resolved { connection, addresses } => self.core.resolved(connection, addresses),
                 ToLane::Survey => {
                     let outboxes = self.core.lane.outboxes().collect();
                     self.core.post(ToAdministration::Survey(outboxes));
@@ -288,18 +297,23 @@ impl Core {
 
     /// Brings everything that the engine wants done to the sockets and to administration.
     pub(crate) fn settle(&mut self) {
+        while let Some((outbox, _)) = self.lane.poll_timed_out() {
+            self.abandon(outbox);
+        }
         self.deliver();
         while let Some(ticket) = self.lane.poll_release() {
             if let Some(held) = self.held.remove(&ticket) {
                 self.released.push_back(held);
             }
         }
-        while let Some((outbox, serial)) = self.lane.poll_timed_out() {
-            self.abandon(outbox, serial);
-        }
         while let Some(notice) = self.lane.poll_notice() {
-            self.post(ToAdministration::Notice(notice));
+            let why = match &notice {
+                Notice::ConsumerFailing { key, .. } => self.failures.remove(key),
+                _ => None,
+            };
+            self.post(ToAdministration::Notice(notice, why));
         }
+        self.failures.clear();
         while let Some(letter) = self.unposted.pop_front() {
             if let Err(std::sync::mpsc::TrySendError::Full(letter)) = self.administration.try_send(letter) {
                 self.unposted.push_front(letter);

@@ -2,11 +2,11 @@
 
 use std::io::Write;
 
-use client::notify::Property;
+use client::notify::{Property, StructuredEvent, StructuredProxyPushSupplier};
 use giop::cdr::{CharSet, Version};
 use giop::ior::Ior;
-use giop::message::{self, MessageKind, ReplyStatus, Request};
-use service::{Config, Counter, Naming};
+use giop::message::{self, MessageKind, ReplyStatus, Request, Response};
+use service::{Config, Counter, Delivery, Naming};
 
 use crate::peers::{Bare, numbered, start, start_with, subscribe, supply, wait_until};
 
@@ -170,6 +170,176 @@ fn a_consumer_that_never_reads_fills_its_socket_and_nobody_elses() {
         assert_eq!(link.accept_push(), event);
     }
     assert_eq!(service.counters().read(Counter::Dropped), 0);
+}
+
+#[test]
+fn a_one_way_consumer_that_is_dead_is_given_up_and_nothing_counts_as_delivered() {
+    // Its events were taken for sent when they waited for a connection, so it swallowed events for ever.
+    let service = start();
+    let nowhere = Bare::new().reference("127.0.0.1");
+    let qos = [Property::new("PushOneWay", true), Property::new("GiveUpAfter", 2_000_000_u64)];
+    subscribe(&service, nowhere, &qos);
+    let supplier = supply(&service);
+    for number in 0..10 {
+        supplier.publish(&numbered(number)).unwrap();
+    }
+    wait_until("the consumer to be given up", || service.counters().read(Counter::ConsumersGivenUp) == 1);
+    assert_eq!(service.counters().read(Counter::Delivered), 0);
+}
+
+#[test]
+fn a_one_way_consumer_gets_what_came_while_its_connection_was_made() {
+    let service = start();
+    let consumer = Bare::new();
+    subscribe(&service, consumer.reference("localhost"), &[Property::new("PushOneWay", true)]);
+    let supplier = supply(&service);
+    for number in 0..50 {
+        supplier.publish(&numbered(number)).unwrap();
+    }
+    let mut link = consumer.accept();
+    for number in 0..50 {
+        let (header, bytes) = link.message().unwrap();
+        let request = Request::parse(&bytes, &header).unwrap();
+        assert_eq!(request.response, Response::None);
+        let event = StructuredEvent::read(&mut request.body(&bytes, &header, CharSet::Latin1)).unwrap();
+        assert_eq!(event, numbered(number));
+    }
+}
+
+#[test]
+fn a_consumer_is_looked_for_at_its_own_address_when_it_is_gone_from_where_it_was_forwarded() {
+    let service = start();
+    let (first, second) = (Bare::new(), Bare::new());
+    subscribe(&service, first.reference("127.0.0.1"), &[]);
+    let supplier = supply(&service);
+    supplier.publish(&numbered(0)).unwrap();
+    let mut at_first = first.accept();
+    let (request_id, _) = at_first.push();
+    at_first.reply(request_id, ReplyStatus::LocationForward, Some(&second.reference("127.0.0.1")));
+    let mut at_second = second.accept();
+    assert_eq!(at_second.accept_push(), numbered(0));
+    drop((at_second, second));
+    supplier.publish(&numbered(1)).unwrap();
+    assert_eq!(at_first.accept_push(), numbered(1));
+}
+
+#[test]
+fn a_consumer_may_move_as_often_as_it_likes() {
+    let service = start();
+    let consumer = Bare::new();
+    subscribe(&service, consumer.reference("127.0.0.1"), &[]);
+    let supplier = supply(&service);
+    supplier.publish(&numbered(0)).unwrap();
+    let mut link = consumer.accept();
+    for number in 0..20 {
+        let (request_id, event) = link.push();
+        assert_eq!(event, numbered(number));
+        link.reply(request_id, ReplyStatus::LocationForward, Some(&consumer.reference("127.0.0.1")));
+        assert_eq!(link.accept_push(), numbered(number));
+        supplier.publish(&numbered(number + 1)).unwrap();
+    }
+    assert_eq!(service.counters().read(Counter::PushExceptions), 0);
+}
+
+#[test]
+fn a_forward_while_several_pushes_are_unanswered_keeps_the_order() {
+    let service = start();
+    let (first, second) = (Bare::new(), Bare::new());
+    subscribe(&service, first.reference("127.0.0.1"), &[Property::new("PushWindow", 16_u16)]);
+    let supplier = supply(&service);
+    for number in 0..32 {
+        supplier.publish(&numbered(number)).unwrap();
+    }
+    let mut at_first = first.accept();
+    let asked: Vec<u32> = (0..16).map(|_| at_first.push().0).collect();
+    // The first three are taken, and all others sent on; each says so.
+    for request_id in &asked[..3] {
+        at_first.reply(*request_id, ReplyStatus::NoException, None);
+    }
+    for request_id in &asked[3..] {
+        at_first.reply(*request_id, ReplyStatus::LocationForward, Some(&second.reference("127.0.0.1")));
+    }
+    let mut at_second = second.accept();
+    // Pushes that the first reply made room for may have gone to the first place too.
+    for number in 3..32 {
+        assert_eq!(at_second.accept_push(), numbered(number));
+    }
+    wait_until("the last reply", || service.counters().read(Counter::Delivered) == 32);
+    assert_eq!(service.counters().read(Counter::PushExceptions), 0);
+}
+
+#[test]
+fn when_one_push_is_given_up_so_are_all_that_were_sent_behind_it() {
+    // Only the one whose time was over was taken off the list, and the others stayed there for as long as the connection.
+    let service = start();
+    let consumer = Bare::new();
+    let qos = [Property::new("PushWindow", 4_u16), Property::new("ReplyTimeout", 1_000_000_u64)];
+    subscribe(&service, consumer.reference("127.0.0.1"), &qos);
+    let supplier = supply(&service);
+    for number in 0..4 {
+        supplier.publish(&numbered(number)).unwrap();
+    }
+    let mut link = consumer.accept();
+    let asked: Vec<u32> = (0..4).map(|_| link.push().0).collect();
+    for request_id in asked {
+        let (header, bytes) = link.message().unwrap();
+        assert_eq!(header.kind, MessageKind::CancelRequest);
+        assert_eq!(message::CancelRequest::parse(&bytes, &header).unwrap().request_id, request_id);
+    }
+    for number in 0..4 {
+        assert_eq!(link.accept_push(), numbered(number));
+    }
+}
+
+#[test]
+fn the_connection_of_a_consumer_that_is_gone_is_closed_although_it_never_answered() {
+    let service = start();
+    let consumer = Bare::new();
+    let proxy = subscribe(&service, consumer.reference("127.0.0.1"), &[]);
+    supply(&service).publish(&numbered(0)).unwrap();
+    let mut link = consumer.accept();
+    link.push();
+    StructuredProxyPushSupplier::unchecked(proxy).disconnect_structured_push_supplier().unwrap();
+    while link.message().is_some() {}
+}
+
+#[test]
+fn a_connection_on_which_nothing_is_answered_is_replaced() {
+    // A firewall that was restarted drops what belongs to connections it does not know. The consumer is there all the same.
+    let delivery = Delivery { reply_timeout_ms: 100, ..Delivery::default() };
+    let service = start_with(Config { delivery, ..Config::default() });
+    let consumer = Bare::new();
+    subscribe(&service, consumer.reference("127.0.0.1"), &[]);
+    supply(&service).publish(&numbered(0)).unwrap();
+    let mut link = consumer.accept();
+    assert_eq!(link.push().1, numbered(0));
+    assert_eq!(consumer.accept().accept_push(), numbered(0));
+}
+
+#[test]
+fn pushes_do_not_pile_up_on_a_connection_that_takes_nothing() {
+    let service = start();
+    let consumer = Bare::new();
+    // Times out and is tried again about ten times while nobody reads.
+    let qos = [Property::new("ReplyTimeout", 100_000_u64), Property::new("GiveUpAfter", 0_u64)];
+    subscribe(&service, consumer.reference("127.0.0.1"), &qos);
+    let mut event = numbered(0);
+    event.remainder = "x".repeat(10_000_000).as_str().into();
+    supply(&service).publish(&event).unwrap();
+    let mut link = consumer.accept();
+    wait_until("some tries", || service.counters().read(Counter::PushTimeouts) >= 5);
+    assert_eq!(service.counters().read(Counter::PushesSent), 1);
+    // Then it is read, and what was asked for first can be answered.
+    let (header, bytes) = link.message().unwrap();
+    assert_eq!(Request::parse(&bytes, &header).unwrap().operation, b"push_structured_event");
+    loop {
+        let (header, bytes) = link.message().unwrap();
+        if header.kind == MessageKind::Request {
+            let request = Request::parse(&bytes, &header).unwrap();
+            link.reply(request.request_id, ReplyStatus::NoException, None);
+            break;
+        }
+    }
 }
 
 #[test]

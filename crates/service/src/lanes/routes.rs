@@ -1,0 +1,201 @@
+//! Where consumers are, and what was pushed to each and is unanswered.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use engine::{OutboxId, Peer, ProxyKey};
+use giop::cdr::{CharSet, Version};
+use giop::codeset;
+use giop::ior::Ior;
+
+use super::mail::OWN_VERSION;
+use super::slots::Token;
+use crate::corba::PeerAddress;
+
+/// Times in a row that a request is sent on to where a `LOCATION_FORWARD` points before that is taken for a loop.
+pub(crate) const FORWARDS_MAX: u8 = 8;
+
+/// What a connection is shared by.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct Endpoint {
+    pub(crate) host: String,
+    pub(crate) port: u16,
+    pub(crate) version: Version,
+    pub(crate) chars: CharSet,
+    /// Whether the peer's references say which code sets it knows; only then is it told which one is used.
+    pub(crate) negotiates: bool,
+}
+
+/// What of a reference is needed to send to it.
+pub(crate) struct Target {
+    host: String,
+    port: u16,
+    pub(crate) version: Version,
+    pub(crate) key: Vec<u8>,
+    negotiates: bool,
+    pub(crate) chars: CharSet,
+}
+
+impl Target {
+    /// Reads the first IIOP profile of a reference.
+    pub(crate) fn of(reference: &Ior) -> Option<Self> {
+        let profile = reference.iiop()?;
+        let code_sets = profile.code_sets();
+        Some(Self {
+            host: profile.host.clone(),
+            port: profile.port,
+            version: profile.version.min(OWN_VERSION),
+            key: profile.key.clone(),
+            negotiates: code_sets.is_some(),
+            chars: codeset::negotiate(code_sets.as_ref()).unwrap_or(CharSet::Latin1),
+        })
+    }
+
+    pub(crate) fn endpoint(&self, version: Version, chars: CharSet) -> Endpoint {
+        Endpoint { host: self.host.clone(), port: self.port, version, chars, negotiates: self.negotiates }
+    }
+}
+
+/// The way to one consumer.
+pub(crate) struct Route {
+    pub(crate) outbox: OutboxId,
+    pub(crate) key: ProxyKey,
+    pub(crate) peer: Peer,
+    pub(crate) address: Arc<PeerAddress>,
+    /// Where its pushes go: what its own reference says, or where that forwarded to.
+    pub(crate) target: Target,
+    pub(crate) is_forwarded: bool,
+    /// Forwards in a row.
+    forwards: u8,
+    connections: [Option<Token>; CONNECTIONS],
+    /// Pushes without a reply, in the order in which they were sent: those that the engine has in flight.
+    pub(crate) unanswered: VecDeque<Sent>,
+    /// The connection for whose room it waits.
+    pub(crate) waits_for: Option<Token>,
+    /// Why that connection was lost, until the engine has been told.
+    pub(crate) lost: Option<String>,
+    /// Its last push was given up before it was answered, and may not even have left.
+    pub(crate) is_hesitant: bool,
+    /// Pushes fail, and why has been noted.
+    pub(crate) is_failing: bool,
+}
+
+/// A push on its way.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Sent {
+    pub(crate) serial: u32,
+    pub(crate) connection: Token,
+    pub(crate) request_id: u32,
+}
+
+/// One per GIOP version and narrow code set.
+const CONNECTIONS: usize = 6;
+
+impl Route {
+    /// The way to a consumer by its own reference. Nothing if that names no place that IIOP reaches.
+    pub(crate) fn new(outbox: OutboxId, key: ProxyKey, peer: Peer, address: Arc<PeerAddress>) -> Option<Self> {
+        Some(Self {
+            outbox,
+            key,
+            peer,
+            target: Target::of(&address.ior)?,
+            address,
+            is_forwarded: false,
+            forwards: 0,
+            connections: [None; CONNECTIONS],
+            unanswered: VecDeque::new(),
+            waits_for: None,
+            lost: None,
+            is_hesitant: false,
+            is_failing: false,
+        })
+    }
+
+    const fn slot(version: Version, chars: CharSet) -> usize {
+        version as usize * 2 + matches!(chars, CharSet::Utf8) as usize
+    }
+
+    /// The connection for messages of one version and code set, if one was made. It may be lost by now.
+    pub(crate) fn connection(&self, version: Version, chars: CharSet) -> Option<Token> {
+        self.connections.get(Self::slot(version, chars)).copied().flatten()
+    }
+
+    pub(crate) fn set_connection(&mut self, version: Version, chars: CharSet, token: Token) {
+        if let Some(place) = self.connections.get_mut(Self::slot(version, chars)) {
+            *place = Some(token);
+        }
+    }
+
+    pub(crate) fn connections(&self) -> impl Iterator<Item = Token> {
+        self.connections.iter().flatten().copied()
+    }
+
+    /// Sends what follows to another place. False when it has been sent about too often.
+    pub(crate) fn forward(&mut self, to: &Ior) -> bool {
+        let Some(target) = Target::of(to) else { return false };
+        if self.forwards >= FORWARDS_MAX {
+            return false;
+        }
+        self.forwards += 1;
+        self.aim(target, true);
+        true
+    }
+
+    /// Sends what follows to where the consumer's own reference points, which knows whether it has moved again (CORBA
+    /// 3.3 part 2, 9.4.3.2). True if it went elsewhere before.
+    pub(crate) fn return_home(&mut self) -> bool {
+        self.forwards = 0;
+        let home = if self.is_forwarded { Target::of(&self.address.ior) } else { None };
+        home.map(|target| self.aim(target, false)).is_some()
+    }
+
+    fn aim(&mut self, target: Target, is_forwarded: bool) {
+        self.target = target;
+        self.is_forwarded = is_forwarded;
+        self.connections = [None; CONNECTIONS];
+    }
+
+    /// A push of its has been taken, or been refused for its own sake.
+    pub(crate) fn succeed(&mut self) {
+        self.forwards = 0;
+        self.is_hesitant = false;
+        self.is_failing = false;
+    }
+
+    /// Takes a push off those without a reply, and says how many are before it.
+    pub(crate) fn take_unanswered(&mut self, serial: u32) -> Option<usize> {
+        let at = self.unanswered.iter().position(|sent| sent.serial == serial)?;
+        self.unanswered.remove(at);
+        Some(at)
+    }
+}
+
+/// The ways to all consumers, by their outboxes' places.
+#[derive(Default)]
+pub(crate) struct Routes {
+    places: Vec<Option<Route>>,
+}
+
+impl Routes {
+    pub(crate) fn get_mut(&mut self, outbox: OutboxId) -> Option<&mut Route> {
+        self.places.get_mut(outbox.slot() as usize)?.as_mut().filter(|route| route.outbox == outbox)
+    }
+
+    /// Adds a route; what was in its place comes back.
+    pub(crate) fn insert(&mut self, route: Route) -> Option<Route> {
+        let at = route.outbox.slot() as usize;
+        if self.places.len() <= at {
+            self.places.resize_with(at + 1, || None);
+        }
+        self.places.get_mut(at)?.replace(route)
+    }
+
+    /// Takes out those to consumers that are not there any more.
+    pub(crate) fn take_if(&mut self, is_gone: impl Fn(Peer) -> bool) -> Vec<Route> {
+        self.places.iter_mut().filter_map(|place| place.take_if(|route| is_gone(route.peer))).collect()
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Route> {
+        self.places.iter().flatten()
+    }
+}
