@@ -78,6 +78,17 @@ pub fn phase_of(tag: u64) -> usize {
     usize::from(tag.to_le_bytes()[0] >> 4 & 7)
 }
 
+/// The work that an event of so many bytes may cause: four steps a byte, which no value that a program means exceeds, so
+/// that a few bytes cannot keep a lane busy, and 4,194,304 at most. A step takes some tens of nanoseconds.
+#[must_use]
+pub fn work_for(bytes: usize) -> Work {
+    const STEPS_MIN: u32 = 4096;
+    const STEPS_MAX: u32 = 1 << 22;
+    const DEPTH: u32 = 128;
+    let steps = u32::try_from(bytes).unwrap_or(u32::MAX).saturating_mul(4).saturating_add(STEPS_MIN);
+    Work::new(steps.min(STEPS_MAX), DEPTH)
+}
+
 fn chars_bit(chars: CharSet) -> u64 {
     match chars {
         CharSet::Latin1 => 0,
@@ -289,7 +300,7 @@ pub fn translate(
         Encoding { endian, version: needs.version, chars: if needs.takes(chars) { chars } else { needs.best } };
     let before = out.len();
     let mut writer = Writer::new(out, encoding);
-    let mut work = Work::default();
+    let mut work = work_for(bytes.len());
     let done = match (form, needs.form) {
         (FORM_ANY, FORM_ANY) => copy_any(&mut source.clone(), &mut writer, &mut work),
         (FORM_STRUCTURED, FORM_STRUCTURED) => copy_structured(&mut source.clone(), &mut writer, &mut work),

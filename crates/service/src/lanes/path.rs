@@ -10,7 +10,6 @@ use giop::codeset;
 use giop::exception::{Kind, OMG_MINOR, SystemException};
 use giop::framing::Message;
 use giop::message::{self, MessageKind, ReplyHead, ReplyStatus, Request, Response, ServiceContexts};
-use giop::typecode::Work;
 
 use super::incoming::Caller;
 use super::mail::{self, ToAdministration};
@@ -129,7 +128,7 @@ impl Core {
     ) {
         let body = request.body(message.bytes, &message.header, caller.chars);
         let bytes = message.bytes.get(request.body_offset..).unwrap_or(&[]);
-        let mut work = Work::default();
+        let mut work = event::work_for(bytes.len());
         let names = match push.form {
             FORM_STRUCTURED => {
                 event::read_structured(body.clone(), &mut work).map(|head| (head.domain, head.type_name))

@@ -3,7 +3,7 @@
 use super::{
     ANY_TYPE_NAME, FORM_ANY, FORM_STRUCTURED, StructuredHeader, Translated, Untranslatable, encoding_of, fits,
     name_in_utf8, phase_of, read_any, read_structured, reader, structured_event_type, tag_of, translate, version_of,
-    want_for,
+    want_for, work_for,
 };
 use crate::corba::tests::dialogue::client;
 use engine::{Form, Want};
@@ -455,4 +455,19 @@ fn a_consumer_says_in_its_reference_what_it_takes() {
     ));
     assert_eq!(encoding_of(there.tag).chars, CharSet::Utf8);
     assert!(want_for(FORM_ANY, &Ior::nil()).is_err());
+}
+
+#[test]
+fn the_densest_values_are_within_the_work_granted_and_few_bytes_cause_little() {
+    // Nothing takes more steps for its bytes than a union of two octets.
+    let octet = || TypeCode::primitive(Kind::Octet);
+    let union = TypeCode::union("", "", octet(), &[(Some(0), "o", octet())]);
+    let mut bytes = Vec::new();
+    let mut writer = Writer::new(&mut bytes, Encoding::new(Endian::Little));
+    TypeCode::sequence(union).write(&mut writer);
+    writer.u32(100_000);
+    writer.raw(&[0; 200_000]);
+    read_any(Reader::new(&bytes, Encoding::new(Endian::Little)), &mut work_for(bytes.len())).unwrap();
+    assert_eq!(work_for(100).steps_left(), 4096 + 400);
+    assert_eq!(work_for(usize::MAX).steps_left(), 1 << 22);
 }
