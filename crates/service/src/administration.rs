@@ -9,7 +9,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Instant;
 
 use arc_swap::ArcSwap;
-use engine::{DisconnectReason, FullOutbox, Notice, OutboxStats, ProxyKey};
+use engine::{DisconnectReason, FullOutbox, Notice, OutboxStats, ProxyKey, Time};
 use giop::cdr::{Encoding, Writer};
 use giop::exception::{Kind, SystemException};
 use giop::ior::Ior;
@@ -19,12 +19,15 @@ use hashbrown::HashMap;
 use crate::corba::{Call, Door, Effect, Exception, Published};
 use crate::counters::{Block, Counter, Counters};
 use crate::lanes::mail::{self, CallFailure, LaneBox, OWN_ENDIAN, ToAdministration, ToLane};
+use crate::lanes::reports::Allowance;
 use crate::statistics;
 
 /// Letters served before their effects are published.
 const BATCH: usize = 64;
 /// Longest wait for a client to answer a call of ours, such as `disconnect_push_consumer`.
 const CALL_TIMEOUT: Duration = Duration::from_secs(10);
+/// Lines in a second about consumers that were disconnected and clients that could not be told something.
+pub(crate) const LINES: u32 = 100;
 /// An outside naming service that cannot be reached is tried again after this time.
 const NAMING_RETRY: Duration = Duration::from_secs(5);
 
@@ -39,8 +42,13 @@ pub(crate) struct Administration {
     pub(crate) outside_naming: Option<OutsideNaming>,
     pub(crate) calls: HashMap<u64, Purpose>,
     pub(crate) next_call: u64,
-    /// Requests that wait until the lane has told how its outboxes stand.
+    /// Requests that wait until the lane has told how its outboxes stand, and those that came after it was asked. It is
+    /// asked once for all of them, since its telling takes time from the events.
     pub(crate) surveying: Vec<mail::Request>,
+    pub(crate) to_survey: Vec<mail::Request>,
+    /// When it was begun with, and what of its own lines may be logged since.
+    pub(crate) origin: Instant,
+    pub(crate) lines: Allowance,
 }
 
 /// An outside naming service in which the factory is to be bound.
@@ -96,21 +104,24 @@ impl Administration {
         let Some(due) = self.outside_naming.as_ref().and_then(|naming| naming.due) else {
             return Some(self.mail.recv().unwrap_or(ToAdministration::Stop));
         };
-        match self.mail.recv_timeout(due.saturating_duration_since(Instant::now())) {
+        let wait = due.saturating_duration_since(Instant::now());
+        // Looked at first, because where there is always a letter no wait ever times out.
+        if wait.is_zero() {
+            self.bind_outside();
+            return None;
+        }
+        match self.mail.recv_timeout(wait) {
             Ok(letter) => Some(letter),
             Err(RecvTimeoutError::Disconnected) => Some(ToAdministration::Stop),
-            Err(RecvTimeoutError::Timeout) => {
-                self.bind_outside();
-                None
-            }
+            Err(RecvTimeoutError::Timeout) => None,
         }
     }
 
     fn serve(&mut self, letter: ToAdministration, answers: &mut Answers) {
         match letter {
             ToAdministration::Request(request) if asks_for_consumers(&request) => {
-                self.surveying.push(request);
-                self.lane.post(ToLane::Survey);
+                self.to_survey.push(request);
+                self.survey();
             }
             ToAdministration::Survey(outboxes) => self.surveyed(&outboxes, answers),
             ToAdministration::Request(request) => {
@@ -124,12 +135,21 @@ impl Administration {
         }
     }
 
+    /// Asks the lane how its outboxes stand, unless it is being asked already.
+    fn survey(&mut self) {
+        if self.surveying.is_empty() && !self.to_survey.is_empty() {
+            core::mem::swap(&mut self.surveying, &mut self.to_survey);
+            self.lane.post(ToLane::Survey);
+        }
+    }
+
     /// Answers everybody who asked how the consumers are.
     fn surveyed(&mut self, outboxes: &[OutboxStats], answers: &mut Answers) {
         for request in core::mem::take(&mut self.surveying) {
             let bytes = self.describe(outboxes, &request).unwrap_or_default();
             answers.push(request.answered(bytes));
         }
+        self.survey();
     }
 
     fn describe(&self, outboxes: &[OutboxStats], request: &mail::Request) -> Option<Vec<u8>> {
@@ -212,16 +232,29 @@ impl Administration {
 
     /// Logs what the engine wants known, with the consumer's name, and follows up what needs following up.
     fn note(&mut self, notice: &Notice, why: Option<&str>) {
-        match notice {
-            Notice::ConsumerDisconnected { key, reason, discarded, .. } => {
-                let why = reason_text(*reason);
-                log::warn!("disconnected {}: {why}; {discarded} events were dropped with it", self.name(*key));
-                if *reason != DisconnectReason::Gone {
-                    self.counters.add(Counter::ConsumersGivenUp, 1);
-                }
-                self.door.handle_disconnected(*key, *reason);
+        let (level, text) = describe_notice(notice, why, |key| self.name(key));
+        if let Notice::ConsumerDisconnected { key, reason, .. } = notice {
+            self.say(level, &text);
+            if *reason != DisconnectReason::Gone {
+                self.counters.add(Counter::ConsumersGivenUp, 1);
             }
-            other => log_notice(other, why, |key| self.name(key)),
+            self.door.handle_disconnected(*key, *reason);
+        } else {
+            // The lane has seen to it that they are not too many.
+            log::log!(level, "{text}");
+        }
+    }
+
+    /// Logs a line that clients can cause, unless there are too many of them.
+    fn say(&mut self, level: log::Level, text: &str) {
+        let now = Time(u64::try_from(self.origin.elapsed().as_nanos()).unwrap_or(u64::MAX));
+        if let Some(sum) = self.lines.sum_up(now) {
+            log::warn!("{sum}");
+        }
+        if self.lines.take(now, true) {
+            log::log!(level, "{text}");
+        } else {
+            self.counters.add(Counter::LogLinesLeftOut, 1);
         }
     }
 
@@ -239,7 +272,7 @@ impl Administration {
         while let Some(effect) = self.door.poll_effect() {
             match effect {
                 Effect::Call { to, operation, body } => {
-                    let whom = to.iiop().map_or_else(String::new, |p| format!("{}:{}", p.host, p.port));
+                    let whom = to.iiop().map_or_else(String::new, |p| format!("{}:{}", p.host.escape_debug(), p.port));
                     self.call(to, operation, body, Purpose::Telling { operation, whom });
                 }
                 // The lane forgets whoever is not in the published peers any more.
@@ -260,7 +293,7 @@ impl Administration {
             (None, _) => {}
             (Some(Purpose::Telling { operation, whom }), result) => match result {
                 Ok(()) => log::debug!("told {whom} {operation}"),
-                Err(failure) => log::info!("could not tell {whom} {operation}: {failure}"),
+                Err(failure) => self.say(log::Level::Info, &format!("could not tell {whom} {operation}: {failure}")),
             },
             (Some(Purpose::Naming), result) => self.outside_answered(result),
         }
@@ -297,8 +330,11 @@ impl Administration {
 }
 
 /// One line per episode: who, what, and what is being done about it.
-fn log_notice(notice: &Notice, why: Option<&str>, name: impl Fn(ProxyKey) -> String) {
-    match *notice {
+fn describe_notice(notice: &Notice, why: Option<&str>, name: impl Fn(ProxyKey) -> String) -> (log::Level, String) {
+    let text = match *notice {
+        Notice::ConsumerDisconnected { key, reason, discarded, .. } => {
+            format!("disconnected {}: {}; {discarded} events were dropped with it", name(key), reason_text(reason))
+        }
         Notice::OutboxFull { key, policy, backlog_events, backlog_bytes } => {
             let done = match policy {
                 FullOutbox::Hold => "its channel's suppliers wait until there is room",
@@ -306,30 +342,33 @@ fn log_notice(notice: &Notice, why: Option<&str>, name: impl Fn(ProxyKey) -> Str
                 FullOutbox::Reject => "its channel's suppliers are refused",
                 FullOutbox::Disconnect => "it is disconnected",
             };
-            log::warn!("{} is full: {backlog_events} events, {backlog_bytes} bytes wait; {done}", name(key));
+            format!("{} is full: {backlog_events} events, {backlog_bytes} bytes wait; {done}", name(key))
         }
         Notice::OutboxRecovered { key, dropped } => {
-            log::info!("{} has room again; {dropped} events were dropped meanwhile", name(key));
+            let text = format!("{} has room again; {dropped} events were dropped meanwhile", name(key));
+            return (log::Level::Info, text);
         }
         Notice::ConsumerFailing { key, retry_in, .. } => {
             let why = why.unwrap_or("it does not take events");
-            log::warn!("{} is failing: {why}; next try in {} ms", name(key), retry_in.as_millis());
+            format!("{} is failing: {why}; next try in {} ms", name(key), retry_in.as_millis())
         }
         Notice::ConsumerRecovered { key, failures, after } => {
-            log::info!("{} takes events again, after {failures} failures in {} ms", name(key), after.as_millis());
+            let name = name(key);
+            let text = format!("{name} takes events again, after {failures} failures in {} ms", after.as_millis());
+            return (log::Level::Info, text);
         }
         Notice::SuppliersHeld { channel, by, .. } => {
-            let whose = by.map_or_else(|| "its consumers".to_owned(), &name);
-            log::warn!("suppliers of channel {} are held: the memory budget is spent by {whose}", channel.0);
+            let whose = by.map_or_else(|| "events that are on their way".to_owned(), &name);
+            format!("suppliers of channel {} are held: there is no room because of {whose}", channel.0)
         }
         Notice::SuppliersReleased { channel, held_events, .. } => {
-            log::info!(
-                "suppliers of channel {} are released; {held_events} events came while they were held",
-                channel.0
-            );
+            let channel = channel.0;
+            let text = format!("suppliers of channel {channel} go on; {held_events} events came while they were held");
+            return (log::Level::Info, text);
         }
-        ref other => log::warn!("{other:?}"),
-    }
+        ref other => format!("{other:?}"),
+    };
+    (log::Level::Warn, text)
 }
 
 /// Why a consumer was disconnected, for the log.
@@ -368,4 +407,63 @@ fn asks_for_consumers(request: &mail::Request) -> bool {
                     && parsed.response != Response::None
             })
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use engine::{ChannelId, Peer, ProxyId};
+
+    const KEY: ProxyKey = ProxyKey { channel: ChannelId(0), proxy: ProxyId(12) };
+
+    /// Whether a line is of the form that an operator finds in the handbook, where an ellipsis stands for anything.
+    fn is_of(form: &str, line: &str) -> bool {
+        let mut rest = line;
+        form.split('…').enumerate().all(|(index, part)| {
+            let found = rest.find(part).filter(|at| index > 0 || *at == 0);
+            found.and_then(|at| rest.get(at + part.len()..)).map(|behind| rest = behind).is_some()
+        })
+    }
+
+    #[test]
+    fn every_notice_reads_as_the_handbook_says() {
+        let handbook = include_str!("../../../docs/operating.md");
+        let (_, log_lines) = handbook.split_once("## Log lines").unwrap();
+        let (log_lines, _) = log_lines.split_once("## ").unwrap();
+        let forms = log_lines.lines().filter_map(|line| line.strip_prefix("| `")?.split('`').next());
+        let forms: Vec<&str> = forms.collect();
+        let second = Duration::from_secs(1);
+        let mut notices = vec![
+            Notice::OutboxRecovered { key: KEY, dropped: 1 },
+            Notice::ConsumerFailing { key: KEY, failures: 1, retry_in: second },
+            Notice::ConsumerRecovered { key: KEY, failures: 3, after: second },
+            Notice::SuppliersHeld { channel: KEY.channel, by: Some(KEY) },
+            Notice::SuppliersHeld { channel: KEY.channel, by: None },
+            Notice::SuppliersReleased { channel: KEY.channel, by: None, held_events: 2 },
+        ];
+        for policy in [FullOutbox::Hold, FullOutbox::Discard, FullOutbox::Reject, FullOutbox::Disconnect] {
+            notices.push(Notice::OutboxFull { key: KEY, policy, backlog_events: 1, backlog_bytes: 2 });
+        }
+        for reason in [
+            DisconnectReason::Gone,
+            DisconnectReason::GivenUp { failures: 3, failing_for: second },
+            DisconnectReason::OutboxFull,
+            DisconnectReason::QueueFull,
+            DisconnectReason::MemorySpent,
+        ] {
+            notices.push(Notice::ConsumerDisconnected { key: KEY, peer: Peer(0), reason, discarded: 4 });
+        }
+        for notice in notices {
+            let (_, line) = describe_notice(&notice, Some("no reply in time"), |_| "consumer proxy 12".into());
+            assert!(forms.iter().any(|form| is_of(form, &line)), "{line}");
+        }
+    }
+
+    #[test]
+    fn the_reason_for_a_failure_is_told() {
+        let notice = Notice::ConsumerFailing { key: KEY, failures: 1, retry_in: Duration::from_millis(50) };
+        let (level, line) = describe_notice(&notice, Some("Connection refused"), |_| "consumer proxy 12".into());
+        assert_eq!(line, "consumer proxy 12 is failing: Connection refused; next try in 50 ms");
+        assert_eq!(level, log::Level::Warn);
+    }
 }

@@ -61,7 +61,7 @@ counters! {
     DroppedRemoved = "lane_dropped_removed",
     /// Events refused to their supplier.
     EventsRefused = "lane_events_refused",
-    /// Supplier replies withheld because the channel's memory budget was spent.
+    /// Supplier replies withheld because there was no room for more events.
     SuppliersHeld = "lane_suppliers_held",
     /// Pushes that were answered with an exception.
     PushExceptions = "lane_push_exceptions",
@@ -81,7 +81,8 @@ counters! {
     CycleMax = "lane_cycle_max_ns",
     /// Connections accepted.
     ConnectionsAccepted = "connections_accepted",
-    /// Connections closed at once because `limits.connections_max` was reached.
+    /// Connections closed at once, or not accepted yet, because `limits.connections_max` or the number of descriptors was
+    /// reached.
     ConnectionsRefused = "connections_refused",
     /// Accepted connections that are open now.
     ConnectionsOpen = "connections_open",
@@ -105,10 +106,12 @@ counters! {
     WrongOperations = "refused_bad_operation",
     /// Requests whose body could not be read.
     WrongBodies = "refused_marshal",
-    /// Requests answered TRANSIENT because too many were waiting.
+    /// Requests answered TRANSIENT because too many, or too large ones, were waiting.
     AdministrationFull = "refused_administration_full",
-    /// Consumers that the service gave up.
+    /// Consumers that the service disconnected: they failed for too long, or were full with `FullOutbox` = `Disconnect`.
     ConsumersGivenUp = "consumers_given_up",
+    /// Log lines that were only counted because there were too many of their kind in a second.
+    LogLinesLeftOut = "log_lines_left_out",
 }
 
 /// One thread's counters. Written by that thread only.

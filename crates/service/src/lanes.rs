@@ -13,6 +13,7 @@ pub(crate) mod outgoing;
 pub(crate) mod output;
 pub(crate) mod path;
 pub(crate) mod replies;
+pub(crate) mod reports;
 pub(crate) mod routes;
 pub(crate) mod slots;
 pub(crate) mod system;

@@ -16,12 +16,13 @@ use giop::cdr::CharSet;
 use giop::framing;
 use hashbrown::HashMap;
 
-use crate::administration::{Administration, OutsideNaming};
+use crate::administration::{Administration, LINES, OutsideNaming};
 use crate::config::{Config, ConfigError, NarrowCodeSet};
 use crate::corba::naming::NamingLimits;
 use crate::corba::{Door, DoorSettings};
 use crate::counters::Counters;
 use crate::lanes::mail::{LANE_QUEUE, LaneBox, ToAdministration, ToLane};
+use crate::lanes::reports::Allowance;
 use crate::lanes::system::Bell;
 use crate::lanes::worker::{Worker, WorkerOptions};
 use crate::resolver;
@@ -111,6 +112,9 @@ pub struct Service {
 const LANE_BLOCK: usize = 0;
 const ADMINISTRATION_BLOCK: usize = 1;
 
+/// Descriptors that are neither clients' nor consumers': the poll, the bell, the standard streams.
+const OWN_DESCRIPTORS: u64 = 16;
+
 impl Service {
     /// Starts a service. It answers requests from the moment this returns.
     ///
@@ -123,7 +127,7 @@ impl Service {
         listener.set_nonblocking(true)?;
         let address = listener.local_addr()?;
         let (host, port) = config.advertised(address)?;
-        raise_descriptor_limit();
+        let connections_max = connections_that_fit(config.limits.connections_max, raise_descriptor_limit());
 
         let mut door = Door::new(door_settings(&config, &host, port));
         let factory = door.factory_reference();
@@ -146,7 +150,7 @@ impl Service {
             resolver,
             counters: counters.block(LANE_BLOCK),
             framing: framing_limits(&config),
-            connections_max: config.limits.connections_max as usize,
+            connections_max,
             message_completion: config.message_completion(),
             connect_timeout: Duration::from_millis(config.delivery.connect_timeout_ms.into()),
             silence: Duration::from_millis(config.delivery.reply_timeout_ms.into()),
@@ -163,6 +167,9 @@ impl Service {
             calls: HashMap::new(),
             next_call: 0,
             surveying: Vec::new(),
+            to_survey: Vec::new(),
+            origin: Instant::now(),
+            lines: Allowance::new("disconnected clients", LINES),
         };
         // From here on a failure drops it, which stops what has been started.
         let mut service = Self {
@@ -297,13 +304,27 @@ fn outside_naming(config: &Config) -> Result<Option<OutsideNaming>, StartError> 
     Ok(Some(OutsideNaming { url: url.clone(), context, due: Some(Instant::now()) }))
 }
 
-/// Each connection takes a descriptor; the soft limit is often 1024, far below what the service is allowed.
-fn raise_descriptor_limit() {
+/// Each connection takes a descriptor; the soft limit is often 1024, far below what the service is allowed. Says what the
+/// limit is then.
+fn raise_descriptor_limit() -> u64 {
     use rustix::process::{Resource, getrlimit, setrlimit};
-    let mut limit = getrlimit(Resource::Nofile);
+    let before = getrlimit(Resource::Nofile);
+    let mut limit = before;
     limit.current = limit.maximum;
-    // Without it the service serves fewer connections and counts those it refuses.
-    let _ = setrlimit(Resource::Nofile, limit);
+    let in_force = if setrlimit(Resource::Nofile, limit).is_ok() { limit.current } else { before.current };
+    in_force.unwrap_or(u64::MAX)
+}
+
+/// How many connections are accepted: with all descriptors taken by clients, no consumer could be pushed to.
+fn connections_that_fit(wanted: u32, descriptors: u64) -> usize {
+    let fit = descriptors.saturating_sub(descriptors / 4).saturating_sub(OWN_DESCRIPTORS).max(1);
+    if fit < u64::from(wanted) {
+        log::warn!(
+            "limits.connections_max is {fit} and not {wanted}: the process may have {descriptors} descriptors, and a \
+             quarter of them is kept for connections to consumers"
+        );
+    }
+    usize::try_from(fit).unwrap_or(usize::MAX).min(wanted as usize)
 }
 
 /// Administration runs at the lowest ordinary priority, so that it takes a processor only when no event needs it (R5).
@@ -320,4 +341,17 @@ fn write_reference(path: &std::path::Path, reference: &str) -> Result<(), StartE
     let beside = path.with_file_name(name);
     std::fs::write(&beside, format!("{reference}\n")).map_err(error)?;
     std::fs::rename(&beside, path).map_err(error)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clients_never_take_the_descriptors_that_consumers_need() {
+        assert_eq!(connections_that_fit(4096, u64::MAX), 4096);
+        assert_eq!(connections_that_fit(4096, 65_536), 4096);
+        assert_eq!(connections_that_fit(4096, 1024), 752);
+        assert_eq!(connections_that_fit(4096, 8), 1);
+    }
 }

@@ -91,7 +91,7 @@ impl Core {
     fn finish_call(&mut self, call: &Call, result: Result<(), CallFailure>) {
         self.outgoing.calls.remove(&call.id);
         self.outgoing.stale = true;
-        self.post(ToAdministration::Answered { call: call.id, result });
+        self.reports.post(ToAdministration::Answered { call: call.id, result });
     }
 
     pub(crate) fn end_late_calls(&mut self) {

@@ -125,16 +125,16 @@ impl Worker {
                 Ok(None) => return,
                 Err(error) => {
                     self.core.counters.add(Counter::ConnectionsRefused, 1);
-                    self.note_refusal(&format!("cannot accept a connection: {error}"));
+                    self.note_refusal(|| format!("cannot accept a connection: {error}"));
                     return self.listen(false);
                 }
             };
             if self.incoming_open >= self.connections_max {
                 self.core.counters.add(Counter::ConnectionsRefused, 1);
-                self.note_refusal(&format!(
-                    "closed a connection from {address}: limits.connections_max = {} are open",
-                    self.connections_max
-                ));
+                let max = self.connections_max;
+                self.note_refusal(|| {
+                    format!("closed a connection from {address}: limits.connections_max = {max} are open")
+                });
                 continue;
             }
             let token = self.incoming.insert(Incoming::new(stream, address, self.core.outgoing.framing));
@@ -161,10 +161,10 @@ impl Worker {
     }
 
     /// Logs the first refusal of an episode; the counter has the others.
-    fn note_refusal(&mut self, text: &str) {
+    fn note_refusal(&mut self, text: impl FnOnce() -> String) {
         if !self.refusing {
             self.refusing = true;
-            self.core.log(log::Level::Warn, text.to_owned());
+            self.core.log(log::Level::Warn, text);
         }
     }
 

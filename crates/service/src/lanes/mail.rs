@@ -71,7 +71,7 @@ impl core::fmt::Display for CallFailure {
             Self::Unreachable(why) => write!(f, "unreachable: {why}"),
             Self::TimedOut => f.write_str("no reply in time"),
             Self::System(exception) => write!(f, "it raised {exception}"),
-            Self::User(id) => write!(f, "it raised {id}"),
+            Self::User(id) => write!(f, "it raised {}", id.escape_debug()),
         }
     }
 }

@@ -9,7 +9,9 @@ use engine::{Admission, Event, ProxyKey, ProxyState};
 use giop::codeset;
 use giop::exception::{Kind, OMG_MINOR, SystemException};
 use giop::framing::Message;
-use giop::message::{self, MessageKind, ReplyHead, ReplyStatus, Request, Response, ServiceContexts};
+use giop::message::{
+    self, Header, LocateStatus, MessageKind, ReplyHead, ReplyStatus, Request, Response, ServiceContexts,
+};
 
 use super::incoming::Caller;
 use super::mail::{self, ToAdministration};
@@ -44,15 +46,14 @@ impl Core {
         match message.header.kind {
             MessageKind::Request => self.handle_request(connection, message, caller),
             MessageKind::LocateRequest => {
-                let answer = message::LocateRequest::parse(message.bytes, &message.header)
+                let locate = message::LocateRequest::parse(message.bytes, &message.header)
                     .map_err(|error| format!("a locate request that cannot be read: {error}"))?;
-                let reply = Answer {
-                    version: message.header.version,
-                    endian: message.header.endian,
-                    request_id: answer.request_id,
-                    expected: true,
-                };
-                self.pass_on(connection, message, caller, reply);
+                if !self.pass_on(connection, message, caller) {
+                    // Before GIOP 1.2 there is no way to say "later" to this; the request that follows is told so.
+                    let Header { version, endian, .. } = message.header;
+                    let here = LocateStatus::ObjectHere;
+                    message::locate_reply(caller.output.bytes(), version, endian, locate.request_id, here);
+                }
                 Ok(())
             }
             // What it would cancel is either done or will be answered to somebody who does not listen (9.4.4.1 allows it).
@@ -75,7 +76,7 @@ impl Core {
     /// Closes a connection for what was heard on it, once it has taken what it is owed.
     pub(crate) fn distrust(&mut self, caller: &mut Caller, why: &str) {
         self.counters.add(Counter::ProtocolErrors, 1);
-        self.log(log::Level::Warn, format!("closed the connection from {}: {why}", caller.address));
+        self.log(log::Level::Warn, || format!("closed the connection from {}: {why}", caller.address));
         caller.close_soon(self.now);
     }
 
@@ -99,7 +100,8 @@ impl Core {
         }
         match self.find_push(&request) {
             Some(push) => self.push(connection, &message, &request, caller, answer, &push),
-            None => self.pass_on(connection, message, caller, answer),
+            None if self.pass_on(connection, message, caller) => {}
+            None => answer_exception(caller, answer, SystemException::new(Kind::Transient, 0)),
         }
         Ok(())
     }
@@ -190,8 +192,8 @@ impl Core {
         }
     }
 
-    /// Passes a request on; when administration has no room, the client is told so and may come again.
-    fn pass_on(&mut self, connection: Token, message: Message<'_>, caller: &mut Caller, answer: Answer) {
+    /// Passes a request on. False when administration has no room: the client is to be told so and may come again.
+    fn pass_on(&mut self, connection: Token, message: Message<'_>, caller: &mut Caller) -> bool {
         self.counters.add(Counter::Requests, 1);
         let bytes = message.bytes.len();
         let fits = self.administration_bytes.saturating_add(bytes) <= ADMINISTRATION_BYTES_MAX;
@@ -204,8 +206,8 @@ impl Core {
             caller.await_answer(bytes);
         } else {
             self.counters.add(Counter::AdministrationFull, 1);
-            answer_exception(caller, answer, SystemException::new(Kind::Transient, 0));
         }
+        posted
     }
 }
 

@@ -20,6 +20,7 @@ use hashbrown::HashMap;
 use super::incoming::Incoming;
 use super::mail::{self, LaneBox, Lookup, ToAdministration, ToLane};
 use super::outgoing::Outgoings;
+use super::reports::Reports;
 use super::slots::{Slots, Token};
 use super::system::{self, Bell, Interest, Poll};
 use crate::allocations;
@@ -79,8 +80,7 @@ pub(crate) struct Core {
     pub(crate) held: HashMap<engine::Ticket, HeldReply>,
     /// Withheld replies that are due now.
     pub(crate) released: VecDeque<HeldReply>,
-    /// Notices and log lines that administration had no room for; bounded, the oldest go first.
-    pub(crate) unposted: VecDeque<ToAdministration>,
+    pub(crate) reports: Reports,
     /// Why consumers have begun to fail, until the notices of that go out.
     pub(crate) failures: HashMap<ProxyKey, String>,
     /// The engine may have more deliveries due than were begun at one go.
@@ -133,8 +133,6 @@ const DROPPED: [(Counter, DiscardReason); 7] = [
     (Counter::DroppedDisconnected, DiscardReason::Disconnected),
     (Counter::DroppedRemoved, DiscardReason::Removed),
 ];
-/// Notices kept for administration while its queue is full.
-const UNPOSTED_MAX: usize = 1024;
 
 impl Worker {
     pub(crate) fn new(options: WorkerOptions) -> io::Result<Self> {
@@ -158,6 +156,7 @@ impl Worker {
                 poll,
                 lane: Lane::new(Time(0)),
                 published: arc_swap::Cache::new(options.published),
+                reports: Reports::new(options.administration.clone()),
                 administration: options.administration,
                 administration_bytes: 0,
                 outgoing: Outgoings::new(options.resolver, options.framing, options.connect_timeout, options.silence),
@@ -165,7 +164,6 @@ impl Worker {
                 now: Time(0),
                 held: HashMap::new(),
                 released: VecDeque::new(),
-                unposted: VecDeque::new(),
                 failures: HashMap::new(),
                 undelivered: false,
                 names: [String::new(), String::new()],
@@ -198,6 +196,9 @@ impl Worker {
             while !self.core.released.is_empty() {
                 self.answer_released();
                 self.core.settle();
+            }
+            if self.core.reports.is_waiting() {
+                self.plan_sweep();
             }
             self.core.account(began);
         }
@@ -242,7 +243,7 @@ impl Worker {
                 ToLane::Resolved { connection, addresses } => self.core.resolved(connection, addresses),
                 ToLane::Survey => {
                     let outboxes = self.core.lane.outboxes().collect();
-                    self.core.post(ToAdministration::Survey(outboxes));
+                    self.core.reports.post(ToAdministration::Survey(outboxes));
                 }
                 ToLane::Stop => self.stopping = true,
             }
@@ -311,27 +312,19 @@ impl Core {
                 Notice::ConsumerFailing { key, .. } => self.failures.remove(key),
                 _ => None,
             };
-            self.post(ToAdministration::Notice(notice, why));
-        }
-        self.failures.clear();
-        while let Some(letter) = self.unposted.pop_front() {
-            if let Err(std::sync::mpsc::TrySendError::Full(letter)) = self.administration.try_send(letter) {
-                self.unposted.push_front(letter);
-                break;
+            if !self.reports.notice(notice, why, self.now) {
+                self.counters.add(Counter::LogLinesLeftOut, 1);
             }
         }
+        self.failures.clear();
+        self.reports.hand_over(self.now);
     }
 
-    /// Tells administration something, now or when it has room.
-    pub(crate) fn post(&mut self, letter: ToAdministration) {
-        if self.unposted.len() >= UNPOSTED_MAX {
-            self.unposted.pop_front();
+    /// Has a line about a connection logged, unless there are too many of them.
+    pub(crate) fn log(&mut self, level: log::Level, text: impl FnOnce() -> String) {
+        if !self.reports.log(level, text, self.now) {
+            self.counters.add(Counter::LogLinesLeftOut, 1);
         }
-        self.unposted.push_back(letter);
-    }
-
-    pub(crate) fn log(&mut self, level: log::Level, text: String) {
-        self.post(ToAdministration::Log(level, text));
     }
 
     fn account(&mut self, began: Time) {

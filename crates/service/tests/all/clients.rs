@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use client::notify::{EventChannelFactory, Property};
 use client::{Orb, OrbOptions};
-use giop::cdr::Version;
-use giop::message::{MessageKind, Reply, ReplyStatus};
+use giop::cdr::{Endian, Version};
+use giop::message::{self, LocateReply, LocateStatus, MessageKind, Reply, ReplyStatus};
 use service::{Counter, Limits, Service};
 
 use crate::peers::{
@@ -156,7 +156,7 @@ fn a_client_that_complains_of_a_message_is_not_answered_with_a_complaint() {
     let service = start();
     let mut stream = TcpStream::connect(service.address()).unwrap();
     let mut complaint = Vec::new();
-    giop::message::message_error(&mut complaint, Version::V1_2);
+    message::message_error(&mut complaint, Version::V1_2);
     stream.write_all(&complaint).unwrap();
     assert_eq!(read_to_end(&mut stream), []);
     assert_eq!(service.counters().read(Counter::ProtocolErrors), 1);
@@ -175,6 +175,59 @@ fn a_client_that_asks_without_waiting_for_answers_does_not_fill_administrations_
     }
     wait_until("all to be asked", || service.counters().read(Counter::Requests) == 20_000);
     assert_eq!(service.counters().read(Counter::AdministrationFull), 0);
+}
+
+#[test]
+fn a_locate_request_is_answered_as_such_even_when_administration_has_no_room() {
+    // It was answered with a Reply that says TRANSIENT, for which there was no request.
+    let service = start_limited(Limits { administration_queue: 1, ..Limits::default() });
+    for version in [Version::V1_0, Version::V1_1, Version::V1_2] {
+        let mut stream = TcpStream::connect(service.address()).unwrap();
+        let mut asked = Vec::new();
+        for request_id in 0..200 {
+            message::locate_request(&mut asked, version, Endian::Big, request_id, b"NotificationService");
+        }
+        stream.write_all(&asked).unwrap();
+        let mut answered: Vec<u32> = (0..200)
+            .map(|_| {
+                let (header, bytes) = read_message(&mut stream).unwrap();
+                let reply = LocateReply::parse(&bytes, &header).unwrap();
+                assert_eq!(reply.status, LocateStatus::ObjectHere);
+                reply.request_id
+            })
+            .collect();
+        answered.sort_unstable();
+        assert_eq!(answered, (0..200).collect::<Vec<_>>());
+    }
+    assert!(service.counters().read(Counter::AdministrationFull) > 0);
+}
+
+#[test]
+fn a_client_that_makes_bad_connections_all_the_time_does_not_fill_the_log() {
+    let service = start();
+    for _ in 0..2_000 {
+        let mut stream = TcpStream::connect(service.address()).unwrap();
+        stream.write_all(b"X").unwrap();
+        read_to_end(&mut stream);
+    }
+    let left_out = service.counters().read(Counter::LogLinesLeftOut);
+    assert_eq!(service.counters().read(Counter::ProtocolErrors), 2_000);
+    assert!(left_out > 0, "{left_out}");
+}
+
+#[test]
+fn everybody_who_asks_how_consumers_stand_is_told() {
+    let service = start();
+    let mut streams = [0; 20].map(|_| TcpStream::connect(service.address()).unwrap());
+    let asked = request(Version::V1_2, b"Statistics", "get_consumers", |_| {}).repeat(50);
+    for stream in &mut streams {
+        stream.write_all(&asked).unwrap();
+    }
+    for stream in &mut streams {
+        for _ in 0..50 {
+            assert_eq!(read_message(stream).unwrap().0.kind, MessageKind::Reply);
+        }
+    }
 }
 
 #[test]

@@ -1,0 +1,203 @@
+//! What a lane tells administration of its own accord: notices, and lines for the log, which it does not write itself
+//! because a log can block.
+//!
+//! A lane never waits for room in administration's mail, so what finds none waits here. And what clients can cause is
+//! counted and not told line by line when there is too much of it.
+
+use core::time::Duration;
+use std::collections::VecDeque;
+use std::sync::mpsc::{SyncSender, TrySendError};
+
+use engine::{Notice, Time};
+
+use super::mail::ToAdministration;
+
+/// Lines about connections in a second.
+const CONNECTION_LINES: u32 = 10;
+/// Lines about consumers in a second. A host that fails can take hundreds with it, and whoever looks for one of them
+/// wants to find it.
+const CONSUMER_LINES: u32 = 100;
+/// Lines kept while administration has no room for them.
+const LINES_WAITING_MAX: usize = 1024;
+
+/// What waits to be told.
+pub(crate) struct Reports {
+    administration: SyncSender<ToAdministration>,
+    /// Those that something depends on are bounded by what they speak of: a consumer, a call, a survey.
+    waiting: VecDeque<ToAdministration>,
+    connections: Allowance,
+    consumers: Allowance,
+}
+
+impl Reports {
+    pub(crate) fn new(administration: SyncSender<ToAdministration>) -> Self {
+        Self {
+            administration,
+            waiting: VecDeque::new(),
+            connections: Allowance::new("connections", CONNECTION_LINES),
+            consumers: Allowance::new("consumers", CONSUMER_LINES),
+        }
+    }
+
+    /// Tells something that administration has to know.
+    pub(crate) fn post(&mut self, letter: ToAdministration) {
+        self.waiting.push_back(letter);
+    }
+
+    /// Has a line about a connection logged. False when it is only counted.
+    pub(crate) fn log(&mut self, level: log::Level, text: impl FnOnce() -> String, now: Time) -> bool {
+        let may = self.connections.take(now, self.waiting.len() < LINES_WAITING_MAX);
+        if may {
+            self.waiting.push_back(ToAdministration::Log(level, text()));
+        }
+        may
+    }
+
+    /// Tells what the engine wants known. False when it is only counted.
+    pub(crate) fn notice(&mut self, notice: Notice, why: Option<String>, now: Time) -> bool {
+        // That a consumer was disconnected is acted on, the others are lines for the log.
+        let may = matches!(notice, Notice::ConsumerDisconnected { .. })
+            || self.consumers.take(now, self.waiting.len() < LINES_WAITING_MAX);
+        if may {
+            self.waiting.push_back(ToAdministration::Notice(notice, why));
+        }
+        may
+    }
+
+    /// Hands over as much as there is room for.
+    pub(crate) fn hand_over(&mut self, now: Time) {
+        for allowance in [&mut self.connections, &mut self.consumers] {
+            if let Some(text) = allowance.sum_up(now) {
+                self.waiting.push_back(ToAdministration::Log(log::Level::Warn, text));
+            }
+        }
+        while let Some(letter) = self.waiting.pop_front() {
+            if let Err(TrySendError::Full(letter)) = self.administration.try_send(letter) {
+                self.waiting.push_front(letter);
+                return;
+            }
+        }
+    }
+
+    /// Whether there is something to hand over later.
+    pub(crate) fn is_waiting(&self) -> bool {
+        !self.waiting.is_empty() || self.connections.owes() || self.consumers.owes()
+    }
+}
+
+/// How many lines about one subject may be logged in a second. The others are summed up.
+pub(crate) struct Allowance {
+    subject: &'static str,
+    per_second: u32,
+    second: Time,
+    said: u32,
+    left_out: u64,
+    left_out_since: Option<Time>,
+}
+
+const SECOND: Duration = Duration::from_secs(1);
+
+impl Allowance {
+    pub(crate) const fn new(subject: &'static str, per_second: u32) -> Self {
+        Self { subject, per_second, second: Time(0), said: 0, left_out: 0, left_out_since: None }
+    }
+
+    /// Whether a line may be logged now, for which there is `room` otherwise.
+    pub(crate) fn take(&mut self, now: Time, room: bool) -> bool {
+        if now.since(self.second) >= SECOND {
+            self.second = now;
+            self.said = 0;
+        }
+        if room && self.said < self.per_second {
+            self.said += 1;
+            return true;
+        }
+        self.left_out += 1;
+        self.left_out_since.get_or_insert(now);
+        false
+    }
+
+    /// The line about those that were left out, a second after the first of them.
+    pub(crate) fn sum_up(&mut self, now: Time) -> Option<String> {
+        self.left_out_since.take_if(|since| now.since(*since) >= SECOND)?;
+        let count = core::mem::take(&mut self.left_out);
+        Some(format!("{count} more lines about {} were left out; the counters have them", self.subject))
+    }
+
+    /// Whether there is something to sum up.
+    pub(crate) fn owes(&self) -> bool {
+        self.left_out_since.is_some()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use engine::{ChannelId, DisconnectReason, Peer, ProxyId, ProxyKey};
+    use std::sync::mpsc::sync_channel;
+
+    const KEY: ProxyKey = ProxyKey { channel: ChannelId(0), proxy: ProxyId(1) };
+
+    fn at(millis: u64) -> Time {
+        Time(millis * 1_000_000)
+    }
+
+    fn failing() -> Notice {
+        Notice::ConsumerFailing { key: KEY, failures: 1, retry_in: Duration::ZERO }
+    }
+
+    fn disconnected() -> Notice {
+        Notice::ConsumerDisconnected { key: KEY, peer: Peer(0), reason: DisconnectReason::Gone, discarded: 0 }
+    }
+
+    #[test]
+    fn a_flood_of_lines_becomes_a_few_and_their_number() {
+        let (sender, mail) = sync_channel(10_000);
+        let mut reports = Reports::new(sender);
+        let said = (0..5_000).filter(|_| reports.log(log::Level::Warn, || "bad".into(), at(10))).count();
+        assert_eq!(said, 10);
+        reports.hand_over(at(10));
+        assert!(reports.is_waiting());
+        assert_eq!(mail.try_iter().count(), 10);
+        reports.hand_over(at(1_009));
+        assert_eq!(mail.try_iter().count(), 0);
+        reports.hand_over(at(1_010));
+        let ToAdministration::Log(_, text) = mail.try_recv().unwrap() else { panic!("a line") };
+        assert_eq!(text, "4990 more lines about connections were left out; the counters have them");
+        assert!(!reports.is_waiting());
+        assert!(reports.log(log::Level::Warn, || "bad".into(), at(1_011)));
+    }
+
+    #[test]
+    fn what_administration_acts_on_is_never_left_out() {
+        let (sender, mail) = sync_channel(1);
+        let mut reports = Reports::new(sender);
+        for _ in 0..5_000 {
+            reports.notice(failing(), None, at(0));
+            assert!(reports.notice(disconnected(), None, at(0)));
+        }
+        let mut acted_on = 0;
+        while reports.is_waiting() {
+            reports.hand_over(at(2_000));
+            acted_on += mail
+                .try_iter()
+                .filter(|letter| matches!(letter, ToAdministration::Notice(Notice::ConsumerDisconnected { .. }, _)))
+                .count();
+        }
+        assert_eq!(acted_on, 5_000);
+    }
+
+    #[test]
+    fn lines_that_find_no_room_are_left_out_in_the_end() {
+        let (sender, _mail) = sync_channel(0);
+        let mut reports = Reports::new(sender);
+        let mut said = 0;
+        for second in 0..100 {
+            for _ in 0..100 {
+                said += usize::from(reports.notice(failing(), None, at(second * 1_000)));
+            }
+            reports.hand_over(at(second * 1_000));
+        }
+        assert!(said <= LINES_WAITING_MAX, "{said}");
+    }
+}
