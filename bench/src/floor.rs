@@ -214,6 +214,7 @@ fn measure(options: &FloorOptions, out: &mut Output<'_>) -> Result<Report, Bench
     let strace = contenders.finish(options, &mut settings)?;
     let mut report = assemble(machine, settings, turns, contenders.omniorb.err());
     report.strace = strace;
+    report.machine.note_stolen();
     report.seconds = clock::seconds(clock::now() - began).round();
     Ok(report)
 }
@@ -355,13 +356,7 @@ fn write_remarks(report: &Report, out: &mut Output<'_>) -> Result<(), BenchError
     if let Some(note) = &report.omniorb_note {
         writeln!(out, "\nomniORB direct: {note}")?;
     }
-    if report.machine.load_average_before > 0.5 {
-        writeln!(
-            out,
-            "\nThe machine was not idle (load average {:.2}): compare the contenders with each other, not with other runs",
-            report.machine.load_average_before
-        )?;
-    }
+    report.machine.write_remarks(out)?;
     Ok(())
 }
 

@@ -73,6 +73,7 @@ pub fn run(options: &MonitorOptions, out: &mut Output<'_>) -> Result<(), BenchEr
             report.runs.push(workload::run(&Carrier::Sockets, &traffics, lasting, workload::wait_out)?);
         }
     }
+    report.machine.note_stolen();
     out.end_progress()?;
     write_json(&report, &options.report, out)?;
     if !options.report.json {
@@ -80,6 +81,7 @@ pub fn run(options: &MonitorOptions, out: &mut Output<'_>) -> Result<(), BenchEr
         if !options.no_sockets {
             writeln!(out, "\nPlain sockets: {PLAIN_SOCKETS_ARE}.")?;
         }
+        report.machine.write_remarks(out)?;
     }
     Ok(())
 }

@@ -57,6 +57,7 @@ pub fn run(options: &PipelineOptions, out: &mut Output<'_>) -> Result<(), BenchE
             report.runs.push(workload::run(&Carrier::Sockets, &traffics, lasting, workload::wait_out)?);
         }
     }
+    report.machine.note_stolen();
     out.end_progress()?;
     write_json(&report, &options.report, out)?;
     if !options.report.json {
@@ -65,6 +66,7 @@ pub fn run(options: &PipelineOptions, out: &mut Output<'_>) -> Result<(), BenchE
         if !options.no_sockets {
             writeln!(out, "Plain sockets: {PLAIN_SOCKETS_ARE}.")?;
         }
+        report.machine.write_remarks(out)?;
     }
     Ok(())
 }

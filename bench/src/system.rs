@@ -3,10 +3,12 @@
 #![expect(unsafe_code, reason = "no safe wrapper offers SCHED_IDLE, or the processor clock of another process")]
 
 use std::fs;
-use std::io;
+use std::io::{self, Write};
 use std::mem::MaybeUninit;
 
 use serde::Serialize;
+
+use crate::Output;
 
 /// Gives the calling thread the scheduling class that runs only when a core has nothing else to do, and that any
 /// other thread displaces at once (sched(7), `SCHED_IDLE`).
@@ -70,6 +72,12 @@ pub struct Machine {
     /// Processes that wanted to run in the minute before the benchmark began: other work on the machine. Figures
     /// taken while this was not near 0 are worth little.
     pub load_average_before: f64,
+    /// Processor time that the host of a virtual machine gave to others during the benchmark although this machine wanted
+    /// it, in seconds, all cores together (proc_stat(5), `steal`). A stall of this kind lasts milliseconds, at worst
+    /// hundreds, and shows in p99.9 and the maximum of whoever has its turn. 0 where the host does not tell.
+    pub stolen_seconds: f64,
+    #[serde(skip)]
+    stolen_ticks_before: u64,
     /// Version of this program.
     pub campanile: &'static str,
 }
@@ -89,9 +97,46 @@ impl Machine {
             cores: std::thread::available_parallelism().map_or(1, std::num::NonZero::get),
             kernel: rustix::system::uname().release().to_string_lossy().into_owned(),
             load_average_before: load.unwrap_or(0.0),
+            stolen_seconds: 0.0,
+            stolen_ticks_before: stolen_ticks(),
             campanile: env!("CARGO_PKG_VERSION"),
         }
     }
+}
+
+impl Machine {
+    /// Notes how much the host took since this was made.
+    pub(crate) fn note_stolen(&mut self) {
+        let ticks = stolen_ticks().saturating_sub(self.stolen_ticks_before);
+        self.stolen_seconds = crate::latency::ratio(ticks, rustix::param::clock_ticks_per_second());
+    }
+
+    /// What a reader of the tables must be told of the machine; nothing when it was idle and its own.
+    pub(crate) fn write_remarks(&self, out: &mut Output<'_>) -> io::Result<()> {
+        if self.load_average_before > 0.5 {
+            writeln!(
+                out,
+                "\nThe machine was not idle (load average {:.2} before the run): compare the contenders with each other, \
+                 not with other runs.",
+                self.load_average_before
+            )?;
+        }
+        if self.stolen_seconds > 0.0 {
+            writeln!(
+                out,
+                "\nThe host took {:.2} s of processor time from this virtual machine meanwhile: the longest latencies may \
+                 be its.",
+                self.stolen_seconds
+            )?;
+        }
+        Ok(())
+    }
+}
+
+/// What the host has taken since the machine started, in ticks: the eighth figure of the first line of `/proc/stat`.
+fn stolen_ticks() -> u64 {
+    let statistics = fs::read_to_string("/proc/stat").unwrap_or_default();
+    statistics.split_ascii_whitespace().nth(8).and_then(|field| field.parse().ok()).unwrap_or(0)
 }
 
 #[cfg(test)]
