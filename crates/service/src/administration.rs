@@ -19,7 +19,7 @@ use hashbrown::HashMap;
 use crate::corba::{Call, Door, Effect, Exception, Published};
 use crate::counters::{Block, Counter, Counters};
 use crate::lanes::mail::{self, CallFailure, LaneBox, OWN_ENDIAN, ToAdministration, ToLane};
-use crate::lanes::reports::Allowance;
+use crate::lanes::reports::{Allowance, printable};
 use crate::statistics;
 
 /// Letters served before their effects are published.
@@ -272,7 +272,7 @@ impl Administration {
         while let Some(effect) = self.door.poll_effect() {
             match effect {
                 Effect::Call { to, operation, body } => {
-                    let whom = to.iiop().map_or_else(String::new, |p| format!("{}:{}", p.host.escape_debug(), p.port));
+                    let whom = to.iiop().map_or_else(String::new, |p| format!("{}:{}", printable(&p.host), p.port));
                     self.call(to, operation, body, Purpose::Telling { operation, whom });
                 }
                 // The lane forgets whoever is not in the published peers any more.

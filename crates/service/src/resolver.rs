@@ -5,6 +5,7 @@ use std::sync::mpsc::Receiver;
 use std::time::Instant;
 
 use crate::lanes::mail::{LaneBox, Lookup, ToLane};
+use crate::lanes::reports::printable;
 
 /// Host names that may wait to be looked up; what comes on top counts as unreachable and is tried again later.
 pub(crate) const QUEUE: usize = 256;
@@ -19,7 +20,7 @@ pub(crate) fn run(lookups: &Receiver<Lookup>, lane: &LaneBox) {
         if until <= Instant::now() {
             continue;
         }
-        let host_shown = host.escape_debug();
+        let host_shown = printable(&host);
         let addresses = match (host.as_str(), port).to_socket_addrs() {
             Ok(found) => {
                 let mut addresses: Vec<SocketAddr> = found.take(ADDRESSES_MAX).collect();

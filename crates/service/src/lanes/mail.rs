@@ -14,6 +14,7 @@ use giop::cdr::{CharSet, Endian, Version};
 use giop::exception::SystemException;
 use giop::ior::Ior;
 
+use super::reports::printable;
 use super::slots::Token;
 use super::system::Bell;
 
@@ -71,7 +72,7 @@ impl core::fmt::Display for CallFailure {
             Self::Unreachable(why) => write!(f, "unreachable: {why}"),
             Self::TimedOut => f.write_str("no reply in time"),
             Self::System(exception) => write!(f, "it raised {exception}"),
-            Self::User(id) => write!(f, "it raised {}", id.escape_debug()),
+            Self::User(id) => write!(f, "it raised {}", printable(id)),
         }
     }
 }

@@ -427,8 +427,8 @@ impl Core {
         }
     }
 
-    /// Ends what has waited too long, and closes connections that nobody uses. True when deadlines still run.
-    pub(crate) fn sweep_outgoing(&mut self) -> bool {
+    /// Ends what has waited too long, and closes connections that nobody uses.
+    pub(crate) fn sweep_outgoing(&mut self) {
         let now = self.now;
         if self.outgoing.connecting > 0 {
             let is_late = |connection: &Outgoing| connection.connect_deadline.is_some_and(|due| due <= now);
@@ -442,7 +442,6 @@ impl Core {
         if core::mem::take(&mut self.outgoing.stale) {
             self.close_unused();
         }
-        self.outgoing.has_deadlines()
     }
 
     fn close_unused(&mut self) {

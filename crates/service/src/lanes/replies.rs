@@ -11,6 +11,7 @@ use giop::message::{MessageKind, Reply, ReplyStatus};
 
 use super::outgoing::Pending;
 use super::output::would_block;
+use super::reports::printable;
 use super::slots::Token;
 use super::system;
 use super::worker::Core;
@@ -38,7 +39,7 @@ impl fmt::Display for Verdict {
         match self {
             Self::Done => f.write_str("it was done"),
             Self::System(exception) => write!(f, "it raised {exception}"),
-            Self::User(id) => write!(f, "it raised {}", id.escape_debug()),
+            Self::User(id) => write!(f, "it raised {}", printable(id)),
             Self::Forward(_) => f.write_str("it is forwarded without end"),
             Self::Unreadable => f.write_str("its reply cannot be read"),
             Self::Lost(why) => f.write_str(why),

@@ -85,6 +85,13 @@ impl Reports {
     }
 }
 
+/// A text that a client chose, fit for a log: without control characters, and not too long.
+pub(crate) fn printable(text: &str) -> String {
+    const CHARS: usize = 100;
+    let shown = text.chars().take(CHARS).flat_map(char::escape_debug);
+    shown.chain(text.chars().nth(CHARS).map(|_| '…')).collect()
+}
+
 /// How many lines about one subject may be logged in a second. The others are summed up.
 pub(crate) struct Allowance {
     subject: &'static str,
@@ -166,6 +173,13 @@ mod tests {
         assert_eq!(text, "4990 more lines about connections were left out; the counters have them");
         assert!(!reports.is_waiting());
         assert!(reports.log(log::Level::Warn, || "bad".into(), at(1_011)));
+    }
+
+    #[test]
+    fn what_clients_chose_is_shown_short_and_printable() {
+        assert_eq!(printable("a\n\u{1b}[2Jü"), "a\\n\\u{1b}[2Jü");
+        assert_eq!(printable(&"x".repeat(100)), "x".repeat(100));
+        assert_eq!(printable(&"x".repeat(1_000_000)), "x".repeat(100) + "…");
     }
 
     #[test]

@@ -1,8 +1,8 @@
 //! The lane's thread: wait, read, route, write; the only place where sockets are touched.
 //!
-//! One round of the duty cycle reads the clock once, picks up a new routing snapshot if there is one, serves the mail,
-//! then each socket that is ready, then the timers. Nothing in a round waits: not for a socket, not for a consumer, not for
-//! administration.
+//! One round of the duty cycle reads the clock once, picks up a new routing snapshot if there is one, serves whoever had
+//! more than its share of the last round, then the mail and each socket that is ready, then the timers. Nothing in a round
+//! waits: not for a socket, not for a consumer, not for administration.
 
 use core::time::Duration;
 use std::collections::VecDeque;
@@ -182,27 +182,33 @@ impl Worker {
                 log::error!("the lane cannot wait for its sockets any more: {error}");
                 break;
             }
-            let began = self.core.read_clock();
-            self.core.refresh();
-            for index in 0..self.core.poll.len() {
-                if let Some(ready) = self.core.poll.get(index) {
-                    self.serve(ready);
-                }
-            }
-            self.serve_hungry();
-            self.serve_timers();
-            self.core.settle();
-            // Who is answered may go on, and what he sends may release others.
-            while !self.core.released.is_empty() {
-                self.answer_released();
-                self.core.settle();
-            }
-            if self.core.reports.is_waiting() {
-                self.plan_sweep();
-            }
-            self.core.account(began);
+            self.round();
         }
         self.close_all();
+    }
+
+    /// Serves what the poll found.
+    fn round(&mut self) {
+        let began = self.core.read_clock();
+        self.core.refresh();
+        self.serve_hungry();
+        for index in 0..self.core.poll.len() {
+            if let Some(ready) = self.core.poll.get(index) {
+                self.serve(ready);
+            }
+        }
+        self.serve_timers();
+        self.core.settle();
+        // Who is answered may go on, and what he sends may release others.
+        while !self.core.released.is_empty() {
+            self.answer_released();
+            self.core.settle();
+        }
+        // Last of all, since whatever was done may have begun something that has a time limit.
+        if self.core.outgoing.has_deadlines() || self.core.reports.is_waiting() {
+            self.plan_sweep();
+        }
+        self.core.account(began);
     }
 
     fn timeout(&self) -> Option<Duration> {
@@ -263,9 +269,6 @@ impl Worker {
         if self.core.lane.next_timeout().is_some_and(|due| due <= now) {
             self.core.lane.handle_timeout(now);
         }
-        if self.core.outgoing.has_deadlines() {
-            self.plan_sweep();
-        }
         if self.next_sweep.is_none_or(|due| due > now) {
             return;
         }
@@ -273,8 +276,8 @@ impl Worker {
         if self.deaf {
             self.listen(true);
         }
-        let again = self.core.sweep_outgoing();
-        if self.end_overdue() || again {
+        self.core.sweep_outgoing();
+        if self.end_overdue() {
             self.plan_sweep();
         }
     }

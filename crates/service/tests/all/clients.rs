@@ -6,13 +6,13 @@ use std::time::{Duration, Instant};
 
 use client::notify::{EventChannelFactory, Property};
 use client::{Orb, OrbOptions};
-use giop::cdr::{Endian, Version};
-use giop::message::{self, LocateReply, LocateStatus, MessageKind, Reply, ReplyStatus};
+use giop::cdr::{CharSet, Endian, Version};
+use giop::message::{self, LocateReply, LocateStatus, MessageKind, Reply, ReplyStatus, RequestHead, Response};
 use service::{Counter, Limits, Service};
 
 use crate::peers::{
-    Bare, BareSupplier, assert_serves, numbered, read_message, read_to_end, request, start, start_limited,
-    subscribe_to, wait_until,
+    Bare, BareSupplier, REQUEST, assert_serves, numbered, read_message, read_to_end, request, request_with, start,
+    start_limited, subscribe_to, wait_until,
 };
 
 /// A channel whose consumer answers nothing, so that its suppliers are soon held.
@@ -243,4 +243,77 @@ fn requests_that_were_carried_out_are_answered_before_the_service_stops() {
     let mut kinds = read_to_end(&mut stream);
     assert_eq!(kinds.pop(), Some(MessageKind::CloseConnection));
     assert_eq!(kinds, [MessageKind::Reply; 50]);
+}
+
+#[test]
+fn suppliers_of_every_giop_version_and_byte_order_are_understood() {
+    let service = start();
+    let consumer = Bare::new();
+    subscribe_to(&service, None, consumer.reference("127.0.0.1"), &[]);
+    let mut link = None;
+    for version in [Version::V1_0, Version::V1_1, Version::V1_2] {
+        for endian in [Endian::Little, Endian::Big] {
+            let mut supplier = BareSupplier::new(&service, None);
+            let head = RequestHead { version, endian, ..REQUEST };
+            let push = supplier.push_message(&head, CharSet::Latin1, &numbered(version.minor().into()));
+            supplier.stream.write_all(&push).unwrap();
+            let (header, bytes) = read_message(&mut supplier.stream).unwrap();
+            assert_eq!((header.kind, header.version, header.endian), (MessageKind::Reply, version, endian));
+            assert_eq!(Reply::parse(&bytes, &header).unwrap().status, ReplyStatus::NoException);
+            let link = link.get_or_insert_with(|| consumer.accept());
+            assert_eq!(link.accept_push(), numbered(version.minor().into()));
+        }
+    }
+}
+
+#[test]
+fn a_client_that_waits_for_the_server_only_is_answered() {
+    let service = start();
+    let mut supplier = BareSupplier::new(&service, None);
+    let head = RequestHead { response: Response::Server, ..REQUEST };
+    let push = supplier.push_message(&head, CharSet::Latin1, &numbered(1));
+    supplier.stream.write_all(&push).unwrap();
+    let asked = RequestHead { key: b"Statistics", operation: b"_non_existent", ..head };
+    supplier.stream.write_all(&request_with(&asked, CharSet::Latin1, |_| {})).unwrap();
+    for _ in 0..2 {
+        let (header, bytes) = read_message(&mut supplier.stream).unwrap();
+        assert_eq!(Reply::parse(&bytes, &header).unwrap().status, ReplyStatus::NoException);
+    }
+}
+
+#[test]
+fn a_proxy_is_located_as_long_as_it_exists() {
+    let service = start();
+    let mut supplier = BareSupplier::new(&service, None);
+    for version in [Version::V1_0, Version::V1_1, Version::V1_2] {
+        assert_eq!(locate(&mut supplier, version), LocateStatus::ObjectHere);
+    }
+    let disconnect = request(Version::V1_2, &supplier.key, "disconnect_structured_push_consumer", |_| {});
+    supplier.stream.write_all(&disconnect).unwrap();
+    read_message(&mut supplier.stream).unwrap();
+    assert_eq!(locate(&mut supplier, Version::V1_2), LocateStatus::UnknownObject);
+}
+
+fn locate(supplier: &mut BareSupplier, version: Version) -> LocateStatus {
+    let mut asked = Vec::new();
+    message::locate_request(&mut asked, version, Endian::Big, 1, &supplier.key);
+    supplier.stream.write_all(&asked).unwrap();
+    let (header, bytes) = read_message(&mut supplier.stream).unwrap();
+    LocateReply::parse(&bytes, &header).unwrap().status
+}
+
+#[test]
+fn a_client_that_floods_gives_way_to_the_others_again_and_again() {
+    const PUSHES: usize = 6_400;
+    let service = start();
+    let mut supplier = BareSupplier::new(&service, None);
+    let mut reading = supplier.stream.try_clone().unwrap();
+    let reader = std::thread::spawn(move || (0..PUSHES).for_each(|_| drop(read_message(&mut reading).unwrap())));
+    let push = supplier.push_message(&REQUEST, CharSet::Latin1, &numbered(0));
+    let before = service.counters().read(Counter::Cycles);
+    supplier.stream.write_all(&push.repeat(PUSHES)).unwrap();
+    reader.join().unwrap();
+    // 64 in a round, or twice that where one share ends in the middle of what was read and the next begins.
+    wait_until("the rounds to be counted", || service.counters().read(Counter::Cycles) >= before + PUSHES as u64 / 128);
+    assert_eq!(service.counters().read(Counter::EventsIn), PUSHES as u64);
 }

@@ -3,12 +3,13 @@
 use std::io::Write;
 
 use client::notify::{Property, StructuredEvent, StructuredProxyPushSupplier};
-use giop::cdr::{CharSet, Version};
-use giop::ior::Ior;
-use giop::message::{self, MessageKind, ReplyStatus, Request, Response};
+use giop::cdr::{CharSet, Endian, Version};
+use giop::codeset::{self, CodeSetInfo};
+use giop::ior::{Ior, Profile};
+use giop::message::{self, MessageKind, ReplyStatus, Request, RequestHead, Response, ServiceContexts};
 use service::{Config, Counter, Delivery, Naming};
 
-use crate::peers::{Bare, numbered, start, start_with, subscribe, supply, wait_until};
+use crate::peers::{Bare, BareSupplier, REQUEST, numbered, start, start_with, subscribe, supply, wait_until};
 
 #[test]
 fn a_consumer_named_by_host_is_found() {
@@ -339,6 +340,62 @@ fn pushes_do_not_pile_up_on_a_connection_that_takes_nothing() {
             link.reply(request.request_id, ReplyStatus::NoException, None);
             break;
         }
+    }
+}
+
+#[test]
+fn a_consumer_of_an_older_giop_version_is_called_in_it() {
+    let service = start();
+    for version in [Version::V1_0, Version::V1_1] {
+        let consumer = Bare::new();
+        let proxy = subscribe(&service, consumer.reference_in(version, "127.0.0.1"), &[]);
+        let supplier = supply(&service);
+        for number in 0..3 {
+            supplier.publish(&numbered(number)).unwrap();
+        }
+        let mut link = consumer.accept();
+        for number in 0..3 {
+            let (header, bytes) = link.message().unwrap();
+            assert_eq!(header.version, version);
+            let request = Request::parse(&bytes, &header).unwrap();
+            let event = StructuredEvent::read(&mut request.body(&bytes, &header, CharSet::Latin1)).unwrap();
+            assert_eq!(event, numbered(number));
+            link.reply_in(version, request.request_id, ReplyStatus::NoException, None);
+        }
+        StructuredProxyPushSupplier::unchecked(proxy).disconnect_structured_push_supplier().unwrap();
+    }
+}
+
+#[test]
+fn events_in_different_code_sets_come_over_different_connections() {
+    let service = start();
+    let consumer = Bare::new();
+    let mut reference = consumer.reference("127.0.0.1");
+    // It takes both, and says so.
+    let info = CodeSetInfo::campanile().to_component();
+    reference.profiles.iter_mut().for_each(|profile| {
+        if let Profile::Iiop(profile) = profile {
+            profile.components.push(info.clone());
+        }
+    });
+    subscribe(&service, reference, &[]);
+    let mut links = Vec::new();
+    for chars in [CharSet::Latin1, CharSet::Utf8] {
+        let mut supplier = BareSupplier::new(&service, None);
+        let context = codeset::context(chars, Endian::Little);
+        let head = RequestHead { contexts: &[(ServiceContexts::CODE_SETS, &context)], ..REQUEST };
+        let mut event = numbered(1);
+        event.event_name = "Fächer".into();
+        let push = supplier.push_message(&head, chars, &event);
+        supplier.stream.write_all(&push).unwrap();
+        let mut link = consumer.accept();
+        let (header, bytes) = link.message().unwrap();
+        let request = Request::parse(&bytes, &header).unwrap();
+        let told = request.contexts.find(ServiceContexts::CODE_SETS).expect("the first request tells the code set");
+        assert_eq!(codeset::parse_context(told).unwrap(), chars);
+        assert_eq!(StructuredEvent::read(&mut request.body(&bytes, &header, chars)).unwrap(), event);
+        link.reply(request.request_id, ReplyStatus::NoException, None);
+        links.push(link);
     }
 }
 

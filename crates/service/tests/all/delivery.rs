@@ -277,7 +277,8 @@ fn a_consumer_that_is_dead_is_given_up_and_the_others_go_on() {
     assert_eq!(good.numbers(100), (0..100).collect::<Vec<_>>());
     wait_until("the dead one to be given up", || service.counters().read(Counter::ConsumersGivenUp) == 1);
     wait_until("its proxy to be gone", || proxy.object().non_existent().unwrap());
-    assert_eq!(service.counters().read(Counter::DroppedDisconnected), 100);
+    // All, unless it was given up before the last of them came.
+    assert!((1..=100).contains(&service.counters().read(Counter::DroppedDisconnected)));
     assert!(service.counters().read(Counter::ConnectsFailed) > 1);
 }
 

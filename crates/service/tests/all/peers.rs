@@ -34,19 +34,26 @@ pub(crate) fn wait_until(what: &str, mut condition: impl FnMut() -> bool) {
 }
 
 pub(crate) fn request(version: Version, key: &[u8], operation: &str, body: impl FnOnce(&mut Writer<'_>)) -> Vec<u8> {
+    let head = RequestHead { version, key, operation: operation.as_bytes(), ..REQUEST };
+    request_with(&head, CharSet::Latin1, body)
+}
+
+/// What most requests of the tests have in common.
+pub(crate) const REQUEST: RequestHead<'static> = RequestHead {
+    version: Version::V1_2,
+    endian: Endian::Little,
+    request_id: 7,
+    response: Response::Expected,
+    key: &[],
+    operation: &[],
+    contexts: &[],
+    body_phase: None,
+};
+
+pub(crate) fn request_with(head: &RequestHead<'_>, chars: CharSet, body: impl FnOnce(&mut Writer<'_>)) -> Vec<u8> {
     let mut bytes = Vec::new();
-    let head = RequestHead {
-        version,
-        endian: Endian::Little,
-        request_id: 7,
-        response: Response::Expected,
-        key,
-        operation: operation.as_bytes(),
-        contexts: &[],
-        body_phase: None,
-    };
-    let open = message::begin_request(&mut bytes, &head);
-    body(&mut open.body(&mut bytes, CharSet::Latin1));
+    let open = message::begin_request(&mut bytes, head);
+    body(&mut open.body(&mut bytes, chars));
     open.finish(&mut bytes);
     bytes
 }
@@ -89,8 +96,13 @@ impl Bare {
     }
 
     pub(crate) fn reference(&self, host: &str) -> Ior {
-        let port = self.listener.local_addr().unwrap().port();
-        let location: Corbaloc = format!("corbaloc:iiop:1.2@{host}:{port}/bare").parse().unwrap();
+        self.reference_in(Version::V1_2, host)
+    }
+
+    /// A reference of an older IIOP version.
+    pub(crate) fn reference_in(&self, version: Version, host: &str) -> Ior {
+        let (port, minor) = (self.listener.local_addr().unwrap().port(), version.minor());
+        let location: Corbaloc = format!("corbaloc:iiop:1.{minor}@{host}:{port}/bare").parse().unwrap();
         location.to_ior("IDL:omg.org/CosNotifyComm/StructuredPushConsumer:1.0")
     }
 
@@ -121,8 +133,12 @@ impl Link {
     }
 
     pub(crate) fn reply(&mut self, request_id: u32, status: ReplyStatus, body: Option<&Ior>) {
+        self.reply_in(Version::V1_2, request_id, status, body);
+    }
+
+    pub(crate) fn reply_in(&mut self, version: Version, request_id: u32, status: ReplyStatus, body: Option<&Ior>) {
         let mut bytes = Vec::new();
-        let head = ReplyHead { version: Version::V1_2, endian: Endian::Big, request_id, status, contexts: &[] };
+        let head = ReplyHead { version, endian: Endian::Big, request_id, status, contexts: &[] };
         let open = message::begin_reply(&mut bytes, &head);
         if let Some(ior) = body {
             ior.write(&mut open.body(&mut bytes, CharSet::Latin1));
@@ -169,7 +185,7 @@ pub(crate) fn numbered(number: i32) -> StructuredEvent {
 /// A supplier that is only a socket.
 pub(crate) struct BareSupplier {
     pub(crate) stream: TcpStream,
-    key: Vec<u8>,
+    pub(crate) key: Vec<u8>,
 }
 
 impl BareSupplier {
@@ -185,13 +201,14 @@ impl BareSupplier {
         Self { stream: TcpStream::connect(service.address()).unwrap(), key }
     }
 
-    /// The message that pushes an event.
-    pub(crate) fn push_message(&self, event: &StructuredEvent) -> Vec<u8> {
-        request(Version::V1_2, &self.key, "push_structured_event", |w| event.write(w).unwrap())
+    /// The message that pushes an event; what it says of itself otherwise is as in `head`.
+    pub(crate) fn push_message(&self, head: &RequestHead<'_>, chars: CharSet, event: &StructuredEvent) -> Vec<u8> {
+        let head = RequestHead { key: &self.key, operation: b"push_structured_event", ..*head };
+        request_with(&head, chars, |w| event.write(w).unwrap())
     }
 
     pub(crate) fn push(&mut self, event: &StructuredEvent) {
-        let message = self.push_message(event);
+        let message = self.push_message(&REQUEST, CharSet::Latin1, event);
         self.stream.write_all(&message).unwrap();
     }
 }
