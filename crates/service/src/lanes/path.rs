@@ -199,6 +199,7 @@ impl Core {
         let fits = self.administration_bytes.saturating_add(bytes) <= ADMINISTRATION_BYTES_MAX;
         let posted = fits && {
             let request = mail::Request { connection, message: message.bytes.to_vec(), chars: caller.chars };
+            self.tally();
             self.administration.try_send(ToAdministration::Request(request)).is_ok()
         };
         if posted {

@@ -331,6 +331,15 @@ impl Core {
     }
 
     fn account(&mut self, began: Time) {
+        self.tally();
+        self.counters.add(Counter::Cycles, 1);
+        let ended = u64::try_from(self.origin.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        self.counters.raise(Counter::CycleMax, ended.saturating_sub(began.0));
+    }
+
+    /// Brings what is counted elsewhere into the registry: at the end of each round, and before a request is passed on that
+    /// may ask for it.
+    pub(crate) fn tally(&self) {
         let counters = &self.counters;
         let engine = self.lane.counters();
         counters.set(Counter::EventsIn, engine.events_accepted);
@@ -343,8 +352,5 @@ impl Core {
         }
         counters.set(Counter::Allocations, allocations::of_this_thread());
         counters.set(Counter::SystemCalls, system::calls_of_this_thread());
-        counters.add(Counter::Cycles, 1);
-        let ended = u64::try_from(self.origin.elapsed().as_nanos()).unwrap_or(u64::MAX);
-        counters.raise(Counter::CycleMax, ended.saturating_sub(began.0));
     }
 }
