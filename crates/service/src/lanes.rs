@@ -18,3 +18,6 @@ pub(crate) mod routes;
 pub(crate) mod slots;
 pub(crate) mod system;
 pub(crate) mod worker;
+
+#[cfg(test)]
+mod tests;

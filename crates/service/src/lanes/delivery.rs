@@ -75,9 +75,9 @@ impl Core {
         let (Some(route), Some(connection)) = (routes.get_mut(outbox), connections.get_mut(token)) else {
             return Err((Some(event), Unsent::Because(Outcome::Unreachable)));
         };
-        // Nothing says when a one-way push is done but room in the socket, so it waits for that. So does one that is tried
-        // again: the first try may still be in the output, and there they would pile up.
-        if (one_way && !connection.has_room()) || (route.is_hesitant && !connection.output.is_empty()) {
+        // Nothing says when a one-way push is done but room in the socket, so it waits for that. One that is tried again
+        // waits until the first try is gone, or they would pile up where nothing is read.
+        if (one_way && !connection.has_room()) || route.still_waits(token, connection.output.taken()) {
             self.block(outbox, token);
             return Err((Some(event), Unsent::Because(Outcome::NoRoom)));
         }
@@ -178,16 +178,17 @@ impl Core {
     pub(crate) fn abandon(&mut self, outbox: OutboxId) {
         self.counters.add(Counter::PushTimeouts, 1);
         self.note_failure(outbox, || "no reply in time".to_owned());
-        if let Some(route) = self.outgoing.routes.get_mut(outbox) {
-            route.is_hesitant = true;
-        }
         for token in self.withdraw(outbox, 0, true) {
-            let connection = self.outgoing.connections.get(token);
-            if connection.is_some_and(|connection| self.now.since(connection.silent_since) >= self.outgoing.silence) {
+            let Outgoings { routes, connections, silence, .. } = &mut self.outgoing;
+            let Some(connection) = connections.get(token) else { continue };
+            if self.now.since(connection.silent_since) >= *silence {
                 self.lose(token, "nothing was heard on the connection for long");
-            } else {
-                self.flush_outgoing(token);
+                continue;
             }
+            if let Some(route) = routes.get_mut(outbox) {
+                route.given_up = Some((token, connection.output.end()));
+            }
+            self.flush_outgoing(token);
         }
     }
 }

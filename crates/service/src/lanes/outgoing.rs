@@ -324,11 +324,17 @@ impl Core {
 
     /// Writes what is due, and watches for room if the socket does not take it all.
     pub(crate) fn flush_outgoing(&mut self, token: Token) {
-        let Some(connection) = self.outgoing.connections.get_mut(token) else { return };
+        let Outgoings { routes, connections, .. } = &mut self.outgoing;
+        let Some(connection) = connections.get_mut(token) else { return };
         let State::Open(stream) = &connection.state else { return };
         let mut done = Vec::new();
         let flushed = connection.output.flush(stream, &mut done);
-        let blocked = if connection.output.is_empty() { core::mem::take(&mut connection.blocked) } else { Vec::new() };
+        let (is_empty, taken) = (connection.output.is_empty(), connection.output.taken());
+        let may_go_on = |outbox: &mut OutboxId| {
+            let is_past = |route: &mut Route| route.given_up.is_some() && !route.still_waits(token, taken);
+            is_empty || routes.get_mut(*outbox).is_none_or(is_past)
+        };
+        let blocked: Vec<OutboxId> = connection.blocked.extract_if(.., may_go_on).collect();
         let broken = flushed.err().map(|error| error.to_string());
         for event in done {
             self.lane.release(event);

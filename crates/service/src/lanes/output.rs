@@ -75,6 +75,8 @@ impl Segment {
 #[derive(Default)]
 pub(crate) struct Output {
     segments: VecDeque<Segment>,
+    /// Bytes that the socket has taken.
+    taken: u64,
     spare: Vec<Vec<u8>>,
 }
 
@@ -95,6 +97,16 @@ impl Output {
     /// Bytes that wait.
     pub(crate) fn queued_bytes(&self) -> usize {
         self.segments.iter().map(|segment| segment.rest().len()).sum()
+    }
+
+    /// How many bytes have gone before, counted from the first there ever was.
+    pub(crate) const fn taken(&self) -> u64 {
+        self.taken
+    }
+
+    /// What [`Output::taken`] will be when all that waits now is gone.
+    pub(crate) fn end(&self) -> u64 {
+        self.taken + self.queued_bytes() as u64
     }
 
     /// The buffer at the end, to which a message may be appended. A message of more than a few kilobytes belongs here only
@@ -135,10 +147,11 @@ impl Output {
             let slices = [IoSlice::new(head), IoSlice::new(body.of(&event))];
             written = match system::write_vectored(stream, &slices) {
                 Ok(written) => written,
-                Err(error) if would_block(&error) => 0,
+                Err(error) if would_block(&error) || error.kind() == io::ErrorKind::Interrupted => 0,
                 Err(error) => return Err(error),
             };
         }
+        self.taken += written as u64;
         let total = head.len() + body.of(&event).len();
         if written == total {
             return Ok(Some(event));
@@ -189,6 +202,7 @@ impl Output {
     }
 
     fn consume(&mut self, mut written: usize, done: &mut Vec<Arc<Event>>) {
+        self.taken += written as u64;
         while let Some(first) = self.segments.front_mut() {
             let rest = first.rest().len();
             if written < rest {

@@ -74,8 +74,8 @@ pub(crate) struct Route {
     pub(crate) waits_for: Option<Token>,
     /// Why that connection was lost, until the engine has been told.
     pub(crate) lost: Option<String>,
-    /// Its last push was given up before it was answered, and may not even have left.
-    pub(crate) is_hesitant: bool,
+    /// Pushes were given up on that connection, and may lie in its output yet, up to there.
+    pub(crate) given_up: Option<(Token, u64)>,
     /// Pushes fail, and why has been noted.
     pub(crate) is_failing: bool,
 }
@@ -106,7 +106,7 @@ impl Route {
             unanswered: VecDeque::new(),
             waits_for: None,
             lost: None,
-            is_hesitant: false,
+            given_up: None,
             is_failing: false,
         })
     }
@@ -155,10 +155,15 @@ impl Route {
         self.connections = [None; CONNECTIONS];
     }
 
+    /// Whether pushes that were given up still wait to be written to a connection of which so many bytes are gone.
+    pub(crate) fn still_waits(&self, connection: Token, taken: u64) -> bool {
+        self.given_up.is_some_and(|(on, end)| on == connection && taken < end)
+    }
+
     /// A push of its has been taken, or been refused for its own sake.
     pub(crate) fn succeed(&mut self) {
         self.forwards = 0;
-        self.is_hesitant = false;
+        self.given_up = None;
         self.is_failing = false;
     }
 

@@ -187,6 +187,13 @@ impl Worker {
         self.close_all();
     }
 
+    /// Waits so long at most for something to serve, and serves it.
+    #[cfg(test)]
+    pub(super) fn round_within(&mut self, timeout: Duration) {
+        self.core.poll.wait(Some(timeout)).unwrap();
+        self.round();
+    }
+
     /// Serves what the poll found.
     fn round(&mut self) {
         let began = self.core.read_clock();
@@ -287,6 +294,11 @@ impl Core {
     fn read_clock(&mut self) -> Time {
         self.now = Time(u64::try_from(self.origin.elapsed().as_nanos()).unwrap_or(u64::MAX));
         self.now
+    }
+
+    #[cfg(test)]
+    pub(super) fn set_clock_forward(&mut self, by: Duration) {
+        self.origin -= by;
     }
 
     /// Takes over a new routing snapshot, if one was published: one atomic load when there is none (R6).

@@ -1,0 +1,144 @@
+//! A lane without its thread: rounds one by one, and a clock that is set forward.
+
+use core::time::Duration;
+use std::net::{SocketAddr, TcpListener};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, sync_channel};
+use std::time::Instant;
+
+use arc_swap::ArcSwap;
+use engine::{ChannelLimits, HierarchyLimits, SettingsPatch};
+use giop::cdr::CharSet;
+use giop::framing;
+use giop::ior::Ior;
+use giop::url::Corbaloc;
+
+use super::mail::{CallFailure, LaneBox, Lookup, ToAdministration};
+use super::system::Bell;
+use super::worker::{Worker, WorkerOptions};
+use crate::corba::naming::NamingLimits;
+use crate::corba::{Door, DoorSettings};
+use crate::counters::{Counter, Counters};
+
+/// A lane, and the other ends of what it is connected to.
+struct Bench {
+    lane: Worker,
+    lookups: Receiver<Lookup>,
+    administration: Receiver<ToAdministration>,
+    counters: Counters,
+}
+
+impl Bench {
+    fn new() -> Self {
+        let mut door = Door::new(DoorSettings {
+            host: "127.0.0.1".into(),
+            port: 1,
+            chars: CharSet::Latin1,
+            delivery: SettingsPatch::default(),
+            limits: ChannelLimits::default(),
+            hierarchy: HierarchyLimits::default(),
+            naming: NamingLimits::default(),
+            nonce_seed: 1,
+        });
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        listener.set_nonblocking(true).unwrap();
+        let (queue, mail) = sync_channel(16);
+        let (to_administration, administration) = sync_channel(16);
+        let (resolver, lookups) = sync_channel(16);
+        let counters = Counters::new(1);
+        let lane = Worker::new(WorkerOptions {
+            listener,
+            published: Arc::new(ArcSwap::from_pointee(door.publish().unwrap())),
+            mail,
+            mailbox: LaneBox { queue, bell: Arc::new(Bell::new().unwrap()) },
+            administration: to_administration,
+            resolver,
+            counters: counters.block(0),
+            framing: framing::Limits::default(),
+            connections_max: 16,
+            message_completion: Duration::from_secs(60),
+            connect_timeout: Duration::from_secs(5),
+            silence: Duration::from_secs(30),
+            origin: Instant::now(),
+        });
+        Self { lane: lane.unwrap(), lookups, administration, counters }
+    }
+
+    /// Calls an object by a host name, which is then being looked up.
+    fn call_by_name(&mut self) -> Lookup {
+        let location: Corbaloc = "corbaloc::1.2@several.example:4711/object".parse().unwrap();
+        let to: Ior = location.to_ior("IDL:x:1.0");
+        self.lane.core.begin_call(7, &to, "operation", Vec::new(), Duration::from_secs(10));
+        self.lookups.try_recv().unwrap()
+    }
+
+    /// What became of the call.
+    fn result(&mut self) -> Result<(), CallFailure> {
+        loop {
+            match self.administration.try_recv() {
+                Ok(ToAdministration::Answered { call: 7, result }) => return result,
+                Ok(_) => {}
+                Err(_) => self.lane.round_within(Duration::from_millis(10)),
+            }
+        }
+    }
+}
+
+/// An address at which nothing listens.
+fn nobody() -> SocketAddr {
+    "127.0.0.1:9".parse().unwrap()
+}
+
+#[test]
+fn the_next_address_is_tried_where_one_refuses() {
+    // A host often has an IPv6 address too, which comes first, and a consumer that listens on the other only.
+    let mut bench = Bench::new();
+    let consumer = TcpListener::bind("127.0.0.1:0").unwrap();
+    let lookup = bench.call_by_name();
+    let addresses = vec![consumer.local_addr().unwrap(), nobody(), nobody()];
+    bench.lane.core.resolved(lookup.connection, Ok(addresses));
+    consumer.set_nonblocking(true).unwrap();
+    while consumer.accept().is_err() {
+        bench.lane.round_within(Duration::from_millis(10));
+    }
+    assert_eq!(bench.counters.read(Counter::ConnectsFailed), 0);
+}
+
+#[test]
+fn a_host_none_of_whose_addresses_answers_is_unreachable() {
+    let mut bench = Bench::new();
+    let lookup = bench.call_by_name();
+    bench.lane.core.resolved(lookup.connection, Ok(vec![nobody(), nobody()]));
+    assert!(matches!(bench.result(), Err(CallFailure::Unreachable(_))));
+    assert_eq!(bench.counters.read(Counter::ConnectsFailed), 1);
+}
+
+#[test]
+fn a_name_that_is_never_looked_up_takes_as_long_as_a_connection_may() {
+    let mut bench = Bench::new();
+    bench.call_by_name();
+    bench.lane.core.set_clock_forward(Duration::from_secs(1));
+    bench.lane.round_within(Duration::ZERO);
+    assert_eq!(bench.counters.read(Counter::ConnectsFailed), 0);
+    bench.lane.core.set_clock_forward(Duration::from_secs(5));
+    assert!(matches!(bench.result(), Err(CallFailure::Unreachable(_))));
+    assert_eq!(bench.counters.read(Counter::ConnectsFailed), 1);
+}
+
+#[test]
+fn a_call_that_nobody_answers_ends_in_time_and_its_connection_a_little_later() {
+    let mut bench = Bench::new();
+    let client = TcpListener::bind("127.0.0.1:0").unwrap();
+    let lookup = bench.call_by_name();
+    bench.lane.core.resolved(lookup.connection, Ok(vec![client.local_addr().unwrap()]));
+    bench.lane.round_within(Duration::from_millis(10));
+    bench.lane.core.set_clock_forward(Duration::from_secs(11));
+    assert!(matches!(bench.result(), Err(CallFailure::TimedOut)));
+    assert!(bench.lane.core.outgoing.connections.get(lookup.connection).is_some());
+    bench.lane.core.set_clock_forward(Duration::from_millis(100));
+    bench.lane.round_within(Duration::ZERO);
+    bench.lane.core.set_clock_forward(Duration::from_millis(1_100));
+    bench.lane.round_within(Duration::ZERO);
+    assert!(bench.lane.core.outgoing.connections.get(lookup.connection).is_none());
+    assert!(!bench.lane.core.outgoing.has_deadlines());
+}
