@@ -112,6 +112,8 @@ pub struct Service {
 const LANE_BLOCK: usize = 0;
 const ADMINISTRATION_BLOCK: usize = 1;
 
+/// Connections that may wait to be accepted.
+const BACKLOG: i32 = 4096;
 /// Descriptors that are neither clients' nor consumers': the poll, the bell, the standard streams.
 const OWN_DESCRIPTORS: u64 = 16;
 
@@ -124,6 +126,9 @@ impl Service {
         config.check()?;
         let listen = config.listen_address()?;
         let listener = TcpListener::bind(listen).map_err(|error| StartError::Listen { address: listen, error })?;
+        // The standard library asks for room for 128 that are not accepted yet. Each that finds none tries again after a
+        // second, which a storm of connections would cost everybody. The system takes off what is beyond its own limit.
+        rustix::net::listen(&listener, BACKLOG).map_err(io::Error::from)?;
         listener.set_nonblocking(true)?;
         let address = listener.local_addr()?;
         let (host, port) = config.advertised(address)?;

@@ -1,16 +1,18 @@
 //! A lane without its thread: rounds one by one, and a clock that is set forward.
 
 use core::time::Duration;
-use std::net::{SocketAddr, TcpListener};
+use std::io::Write;
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::time::Instant;
 
 use arc_swap::ArcSwap;
 use engine::{ChannelLimits, HierarchyLimits, SettingsPatch};
-use giop::cdr::CharSet;
+use giop::cdr::{CharSet, Endian, Version};
 use giop::framing;
 use giop::ior::Ior;
+use giop::message;
 use giop::url::Corbaloc;
 
 use super::mail::{CallFailure, LaneBox, Lookup, ToAdministration};
@@ -62,6 +64,15 @@ impl Bench {
             origin: Instant::now(),
         });
         Self { lane: lane.unwrap(), lookups, administration, counters }
+    }
+
+    /// A connection that the lane has accepted.
+    fn connect(&mut self) -> TcpStream {
+        let stream = TcpStream::connect(self.lane.listener.local_addr().unwrap()).unwrap();
+        while self.counters.read(Counter::ConnectionsOpen) == 0 {
+            self.lane.round_within(Duration::from_millis(10));
+        }
+        stream
     }
 
     /// Calls an object by a host name, which is then being looked up.
@@ -141,4 +152,29 @@ fn a_call_that_nobody_answers_ends_in_time_and_its_connection_a_little_later() {
     bench.lane.round_within(Duration::ZERO);
     assert!(bench.lane.core.outgoing.connections.get(lookup.connection).is_none());
     assert!(!bench.lane.core.outgoing.has_deadlines());
+}
+
+#[test]
+fn only_a_connection_that_completes_nothing_is_overdue() {
+    // A message that had begun when the one before it was complete was taken for the same one, so a supplier that never
+    // paused was closed after limits.message_completion_ms.
+    let mut bench = Bench::new();
+    let mut client = bench.connect();
+    let mut asked = Vec::new();
+    message::locate_request(&mut asked, Version::V1_2, Endian::Little, 1, b"NotificationService");
+    let (first, second) = asked.split_at(20);
+    client.write_all(first).unwrap();
+    for _ in 0..5 {
+        bench.lane.round_within(Duration::from_millis(10));
+        bench.lane.core.set_clock_forward(Duration::from_secs(50));
+        let before = bench.counters.read(Counter::Requests);
+        client.write_all(&[second, first].concat()).unwrap();
+        while bench.counters.read(Counter::Requests) == before {
+            bench.lane.round_within(Duration::from_millis(10));
+        }
+    }
+    assert_eq!(bench.counters.read(Counter::IncompleteMessages), 0);
+    bench.lane.core.set_clock_forward(Duration::from_secs(61));
+    bench.lane.round_within(Duration::ZERO);
+    assert_eq!(bench.counters.read(Counter::IncompleteMessages), 1);
 }

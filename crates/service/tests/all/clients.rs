@@ -2,7 +2,6 @@
 
 use std::io::Write;
 use std::net::TcpStream;
-use std::time::{Duration, Instant};
 
 use client::notify::{EventChannelFactory, Property};
 use client::{Orb, OrbOptions};
@@ -112,24 +111,6 @@ fn a_connection_whose_last_bytes_nobody_reads_is_closed_all_the_same() {
         }
     }
     assert_serves(&service);
-}
-
-#[test]
-fn a_busy_connection_is_not_taken_for_one_that_never_completes_a_message() {
-    // A message that had begun when the one before it was complete was taken for the same one, so a supplier that never
-    // paused was closed after limits.message_completion_ms.
-    let service = start_limited(Limits { message_completion_ms: 100, ..Limits::default() });
-    let mut stream = TcpStream::connect(service.address()).unwrap();
-    let is_a = request(Version::V1_2, b"NotificationService", "_is_a", |w| w.string("IDL:x:1.0"));
-    let (first, second) = is_a.split_at(20);
-    stream.write_all(first).unwrap();
-    let began = Instant::now();
-    while began.elapsed() < Duration::from_millis(400) {
-        stream.write_all(&[second, first].concat()).unwrap();
-        let (header, bytes) = read_message(&mut stream).expect("an answer");
-        assert_eq!(Reply::parse(&bytes, &header).unwrap().status, ReplyStatus::NoException);
-    }
-    assert_eq!(service.counters().read(Counter::IncompleteMessages), 0);
 }
 
 #[test]
