@@ -18,7 +18,7 @@ use hashbrown::HashMap;
 
 use crate::corba::{Call, Door, Effect, Exception, Published};
 use crate::counters::{Block, Counter, Counters};
-use crate::lanes::mail::{self, CallFailure, LaneBox, OWN_ENDIAN, ToAdministration, ToLane};
+use crate::lanes::mail::{self, CallFailure, LaneBox, OWN_ENDIAN, Reply, ToAdministration, ToLane};
 use crate::lanes::reports::{Allowance, printable};
 use crate::statistics;
 
@@ -288,14 +288,14 @@ impl Administration {
         self.lane.post(ToLane::Call { call, to, operation, body, timeout: CALL_TIMEOUT });
     }
 
-    fn answered(&mut self, call: u64, result: Result<(), CallFailure>) {
+    fn answered(&mut self, call: u64, result: Result<Reply, CallFailure>) {
         match (self.calls.remove(&call), result) {
             (None, _) => {}
             (Some(Purpose::Telling { operation, whom }), result) => match result {
-                Ok(()) => log::debug!("told {whom} {operation}"),
+                Ok(reply) => log::debug!("told {whom} {operation}; {} bytes came back", reply.reader().remaining()),
                 Err(failure) => self.say(log::Level::Info, &format!("could not tell {whom} {operation}: {failure}")),
             },
-            (Some(Purpose::Naming), result) => self.outside_answered(result),
+            (Some(Purpose::Naming), result) => self.outside_answered(result.map(drop)),
         }
     }
 

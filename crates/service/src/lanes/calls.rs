@@ -7,7 +7,7 @@ use giop::codeset;
 use giop::ior::Ior;
 use giop::message::{self, RequestHead, Response, ServiceContexts};
 
-use super::mail::{CallFailure, OWN_ENDIAN, ToAdministration};
+use super::mail::{CallFailure, OWN_ENDIAN, Reply, ToAdministration};
 use super::outgoing::Pending;
 use super::replies::Verdict;
 use super::routes::{FORWARDS_MAX, Target};
@@ -74,7 +74,7 @@ impl Core {
     /// A call's reply has come, or will not.
     pub(crate) fn conclude_call(&mut self, mut call: Call, verdict: Verdict) {
         let result = match verdict {
-            Verdict::Done => Ok(()),
+            Verdict::Done => Ok(core::mem::take(&mut self.outgoing.answer)),
             Verdict::Forward(to) if call.forwards < FORWARDS_MAX => {
                 call.forwards += 1;
                 return self.send_call(&to, call);
@@ -88,7 +88,7 @@ impl Core {
         self.finish_call(&call, result);
     }
 
-    fn finish_call(&mut self, call: &Call, result: Result<(), CallFailure>) {
+    fn finish_call(&mut self, call: &Call, result: Result<Reply, CallFailure>) {
         self.outgoing.calls.remove(&call.id);
         self.outgoing.stale = true;
         self.reports.post(ToAdministration::Answered { call: call.id, result });

@@ -10,7 +10,7 @@ use std::sync::mpsc::{Receiver, SyncSender};
 use std::time::Instant;
 
 use engine::{Notice, OutboxStats};
-use giop::cdr::{CharSet, Endian, Version};
+use giop::cdr::{CharSet, Encoding, Endian, Reader, Version};
 use giop::exception::SystemException;
 use giop::ior::Ior;
 
@@ -44,13 +44,35 @@ pub(crate) enum ToAdministration {
     /// Something the engine wants known; of a consumer that begins to fail, why.
     Notice(Notice, Option<String>),
     /// A call that administration asked for has ended.
-    Answered { call: u64, result: Result<(), CallFailure> },
+    Answered { call: u64, result: Result<Reply, CallFailure> },
     /// Something to log, which a lane does not do itself because a log can block.
     Log(log::Level, String),
     /// The answer to [`ToLane::Survey`].
     Survey(Vec<OutboxStats>),
     /// The service is to stop.
     Stop,
+}
+
+/// What a client answered to a call of ours: the body of its reply, as it arrived.
+#[derive(Debug)]
+pub(crate) struct Reply {
+    pub(crate) body: Vec<u8>,
+    pub(crate) encoding: Encoding,
+    /// Position modulo 8 at which the body began in its message.
+    pub(crate) phase: usize,
+}
+
+impl Default for Reply {
+    fn default() -> Self {
+        Self { body: Vec::new(), encoding: Encoding::new(OWN_ENDIAN), phase: 0 }
+    }
+}
+
+impl Reply {
+    /// Stands in front of the result.
+    pub(crate) fn reader(&self) -> Reader<'_> {
+        Reader::with_phase(&self.body, self.phase, self.encoding)
+    }
 }
 
 /// Why a call of ours to a client failed.

@@ -18,7 +18,7 @@ use giop::message;
 use hashbrown::{HashMap, HashSet};
 
 use super::calls::{Asked, Call};
-use super::mail::{Lookup, OWN_ENDIAN};
+use super::mail::{self, Lookup, OWN_ENDIAN};
 use super::output::{Body, Output};
 use super::replies::Verdict;
 use super::routes::{Endpoint, Route, Routes};
@@ -49,6 +49,13 @@ pub(crate) enum Pending {
     Push { outbox: OutboxId, serial: u32 },
     /// Administration.
     Call(Call),
+}
+
+impl Pending {
+    /// Whether somebody reads the result, rather than only hearing that it was done.
+    pub(crate) const fn has_result(&self) -> bool {
+        !matches!(self, Self::Push { .. })
+    }
 }
 
 /// A connection to a client.
@@ -156,6 +163,8 @@ pub(crate) struct Outgoings {
     pub(crate) stale: bool,
     /// Request headers are written here, and the buffer used again.
     pub(crate) head: Vec<u8>,
+    /// The result that was heard last.
+    pub(crate) answer: mail::Reply,
 }
 
 impl Outgoings {
@@ -178,6 +187,7 @@ impl Outgoings {
             calls: HashMap::new(),
             stale: false,
             head: Vec::new(),
+            answer: mail::Reply::default(),
         }
     }
 

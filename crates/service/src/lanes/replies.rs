@@ -8,8 +8,10 @@ use giop::exception::{Kind, SystemException};
 use giop::framing::Message;
 use giop::ior::Ior;
 use giop::message::{MessageKind, Reply, ReplyStatus};
+use hashbrown::HashMap;
 
-use super::outgoing::Pending;
+use super::mail;
+use super::outgoing::{Outgoing, Outgoings, Pending};
 use super::output::would_block;
 use super::reports::printable;
 use super::slots::Token;
@@ -77,10 +79,11 @@ impl Core {
             }
         }
         loop {
-            let Some(connection) = self.outgoing.connections.get_mut(token) else { return false };
-            let chars = connection.endpoint.chars;
-            let heard = match connection.inbound.poll_message() {
-                Ok(Some(message)) => hear(&message, chars),
+            let Outgoings { connections, answer, .. } = &mut self.outgoing;
+            let Some(connection) = connections.get_mut(token) else { return false };
+            let Outgoing { inbound, pending, endpoint, .. } = connection;
+            let heard = match inbound.poll_message() {
+                Ok(Some(message)) => hear(&message, endpoint.chars, pending, answer),
                 Ok(None) => return true,
                 Err(error) => {
                     self.counters.add(Counter::ProtocolErrors, 1);
@@ -161,10 +164,21 @@ impl Core {
     }
 }
 
-fn hear(message: &Message<'_>, chars: CharSet) -> Heard {
+/// Takes in one message. The result of a request for which that is not nothing is copied to `answer`.
+fn hear(message: &Message<'_>, chars: CharSet, pending: &HashMap<u32, Pending>, answer: &mut mail::Reply) -> Heard {
     match message.header.kind {
         MessageKind::Reply => match Reply::parse(message.bytes, &message.header) {
-            Ok(reply) => Heard::Reply(reply.request_id, verdict_of(&reply, message, chars)),
+            Ok(reply) => {
+                let verdict = verdict_of(&reply, message, chars);
+                if matches!(verdict, Verdict::Done) && pending.get(&reply.request_id).is_some_and(Pending::has_result) {
+                    let body = reply.body(message.bytes, &message.header, chars);
+                    answer.encoding = body.encoding();
+                    answer.phase = reply.body_offset & 7;
+                    answer.body.clear();
+                    answer.body.extend_from_slice(message.bytes.get(reply.body_offset..).unwrap_or_default());
+                }
+                Heard::Reply(reply.request_id, verdict)
+            }
             Err(_) => Heard::Closing("the consumer sent a reply header that cannot be read"),
         },
         MessageKind::CloseConnection => Heard::Closing("the consumer closed the connection"),

@@ -1,7 +1,7 @@
 //! A lane without its thread: rounds one by one, and a clock that is set forward.
 
 use core::time::Duration;
-use std::io::Write;
+use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, sync_channel};
@@ -12,10 +12,10 @@ use engine::{ChannelLimits, HierarchyLimits, SettingsPatch};
 use giop::cdr::{CharSet, Endian, Version};
 use giop::framing;
 use giop::ior::Ior;
-use giop::message;
+use giop::message::{self, ReplyHead, ReplyStatus};
 use giop::url::Corbaloc;
 
-use super::mail::{CallFailure, LaneBox, Lookup, ToAdministration};
+use super::mail::{CallFailure, LaneBox, Lookup, Reply, ToAdministration};
 use super::system::Bell;
 use super::worker::{Worker, WorkerOptions};
 use crate::corba::naming::NamingLimits;
@@ -84,7 +84,7 @@ impl Bench {
     }
 
     /// What became of the call.
-    fn result(&mut self) -> Result<(), CallFailure> {
+    fn result(&mut self) -> Result<Reply, CallFailure> {
         loop {
             match self.administration.try_recv() {
                 Ok(ToAdministration::Answered { call: 7, result }) => return result,
@@ -152,6 +152,34 @@ fn a_call_that_nobody_answers_ends_in_time_and_its_connection_a_little_later() {
     bench.lane.round_within(Duration::ZERO);
     assert!(bench.lane.core.outgoing.connections.get(lookup.connection).is_none());
     assert!(!bench.lane.core.outgoing.has_deadlines());
+}
+
+#[test]
+fn what_a_client_answers_to_a_call_is_handed_on() {
+    for version in [Version::V1_0, Version::V1_1, Version::V1_2] {
+        let mut bench = Bench::new();
+        let client = TcpListener::bind("127.0.0.1:0").unwrap();
+        let lookup = bench.call_by_name();
+        bench.lane.core.resolved(lookup.connection, Ok(vec![client.local_addr().unwrap()]));
+        let (mut stream, _) = client.accept().unwrap();
+        bench.lane.round_within(Duration::from_millis(10));
+        let mut request = [0; 12];
+        stream.read_exact(&mut request).unwrap();
+        let mut reply = Vec::new();
+        let head = ReplyHead {
+            version,
+            endian: Endian::Big,
+            request_id: 1,
+            status: ReplyStatus::NoException,
+            contexts: &[(7, b"odd")],
+        };
+        let open = message::begin_reply(&mut reply, &head);
+        open.body(&mut reply, CharSet::Latin1).u64(42);
+        open.finish(&mut reply);
+        stream.write_all(&reply).unwrap();
+        let answer = bench.result().unwrap();
+        assert_eq!(answer.reader().u64().unwrap(), 42);
+    }
 }
 
 #[test]
