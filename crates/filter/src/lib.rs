@@ -1,0 +1,37 @@
+//! The filter language: the Extended Trader Constraint Language of the OMG Notification Service 1.1 (2.4).
+//!
+//! A [`Constraint`] is made once, where a filter is installed: its text is parsed, what can be known of its types is
+//! checked, constants are computed, its cost is stated, and it is compiled. It is asked often, on the event path:
+//! [`Constraint::matches`] reads the event through [`Fields`], allocates nothing, and stops when its [`Steps`] are spent.
+//!
+//! - [`path`]: what a constraint names of an event: `$antenna`, `$.remainder_of_body.readings[3]`.
+//! - [`value`]: what stands there, and how values compare.
+//! - [`constraint`]: the language itself, from text to verdict.
+//! - [`bank`]: many constraints asked together.
+//!
+//! The language is specified for its users, with examples that are run as tests, in `spec/`.
+#![no_std]
+extern crate alloc;
+
+pub mod bank;
+pub mod constraint;
+pub mod error;
+pub mod path;
+pub mod value;
+
+pub use bank::{Bank, Evaluated, Scratch};
+pub use constraint::{
+    Comparison, Conjunct, Constraint, Cost, Explanation, Failure, FailureKind, Limits, Steps, Verdict,
+};
+pub use error::{ConstraintError, Reason};
+pub use path::{Label, Part, Path, Root};
+pub use value::{Fields, Literal, Text, Value};
+
+/// Whether `name` names the one grammar there is.
+///
+/// `EXTENDED_TCL` is the standard's name (Notification Service 1.1, 2.4); `ETCL` is what ALMA's clients and TAO say,
+/// and `TCL` what omniNotify's do.
+#[must_use]
+pub fn is_grammar(name: &str) -> bool {
+    matches!(name, "EXTENDED_TCL" | "ETCL" | "TCL")
+}

@@ -1,0 +1,156 @@
+//! What a constraint names of an event: a [`Path`] from a [`Root`] through [`Part`]s.
+//!
+//! A path is what the text said, no more: which member a position means, or where a short-hand name is found, is the
+//! business of whoever implements [`Fields`](crate::Fields) for an event.
+
+use alloc::boxed::Box;
+use core::fmt;
+
+/// A place in an event, as a constraint names it. Prints as its canonical text.
+///
+/// Notification Service 1.1, 2.4.2 and 2.4.3.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Path {
+    /// Where it starts.
+    pub root: Root,
+    /// The way from there, outermost first.
+    pub parts: Box<[Part]>,
+}
+
+/// Where a path starts.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Root {
+    /// The event itself: a `$` followed by nothing or by parts (`$`, `$.header`, `$[3]`, `$(name)`).
+    Event,
+    /// `$name`, or `name` without the `$`: a run-time variable, or the short-hand of a field of the event.
+    Name(Box<str>),
+    /// `$curtime`: the time now. Its parts are [`Member`](Part::Member)s `time`, `high` and `low`, checked when the
+    /// constraint is made. It is answered from [`Fields::current_time`](crate::Fields::current_time); no other method
+    /// of `Fields` is asked for a path with this root.
+    CurrentTime,
+}
+
+/// One part of the way.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Part {
+    /// `.name`: a member of a structure, exception or value; of a union, its active member if it has that name.
+    Member(Box<str>),
+    /// `.3`: the member at that position, from 0.
+    Position(u32),
+    /// `[3]`: the element of a sequence or array, from 0.
+    Element(u32),
+    /// `(name)`: in a sequence of name-value pairs, the value of the first pair with that name.
+    Named(Box<str>),
+    /// `._d`: the discriminator of a union. Always last.
+    Discriminator,
+    /// `.(label)`: the active member of a union, if that is the one with this label.
+    Label(Label),
+    /// `.()`: the active member of a union, if that is its default member.
+    ///
+    /// A union whose discriminator selects no member at all (an implicit default, CORBA 3.3 part 1, 7.11.3.2) has a
+    /// [`Composite`](crate::Value::Composite) here.
+    Default,
+    /// `._length`: how many elements a sequence or array has. Always last.
+    Length,
+    /// `._type_id`: the unscoped name of the type. Always last.
+    TypeId,
+    /// `._repos_id`: the repository id of the type. Always last.
+    ReposId,
+}
+
+/// A union's label, as written.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Label {
+    /// `.(5)`, `.(-1)`.
+    Int(i64),
+    /// `.(TRUE)`.
+    Bool(bool),
+    /// `.('x')`.
+    Char(char),
+    /// `.(RED)`: an enumerator.
+    Name(Box<str>),
+}
+
+/// The words that cannot stand as a name without a backslash.
+pub(crate) const KEYWORDS: [&str; 6] = ["and", "default", "exist", "in", "not", "or"];
+
+/// Whether `name` is a keyword of the language: one of the operators, or `TRUE` or `FALSE` in any case.
+pub(crate) fn is_keyword(name: &str) -> bool {
+    KEYWORDS.contains(&name) || name.eq_ignore_ascii_case("TRUE") || name.eq_ignore_ascii_case("FALSE")
+}
+
+/// Whether `name` can be written as it is: a letter or `_`, then letters, digits and `_`.
+pub(crate) fn is_identifier(name: &str) -> bool {
+    let mut bytes = name.bytes();
+    bytes.next().is_some_and(|b| b.is_ascii_alphabetic() || b == b'_')
+        && bytes.all(|b| b.is_ascii_alphanumeric() || b == b'_')
+}
+
+impl fmt::Display for Path {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.root {
+            Root::Event => f.write_str("$")?,
+            Root::Name(name) => write!(f, "${}", Written(name))?,
+            Root::CurrentTime => f.write_str("$curtime")?,
+        }
+        self.parts.iter().try_for_each(|part| write!(f, "{part}"))
+    }
+}
+
+impl fmt::Display for Part {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Member(name) => write!(f, ".{}", Written(name)),
+            Self::Position(position) => write!(f, ".{position}"),
+            Self::Element(element) => write!(f, "[{element}]"),
+            Self::Named(name) if is_identifier(name) => write!(f, "({})", Written(name)),
+            Self::Named(name) => write!(f, "({})", Quoted(name)),
+            Self::Discriminator => f.write_str("._d"),
+            Self::Label(label) => write!(f, ".({label})"),
+            Self::Default => f.write_str(".()"),
+            Self::Length => f.write_str("._length"),
+            Self::TypeId => f.write_str("._type_id"),
+            Self::ReposId => f.write_str("._repos_id"),
+        }
+    }
+}
+
+impl fmt::Display for Label {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Int(value) => write!(f, "{value}"),
+            Self::Bool(value) => f.write_str(if *value { "TRUE" } else { "FALSE" }),
+            Self::Char(value) => write!(f, "{}", Quoted(value.encode_utf8(&mut [0; 4]))),
+            Self::Name(name) => write!(f, "{}", Written(name)),
+        }
+    }
+}
+
+/// A name as it must be written to be read back as a name: `\in`.
+pub(crate) struct Written<'a>(pub(crate) &'a str);
+
+impl fmt::Display for Written<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let special = matches!(self.0, "_d" | "_length" | "_type_id" | "_repos_id");
+        write!(f, "{}{}", if is_keyword(self.0) || special { "\\" } else { "" }, self.0)
+    }
+}
+
+/// A string as a literal: in apostrophes, with `\'` and `\\`.
+pub(crate) struct Quoted<'a>(pub(crate) &'a str);
+
+impl fmt::Display for Quoted<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("'")?;
+        for c in self.0.chars() {
+            match c {
+                '\'' => f.write_str("\\'")?,
+                '\\' => f.write_str("\\\\")?,
+                '\n' => f.write_str("\\n")?,
+                '\t' => f.write_str("\\t")?,
+                c => write!(f, "{c}")?,
+            }
+        }
+        f.write_str("'")
+    }
+}
