@@ -490,7 +490,7 @@ impl Door {
 
     pub(super) fn connect_consumer(&mut self, key: ProxyKey, consumer: Ior) -> Result<(), Raised> {
         let kind = self.proxy_kind(key)?;
-        let want = want_for(kind.form(), &consumer)?;
+        let want = want_for(kind.form(), false, &consumer)?;
         let name = consumer.iiop().map(log_name).unwrap_or_default();
         let peer = self.next_peer();
         self.hierarchy.connect(key, Some(peer), want).map_err(Raised::from_connect)?;

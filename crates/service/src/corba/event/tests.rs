@@ -1,9 +1,9 @@
 //! Events in every form and encoding, against events of omniORB and JacORB.
 
+use super::types::structured_event_type;
 use super::{
-    ANY_TYPE_NAME, FORM_ANY, FORM_STRUCTURED, StructuredHeader, Translated, Untranslatable, encoding_of, fits,
-    name_in_utf8, phase_of, read_any, read_structured, reader, structured_event_type, tag_of, translate, version_of,
-    want_for, work_for,
+    ANY_TYPE_NAME, FORM_ANY, FORM_STRUCTURED, Header as EventHeader, Translated, Untranslatable, encoding_of, fits,
+    name_in_utf8, phase_of, read_any, read_structured, reader, tag_of, translate, version_of, want_for, work_for,
 };
 use crate::corba::tests::dialogue::client;
 use engine::{Form, Want};
@@ -102,7 +102,7 @@ fn want(form: Form, version: Version, chars: &[CharSet]) -> Want {
         wchar_conversions: vec![],
     };
     profile.components = vec![info.to_component()];
-    want_for(form, &consumer).unwrap()
+    want_for(form, false, &consumer).unwrap()
 }
 
 /// Every want that there is.
@@ -220,7 +220,7 @@ fn a_structured_event_is_read_to_its_end() {
     for sample in samples() {
         let body = reader(&sample.bytes, sample.tag);
         let chars = body.encoding().chars;
-        let StructuredHeader { domain, type_name, event_name } =
+        let EventHeader { domain, type_name, event_name, .. } =
             read_structured(body.clone(), &mut Work::default()).unwrap();
         let mut scratch = String::new();
         let mut text = |name| String::from_utf8(name_in_utf8(name, chars, &mut scratch).to_vec()).unwrap();
@@ -296,7 +296,7 @@ fn an_any_becomes_a_structured_event_around_it() {
                 let event = Sample { name: String::new(), form: FORM_ANY, tag: tag_of(encoding, phase), bytes };
                 let there = event.translated(want(FORM_STRUCTURED, Version::V1_2, &CHARS));
                 let header = read_structured(reader(&there.bytes, there.tag), &mut Work::default()).unwrap();
-                assert_eq!(header, StructuredHeader { domain: b"", type_name: ANY_TYPE_NAME, event_name: b"" });
+                assert_eq!(header, EventHeader { type_name: ANY_TYPE_NAME, ..EventHeader::default() });
                 let Value::Struct { fields, .. } = there.value() else { panic!() };
                 let [_, (name, data), (body, remainder)] = &fields[..] else { panic!("{fields:?}") };
                 assert_eq!((name.as_str(), data), ("filterable_data", &Value::Sequence(vec![])));
@@ -436,7 +436,7 @@ fn a_consumer_says_in_its_reference_what_it_takes() {
         let mut consumer = client("c");
         let Some(Profile::Iiop(profile)) = consumer.profiles.first_mut() else { panic!() };
         (profile.version, profile.components) = (version, components);
-        want_for(FORM_ANY, &consumer).unwrap()
+        want_for(FORM_ANY, false, &consumer).unwrap()
     };
     let tag = |version, chars| tag_of(encoding(Endian::Little, version, chars), 0);
     for version in VERSIONS {
@@ -454,7 +454,7 @@ fn a_consumer_says_in_its_reference_what_it_takes() {
         &[CharSet::Utf8],
     ));
     assert_eq!(encoding_of(there.tag).chars, CharSet::Utf8);
-    assert!(want_for(FORM_ANY, &Ior::nil()).is_err());
+    assert!(want_for(FORM_ANY, false, &Ior::nil()).is_err());
 }
 
 #[test]

@@ -1,0 +1,177 @@
+//! Sequences of structured events: taken apart when they arrive, put together when they leave.
+
+use super::header::read_through;
+use super::translate::{Untranslatable, write_as};
+use super::wants::{encoding_for, fits};
+use super::{FORM_STRUCTURED, encoding_of, reader, tag_of};
+use engine::{Event, Form, Want};
+use giop::cdr::{CharSet, Encoding, ReadError, Reader, Writer};
+use giop::typecode::Work;
+use std::sync::Arc;
+
+/// The least that a structured event takes: three lengths of strings, two counts of properties, the kind of the body.
+const EVENT_BYTES_MIN: usize = 24;
+
+/// Where the events of a `CosNotification::EventBatch` lie. Kept and filled again, it allocates nothing.
+#[derive(Clone, Debug, Default)]
+pub struct Batch {
+    /// First octet and end of each, counted from where the body began.
+    spans: Vec<(usize, usize)>,
+}
+
+impl Batch {
+    /// An empty one.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self { spans: Vec::new() }
+    }
+
+    /// Reads the body of `push_structured_events` to its end, within `work`. What was found is had from
+    /// [`Batch::events`].
+    ///
+    /// # Errors
+    ///
+    /// The body is not one sequence of structured events and nothing more (`MARSHAL`), or is too intricate for `work`.
+    /// Then no event is to be taken from it.
+    pub fn read(&mut self, body: &Reader<'_>, work: &mut Work) -> Result<(), ReadError> {
+        let mut rest = body.clone();
+        self.read_events(body, &mut rest, work)?;
+        rest.finish("CosNotification::EventBatch")
+    }
+
+    /// Moves `rest` behind the sequence.
+    pub(super) fn read_events<'a>(
+        &mut self,
+        body: &Reader<'a>,
+        rest: &mut Reader<'a>,
+        work: &mut Work,
+    ) -> Result<(), ReadError> {
+        self.spans.clear();
+        for _ in 0..rest.seq_len(EVENT_BYTES_MIN)? {
+            rest.align(4)?;
+            let begin = rest.position();
+            read_through(rest, work)?;
+            self.spans.push((begin - body.position(), rest.position() - body.position()));
+        }
+        Ok(())
+    }
+
+    /// Finds nothing.
+    pub(super) fn clear(&mut self) {
+        self.spans.clear();
+    }
+
+    /// How many events were found.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.spans.len()
+    }
+
+    /// Whether none was found.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.spans.is_empty()
+    }
+
+    /// The events found in the body that was read, each with a reader over its bytes alone, whose phase belongs into its
+    /// tag.
+    pub fn events<'a>(&self, body: &Reader<'a>) -> impl ExactSizeIterator<Item = Reader<'a>> {
+        let (bytes, phase) = (body.rest(), body.phase());
+        self.spans.iter().map(move |&(begin, end)| {
+            let bytes = bytes.get(begin..end).unwrap_or_default();
+            Reader::with_phase(bytes, phase + begin, body.encoding())
+        })
+    }
+}
+
+/// What became of the events for a sequence consumer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Written {
+    /// How what was written is to be read, see [`tag_of`].
+    pub tag: u64,
+    /// Events that are in it.
+    pub events: u32,
+    /// Events that could not be put into what the consumer needs and were left out.
+    pub left_out: u32,
+}
+
+/// Appends to `out` the body of `push_structured_events` with these events, in what a consumer with this want needs.
+/// Nothing but `out` grows.
+///
+/// The events come from different suppliers and may be in different byte orders and code sets. Those that are not in the
+/// first one's byte order are put into it; if any is in UTF-8, all are.
+///
+/// # Errors
+///
+/// None of the events can be put into what the consumer needs; `out` is as it was.
+pub fn write_batch(events: &[Arc<Event>], want: Want, out: &mut Vec<u8>) -> Result<Written, Untranslatable> {
+    let encodings = || events.iter().filter_map(|event| chosen(event, want).map(|(_, tag)| encoding_of(tag)));
+    let first = encodings().next().unwrap_or_else(|| encoding_of(0));
+    let is_utf8 = encodings().any(|encoding| encoding.chars == CharSet::Utf8);
+    let chars = if is_utf8 { CharSet::Utf8 } else { CharSet::Latin1 };
+    let encoding = encoding_for(want, Encoding { chars, ..first });
+    let begin = out.len();
+    let mut writer = Writer::new(out, encoding);
+    let sources = events.iter().map(|event| {
+        let (bytes, tag) = chosen(event, want).ok_or(Untranslatable::Already)?;
+        Ok((FORM_STRUCTURED, reader(bytes, tag)))
+    });
+    match write_events(sources, &mut writer) {
+        Ok((events, left_out)) => Ok(Written { tag: tag_of(encoding, 0), events, left_out }),
+        Err(error) => {
+            out.truncate(begin);
+            Err(error)
+        }
+    }
+}
+
+/// Writes a `CosNotification::EventBatch` and says how many events are in it and how many had to be left out.
+///
+/// # Errors
+///
+/// There are events and none can be written. What was written until then is left.
+pub(super) fn write_events<'e>(
+    events: impl Iterator<Item = Result<(Form, Reader<'e>), Untranslatable>>,
+    out: &mut Writer<'_>,
+) -> Result<(u32, u32), Untranslatable> {
+    out.align(4);
+    let count_at = out.position();
+    out.u32(0);
+    let (mut written, mut left_out, mut failure) = (0_u32, 0_u32, None);
+    for event in events {
+        match event.and_then(|(form, source)| write_event(form, source, out)) {
+            Ok(()) => written += 1,
+            Err(error) => {
+                left_out += 1;
+                failure = failure.or(Some(error));
+            }
+        }
+    }
+    out.patch_u32(count_at, written);
+    match failure {
+        Some(error) if written == 0 => Err(error),
+        _ => Ok((written, left_out)),
+    }
+}
+
+/// Writes a structured event, copied as it is where it lies as the writer needs it.
+pub(super) fn write_event(form: Form, mut source: Reader<'_>, out: &mut Writer<'_>) -> Result<(), Untranslatable> {
+    let begin = out.position();
+    out.align(4);
+    let aligned = source.align(4);
+    if form == FORM_STRUCTURED && source.encoding() == out.encoding() && source.phase() == out.phase() {
+        // It was read to its end when it arrived, and its alternates were written here.
+        out.raw(source.rest());
+        return Ok(());
+    }
+    let written = aligned.map_err(Untranslatable::Bytes).and_then(|()| write_as(form, source, FORM_STRUCTURED, out));
+    written.inspect_err(|_| out.truncate(begin))
+}
+
+/// The structured event to send: as it arrived or translated. Nothing where translating it failed.
+fn chosen(event: &Event, want: Want) -> Option<(&[u8], u64)> {
+    if fits(event.form, event.tag, want) {
+        return Some((&event.bytes, event.tag));
+    }
+    event.alternates.find(want).map(|alternate| (alternate.bytes.as_slice(), alternate.tag))
+}

@@ -1,0 +1,127 @@
+//! What is pulled: results written for pull consumers of ours, and read from the pull suppliers that we ask.
+
+use super::batch::{Batch, write_event, write_events};
+use super::header::read_through;
+use super::translate::{Untranslatable, write_as};
+use super::{FORM_ANY, FORM_STRUCTURED, encoding_of, reader};
+use engine::{Event, Form};
+use giop::cdr::{CharSet, Encoding, Endian, ReadError, Reader, Version, Writer};
+use giop::recode::skip_any;
+use giop::typecode::{Kind, Work};
+use std::sync::Arc;
+
+/// The operation whose result it is. The result's body is the event or events and, if it was a `try_…`, then the
+/// boolean `has_event`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pulled {
+    /// `pull` or `try_pull`: one Any.
+    Any,
+    /// `pull_structured_event` or `try_pull_structured_event`: one structured event.
+    Structured,
+    /// `pull_structured_events` or `try_pull_structured_events`: a sequence of them.
+    Batch,
+}
+
+impl Pulled {
+    /// The encoding of a reply with these events that costs the least to write, in the version and code set of the
+    /// connection that asked.
+    #[must_use]
+    pub fn encoding(events: &[Arc<Event>], version: Version, chars: CharSet) -> Encoding {
+        let endian = events.first().map_or(Endian::NATIVE, |event| encoding_of(event.tag).endian);
+        Encoding { endian, version, chars }
+    }
+}
+
+/// Writes the result of an operation that pulled `events`: the first of them, or all for [`Pulled::Batch`]. `tried` says
+/// that the operation was a `try_…`. Returns how many events of a batch had to be left out because they cannot be put
+/// into what the writer's encoding allows.
+///
+/// # Errors
+///
+/// No event can be. What was written is taken back.
+pub fn write_pulled(
+    events: &[Arc<Event>],
+    pulled: Pulled,
+    tried: bool,
+    out: &mut Writer<'_>,
+) -> Result<u32, Untranslatable> {
+    let begin = out.position();
+    let mut sources = events.iter().map(|event| (event.form, reader(&event.bytes, event.tag)));
+    let written = match (pulled, sources.next()) {
+        (Pulled::Batch, first) => {
+            write_events(first.into_iter().chain(sources).map(Ok), out).map(|(_, left_out)| left_out)
+        }
+        (_, None) => {
+            write_nothing(pulled, out);
+            return Ok(0);
+        }
+        (Pulled::Any, Some((form, source))) => write_as(form, source, FORM_ANY, out).map(|()| 0),
+        (Pulled::Structured, Some((form, source))) => write_event(form, source, out).map(|()| 0),
+    };
+    match written {
+        Ok(_) if tried => out.bool(true),
+        Ok(_) => {}
+        Err(_) => out.truncate(begin),
+    }
+    written
+}
+
+/// Writes the result of a `try_…` operation that found nothing: the emptiest value that the result's type has, and
+/// `FALSE`.
+pub fn write_nothing(pulled: Pulled, out: &mut Writer<'_>) {
+    match pulled {
+        Pulled::Any => out.u32(Kind::Null.number()),
+        Pulled::Structured => {
+            (0..3).for_each(|_| out.string_bytes(b""));
+            out.length(0);
+            out.length(0);
+            out.u32(Kind::Null.number());
+        }
+        Pulled::Batch => out.length(0),
+    }
+    out.bool(false);
+}
+
+/// Reads the result of `pull`, `try_pull` (`tried`) or one of their structured counterparts: a reader over the bytes of
+/// the event alone, whose phase belongs into its tag, or nothing if there was none.
+///
+/// # Errors
+///
+/// The body is not such a result and nothing more, or is too intricate for `work`.
+pub fn read_pulled<'a>(
+    form: Form,
+    tried: bool,
+    body: &Reader<'a>,
+    work: &mut Work,
+) -> Result<Option<Reader<'a>>, ReadError> {
+    let mut rest = body.clone();
+    rest.align(4)?;
+    let start = rest.clone();
+    if form == FORM_STRUCTURED {
+        read_through(&mut rest, work)?;
+    } else {
+        skip_any(&mut rest, work)?;
+    }
+    let length = rest.position() - start.position();
+    let has_event = !tried || rest.bool()?;
+    rest.finish("the result of a pull")?;
+    let bytes = start.rest().get(..length).unwrap_or_default();
+    Ok(has_event.then(|| Reader::with_phase(bytes, start.phase(), start.encoding())))
+}
+
+impl Batch {
+    /// Reads the result of `pull_structured_events` or `try_pull_structured_events` (`tried`), as [`Batch::read`] does the
+    /// body of a push. Where there was no event none is found.
+    ///
+    /// # Errors
+    ///
+    /// The body is not such a result and nothing more, or is too intricate for `work`.
+    pub fn read_pulled(&mut self, tried: bool, body: &Reader<'_>, work: &mut Work) -> Result<(), ReadError> {
+        let mut rest = body.clone();
+        self.read_events(body, &mut rest, work)?;
+        if tried && !rest.bool()? {
+            self.clear();
+        }
+        rest.finish("the result of a pull")
+    }
+}
