@@ -104,8 +104,8 @@ pub struct ConsumerRoute {
     pub key: ProxyKey,
     /// The admin that the proxy belongs to.
     pub admin: AdminId,
-    /// Who is connected.
-    pub peer: Peer,
+    /// Who is connected; a consumer that pulls may have given no handle.
+    pub peer: Option<Peer>,
     /// Which of the proxy's successive connections this is; tells a new consumer from the one before it.
     pub connection: u64,
     /// The form in which it takes events.
@@ -116,6 +116,10 @@ pub struct ConsumerRoute {
     pub settings: OutboxSettings,
     /// Whether it is suspended: its events are kept and not delivered.
     pub suspended: bool,
+    /// Whether it pulls: its events are delivered as they are asked for.
+    pub pull: bool,
+    /// Whether it takes sequences: a delivery may have several events.
+    pub batches: bool,
     /// Which events it wants.
     pub interest: Interest,
 }

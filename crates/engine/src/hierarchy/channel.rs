@@ -354,12 +354,14 @@ impl Channel {
         Some(ConsumerRoute {
             key: ProxyKey { channel: self.id, proxy: proxy.id },
             admin: proxy.admin,
-            peer: proxy.peer?,
+            peer: Some(proxy.peer?),
             connection: proxy.connection,
             form: proxy.form,
             want: proxy.want,
             settings: self.effective(proxy),
             suspended: proxy.state == ProxyState::Suspended,
+            pull: false,
+            batches: false,
             interest: Interest {
                 proxy: proxy.subscription.clone(),
                 admin: admin.subscription.clone(),
