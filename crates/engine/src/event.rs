@@ -7,7 +7,6 @@
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::ops::{Deref, DerefMut};
-use core::time::Duration;
 
 use crate::{Form, ProxyKey, Time, TypeId, Want};
 
@@ -28,17 +27,11 @@ pub struct Event {
     pub bytes: Vec<u8>,
     /// The event translated to what some consumers want, once for each [`Want`] whoever asks.
     pub alternates: Alternates,
-    /// The priority that its header says, -32,767..=32,767. The door sets this and the next three, before it hands the
-    /// event in.
-    pub priority: Option<i16>,
-    /// How long after its arrival it expires, as its header says (`Timeout`).
-    pub timeout: Option<Duration>,
-    /// When it may be delivered at the earliest, as its header says (`StartTime`).
-    pub start: Option<Time>,
-    /// When it expires at the latest, as its header says (`StopTime`).
-    pub stop: Option<Time>,
     /// Its type. [`Lane::classify`](crate::Lane::classify) sets it.
     pub event_type: TypeId,
+    /// Whether the filters on its supplier's side are known to let it pass, because they were asked after
+    /// [`Admission::Undecided`](crate::Admission::Undecided). They are not looked at again. Default false.
+    pub approved: bool,
     /// When it was admitted. The lane sets it.
     pub arrived: Time,
     /// The proxy it came through. The lane sets it.
@@ -85,8 +78,8 @@ impl Event {
         self.tag = 0;
         self.bytes.clear();
         self.alternates.clear();
-        (self.priority, self.timeout, self.start, self.stop) = (None, None, None, None);
         self.event_type = TypeId::OTHER;
+        self.approved = false;
         self.domain.clear();
         self.name.clear();
         self.charged_bytes = 0;
@@ -173,6 +166,15 @@ impl Deref for Alternates {
 /// buffers, nothing else.)
 #[derive(Debug, Default)]
 pub struct Draft(Arc<Event>);
+
+/// Two drafts are equal if they are the same one.
+impl PartialEq for Draft {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl Eq for Draft {}
 
 impl Draft {
     pub(crate) fn into_event(self) -> Arc<Event> {

@@ -64,6 +64,22 @@ pub struct Want(
     pub u32,
 );
 
+/// A filter, unique in a [`Hierarchy`](crate::Hierarchy) and never used twice.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct FilterId(
+    /// The number: filters count up from 0.
+    pub u32,
+);
+
+/// How events pass a proxy, beside their form.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct ProxyKind {
+    /// Whoever asks gets: a pull consumer asks for its events, and a pull supplier is asked for its own. Default false.
+    pub pull: bool,
+    /// Several events at a time (the OMG's sequence proxies). Default false.
+    pub batches: bool,
+}
+
 /// Which half of a channel: where consumers connect or where suppliers do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Side {
@@ -73,13 +89,14 @@ pub enum Side {
     Suppliers,
 }
 
-/// How an admin's subscription combines with each of its proxies' (OMG Notification Service 1.1, `InterFilterGroupOperator`).
+/// How an admin's subscription and filters combine with each of its proxies' own (OMG Notification Service 1.1,
+/// `InterFilterGroupOperator`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Operator {
     /// An event must match both. The default.
     #[default]
     And,
-    /// An event must match either; one that was never changed does not count.
+    /// An event must match either; one that has no filters and whose subscription was never changed does not count.
     Or,
 }
 

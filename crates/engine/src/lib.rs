@@ -18,8 +18,8 @@
 //!
 //! let mut hierarchy = Hierarchy::new(HierarchyLimits::default());
 //! let channel = hierarchy.create_channel(SettingsPatch::default(), ChannelLimits::default())?;
-//! let supplier = hierarchy.create_proxy(channel, Side::Suppliers, AdminId::DEFAULT, Form(1))?;
-//! let consumer = hierarchy.create_proxy(channel, Side::Consumers, AdminId::DEFAULT, Form(1))?;
+//! let supplier = hierarchy.create_proxy(channel, Side::Suppliers, AdminId::DEFAULT, Form(1), ProxyKind::default())?;
+//! let consumer = hierarchy.create_proxy(channel, Side::Consumers, AdminId::DEFAULT, Form(1), ProxyKind::default())?;
 //! let source = ProxyKey { channel, proxy: supplier };
 //! hierarchy.connect(source, None, Want(0))?;
 //! hierarchy.connect(ProxyKey { channel, proxy: consumer }, Some(Peer(7)), Want(0))?;
@@ -31,19 +31,19 @@
 //! let mut draft = lane.begin_event();
 //! draft.bytes.extend_from_slice(b"hello");
 //! lane.classify(&mut draft, b"Telescope", b"Status");
-//! assert_eq!(lane.handle_event(source, draft, now), Admission::Accepted { destinations: 1 });
+//! assert_eq!(lane.handle_event(source, draft, &NoFields, now), Admission::Accepted { destinations: 1 });
 //!
-//! let mut events = Vec::new();
-//! let delivery = lane.poll_delivery(now, &mut events).expect("one consumer wants it");
-//! assert_eq!((delivery.peer, &events[0].bytes[..]), (Some(Peer(7)), &b"hello"[..]));
+//! let delivery = lane.poll_delivery(now).expect("one consumer wants it");
+//! assert_eq!((delivery.peer, &delivery.event.bytes[..]), (Peer(7), &b"hello"[..]));
 //! lane.handle_outcome(delivery.outbox, delivery.serial, Outcome::Delivered, now);
-//! events.drain(..).for_each(|event| lane.release(event));
+//! lane.release(delivery.event);
 //! # Ok::<(), Refusal>(())
 //! ```
 #![no_std]
 extern crate alloc;
 
 mod event;
+mod forms;
 mod hierarchy;
 mod ids;
 mod lane;
@@ -54,16 +54,21 @@ mod subscription;
 mod time;
 
 pub use event::{Alternate, Alternates, Draft, EVENT_OVERHEAD_BYTES, Event, EventPool, HOLDER_OVERHEAD_BYTES};
-pub use hierarchy::{Admin, Channel, Hierarchy, HierarchyLimits, Proxy, ProxyState, Removed, SubscriptionTarget};
-pub use ids::{AdminId, ChannelId, Form, Operator, OutboxId, Peer, ProxyId, ProxyKey, Side, Ticket, TypeId, Want};
+pub use forms::{Forms, NoFields};
+pub use hierarchy::{
+    Admin, Attached, Channel, FilterConstraint, FilterRef, FilterTarget, Hierarchy, HierarchyLimits, Mapping, Proxy,
+    ProxyState, Removed, SubscriptionTarget,
+};
+pub use ids::{
+    AdminId, ChannelId, FilterId, Form, Operator, OutboxId, Peer, ProxyId, ProxyKey, ProxyKind, Side, Ticket, TypeId,
+    Want,
+};
 pub use lane::{
     Admission, ChannelStats, Counters, Delivery, DiscardReason, Discards, DisconnectReason, Lane, Notice, OutboxState,
-    OutboxStats, Outcome, Questions,
+    OutboxStats, Outcome,
 };
 pub use refusal::Refusal;
-pub use routing::{ChannelRoutes, ConsumerRoute, Snapshot, SupplierRoute};
-pub use settings::{
-    ChannelLimits, DiscardPolicy, FullOutbox, OrderPolicy, OutboxSettings, SettingsPatch, SupplierSettings,
-};
+pub use routing::{ChannelRoutes, ConsumerRoute, Questions, Snapshot, SupplierRoute};
+pub use settings::{ChannelLimits, DiscardPolicy, FullOutbox, OutboxSettings, SettingsPatch};
 pub use subscription::{EventType, Interest, Subscription};
 pub use time::Time;

@@ -3,7 +3,7 @@
 use core::error::Error;
 use core::fmt;
 
-use crate::{AdminId, ChannelId, ProxyKey, Side};
+use crate::{AdminId, ChannelId, FilterId, ProxyKey, Side};
 
 /// The engine's "no", to a command on the hierarchy or to an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,6 +82,47 @@ pub enum Refusal {
         /// The limit, in event types.
         limit: u32,
     },
+    /// As many filters exist in the channel as may.
+    TooManyFilters {
+        /// The limit, in filters.
+        limit: u32,
+    },
+    /// As many filters are attached to the admin or proxy as may be.
+    TooManyFiltersAttached {
+        /// The limit, in filters.
+        limit: u32,
+    },
+    /// A filter would have more constraints than it may.
+    TooManyConstraints {
+        /// The limit, in constraints.
+        limit: u32,
+    },
+    /// A constraint is longer than it may be.
+    ConstraintTooLong {
+        /// How long it is, in bytes.
+        bytes: u64,
+        /// The limit, in bytes.
+        limit: u32,
+    },
+    /// A constraint has more nodes than it may.
+    ConstraintTooComplex {
+        /// How many it has.
+        nodes: u32,
+        /// The limit, in nodes.
+        limit: u32,
+    },
+    /// No such filter, or it was destroyed.
+    NoSuchFilter {
+        /// The filter asked for.
+        filter: FilterId,
+    },
+    /// No filter is attached under this id.
+    FilterNotFound {
+        /// The id asked for, as the admin or proxy gave it.
+        id: u32,
+    },
+    /// Mapping filters belong to consumers, and this is on the suppliers' side.
+    NoMapping,
     /// A consumer's outbox is full and its `FullOutbox` is `Reject`.
     OutboxFull {
         /// The consumer's proxy.
@@ -144,6 +185,18 @@ impl fmt::Display for Refusal {
             Self::TooManyAdmins { limit } => write!(f, "the channel has {limit} admins, the most allowed"),
             Self::TooManyProxies { limit } => write!(f, "the channel has {limit} proxies, the most allowed"),
             Self::TooManyEventTypes { limit } => write!(f, "a subscription lists at most {limit} event types"),
+            Self::TooManyFilters { limit } => write!(f, "the channel has {limit} filters, the most allowed"),
+            Self::TooManyFiltersAttached { limit } => write!(f, "{limit} filters are attached, the most allowed"),
+            Self::TooManyConstraints { limit } => write!(f, "a filter has at most {limit} constraints"),
+            Self::ConstraintTooLong { bytes, limit } => {
+                write!(f, "a constraint is {bytes} bytes long, and at most {limit} are allowed")
+            }
+            Self::ConstraintTooComplex { nodes, limit } => {
+                write!(f, "a constraint has {nodes} nodes, and at most {limit} are allowed")
+            }
+            Self::NoSuchFilter { filter } => write!(f, "there is no filter {}", filter.0),
+            Self::FilterNotFound { id } => write!(f, "no filter is attached as number {id}"),
+            Self::NoMapping => write!(f, "mapping filters are for consumers"),
             Self::OutboxFull { proxy, capacity_events } => {
                 write!(f, "the outbox of {proxy} is full with {capacity_events} events")
             }

@@ -24,10 +24,8 @@ pub struct Snapshot {
 impl Snapshot {
     /// The supplier behind a proxy, connected or not; `None` if there is no such proxy on the suppliers' side.
     #[must_use]
-    pub fn supplier(&self, key: ProxyKey) -> Option<SupplierRoute> {
-        let index = self.index_of(key.channel)?;
-        let supplier = *self.channels.get(index)?.suppliers.get(&key.proxy)?;
-        Some(SupplierRoute { channel: index, ..supplier })
+    pub fn supplier(&self, key: ProxyKey) -> Option<&SupplierRoute> {
+        self.channel(key.channel)?.suppliers.get(&key.proxy)
     }
 
     /// A channel's routes.
@@ -36,7 +34,7 @@ impl Snapshot {
         self.channels.get(self.index_of(channel)?).map(Arc::as_ref)
     }
 
-    /// All channels' routes by rising id. [`SupplierRoute::channel`] is a place in it.
+    /// All channels' routes by rising id.
     #[must_use]
     pub fn channels(&self) -> &[Arc<ChannelRoutes>] {
         &self.channels
@@ -71,6 +69,11 @@ impl ChannelRoutes {
         &self.limits
     }
 
+    /// The suppliers' proxies, unconnected ones included, in no particular order.
+    pub fn suppliers(&self) -> impl Iterator<Item = (ProxyId, &SupplierRoute)> {
+        self.suppliers.iter().map(|(proxy, route)| (*proxy, route))
+    }
+
     /// The connected consumers, suspended ones included, by rising proxy id.
     #[must_use]
     pub fn consumers(&self) -> &[ConsumerRoute] {
@@ -85,16 +88,32 @@ impl ChannelRoutes {
 }
 
 /// A supplier in a [`Snapshot`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SupplierRoute {
-    /// The place of its channel in [`Snapshot::channels`].
-    pub channel: usize,
     /// The form of its events.
     pub form: Form,
     /// Who is connected, where the door gave a handle.
     pub peer: Option<Peer>,
     /// Whether it is connected. Events of one that is not are refused.
     pub state: ProxyState,
+    /// The admin that the proxy belongs to.
+    pub admin: AdminId,
+    /// Whether it is asked for its events. It pushes them otherwise.
+    pub pull: bool,
+    /// The filters that clients implement: the proxy's, and its admin's. One of a group that says yes is enough for it.
+    pub remote_filters: [Arc<[Peer]>; 2],
+}
+
+/// Which remote filters must be asked whether an event passes: those of the groups named, in
+/// [`ConsumerRoute::remote_filters`] or [`SupplierRoute::remote_filters`]. A group says yes if one of its filters does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Questions {
+    /// The proxy's are to be asked.
+    pub proxy: bool,
+    /// The admin's are to be asked.
+    pub admin: bool,
+    /// Both groups named must say yes; otherwise one suffices.
+    pub all: bool,
 }
 
 /// A connected consumer in a [`Snapshot`].
@@ -104,7 +123,7 @@ pub struct ConsumerRoute {
     pub key: ProxyKey,
     /// The admin that the proxy belongs to.
     pub admin: AdminId,
-    /// Who is connected; a consumer that pulls may have given no handle.
+    /// Who is connected. A pull consumer need not be anybody.
     pub peer: Option<Peer>,
     /// Which of the proxy's successive connections this is; tells a new consumer from the one before it.
     pub connection: u64,
@@ -116,10 +135,12 @@ pub struct ConsumerRoute {
     pub settings: OutboxSettings,
     /// Whether it is suspended: its events are kept and not delivered.
     pub suspended: bool,
-    /// Whether it pulls: its events are delivered as they are asked for.
-    pub pull: bool,
-    /// Whether it takes sequences: a delivery may have several events.
-    pub batches: bool,
     /// Which events it wants.
     pub interest: Interest,
+    /// Whether it asks for its events. They are delivered to it otherwise.
+    pub pull: bool,
+    /// Whether it takes several events at a time.
+    pub batches: bool,
+    /// The filters that clients implement: the proxy's, and its admin's. One of a group that says yes is enough for it.
+    pub remote_filters: [Arc<[Peer]>; 2],
 }

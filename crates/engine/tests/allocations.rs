@@ -3,12 +3,11 @@
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::collections::VecDeque;
-use std::sync::Arc;
 
 use campanile_engine as engine;
 use engine::{
-    AdminId, Admission, ChannelLimits, Delivery, Event, FullOutbox, Hierarchy, Lane, Outcome, Peer, ProxyKey, Refusal,
-    SettingsPatch, Side, Time, Want,
+    AdminId, Admission, ChannelLimits, Delivery, FullOutbox, Hierarchy, Lane, NoFields, Outcome, Peer, ProxyKey,
+    ProxyKind, Refusal, SettingsPatch, Side, Time, Want,
 };
 
 thread_local! {
@@ -58,8 +57,7 @@ fn allocations_during(work: impl FnOnce()) -> u64 {
 struct Rig {
     lane: Lane,
     source: ProxyKey,
-    unanswered: VecDeque<(Delivery, Arc<Event>)>,
-    events: Vec<Arc<Event>>,
+    unanswered: VecDeque<Delivery>,
     tickets: u64,
     now: Time,
 }
@@ -69,7 +67,8 @@ impl Rig {
         let mut hierarchy = Hierarchy::default();
         let channel = hierarchy.create_channel(patch, limits)?;
         let mut connect = |side, peer| {
-            let proxy = hierarchy.create_proxy(channel, side, AdminId::DEFAULT, engine::Form(1))?;
+            let proxy =
+                hierarchy.create_proxy(channel, side, AdminId::DEFAULT, engine::Form(1), ProxyKind::default())?;
             let key = ProxyKey { channel, proxy };
             hierarchy.connect(key, Some(Peer(peer)), Want(0))?;
             Ok::<ProxyKey, Refusal>(key)
@@ -81,7 +80,7 @@ impl Rig {
         let now = Time(0);
         let mut lane = Lane::new(now);
         lane.handle_snapshot(hierarchy.snapshot(), now);
-        Ok(Self { lane, source, unanswered: VecDeque::with_capacity(64), events: Vec::new(), tickets: 0, now })
+        Ok(Self { lane, source, unanswered: VecDeque::with_capacity(64), tickets: 0, now })
     }
 
     fn publish(&mut self, bytes: usize, number: u64) -> Admission {
@@ -91,12 +90,12 @@ impl Rig {
         let name: &[u8] = if number.is_multiple_of(2) { b"Status" } else { b"Alarm" };
         self.lane.classify(&mut draft, b"Telescope", name);
         self.now = Time(self.now.0 + 1_000);
-        self.lane.handle_event(self.source, draft, self.now)
+        self.lane.handle_event(self.source, draft, &NoFields, self.now)
     }
 
     fn poll(&mut self) {
-        while let Some(delivery) = self.lane.poll_delivery(self.now, &mut self.events) {
-            self.unanswered.extend(self.events.pop().map(|event| (delivery, event)));
+        while let Some(delivery) = self.lane.poll_delivery(self.now) {
+            self.unanswered.push_back(delivery);
         }
         while self.lane.poll_release().is_some() {
             self.tickets += 1;
@@ -106,9 +105,9 @@ impl Rig {
     }
 
     fn answer(&mut self, outcome: Outcome) {
-        if let Some((delivery, event)) = self.unanswered.pop_front() {
+        if let Some(delivery) = self.unanswered.pop_front() {
             self.lane.handle_outcome(delivery.outbox, delivery.serial, outcome, self.now);
-            self.lane.release(event);
+            self.lane.release(delivery.event);
         }
     }
 

@@ -1,12 +1,14 @@
 //! One channel: its admins, its proxies, and its part of the routing snapshot.
 
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
+use super::filters::{Attached, FilterTarget};
 use crate::{
-    AdminId, ChannelId, ChannelLimits, ChannelRoutes, ConsumerRoute, Form, Interest, Operator, OutboxSettings, Peer,
-    ProxyId, ProxyKey, Refusal, SettingsPatch, Side, Subscription, SupplierRoute, Want,
+    AdminId, ChannelId, ChannelLimits, ChannelRoutes, ConsumerRoute, FilterId, Form, Interest, Operator,
+    OutboxSettings, Peer, ProxyId, ProxyKey, ProxyKind, Refusal, SettingsPatch, Side, Subscription, SupplierRoute,
+    Want,
 };
 
 /// Whether a proxy is connected, and whether events pass.
@@ -34,12 +36,14 @@ pub struct Admin {
     pub patch: SettingsPatch,
     /// What its proxies together subscribe to (consumers) or offer (suppliers).
     pub subscription: Subscription,
+    /// Its filters and mapping filters.
+    pub attached: Attached,
 }
 
 impl Admin {
     fn new(id: AdminId, side: Side, operator: Operator) -> Self {
         let (patch, subscription) = (SettingsPatch::default(), Subscription::default());
-        Self { id, side, operator, patch, subscription }
+        Self { id, side, operator, patch, subscription, attached: Attached::default() }
     }
 }
 
@@ -54,6 +58,8 @@ pub struct Proxy {
     pub side: Side,
     /// The form of its events.
     pub form: Form,
+    /// Whether events are pulled, and whether several at a time.
+    pub kind: ProxyKind,
     /// Who is connected, where the door gave a handle.
     pub peer: Option<Peer>,
     /// What the connected consumer's door needs events translated to.
@@ -64,6 +70,8 @@ pub struct Proxy {
     pub patch: SettingsPatch,
     /// What it subscribes to (a consumer) or offers (a supplier).
     pub subscription: Subscription,
+    /// Its filters and mapping filters.
+    pub attached: Attached,
     connection: u64,
 }
 
@@ -80,6 +88,10 @@ pub struct Channel {
     next_proxy: u32,
     connected_consumers: u32,
     connected_suppliers: u32,
+    /// The filters that were made in it and still are.
+    pub(super) own_filters: BTreeSet<FilterId>,
+    /// Whether a filter that may count here changed since the routes were last built.
+    filters_changed: bool,
     /// The routes as last built; `None` when something has changed since.
     routes: Option<Arc<ChannelRoutes>>,
 }
@@ -97,6 +109,8 @@ impl Channel {
             next_proxy: 0,
             connected_consumers: 0,
             connected_suppliers: 0,
+            own_filters: BTreeSet::new(),
+            filters_changed: false,
             routes: None,
         }
     }
@@ -177,6 +191,26 @@ impl Channel {
         Ok(found)
     }
 
+    /// For a change of what is attached where, or of a filter that is attached here.
+    pub(super) fn note_filters_changed(&mut self) {
+        self.filters_changed = true;
+        self.routes = None;
+    }
+
+    /// What is attached to each of its admins and proxies.
+    pub(super) fn attached_everywhere(&self) -> impl Iterator<Item = (FilterTarget, &Attached)> {
+        let admins = self.admins.values().map(|admin| (self.target_of_admin(admin), &admin.attached));
+        admins.chain(self.proxies.values().map(|proxy| (self.target_of(proxy), &proxy.attached)))
+    }
+
+    pub(super) fn target_of_admin(&self, admin: &Admin) -> FilterTarget {
+        FilterTarget::Admin { channel: self.id, side: admin.side, admin: admin.id }
+    }
+
+    pub(super) fn target_of(&self, proxy: &Proxy) -> FilterTarget {
+        FilterTarget::Proxy(ProxyKey { channel: self.id, proxy: proxy.id })
+    }
+
     pub(super) fn create_admin(&mut self, side: Side, operator: Operator, limit: u32) -> Result<AdminId, Refusal> {
         if self.admins.len() >= limit as usize {
             return Err(Refusal::TooManyAdmins { limit });
@@ -187,15 +221,21 @@ impl Channel {
         Ok(id)
     }
 
-    pub(super) fn destroy_admin(&mut self, side: Side, admin: AdminId) -> Result<Vec<Proxy>, Refusal> {
+    /// Takes an admin out with its proxies.
+    pub(super) fn destroy_admin(&mut self, side: Side, admin: AdminId) -> Result<(Admin, Vec<Proxy>), Refusal> {
         self.admin(side, admin)?;
         if admin == AdminId::DEFAULT {
             return Err(Refusal::DefaultAdmin { channel: self.id, side });
         }
-        self.admins.remove(&(side, admin));
+        let gone = self.admins.remove(&(side, admin));
+        let gone = gone.ok_or(Refusal::AdminNotFound { channel: self.id, side, admin })?;
+        if !gone.attached.is_empty() {
+            self.note_filters_changed();
+        }
         let belongs = |proxy: &Proxy| proxy.side == side && proxy.admin == admin;
         let ids: Vec<ProxyId> = self.proxies.values().filter(|proxy| belongs(proxy)).map(|proxy| proxy.id).collect();
-        ids.into_iter().map(|id| self.destroy_proxy(id)).collect()
+        let proxies: Result<Vec<Proxy>, Refusal> = ids.into_iter().map(|id| self.destroy_proxy(id)).collect();
+        Ok((gone, proxies?))
     }
 
     pub(super) fn create_proxy(
@@ -203,6 +243,7 @@ impl Channel {
         side: Side,
         admin: AdminId,
         form: Form,
+        kind: ProxyKind,
         limit: u32,
     ) -> Result<ProxyId, Refusal> {
         self.admin(side, admin)?;
@@ -217,11 +258,13 @@ impl Channel {
             admin,
             side,
             form,
+            kind,
             peer: None,
             want: Want::default(),
             state: ProxyState::Unconnected,
             patch: SettingsPatch::default(),
             subscription: Subscription::default(),
+            attached: Attached::default(),
             connection: 0,
         };
         self.proxies.insert(id, proxy);
@@ -242,6 +285,7 @@ impl Channel {
         }
         if gone.side == Side::Suppliers || gone.state != ProxyState::Unconnected {
             self.routes = None;
+            self.filters_changed |= !gone.attached.is_empty();
         }
         Ok(gone)
     }
@@ -262,6 +306,8 @@ impl Channel {
         let found = self.proxy_mut(proxy)?;
         (found.peer, found.want, found.connection) = (peer, want, connection);
         found.state = ProxyState::Active;
+        let has_filters = !found.attached.is_empty();
+        self.filters_changed |= has_filters;
         *self.connected_mut(side) += 1;
         Ok(())
     }
@@ -270,7 +316,8 @@ impl Channel {
         self.connected_state(proxy)?;
         let found = self.proxy_mut(proxy)?;
         found.state = ProxyState::Unconnected;
-        let (peer, side) = (found.peer.take(), found.side);
+        let (peer, side, has_filters) = (found.peer.take(), found.side, !found.attached.is_empty());
+        self.filters_changed |= has_filters;
         *self.connected_mut(side) -= 1;
         Ok(peer)
     }
@@ -327,46 +374,81 @@ impl Channel {
         if let Some(routes) = &self.routes {
             return Arc::clone(routes);
         }
+        self.filters_changed = false;
         let routes = Arc::new(self.build_routes());
         self.routes = Some(Arc::clone(&routes));
         routes
     }
 
     fn build_routes(&self) -> ChannelRoutes {
+        let remotes = Remotes::of(self);
         let suppliers = self.proxies.values().filter(|proxy| proxy.side == Side::Suppliers);
         let suppliers = suppliers.map(|proxy| {
-            let route = SupplierRoute { channel: 0, form: proxy.form, peer: proxy.peer, state: proxy.state };
+            let route = SupplierRoute {
+                form: proxy.form,
+                peer: proxy.peer,
+                state: proxy.state,
+                admin: proxy.admin,
+                pull: proxy.kind.pull,
+                remote_filters: remotes.of_proxy(proxy),
+            };
             (proxy.id, route)
         });
         let consumers: Vec<ConsumerRoute> =
-            self.proxies.values().filter_map(|proxy| self.consumer_route(proxy)).collect();
+            self.proxies.values().filter_map(|proxy| self.consumer_route(proxy, &remotes)).collect();
         let mut wants: Vec<Want> = consumers.iter().map(|consumer| consumer.want).collect();
         wants.sort_unstable();
         wants.dedup();
         ChannelRoutes { id: self.id, limits: self.limits, suppliers: suppliers.collect(), consumers, wants }
     }
 
-    fn consumer_route(&self, proxy: &Proxy) -> Option<ConsumerRoute> {
+    fn consumer_route(&self, proxy: &Proxy, remotes: &Remotes) -> Option<ConsumerRoute> {
         if proxy.side != Side::Consumers || proxy.state == ProxyState::Unconnected {
+            return None;
+        }
+        if proxy.peer.is_none() && !proxy.kind.pull {
             return None;
         }
         let admin = self.admins.get(&(proxy.side, proxy.admin))?;
         Some(ConsumerRoute {
             key: ProxyKey { channel: self.id, proxy: proxy.id },
             admin: proxy.admin,
-            peer: Some(proxy.peer?),
+            peer: proxy.peer,
             connection: proxy.connection,
             form: proxy.form,
             want: proxy.want,
             settings: self.effective(proxy),
             suspended: proxy.state == ProxyState::Suspended,
-            pull: false,
-            batches: false,
             interest: Interest {
                 proxy: proxy.subscription.clone(),
                 admin: admin.subscription.clone(),
                 operator: admin.operator,
             },
+            pull: proxy.kind.pull,
+            batches: proxy.kind.batches,
+            remote_filters: remotes.of_proxy(proxy),
         })
+    }
+}
+
+/// The remote filters of a channel's admins, so that its proxies' routes share them.
+struct Remotes {
+    none: Arc<[Peer]>,
+    admins: BTreeMap<(Side, AdminId), Arc<[Peer]>>,
+}
+
+impl Remotes {
+    fn of(channel: &Channel) -> Self {
+        let with_some = channel.admins.iter().filter(|(_, admin)| admin.attached.remote_filters().next().is_some());
+        let admins = with_some.map(|(id, admin)| (*id, admin.attached.remote_filters().collect())).collect();
+        Self { none: Arc::new([]), admins }
+    }
+
+    /// The proxy's, and its admin's.
+    fn of_proxy(&self, proxy: &Proxy) -> [Arc<[Peer]>; 2] {
+        let has_some = proxy.attached.remote_filters().next().is_some();
+        let own = if has_some { proxy.attached.remote_filters().collect() } else { Arc::clone(&self.none) };
+        let admin = self.admins.get(&(proxy.side, proxy.admin)).unwrap_or(&self.none);
+        [own, Arc::clone(admin)]
     }
 }

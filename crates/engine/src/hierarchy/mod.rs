@@ -4,17 +4,20 @@
 //! [`Hierarchy::snapshot`] then gives what the event path must know of it.
 
 mod channel;
+mod filters;
 
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 pub use channel::{Admin, Channel, Proxy, ProxyState};
+pub use filters::{Attached, FilterConstraint, FilterRef, FilterTarget, Mapping};
 
 use crate::{
-    AdminId, ChannelId, ChannelLimits, EventType, Form, Operator, OutboxSettings, Peer, ProxyId, ProxyKey, Refusal,
-    SettingsPatch, Side, Snapshot, Want,
+    AdminId, ChannelId, ChannelLimits, EventType, Form, Operator, OutboxSettings, Peer, ProxyId, ProxyKey, ProxyKind,
+    Refusal, SettingsPatch, Side, Snapshot, Want,
 };
+use filters::Filters;
 
 /// How much a [`Hierarchy`] may hold. What is beyond is refused with the limit's value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,6 +74,7 @@ pub enum SubscriptionTarget {
 pub struct Hierarchy {
     limits: HierarchyLimits,
     channels: BTreeMap<ChannelId, Channel>,
+    filters: Filters,
     next_channel: u32,
     next_connection: u64,
     /// Whether a channel came or went since the last snapshot; changes inside a channel are noted there.
@@ -114,6 +118,7 @@ impl Hierarchy {
     pub fn destroy_channel(&mut self, channel: ChannelId) -> Result<Vec<Removed>, Refusal> {
         let gone = self.channels.remove(&channel).ok_or(Refusal::ChannelNotFound { channel })?;
         self.channels_changed = true;
+        self.destroy_filters_of(&gone);
         Ok(gone.proxies.values().map(|proxy| removed(channel, proxy)).collect())
     }
 
@@ -167,8 +172,13 @@ impl Hierarchy {
     ///
     /// [`Refusal::ChannelNotFound`], [`Refusal::AdminNotFound`]; [`Refusal::DefaultAdmin`] for a default one.
     pub fn destroy_admin(&mut self, channel: ChannelId, side: Side, admin: AdminId) -> Result<Vec<Removed>, Refusal> {
-        let gone = self.channel_mut(channel)?.destroy_admin(side, admin)?;
-        Ok(gone.iter().map(|proxy| removed(channel, proxy)).collect())
+        let (gone, proxies) = self.channel_mut(channel)?.destroy_admin(side, admin)?;
+        self.filters.forget_all(&gone.attached, FilterTarget::Admin { channel, side, admin });
+        for proxy in &proxies {
+            let key = ProxyKey { channel, proxy: proxy.id };
+            self.filters.forget_all(&proxy.attached, FilterTarget::Proxy(key));
+        }
+        Ok(proxies.iter().map(|proxy| removed(channel, proxy)).collect())
     }
 
     // ---- proxies ----
@@ -185,9 +195,10 @@ impl Hierarchy {
         side: Side,
         admin: AdminId,
         form: Form,
+        kind: ProxyKind,
     ) -> Result<ProxyId, Refusal> {
         let limit = self.limits.proxies_max;
-        self.channel_mut(channel)?.create_proxy(side, admin, form, limit)
+        self.channel_mut(channel)?.create_proxy(side, admin, form, kind, limit)
     }
 
     /// The proxies of an admin by rising id.
@@ -222,12 +233,14 @@ impl Hierarchy {
     /// [`Refusal::ChannelNotFound`], [`Refusal::ProxyNotFound`].
     pub fn destroy_proxy(&mut self, key: ProxyKey) -> Result<Removed, Refusal> {
         let gone = self.channel_mut(key.channel)?.destroy_proxy(key.proxy)?;
+        self.filters.forget_all(&gone.attached, FilterTarget::Proxy(key));
         Ok(removed(key.channel, &gone))
     }
 
     // ---- connections ----
 
-    /// Connects whoever `peer` stands for. A supplier may be without a peer; a consumer without one gets no deliveries.
+    /// Connects whoever `peer` stands for. A supplier may be without a peer, and so may a consumer that pulls; one that
+    /// does not and has no peer gets no deliveries.
     ///
     /// # Errors
     ///

@@ -8,7 +8,7 @@ fn channel(hierarchy: &mut Hierarchy) -> ChannelId {
 }
 
 fn proxy(hierarchy: &mut Hierarchy, channel: ChannelId, side: Side) -> ProxyKey {
-    let proxy = hierarchy.create_proxy(channel, side, AdminId::DEFAULT, Form(1)).unwrap();
+    let proxy = hierarchy.create_proxy(channel, side, AdminId::DEFAULT, Form(1), ProxyKind::default()).unwrap();
     ProxyKey { channel, proxy }
 }
 
@@ -48,7 +48,7 @@ fn what_is_not_there_is_refused_by_name() {
     let channel = channel(&mut hierarchy);
     let (side, admin) = (Side::Consumers, AdminId(9));
     let no_admin = Refusal::AdminNotFound { channel, side, admin };
-    assert_eq!(hierarchy.create_proxy(channel, side, admin, Form(1)), Err(no_admin));
+    assert_eq!(hierarchy.create_proxy(channel, side, admin, Form(1), ProxyKind::default()), Err(no_admin));
     assert_eq!(hierarchy.proxies(channel, side, admin).err(), Some(no_admin));
     let key = ProxyKey { channel, proxy: ProxyId(7) };
     assert_eq!(hierarchy.connect(key, None, Want(0)), Err(Refusal::ProxyNotFound { proxy: key }));
@@ -85,7 +85,10 @@ fn refuses_connections_beyond_the_channels_limits_and_says_the_limit() {
     hierarchy.connect(first, Some(Peer(1)), Want(0)).unwrap();
     let refusal = Refusal::AdminLimit { side: Side::Consumers, limit: 1 };
     assert_eq!(hierarchy.connect(second, Some(Peer(2)), Want(0)), Err(refusal));
-    assert_eq!(hierarchy.create_proxy(channel, Side::Consumers, AdminId(0), Form(1)), Err(refusal));
+    assert_eq!(
+        hierarchy.create_proxy(channel, Side::Consumers, AdminId(0), Form(1), ProxyKind::default()),
+        Err(refusal)
+    );
     let supplier = proxy(&mut hierarchy, channel, Side::Suppliers);
     hierarchy.connect(supplier, None, Want(0)).unwrap();
     hierarchy.destroy_proxy(first).unwrap();
@@ -105,7 +108,7 @@ fn refuses_more_than_it_may_hold_and_says_the_limit() {
     assert_eq!(more, Err(Refusal::TooManyAdmins { limit: 3 }));
     let key = proxy(&mut hierarchy, channel, Side::Consumers);
     proxy(&mut hierarchy, channel, Side::Suppliers);
-    let more = hierarchy.create_proxy(channel, Side::Suppliers, AdminId(0), Form(1));
+    let more = hierarchy.create_proxy(channel, Side::Suppliers, AdminId(0), Form(1), ProxyKind::default());
     assert_eq!(more, Err(Refusal::TooManyProxies { limit: 2 }));
     let types = [EventType::new("a", "x"), EventType::new("b", "x")];
     let more = hierarchy.subscribe(SubscriptionTarget::Proxy(key), &types, &[]);
@@ -153,7 +156,8 @@ fn destroying_says_which_proxies_went() {
     let mut hierarchy = Hierarchy::default();
     let channel = channel(&mut hierarchy);
     let admin = hierarchy.create_admin(channel, Side::Consumers, Operator::And).unwrap();
-    let proxy_of_admin = hierarchy.create_proxy(channel, Side::Consumers, admin, Form(2)).unwrap();
+    let proxy_of_admin =
+        hierarchy.create_proxy(channel, Side::Consumers, admin, Form(2), ProxyKind::default()).unwrap();
     let key = ProxyKey { channel, proxy: proxy_of_admin };
     hierarchy.connect(key, Some(Peer(5)), Want(0)).unwrap();
     let other = proxy(&mut hierarchy, channel, Side::Consumers);
@@ -200,7 +204,7 @@ fn a_snapshot_says_who_supplies_and_who_consumes() {
     hierarchy.suspend(consumers[1]).unwrap();
     let snapshot = hierarchy.snapshot();
     let route = snapshot.supplier(supplier).unwrap();
-    assert_eq!((route.channel, route.form, route.state), (1, Form(1), ProxyState::Unconnected));
+    assert_eq!((route.admin, route.form, route.state), (AdminId::DEFAULT, Form(1), ProxyState::Unconnected));
     assert_eq!(snapshot.supplier(consumers[0]), None);
     let routes = snapshot.channel(channel).unwrap();
     assert_eq!(routes.wants(), [Want(1), Want(2)]);

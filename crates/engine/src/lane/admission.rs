@@ -4,11 +4,10 @@ use alloc::sync::Arc;
 use core::ops::Range;
 
 use super::channel::{ChannelState, Hold};
-use super::outbox::Attributes;
 use super::{Admission, Lane};
 use crate::{
-    DiscardPolicy, DiscardReason, Draft, FullOutbox, HOLDER_OVERHEAD_BYTES, Notice, ProxyKey, ProxyState, Refusal,
-    SupplierSettings, Ticket, Time,
+    DiscardPolicy, DiscardReason, Draft, Forms, FullOutbox, HOLDER_OVERHEAD_BYTES, Notice, ProxyKey, ProxyState,
+    Refusal, Ticket, Time,
 };
 
 /// Where an event goes, once nothing speaks against it.
@@ -29,8 +28,9 @@ struct Held {
 
 impl Lane {
     /// Takes an event in from a supplier's proxy, and puts it into the outbox of every consumer that wants it. Sets its
-    /// `source`, `arrived` and `serial`.
-    pub fn handle_event(&mut self, source: ProxyKey, mut draft: Draft, now: Time) -> Admission {
+    /// `source`, `arrived` and `serial`. `forms` reads the event for filters.
+    pub fn handle_event<F: Forms>(&mut self, source: ProxyKey, mut draft: Draft, forms: &F, now: Time) -> Admission {
+        let _ = forms;
         self.told(now);
         let channel = match self.locate(source) {
             Ok(channel) => channel,
@@ -177,8 +177,7 @@ impl Lane {
                 continue;
             }
             let Some(outbox) = self.outboxes.get_mut(slot) else { continue };
-            let attributes = Attributes::of(&event, &SupplierSettings::default(), &outbox.settings);
-            outbox.push(Arc::clone(&event), weight, attributes);
+            outbox.push(Arc::clone(&event), weight);
             destinations += 1;
             if outbox.holding {
                 let ticket = held.get_or_insert_with(|| issue(&mut self.tickets, plan.channel));
@@ -230,7 +229,7 @@ impl Lane {
                 self.counters.discards.add(DiscardReason::OutboxFull, 1);
                 false
             }
-            (FullOutbox::Discard, _) => {
+            (FullOutbox::Discard, DiscardPolicy::Any | DiscardPolicy::Fifo) => {
                 while self.outboxes.get(slot).is_some_and(super::Outbox::is_full) {
                     self.discard_one(slot, DiscardReason::OutboxFull);
                 }

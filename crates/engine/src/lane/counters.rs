@@ -19,15 +19,11 @@ pub enum DiscardReason {
     Disconnected,
     /// Administration disconnected or destroyed the proxy, or destroyed the channel.
     Removed,
-    /// Its `Timeout` was over, or its `StopTime` had come, before it could be delivered.
-    Expired,
-    /// The consumer's remote filters did not answer in time, or failed.
-    FilterFailed,
 }
 
 impl DiscardReason {
     /// Every reason, in the order of declaration.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 7] = [
         Self::OutboxFull,
         Self::MemorySpent,
         Self::QueueFull,
@@ -35,8 +31,6 @@ impl DiscardReason {
         Self::Untranslatable,
         Self::Disconnected,
         Self::Removed,
-        Self::Expired,
-        Self::FilterFailed,
     ];
 }
 
@@ -91,8 +85,6 @@ pub struct Counters {
     pub timed_out: u64,
     /// Consumers disconnected by the lane.
     pub disconnected: u64,
-    /// Events dropped for a consumer because its remote filters said no.
-    pub events_filtered: u64,
     /// Events dropped for a consumer, by reason.
     pub discards: Discards,
     /// Outcomes for a delivery that is not (or no longer) unanswered.
@@ -105,6 +97,16 @@ pub struct Counters {
     pub route_misses: u64,
     /// Times all remembered destinations were forgotten because there were too many.
     pub route_resets: u64,
+    /// Constraints evaluated.
+    pub filter_evaluations: u64,
+    /// Of these, the ones that failed: a field was not there, a type was wrong, a division by zero. They do not match.
+    pub filter_failures: u64,
+    /// Events whose filtering was cut short because its steps were spent. What was not evaluated does not match.
+    pub filter_cuts: u64,
+    /// Events that did not pass the filters on their supplier's side.
+    pub events_filtered_in: u64,
+    /// Deliveries that a filter which a client implements did not let pass.
+    pub events_filtered: u64,
 }
 
 /// What an outbox is doing.
@@ -129,8 +131,8 @@ pub struct OutboxStats {
     pub outbox: OutboxId,
     /// The consumer's proxy.
     pub key: ProxyKey,
-    /// Who is connected; a consumer that pulls may have given no handle.
-    pub peer: Option<Peer>,
+    /// Who is connected.
+    pub peer: Peer,
     /// What it is doing.
     pub state: OutboxState,
     /// How many events wait or are unanswered.
@@ -139,13 +141,9 @@ pub struct OutboxStats {
     pub backlog_bytes: u64,
     /// How many of them are unanswered.
     pub in_flight: u32,
-    /// How many of those that wait do so for their `StartTime`.
-    pub delayed: u64,
-    /// Clients that wait for an event to pull.
-    pub pulls_waiting: u32,
-    /// How many deliveries succeeded; of a consumer that takes sequences each has several events.
+    /// How many events were delivered.
     pub delivered: u64,
-    /// How many events were dropped, by reason.
+    /// How many were dropped, by reason.
     pub discards: Discards,
     /// How many times deliveries have failed in a row; 0 if the last did not.
     pub failures: u32,

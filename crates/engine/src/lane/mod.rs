@@ -29,7 +29,8 @@ pub use counters::{ChannelStats, Counters, DiscardReason, Discards, OutboxState,
 pub use notice::{DisconnectReason, Notice};
 
 use crate::{
-    ChannelId, Draft, Event, EventPool, OutboxId, Peer, ProxyKey, Refusal, Snapshot, Ticket, Time, TypeId, Want,
+    ChannelId, Draft, Event, EventPool, OutboxId, Peer, ProxyKey, Questions, Refusal, Snapshot, Ticket, Time, TypeId,
+    Want,
 };
 use channel::ChannelState;
 use leftovers::Leftover;
@@ -41,7 +42,7 @@ use timers::Timers;
 use types::Types;
 
 /// What became of an event that was handed in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq)]
 pub enum Admission {
     /// Taken.
     Accepted {
@@ -53,41 +54,31 @@ pub enum Admission {
     Held(Ticket),
     /// Not taken.
     Refused(Refusal),
+    /// Not taken yet: filters that clients implement decide, on the supplier's side. They are to be asked: if they let
+    /// the event pass, [`Event::approved`] is set and the draft handed in again; if not, it is
+    /// [abandoned](Lane::abandon_event).
+    Undecided(Draft, Questions),
 }
 
-/// What must be asked of remote filters before an event may go on: those of the proxy, those of its admin, or both.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Questions {
-    /// The proxy's remote filters are to be asked.
-    pub proxy: bool,
-    /// Its admin's remote filters are to be asked.
-    pub admin: bool,
-    /// Whether both that are named must say yes; else one suffices.
-    pub all: bool,
-}
-
-/// What to do next for one consumer: hand it the events that [`Lane::poll_delivery`] or [`Lane::pull`] gave with this.
-/// One unit, however many events: one outcome, one serial.
+/// What to do next for one consumer: hand it this event.
 #[derive(Clone, Debug)]
 pub struct Delivery {
     /// The consumer's outbox, for [`Lane::handle_outcome`].
     pub outbox: OutboxId,
     /// The consumer's proxy.
     pub key: ProxyKey,
-    /// Who is connected to it; a consumer that pulls may have given no handle.
-    pub peer: Option<Peer>,
-    /// What the consumer's door needs the events translated to.
+    /// Who is connected to it.
+    pub peer: Peer,
+    /// What the consumer's door needs the event translated to.
     pub want: Want,
+    /// The event. Whoever lets go of it hands it to [`Lane::release`].
+    pub event: Arc<Event>,
     /// The delivery's number in its outbox, for [`Lane::handle_outcome`]. A retry has a new one.
     pub serial: u32,
     /// Whether no answer is waited for.
     pub one_way: bool,
     /// When the lane gives up waiting for the outcome, of a one-way delivery too; `None` if it never does.
     pub deadline: Option<Time>,
-    /// Whether a consumer asked for it: the answer to its [`Lane::pull`] or [`Lane::await_events`].
-    pub pulled: bool,
-    /// What is to be asked before the event may be handed to the consumer. Such an event comes alone.
-    pub ask: Option<Questions>,
 }
 
 /// What became of a delivery.
@@ -112,12 +103,6 @@ pub enum Outcome {
     Gone,
     /// The event cannot be translated to what the consumer wants: dropped and counted; the next one follows.
     Untranslatable,
-    /// The remote filters that were asked said no: dropped as one that the consumer does not want; the next one
-    /// follows.
-    Filtered,
-    /// The remote filters that were asked did not answer, or raised an exception, which counts as no: dropped and
-    /// counted; the next one follows.
-    FilterFailed,
 }
 
 /// The event path of the channels placed on it: events in, deliveries out. One thread owns it.

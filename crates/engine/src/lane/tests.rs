@@ -38,7 +38,8 @@ impl Rig {
     fn new(patch: SettingsPatch, limits: ChannelLimits) -> Self {
         let mut hierarchy = Hierarchy::default();
         let channel = hierarchy.create_channel(patch, limits).unwrap();
-        let proxy = hierarchy.create_proxy(channel, Side::Suppliers, AdminId::DEFAULT, Form(1)).unwrap();
+        let proxy =
+            hierarchy.create_proxy(channel, Side::Suppliers, AdminId::DEFAULT, Form(1), ProxyKind::default()).unwrap();
         let source = ProxyKey { channel, proxy };
         hierarchy.connect(source, None, Want(0)).unwrap();
         let now = Time(1_000_000_000);
@@ -52,7 +53,10 @@ impl Rig {
     }
 
     fn consumer(&mut self, patch: SettingsPatch) -> ProxyKey {
-        let proxy = self.hierarchy.create_proxy(self.channel, Side::Consumers, AdminId::DEFAULT, Form(1)).unwrap();
+        let proxy = self
+            .hierarchy
+            .create_proxy(self.channel, Side::Consumers, AdminId::DEFAULT, Form(1), ProxyKind::default())
+            .unwrap();
         let key = ProxyKey { channel: self.channel, proxy };
         self.hierarchy.connect(key, Some(Peer(u64::from(proxy.0))), Want(0)).unwrap();
         self.hierarchy.set_proxy_settings(key, patch).unwrap();
@@ -69,7 +73,7 @@ impl Rig {
         let mut draft = self.lane.begin_event();
         draft.bytes.extend_from_slice(bytes);
         self.lane.classify(&mut draft, b"domain", b"name");
-        self.lane.handle_event(self.source, draft, self.now)
+        self.lane.handle_event(self.source, draft, &NoFields, self.now)
     }
 
     fn publish(&mut self, number: u8) -> Admission {
@@ -78,10 +82,9 @@ impl Rig {
 
     /// The next delivery's consumer and first byte; the delivery stays unanswered.
     fn poll(&mut self) -> Option<(ProxyKey, u8, OutboxId, u32)> {
-        let mut events = Vec::new();
-        let delivery = self.lane.poll_delivery(self.now, &mut events)?;
-        let got = (delivery.key, events[0].bytes[0], delivery.outbox, delivery.serial);
-        events.into_iter().for_each(|event| self.lane.release(event));
+        let delivery = self.lane.poll_delivery(self.now)?;
+        let got = (delivery.key, delivery.event.bytes[0], delivery.outbox, delivery.serial);
+        self.lane.release(delivery.event);
         Some(got)
     }
 
@@ -150,7 +153,7 @@ fn refuses_events_of_suppliers_that_are_not_there_or_not_connected() {
         (source, Refusal::NotConnected { proxy: source }),
     ] {
         let draft = rig.lane.begin_event();
-        assert_eq!(rig.lane.handle_event(key, draft, rig.now), Admission::Refused(refusal));
+        assert_eq!(rig.lane.handle_event(key, draft, &NoFields, rig.now), Admission::Refused(refusal));
     }
     assert_eq!(rig.lane.counters().events_refused, 3);
 }
@@ -187,7 +190,7 @@ fn types_beyond_the_table_are_still_matched_by_name() {
     for (name, destinations) in [("late", 1), ("later", 0), ("1x", 1), ("late", 1), ("2", 0)] {
         let mut draft = rig.lane.begin_event();
         rig.lane.classify(&mut draft, b"d", name.as_bytes());
-        let admission = rig.lane.handle_event(rig.source, draft, rig.now);
+        let admission = rig.lane.handle_event(rig.source, draft, &NoFields, rig.now);
         assert_eq!(admission, Admission::Accepted { destinations }, "{name}");
     }
     assert_eq!(rig.lane.counters().types_not_interned, 4);
@@ -295,7 +298,7 @@ fn a_consumer_that_fails_too_long_is_given_up_and_told_once() {
     }
     let failing_for = Duration::from_secs(60);
     assert_eq!(failures, 13);
-    let peer = Some(Peer(u64::from(key.proxy.0)));
+    let peer = Peer(u64::from(key.proxy.0));
     let expected = [
         Notice::ConsumerFailing { key, failures: 1, retry_in: Duration::from_millis(50) },
         Notice::ConsumerDisconnected {
@@ -650,11 +653,10 @@ fn the_budget_counts_an_event_once_until_its_last_holder_lets_go() {
     assert_eq!(rig.memory(), once);
     rig.answer(Outcome::Delivered);
     assert_eq!(rig.memory(), once);
-    let mut events = Vec::new();
-    let last = rig.lane.poll_delivery(rig.now, &mut events).unwrap();
+    let last = rig.lane.poll_delivery(rig.now).unwrap();
     rig.lane.handle_outcome(last.outbox, last.serial, Outcome::Delivered, rig.now);
     assert_eq!(rig.memory(), once, "the door still has it");
-    rig.lane.release(events.remove(0));
+    rig.lane.release(last.event);
     assert_eq!(rig.memory(), 0);
 }
 
@@ -746,7 +748,7 @@ fn the_laggard_is_the_one_with_the_most_bytes_not_the_most_events() {
         let mut draft = rig.lane.begin_event_for(bytes);
         draft.bytes.resize(bytes, 0);
         rig.lane.classify(&mut draft, b"d", name.as_bytes());
-        rig.lane.handle_event(rig.source, draft, rig.now)
+        rig.lane.handle_event(rig.source, draft, &NoFields, rig.now)
     };
     publish("large", 15_000);
     for _ in 0..20 {
@@ -845,11 +847,10 @@ fn a_small_event_in_a_large_buffer_does_not_escape_the_budget() {
     let mut draft = rig.lane.begin_event();
     draft.bytes.resize(1 << 20, 0);
     rig.lane.classify(&mut draft, b"domain", b"name");
-    rig.lane.handle_event(rig.source, draft, rig.now);
+    rig.lane.handle_event(rig.source, draft, &NoFields, rig.now);
     rig.drain();
     rig.publish(1);
-    let mut events = Vec::new();
-    rig.lane.poll_delivery(rig.now, &mut events).unwrap();
-    assert!(events[0].bytes.capacity() < 1_024);
-    assert_eq!(vec![1], events[0].bytes);
+    let delivery = rig.lane.poll_delivery(rig.now).unwrap();
+    assert!(delivery.event.bytes.capacity() < 1_024);
+    assert_eq!(vec![1], delivery.event.bytes);
 }

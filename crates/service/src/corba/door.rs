@@ -469,7 +469,7 @@ impl Door {
 
     pub(super) fn create_proxy(&mut self, admin: AdminKey, kind: ProxyKind) -> Result<ProxyKey, Raised> {
         let AdminKey { channel, side, admin } = admin;
-        let proxy = self.hierarchy.create_proxy(channel, side, admin, kind.form())?;
+        let proxy = self.hierarchy.create_proxy(channel, side, admin, kind.form(), engine::ProxyKind::default())?;
         let key = ProxyKey { channel, proxy };
         self.kinds.insert(key, kind);
         Ok(key)

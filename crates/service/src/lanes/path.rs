@@ -150,7 +150,7 @@ impl Core {
         event.tag = event::tag_of(body.encoding(), request.body_offset);
         event.bytes.extend_from_slice(bytes);
         self.translate(push.source, &mut event);
-        match self.lane.handle_event(push.source, event, self.now) {
+        match self.lane.handle_event(push.source, event, &engine::NoFields, self.now) {
             Admission::Accepted { .. } => {
                 self.counters.add(Counter::EventBytesIn, bytes.len() as u64);
                 self.deliver();
@@ -164,6 +164,11 @@ impl Core {
             }
             Admission::Refused(refusal) => {
                 answer_exception(caller, answer, refused_event(&refusal));
+            }
+            Admission::Undecided(event, _) => {
+                // No remote filter can be attached yet.
+                self.lane.abandon_event(event);
+                answer_exception(caller, answer, SystemException::new(Kind::Transient, 0));
             }
         }
     }

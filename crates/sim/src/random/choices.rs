@@ -63,6 +63,7 @@ impl Run {
             max_suppliers: self.pick(&few),
             max_queue_length: self.pick(&queue),
             reject_new_events: self.random.u32(..4) == 0,
+            ..ChannelLimits::default()
         }
     }
 

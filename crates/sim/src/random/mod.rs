@@ -9,8 +9,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use engine::{
-    AdminId, ChannelId, DiscardReason, Event, Form, Hierarchy, Lane, Notice, OutboxId, Outcome, ProxyKey, Side, Time,
-    Want,
+    AdminId, ChannelId, DiscardReason, Event, Form, Hierarchy, Lane, NoFields, Notice, OutboxId, Outcome, ProxyKey,
+    ProxyKind, Side, Time, Want,
 };
 use fastrand::Rng;
 
@@ -56,7 +56,7 @@ pub struct Summary {
     /// Consumers given up.
     pub disconnected: u64,
     /// Events dropped, by reason in the order of [`DiscardReason::ALL`].
-    pub discards: [u64; 9],
+    pub discards: [u64; 7],
 }
 
 /// Runs `operations` random operations made of `seed`; `trace` is told each one.
@@ -145,7 +145,7 @@ impl Run {
     fn populate(&mut self, channel: ChannelId) {
         for side in [Side::Suppliers, Side::Consumers, Side::Consumers, Side::Consumers] {
             if let Ok(proxy) = self.model.world.create_proxy(channel, side, AdminId::DEFAULT) {
-                let _ = self.hierarchy.create_proxy(channel, side, AdminId::DEFAULT, Form(1));
+                let _ = self.hierarchy.create_proxy(channel, side, AdminId::DEFAULT, Form(1), ProxyKind::default());
                 let _ = self.connect(ProxyKey { channel, proxy });
             }
         }
@@ -196,7 +196,7 @@ impl Run {
             content += 10;
         }
         self.lane.classify(&mut draft, domain.as_bytes(), name.as_bytes());
-        let engine = self.lane.handle_event(source, draft, self.now);
+        let engine = self.lane.handle_event(source, draft, &NoFields, self.now);
         let model = self.model.publish(source, domain, name, content);
         same(&format!("publishing {label} from {source} as {domain}:{name}"), &engine, &model)?;
         Ok(format!("publish {label} ({content} bytes) from {source} as {domain}:{name}: {engine:?}"))
@@ -314,22 +314,20 @@ impl Run {
         let mut count = 0;
         while count < limit {
             count += 1;
-            let mut events = vec![];
-            let Some(delivery) = self.lane.poll_delivery(self.now, &mut events) else {
+            let Some(delivery) = self.lane.poll_delivery(self.now) else {
                 return match self.model.someone_waits() {
                     None => Ok(()),
                     Some(key) => Err(format!("no delivery, although {key} could have one")),
                 };
             };
-            let Some(event) = events.pop() else { return Err("a delivery of nothing".into()) };
-            let label = event.bytes.first_chunk().map_or(u64::MAX, |label| u64::from_le_bytes(*label));
+            let label = delivery.event.bytes.first_chunk().map_or(u64::MAX, |label| u64::from_le_bytes(*label));
             trace(&format!("        deliver {label} to {} as serial {}", delivery.key, delivery.serial));
             let Some((at, expected)) = self.model.deliver(delivery.key) else {
                 return Err(format!("a delivery of {label} to {}, which should get none", delivery.key));
             };
             let said = crate::model::Expected {
                 label: usize::try_from(label).unwrap_or(usize::MAX),
-                event_serial: event.serial,
+                event_serial: delivery.event.serial,
                 peer: delivery.peer,
                 want: delivery.want,
                 serial: delivery.serial,
@@ -344,9 +342,9 @@ impl Run {
             self.unanswered.push(Unanswered { outbox: delivery.outbox, serial: delivery.serial, at });
             // The door keeps some events for longer than it takes to write them.
             if self.random.u32(..4) == 0 {
-                self.kept.push((event, expected.label));
+                self.kept.push((delivery.event, expected.label));
             } else {
-                self.lane.release(event);
+                self.lane.release(delivery.event);
                 self.model.release(expected.label);
             }
         }

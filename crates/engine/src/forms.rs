@@ -1,0 +1,42 @@
+//! How the engine reads events, of which it knows nothing but their bytes: the door that made them reads for it.
+
+use filter::{Fields, Path, Steps, Value};
+
+use crate::Event;
+
+/// A door's reading of its events' fields, for filters.
+pub trait Forms {
+    /// The fields of one event, read as they are asked for.
+    type Fields<'e>: Fields
+    where
+        Self: 'e;
+
+    /// The fields of an event. Reads nothing yet and does not allocate.
+    fn fields<'e>(&'e self, event: &'e Event) -> Self::Fields<'e>;
+}
+
+/// Events without fields: for doors without filters, and for tests. A constraint that asks for a field does not match.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NoFields;
+
+impl Forms for NoFields {
+    type Fields<'e> = Self;
+
+    fn fields<'e>(&'e self, _: &'e Event) -> Self {
+        Self
+    }
+}
+
+impl Fields for NoFields {
+    fn field<'f>(&'f self, _: &Path, _: &mut Steps) -> Option<Value<'f>> {
+        None
+    }
+
+    fn contains(&self, _: &Path, _: &Value<'_>, _: &mut Steps) -> Option<bool> {
+        None
+    }
+
+    fn current_time(&self) -> u64 {
+        0
+    }
+}

@@ -1,0 +1,448 @@
+//! Filters: what they are, where they are attached, and the commands that change either.
+//!
+//! A filter is made in a channel and counts against that channel's limits, but may be attached to admins and proxies of
+//! any channel, and to several of them: all see it change at once.
+
+use alloc::collections::BTreeMap;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+use super::{Channel, Hierarchy};
+use crate::{AdminId, ChannelId, ChannelLimits, EventType, FilterId, Peer, ProxyKey, Refusal, Side};
+
+/// A filter as an admin or a proxy refers to it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum FilterRef {
+    /// One made here.
+    Local(FilterId),
+    /// One that a client implements; the door knows how to ask it.
+    Remote(Peer),
+}
+
+/// Where a filter is attached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum FilterTarget {
+    /// An admin: it counts for all its proxies.
+    Admin {
+        /// The channel.
+        channel: ChannelId,
+        /// The admin's side.
+        side: Side,
+        /// The admin.
+        admin: AdminId,
+    },
+    /// A proxy.
+    Proxy(ProxyKey),
+}
+
+impl FilterTarget {
+    /// The channel it is in.
+    #[must_use]
+    pub fn channel(self) -> ChannelId {
+        match self {
+            Self::Admin { channel, .. } => channel,
+            Self::Proxy(key) => key.channel,
+        }
+    }
+}
+
+/// One of a filter's constraints.
+#[derive(Clone, Debug)]
+pub struct FilterConstraint {
+    /// The event types it is for; empty for any. An event of another type does not match, whatever the program says.
+    pub types: Arc<[EventType]>,
+    /// What is asked of the event.
+    pub program: Arc<filter::Constraint>,
+    /// In a mapping filter: what an event that matches is mapped to, a priority or a lifetime in nanoseconds. Otherwise
+    /// of no meaning, and best 0.
+    pub value: i64,
+}
+
+/// What a mapping filter decides of an event for a consumer (OMG Notification Service 1.1, 2.3.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Mapping {
+    /// Its priority.
+    Priority,
+    /// Its lifetime, in nanoseconds; 0 for one that never ends.
+    Lifetime,
+}
+
+/// A filter.
+#[derive(Debug)]
+pub(super) struct Filter {
+    /// The channel it was made in.
+    home: ChannelId,
+    pub(super) constraints: Arc<[FilterConstraint]>,
+    pub(super) default_value: Option<i64>,
+    /// Where it is attached, and how many times, as a filter or as a mapping filter.
+    targets: BTreeMap<FilterTarget, u32>,
+}
+
+/// All filters of a hierarchy.
+#[derive(Debug, Default)]
+pub(super) struct Filters {
+    all: BTreeMap<FilterId, Filter>,
+    next: u32,
+}
+
+impl Filters {
+    pub(super) fn get(&self, filter: FilterId) -> Option<&Filter> {
+        self.all.get(&filter)
+    }
+
+    fn known(&self, filter: FilterId) -> Result<&Filter, Refusal> {
+        self.get(filter).ok_or(Refusal::NoSuchFilter { filter })
+    }
+
+    /// Notes that a filter is attached to a target once more.
+    fn note(&mut self, filter: FilterId, target: FilterTarget) {
+        if let Some(filter) = self.all.get_mut(&filter) {
+            *filter.targets.entry(target).or_default() += 1;
+        }
+    }
+
+    /// Notes that a filter is attached to a target once less.
+    fn forget(&mut self, filter: FilterId, target: FilterTarget) {
+        let Some(filter) = self.all.get_mut(&filter) else { return };
+        if let Some(count) = filter.targets.get_mut(&target) {
+            *count -= 1;
+            if *count == 0 {
+                filter.targets.remove(&target);
+            }
+        }
+    }
+
+    /// Notes that a target is gone with all that was attached to it.
+    pub(super) fn forget_all(&mut self, attached: &Attached, target: FilterTarget) {
+        for filter in attached.local() {
+            self.forget(filter, target);
+        }
+    }
+}
+
+/// What is attached to an admin or a proxy.
+#[derive(Clone, Debug, Default)]
+pub struct Attached {
+    filters: Vec<(u32, FilterRef)>,
+    next: u32,
+    priority: Option<FilterId>,
+    lifetime: Option<FilterId>,
+}
+
+impl Attached {
+    /// Its filters with their ids, in the order in which they were added.
+    #[must_use]
+    pub fn filters(&self) -> &[(u32, FilterRef)] {
+        &self.filters
+    }
+
+    /// Its mapping filter for a property.
+    #[must_use]
+    pub fn mapping(&self, mapping: Mapping) -> Option<FilterId> {
+        match mapping {
+            Mapping::Priority => self.priority,
+            Mapping::Lifetime => self.lifetime,
+        }
+    }
+
+    /// Whether nothing is attached.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.filters.is_empty() && self.priority.is_none() && self.lifetime.is_none()
+    }
+
+    fn mapping_mut(&mut self, mapping: Mapping) -> &mut Option<FilterId> {
+        match mapping {
+            Mapping::Priority => &mut self.priority,
+            Mapping::Lifetime => &mut self.lifetime,
+        }
+    }
+
+    /// Its filters that were made here.
+    pub(super) fn local_filters(&self) -> impl Iterator<Item = FilterId> {
+        self.filters.iter().filter_map(|(_, filter)| match filter {
+            FilterRef::Local(filter) => Some(*filter),
+            FilterRef::Remote(_) => None,
+        })
+    }
+
+    /// Its filters that clients implement.
+    pub(super) fn remote_filters(&self) -> impl Iterator<Item = Peer> {
+        self.filters.iter().filter_map(|(_, filter)| match filter {
+            FilterRef::Remote(peer) => Some(*peer),
+            FilterRef::Local(_) => None,
+        })
+    }
+
+    /// Every filter made here, mapping filters too, once for each time it is attached.
+    fn local(&self) -> impl Iterator<Item = FilterId> {
+        self.local_filters().chain(self.priority).chain(self.lifetime)
+    }
+
+    fn drop_filter(&mut self, gone: FilterId) {
+        self.filters.retain(|(_, filter)| *filter != FilterRef::Local(gone));
+        self.priority = self.priority.filter(|filter| *filter != gone);
+        self.lifetime = self.lifetime.filter(|filter| *filter != gone);
+    }
+}
+
+impl Hierarchy {
+    // ---- filters themselves ----
+
+    /// Makes a filter without constraints, which lets nothing pass. It belongs to the channel: it counts against its
+    /// limits, and goes when it does.
+    ///
+    /// # Errors
+    ///
+    /// [`Refusal::ChannelNotFound`], [`Refusal::TooManyFilters`], [`Refusal::IdsExhausted`].
+    pub fn create_filter(&mut self, channel: ChannelId) -> Result<FilterId, Refusal> {
+        let next = self.filters.next;
+        let owner = self.channel_mut(channel)?;
+        let limit = owner.limits().filters_max;
+        if owner.own_filters.len() >= limit as usize {
+            return Err(Refusal::TooManyFilters { limit });
+        }
+        let after = next.checked_add(1).ok_or(Refusal::IdsExhausted)?;
+        let id = FilterId(next);
+        owner.own_filters.insert(id);
+        self.filters.next = after;
+        let filter = Filter { home: channel, constraints: Arc::new([]), default_value: None, targets: BTreeMap::new() };
+        self.filters.all.insert(id, filter);
+        Ok(id)
+    }
+
+    /// Replaces all of a filter's constraints and, for a mapping filter, its default value: all of it or nothing.
+    ///
+    /// A mapping filter's constraints are tried in the order of their values, the best (highest priority, longest
+    /// lifetime) first, whatever their order here (OMG Notification Service 1.1, 3.2.2.10).
+    ///
+    /// # Errors
+    ///
+    /// [`Refusal::NoSuchFilter`], [`Refusal::TooManyConstraints`], [`Refusal::ConstraintTooLong`],
+    /// [`Refusal::ConstraintTooComplex`], [`Refusal::TooManyEventTypes`].
+    pub fn set_constraints(
+        &mut self,
+        filter: FilterId,
+        constraints: Vec<FilterConstraint>,
+        default_value: Option<i64>,
+    ) -> Result<(), Refusal> {
+        let home = self.filters.known(filter)?.home;
+        check_constraints(&constraints, self.channel(home)?.limits(), self.limits.event_types_max)?;
+        let Some(found) = self.filters.all.get_mut(&filter) else { return Err(Refusal::NoSuchFilter { filter }) };
+        found.constraints = constraints.into();
+        found.default_value = default_value;
+        self.note_filter_changed(filter);
+        Ok(())
+    }
+
+    /// A filter's constraints.
+    ///
+    /// # Errors
+    ///
+    /// [`Refusal::NoSuchFilter`].
+    pub fn constraints(&self, filter: FilterId) -> Result<&Arc<[FilterConstraint]>, Refusal> {
+        Ok(&self.filters.known(filter)?.constraints)
+    }
+
+    /// Destroys a filter. Wherever it was attached it is not any more.
+    ///
+    /// # Errors
+    ///
+    /// [`Refusal::NoSuchFilter`].
+    pub fn destroy_filter(&mut self, filter: FilterId) -> Result<(), Refusal> {
+        self.filters.known(filter)?;
+        self.note_filter_changed(filter);
+        let Some(gone) = self.filters.all.remove(&filter) else { return Ok(()) };
+        if let Some(home) = self.channels.get_mut(&gone.home) {
+            home.own_filters.remove(&filter);
+        }
+        for target in gone.targets.keys() {
+            if let Ok(attached) = self.attached_mut(*target) {
+                attached.drop_filter(filter);
+            }
+        }
+        Ok(())
+    }
+
+    // ---- where they are attached ----
+
+    /// Attaches a filter; says its id there, which counts up from 0 and is never used twice by that admin or proxy.
+    ///
+    /// # Errors
+    ///
+    /// [`Refusal::ChannelNotFound`], [`Refusal::AdminNotFound`], [`Refusal::ProxyNotFound`],
+    /// [`Refusal::NoSuchFilter`], [`Refusal::TooManyFiltersAttached`], [`Refusal::IdsExhausted`].
+    pub fn add_filter(&mut self, target: FilterTarget, filter: FilterRef) -> Result<u32, Refusal> {
+        if let FilterRef::Local(filter) = filter {
+            self.filters.known(filter)?;
+        }
+        let limit = self.channel(target.channel())?.limits().filters_per_object_max;
+        let attached = self.attached_mut(target)?;
+        if attached.filters.len() >= limit as usize {
+            return Err(Refusal::TooManyFiltersAttached { limit });
+        }
+        let id = attached.next;
+        attached.next = id.checked_add(1).ok_or(Refusal::IdsExhausted)?;
+        attached.filters.push((id, filter));
+        if let FilterRef::Local(filter) = filter {
+            self.filters.note(filter, target);
+        }
+        Ok(id)
+    }
+
+    /// Detaches a filter; says which.
+    ///
+    /// # Errors
+    ///
+    /// [`Refusal::ChannelNotFound`], [`Refusal::AdminNotFound`], [`Refusal::ProxyNotFound`],
+    /// [`Refusal::FilterNotFound`].
+    pub fn remove_filter(&mut self, target: FilterTarget, id: u32) -> Result<FilterRef, Refusal> {
+        let known = self.filters(target)?.iter().position(|(known, _)| *known == id);
+        let at = known.ok_or(Refusal::FilterNotFound { id })?;
+        let (_, filter) = self.attached_mut(target)?.filters.remove(at);
+        if let FilterRef::Local(filter) = filter {
+            self.filters.forget(filter, target);
+        }
+        Ok(filter)
+    }
+
+    /// Detaches all filters. Mapping filters stay.
+    ///
+    /// # Errors
+    ///
+    /// [`Refusal::ChannelNotFound`], [`Refusal::AdminNotFound`], [`Refusal::ProxyNotFound`].
+    pub fn remove_all_filters(&mut self, target: FilterTarget) -> Result<(), Refusal> {
+        let gone = core::mem::take(&mut self.attached_mut(target)?.filters);
+        for (_, filter) in gone {
+            if let FilterRef::Local(filter) = filter {
+                self.filters.forget(filter, target);
+            }
+        }
+        Ok(())
+    }
+
+    /// The filters of an admin or a proxy with their ids there, in the order in which they were added.
+    ///
+    /// # Errors
+    ///
+    /// [`Refusal::ChannelNotFound`], [`Refusal::AdminNotFound`], [`Refusal::ProxyNotFound`].
+    pub fn filters(&self, target: FilterTarget) -> Result<&[(u32, FilterRef)], Refusal> {
+        Ok(&self.attached(target)?.filters)
+    }
+
+    /// Sets or takes away the mapping filter of a consumer's proxy or admin. A proxy's counts before its admin's.
+    ///
+    /// # Errors
+    ///
+    /// [`Refusal::ChannelNotFound`], [`Refusal::AdminNotFound`], [`Refusal::ProxyNotFound`],
+    /// [`Refusal::NoSuchFilter`]; [`Refusal::NoMapping`] on the suppliers' side.
+    pub fn set_mapping(
+        &mut self,
+        target: FilterTarget,
+        mapping: Mapping,
+        filter: Option<FilterId>,
+    ) -> Result<(), Refusal> {
+        let side = match target {
+            FilterTarget::Admin { channel, side, admin } => self.admin(channel, side, admin)?.side,
+            FilterTarget::Proxy(key) => self.proxy(key)?.side,
+        };
+        if side == Side::Suppliers {
+            return Err(Refusal::NoMapping);
+        }
+        if let Some(filter) = filter {
+            self.filters.known(filter)?;
+        }
+        let before = core::mem::replace(self.attached_mut(target)?.mapping_mut(mapping), filter);
+        if let Some(before) = before {
+            self.filters.forget(before, target);
+        }
+        if let Some(filter) = filter {
+            self.filters.note(filter, target);
+        }
+        Ok(())
+    }
+
+    /// The mapping filter that an admin or a proxy has of its own.
+    ///
+    /// # Errors
+    ///
+    /// [`Refusal::ChannelNotFound`], [`Refusal::AdminNotFound`], [`Refusal::ProxyNotFound`].
+    pub fn mapping(&self, target: FilterTarget, mapping: Mapping) -> Result<Option<FilterId>, Refusal> {
+        Ok(self.attached(target)?.mapping(mapping))
+    }
+
+    // ---- helpers ----
+
+    /// Destroys the filters of a channel that is gone.
+    pub(super) fn destroy_filters_of(&mut self, gone: &Channel) {
+        for (target, attached) in gone.attached_everywhere() {
+            self.filters.forget_all(attached, target);
+        }
+        for filter in &gone.own_filters {
+            // It exists, so this is not refused.
+            let _ = self.destroy_filter(*filter);
+        }
+    }
+
+    fn attached(&self, target: FilterTarget) -> Result<&Attached, Refusal> {
+        match target {
+            FilterTarget::Admin { channel, side, admin } => Ok(&self.admin(channel, side, admin)?.attached),
+            FilterTarget::Proxy(key) => Ok(&self.proxy(key)?.attached),
+        }
+    }
+
+    /// For a change of what is attached, which the event path must know of.
+    fn attached_mut(&mut self, target: FilterTarget) -> Result<&mut Attached, Refusal> {
+        let channel = self.channel_mut(target.channel())?;
+        match target {
+            FilterTarget::Admin { side, admin, .. } => {
+                channel.admin(side, admin)?;
+                channel.note_filters_changed();
+                Ok(&mut channel.admin_mut(side, admin)?.attached)
+            }
+            FilterTarget::Proxy(key) => {
+                channel.proxy(key.proxy)?;
+                channel.note_filters_changed();
+                Ok(&mut channel.proxy_mut(key.proxy)?.attached)
+            }
+        }
+    }
+
+    /// Notes the change of a filter in every channel where it is attached.
+    fn note_filter_changed(&mut self, filter: FilterId) {
+        let Some(filter) = self.filters.get(filter) else { return };
+        let mut last = None;
+        for target in filter.targets.keys() {
+            let id = target.channel();
+            if last.replace(id) != Some(id)
+                && let Some(channel) = self.channels.get_mut(&id)
+            {
+                channel.note_filters_changed();
+            }
+        }
+    }
+}
+
+fn check_constraints(
+    constraints: &[FilterConstraint],
+    limits: &ChannelLimits,
+    event_types_max: u32,
+) -> Result<(), Refusal> {
+    let limit = limits.constraints_per_filter_max;
+    if constraints.len() > limit as usize {
+        return Err(Refusal::TooManyConstraints { limit });
+    }
+    for constraint in constraints {
+        let (bytes, nodes) = (constraint.program.text().len() as u64, constraint.program.nodes());
+        if bytes > u64::from(limits.constraint_bytes_max) {
+            return Err(Refusal::ConstraintTooLong { bytes, limit: limits.constraint_bytes_max });
+        }
+        if nodes > limits.constraint_nodes_max {
+            return Err(Refusal::ConstraintTooComplex { nodes, limit: limits.constraint_nodes_max });
+        }
+        if constraint.types.len() > event_types_max as usize {
+            return Err(Refusal::TooManyEventTypes { limit: event_types_max });
+        }
+    }
+    Ok(())
+}
