@@ -262,7 +262,7 @@ impl Administration {
     fn name(&self, key: ProxyKey) -> String {
         let at = format!("consumer proxy {} of channel {}", key.proxy.0, key.channel.0);
         let peer = self.door.hierarchy().proxy(key).ok().and_then(|proxy| proxy.peer);
-        match peer.and_then(|peer| self.door.consumer(peer)) {
+        match peer.and_then(|peer| self.door.client(peer)) {
             Some(consumer) => format!("{at} ({})", consumer.name),
             None => at,
         }

@@ -1,8 +1,9 @@
 //! `CosNotifyChannelAdmin::ConsumerAdmin` and `SupplierAdmin`, but for what they inherit.
 
-use super::door::{Door, ProxyKind};
+use super::door::Door;
 use super::exceptions::{Raised, UserException};
 use super::filters::{mapping_filter, set_mapping_filter};
+use super::proxy_kind::{Events, ProxyKind};
 use super::table::{Interface, Operation, Target};
 use super::wire::{read_enum, read_id, write_id, write_ids};
 use engine::{Operator, ProxyId, ProxyKey};
@@ -22,8 +23,8 @@ pub(super) static CONSUMER_ADMIN: Interface = Interface {
         Operation::done("_get_pull_suppliers", pull_proxies),
         Operation::done("_get_push_suppliers", push_proxies),
         Operation::done("get_proxy_supplier", get_proxy),
-        Operation::not_yet("obtain_notification_pull_supplier"),
-        Operation::in_part("obtain_notification_push_supplier", obtain_push),
+        Operation::done("obtain_notification_pull_supplier", obtain_pull),
+        Operation::done("obtain_notification_push_supplier", obtain_push),
         Operation::done("destroy", destroy),
     ],
 };
@@ -38,8 +39,8 @@ pub(super) static SUPPLIER_ADMIN: Interface = Interface {
         Operation::done("_get_pull_consumers", pull_proxies),
         Operation::done("_get_push_consumers", push_proxies),
         Operation::done("get_proxy_consumer", get_proxy),
-        Operation::not_yet("obtain_notification_pull_consumer"),
-        Operation::in_part("obtain_notification_push_consumer", obtain_push),
+        Operation::done("obtain_notification_pull_consumer", obtain_pull),
+        Operation::done("obtain_notification_push_consumer", obtain_push),
         Operation::done("destroy", destroy),
     ],
 };
@@ -65,16 +66,17 @@ fn my_operator(door: &mut Door, on: Target, args: Reader<'_>, reply: &mut Writer
     Ok(())
 }
 
-/// There are no pull proxies, so none can be listed.
-fn pull_proxies(_: &mut Door, _: Target, args: Reader<'_>, reply: &mut Writer<'_>) -> Result<(), Raised> {
-    args.finish("the arguments of an attribute that lists proxies")?;
-    write_ids(core::iter::empty(), reply);
-    Ok(())
+fn pull_proxies(door: &mut Door, on: Target, args: Reader<'_>, reply: &mut Writer<'_>) -> Result<(), Raised> {
+    list(door, on, true, args, reply)
 }
 
 fn push_proxies(door: &mut Door, on: Target, args: Reader<'_>, reply: &mut Writer<'_>) -> Result<(), Raised> {
+    list(door, on, false, args, reply)
+}
+
+fn list(door: &mut Door, on: Target, pull: bool, args: Reader<'_>, reply: &mut Writer<'_>) -> Result<(), Raised> {
     args.finish("the arguments of an attribute that lists proxies")?;
-    let proxies = door.notification_proxies(on.admin()?)?;
+    let proxies = door.notification_proxies(on.admin()?, pull)?;
     write_ids(proxies.iter().map(|proxy| proxy.0), reply);
     Ok(())
 }
@@ -89,17 +91,23 @@ fn get_proxy(door: &mut Door, on: Target, mut args: Reader<'_>, reply: &mut Writ
     Ok(())
 }
 
-fn obtain_push(door: &mut Door, on: Target, mut args: Reader<'_>, reply: &mut Writer<'_>) -> Result<(), Raised> {
-    let client_type = read_enum(&mut args, "ClientType", 2)?;
-    args.finish("the arguments of an operation that gives a proxy")?;
-    let kind = match client_type {
-        0 => ProxyKind::Any,
-        1 => ProxyKind::Structured,
-        // SEQUENCE_EVENT
-        _ => return Err(Raised::no_implement()),
+fn obtain_push(door: &mut Door, on: Target, args: Reader<'_>, reply: &mut Writer<'_>) -> Result<(), Raised> {
+    obtain(door, on, false, args, reply)
+}
+
+fn obtain_pull(door: &mut Door, on: Target, args: Reader<'_>, reply: &mut Writer<'_>) -> Result<(), Raised> {
+    obtain(door, on, true, args, reply)
+}
+
+fn obtain(door: &mut Door, on: Target, pull: bool, mut args: Reader<'_>, reply: &mut Writer<'_>) -> Result<(), Raised> {
+    let events = match read_enum(&mut args, "ClientType", 2)? {
+        0 => Events::Any,
+        1 => Events::Structured,
+        _ => Events::Sequence,
     };
+    args.finish("the arguments of an operation that gives a proxy")?;
     let admin = on.admin()?;
-    let proxy = door.create_proxy(admin, kind)?;
+    let proxy = door.create_proxy(admin, ProxyKind { events, pull })?;
     door.reference(Target::Proxy(proxy, admin.side))?.write(reply);
     write_id(proxy.proxy.0, reply);
     Ok(())

@@ -1,16 +1,18 @@
 //! The door itself: one state machine that answers administrative requests and says what the event path must know.
 
-use super::event::{FORM_ANY, FORM_STRUCTURED, want_for};
+mod clients;
+
+use self::clients::Client;
 use super::exceptions::{Exception, Raised};
 use super::keys::ObjectKey;
 use super::naming::{Naming, NamingLimits};
+use super::proxy_kind::ProxyKind;
 use super::qos::{Effective, Wanted};
-use super::references::{References, log_name};
+use super::references::References;
 use super::table::{self, AdminKey, Answer, Level, Servant, Target};
 use engine::{
-    AdminId, ChannelId, ChannelLimits, DisconnectReason, EventType, Form, Hierarchy, HierarchyLimits, Operator,
-    OutboxSettings, Peer, ProxyId, ProxyKey, ProxyState, Removed, SettingsPatch, Side, Snapshot, SubscriptionTarget,
-    Want,
+    AdminId, ChannelId, ChannelLimits, DisconnectReason, EventType, Hierarchy, HierarchyLimits, Operator,
+    OutboxSettings, Peer, ProxyId, ProxyKey, SettingsPatch, Side, Snapshot, SubscriptionTarget,
 };
 use giop::cdr::{CharSet, Reader, Writer};
 use giop::ior::Ior;
@@ -59,13 +61,14 @@ pub struct Door {
     random: fastrand::Rng,
     nonces: BTreeMap<ChannelId, Nonces>,
     kinds: BTreeMap<ProxyKey, ProxyKind>,
-    consumers: HashMap<Peer, Arc<PeerAddress>>,
-    /// Those suppliers that gave a reference to be told through when their connection ends.
-    suppliers: HashMap<Peer, Ior>,
+    /// Whoever is connected and gave a reference.
+    clients: HashMap<Peer, Client>,
+    /// Those of them that are called to have events travel.
+    peers: HashMap<Peer, Arc<PeerAddress>>,
     peer_next: u64,
     effects: VecDeque<Effect>,
     published: Option<Published>,
-    consumers_changed: bool,
+    peers_changed: bool,
 }
 
 /// One request: which object, which operation, and the arguments.
@@ -91,7 +94,7 @@ pub enum Effect {
         /// Its arguments. Empty for all that are called so far, which take none.
         body: Vec<u8>,
     },
-    /// No consumer goes by this handle any more: what was kept for it, such as its connection, can go.
+    /// No client goes by this handle any more: what was kept for it, such as its connection, can go.
     ReleasePeer(Peer),
 }
 
@@ -100,7 +103,8 @@ pub enum Effect {
 pub struct Published {
     /// Who supplies and who consumes.
     pub routing: Arc<Snapshot>,
-    /// Where the consumers are that the routing names.
+    /// Where the clients are that the routing names and that are called to have events travel: consumers that are pushed
+    /// to, suppliers that are pulled from.
     pub peers: Arc<HashMap<Peer, Arc<PeerAddress>>>,
     /// The number that has to be in the keys of a channel's proxies.
     pub nonces: Arc<HashMap<ChannelId, u32>>,
@@ -120,71 +124,16 @@ impl Published {
     }
 }
 
-/// Where a consumer is and how it is called.
+/// Where a client is and how it is called.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PeerAddress {
     /// Its reference, as it gave it.
     pub ior: Ior,
     /// What it is called in logs: host, port and the beginning of its object's key.
     pub name: String,
-    /// The operation that delivers an event to it: `push_structured_event` or `push`.
-    pub push_operation: &'static str,
-}
-
-/// The kinds of proxies that there are, on either side.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum ProxyKind {
-    /// The Notification Service's, for Anys.
-    Any,
-    /// The Notification Service's, for structured events.
-    Structured,
-    /// The Event Service's, for Anys.
-    Plain,
-}
-
-impl ProxyKind {
-    const fn form(self) -> Form {
-        match self {
-            Self::Any | Self::Plain => FORM_ANY,
-            Self::Structured => FORM_STRUCTURED,
-        }
-    }
-
-    /// `CosNotifyChannelAdmin::ProxyType`.
-    pub(super) const fn proxy_type(self) -> u32 {
-        match self {
-            Self::Any | Self::Plain => 0,
-            Self::Structured => 2,
-        }
-    }
-
-    const fn push_operation(self) -> &'static str {
-        match self {
-            Self::Any | Self::Plain => "push",
-            Self::Structured => "push_structured_event",
-        }
-    }
-
-    /// What a client of this kind of proxy is told with when its connection ends.
-    const fn disconnect_operation(self, side: Side) -> &'static str {
-        match (side, self) {
-            (Side::Consumers, Self::Any | Self::Plain) => "disconnect_push_consumer",
-            (Side::Consumers, Self::Structured) => "disconnect_structured_push_consumer",
-            (Side::Suppliers, Self::Any | Self::Plain) => "disconnect_push_supplier",
-            (Side::Suppliers, Self::Structured) => "disconnect_structured_push_supplier",
-        }
-    }
-
-    const fn servant(self, side: Side) -> Servant {
-        match (side, self) {
-            (Side::Consumers, Self::Any) => table::PROXY_PUSH_SUPPLIER,
-            (Side::Consumers, Self::Structured) => table::STRUCTURED_PROXY_PUSH_SUPPLIER,
-            (Side::Consumers, Self::Plain) => table::PLAIN_PROXY_PUSH_SUPPLIER,
-            (Side::Suppliers, Self::Any) => table::PROXY_PUSH_CONSUMER,
-            (Side::Suppliers, Self::Structured) => table::STRUCTURED_PROXY_PUSH_CONSUMER,
-            (Side::Suppliers, Self::Plain) => table::PLAIN_PROXY_PUSH_CONSUMER,
-        }
-    }
+    /// The operation by which events travel: `push…` of a consumer, `try_pull…` of a supplier. Empty for a client that
+    /// calls this service itself.
+    pub operation: &'static str,
 }
 
 /// The random numbers in a channel's keys.
@@ -212,12 +161,12 @@ impl Door {
             random,
             nonces: BTreeMap::new(),
             kinds: BTreeMap::new(),
-            consumers: HashMap::new(),
-            suppliers: HashMap::new(),
+            clients: HashMap::new(),
+            peers: HashMap::new(),
             peer_next: 0,
             effects: VecDeque::new(),
             published: None,
-            consumers_changed: false,
+            peers_changed: false,
         };
         match door.hierarchy.create_channel(delivery, limits) {
             Ok(channel) => {
@@ -274,10 +223,10 @@ impl Door {
             return None;
         }
         let peers = match &self.published {
-            Some(last) if !self.consumers_changed => Arc::clone(&last.peers),
-            _ => Arc::new(self.consumers.clone()),
+            Some(last) if !self.peers_changed => Arc::clone(&last.peers),
+            _ => Arc::new(self.peers.clone()),
         };
-        self.consumers_changed = false;
+        self.peers_changed = false;
         let nonces = self.nonces.iter().map(|(channel, nonces)| (*channel, nonces.objects)).collect();
         let published = Published { routing, peers, nonces: Arc::new(nonces) };
         self.published = Some(published.clone());
@@ -290,10 +239,10 @@ impl Door {
         self.references.ior(table::type_id(table::FACTORY), &ObjectKey::Factory)
     }
 
-    /// A consumer by the handle that deliveries carry, for logs.
+    /// A client by its handle, for logs.
     #[must_use]
-    pub fn consumer(&self, peer: Peer) -> Option<&Arc<PeerAddress>> {
-        self.consumers.get(&peer)
+    pub fn client(&self, peer: Peer) -> Option<&Arc<PeerAddress>> {
+        self.clients.get(&peer).map(|client| &client.address)
     }
 
     /// The channels, admins and proxies.
@@ -444,18 +393,22 @@ impl Door {
 
     // ---- proxies ----
 
-    /// An admin's proxies that have an id: all but the Event Service's.
-    pub(super) fn notification_proxies(&self, key: AdminKey) -> Result<Vec<ProxyId>, Raised> {
+    /// An admin's proxies of one direction that have an id: all but the Event Service's.
+    pub(super) fn notification_proxies(&self, key: AdminKey, pull: bool) -> Result<Vec<ProxyId>, Raised> {
         let AdminKey { channel, side, admin } = key;
         let ids = self.hierarchy.proxies(channel, side, admin)?.map(|proxy| proxy.id);
-        let is_plain = |proxy: ProxyId| self.kinds.get(&ProxyKey { channel, proxy }) == Some(&ProxyKind::Plain);
-        Ok(ids.filter(|proxy| !is_plain(*proxy)).collect())
+        let is_listed = |proxy: ProxyId| {
+            let kind = self.kinds.get(&ProxyKey { channel, proxy });
+            kind.is_some_and(|kind| !kind.is_plain() && kind.pull == pull)
+        };
+        Ok(ids.filter(|proxy| is_listed(*proxy)).collect())
     }
 
     pub(super) fn is_notification_proxy(&self, admin: AdminKey, proxy: ProxyId) -> bool {
         let key = ProxyKey { channel: admin.channel, proxy };
         let belongs = |found: &engine::Proxy| found.side == admin.side && found.admin == admin.admin;
-        self.hierarchy.proxy(key).is_ok_and(belongs) && self.kinds.get(&key) != Some(&ProxyKind::Plain)
+        let is_plain = self.kinds.get(&key).is_some_and(|kind| kind.is_plain());
+        self.hierarchy.proxy(key).is_ok_and(belongs) && !is_plain
     }
 
     pub(super) fn proxy_kind(&self, proxy: ProxyKey) -> Result<ProxyKind, Raised> {
@@ -469,83 +422,10 @@ impl Door {
 
     pub(super) fn create_proxy(&mut self, admin: AdminKey, kind: ProxyKind) -> Result<ProxyKey, Raised> {
         let AdminKey { channel, side, admin } = admin;
-        let proxy = self.hierarchy.create_proxy(channel, side, admin, kind.form(), engine::ProxyKind::default())?;
+        let proxy = self.hierarchy.create_proxy(channel, side, admin, kind.form(), kind.passing())?;
         let key = ProxyKey { channel, proxy };
         self.kinds.insert(key, kind);
         Ok(key)
-    }
-
-    pub(super) fn is_connected(&self, key: ProxyKey) -> Result<bool, Raised> {
-        Ok(self.hierarchy.proxy(key)?.state != ProxyState::Unconnected)
-    }
-
-    pub(super) fn connect_supplier(&mut self, key: ProxyKey, supplier: Ior) -> Result<(), Raised> {
-        let peer = supplier.iiop().is_some().then(|| self.next_peer());
-        self.hierarchy.connect(key, peer, Want::default()).map_err(Raised::from_connect)?;
-        if let Some(peer) = peer {
-            self.suppliers.insert(peer, supplier);
-        }
-        Ok(())
-    }
-
-    pub(super) fn connect_consumer(&mut self, key: ProxyKey, consumer: Ior) -> Result<(), Raised> {
-        let kind = self.proxy_kind(key)?;
-        let want = want_for(kind.form(), false, &consumer)?;
-        let name = consumer.iiop().map(log_name).unwrap_or_default();
-        let peer = self.next_peer();
-        self.hierarchy.connect(key, Some(peer), want).map_err(Raised::from_connect)?;
-        let address = PeerAddress { ior: consumer, name, push_operation: kind.push_operation() };
-        self.consumers.insert(peer, Arc::new(address));
-        self.consumers_changed = true;
-        Ok(())
-    }
-
-    pub(super) fn suspend(&mut self, key: ProxyKey) -> Result<(), Raised> {
-        Ok(self.hierarchy.suspend(key)?)
-    }
-
-    pub(super) fn resume(&mut self, key: ProxyKey) -> Result<(), Raised> {
-        Ok(self.hierarchy.resume(key)?)
-    }
-
-    pub(super) fn disconnected_by_client(&mut self, key: ProxyKey) -> Result<(), Raised> {
-        let removed = self.hierarchy.destroy_proxy(key)?;
-        self.forget(&removed, false);
-        Ok(())
-    }
-
-    fn next_peer(&mut self) -> Peer {
-        let peer = Peer(self.peer_next);
-        self.peer_next += 1;
-        peer
-    }
-
-    fn forget_all(&mut self, removed: &[Removed]) {
-        for proxy in removed {
-            self.forget(proxy, true);
-        }
-    }
-
-    /// Drops what is kept for a proxy that is gone, and tells its client if it is to be told.
-    fn forget(&mut self, removed: &Removed, tell: bool) {
-        let Some(kind) = self.kinds.remove(&removed.key) else { return };
-        let Some(peer) = removed.peer else { return };
-        let reference = match removed.side {
-            Side::Consumers => {
-                self.consumers_changed = true;
-                let address = self.consumers.remove(&peer);
-                address.map(|address| Arc::try_unwrap(address).map_or_else(|shared| shared.ior.clone(), |own| own.ior))
-            }
-            Side::Suppliers => self.suppliers.remove(&peer),
-        };
-        if let Some(to) = reference.filter(|_| tell) {
-            let operation = kind.disconnect_operation(removed.side);
-            self.effects.push_back(Effect::Call { to, operation, body: Vec::new() });
-        }
-        // Only then, so that the call can use the connection that is there.
-        if removed.side == Side::Consumers {
-            self.effects.push_back(Effect::ReleasePeer(peer));
-        }
     }
 
     // ---- settings and subscriptions ----

@@ -5,9 +5,10 @@
 //! so they are left out where an admin lists its proxies by id.
 
 use super::channel::default_admin;
-use super::door::{Door, ProxyKind};
+use super::door::Door;
 use super::exceptions::Raised;
-use super::proxies::{connect_consumer, connect_supplier, disconnect, push};
+use super::proxies::{connect, disconnect, pull, push};
+use super::proxy_kind::{Events, ProxyKind};
 use super::table::{Interface, Operation, Target};
 use engine::Side;
 use giop::cdr::{Reader, Writer};
@@ -28,52 +29,58 @@ pub(super) static COMM_PULL_SUPPLIER: Interface = Interface {
     name: "CosEventComm::PullSupplier",
     id: "IDL:omg.org/CosEventComm/PullSupplier:1.0",
     operations: &[
-        Operation::not_yet("pull"),
-        Operation::not_yet("try_pull"),
-        Operation::not_yet("disconnect_pull_supplier"),
+        Operation::done("pull", pull),
+        Operation::done("try_pull", pull),
+        Operation::done("disconnect_pull_supplier", disconnect),
     ],
 };
 
 pub(super) static COMM_PULL_CONSUMER: Interface = Interface {
     name: "CosEventComm::PullConsumer",
     id: "IDL:omg.org/CosEventComm/PullConsumer:1.0",
-    operations: &[Operation::not_yet("disconnect_pull_consumer")],
+    operations: &[Operation::done("disconnect_pull_consumer", disconnect)],
 };
 
 pub(super) static PROXY_PUSH_CONSUMER: Interface = Interface {
     name: "CosEventChannelAdmin::ProxyPushConsumer",
     id: "IDL:omg.org/CosEventChannelAdmin/ProxyPushConsumer:1.0",
-    operations: &[Operation::done("connect_push_supplier", connect_supplier)],
+    operations: &[Operation::done("connect_push_supplier", connect)],
 };
 
 pub(super) static PROXY_PULL_SUPPLIER: Interface = Interface {
     name: "CosEventChannelAdmin::ProxyPullSupplier",
     id: "IDL:omg.org/CosEventChannelAdmin/ProxyPullSupplier:1.0",
-    operations: &[Operation::not_yet("connect_pull_consumer")],
+    operations: &[Operation::done("connect_pull_consumer", connect)],
 };
 
 pub(super) static PROXY_PULL_CONSUMER: Interface = Interface {
     name: "CosEventChannelAdmin::ProxyPullConsumer",
     id: "IDL:omg.org/CosEventChannelAdmin/ProxyPullConsumer:1.0",
-    operations: &[Operation::not_yet("connect_pull_supplier")],
+    operations: &[Operation::done("connect_pull_supplier", connect)],
 };
 
 pub(super) static PROXY_PUSH_SUPPLIER: Interface = Interface {
     name: "CosEventChannelAdmin::ProxyPushSupplier",
     id: "IDL:omg.org/CosEventChannelAdmin/ProxyPushSupplier:1.0",
-    operations: &[Operation::done("connect_push_consumer", connect_consumer)],
+    operations: &[Operation::done("connect_push_consumer", connect)],
 };
 
 pub(super) static CONSUMER_ADMIN: Interface = Interface {
     name: "CosEventChannelAdmin::ConsumerAdmin",
     id: "IDL:omg.org/CosEventChannelAdmin/ConsumerAdmin:1.0",
-    operations: &[Operation::done("obtain_push_supplier", obtain_push), Operation::not_yet("obtain_pull_supplier")],
+    operations: &[
+        Operation::done("obtain_push_supplier", obtain_push),
+        Operation::done("obtain_pull_supplier", obtain_pull),
+    ],
 };
 
 pub(super) static SUPPLIER_ADMIN: Interface = Interface {
     name: "CosEventChannelAdmin::SupplierAdmin",
     id: "IDL:omg.org/CosEventChannelAdmin/SupplierAdmin:1.0",
-    operations: &[Operation::done("obtain_push_consumer", obtain_push), Operation::not_yet("obtain_pull_consumer")],
+    operations: &[
+        Operation::done("obtain_push_consumer", obtain_push),
+        Operation::done("obtain_pull_consumer", obtain_pull),
+    ],
 };
 
 pub(super) static EVENT_CHANNEL: Interface = Interface {
@@ -115,9 +122,17 @@ fn destroy(door: &mut Door, on: Target, args: Reader<'_>, _: &mut Writer<'_>) ->
 }
 
 fn obtain_push(door: &mut Door, on: Target, args: Reader<'_>, reply: &mut Writer<'_>) -> Result<(), Raised> {
+    obtain(door, on, false, args, reply)
+}
+
+fn obtain_pull(door: &mut Door, on: Target, args: Reader<'_>, reply: &mut Writer<'_>) -> Result<(), Raised> {
+    obtain(door, on, true, args, reply)
+}
+
+fn obtain(door: &mut Door, on: Target, pull: bool, args: Reader<'_>, reply: &mut Writer<'_>) -> Result<(), Raised> {
     args.finish("the arguments of an operation that gives a proxy")?;
     let admin = on.admin()?;
-    let proxy = door.create_proxy(admin, ProxyKind::Plain)?;
+    let proxy = door.create_proxy(admin, ProxyKind { events: Events::Plain, pull })?;
     door.reference(Target::Proxy(proxy, admin.side))?.write(reply);
     Ok(())
 }

@@ -207,6 +207,7 @@ pub(super) enum UserException {
     // CosEventComm and CosEventChannelAdmin
     Disconnected,
     AlreadyConnected,
+    TypeError,
     // CosNotification
     UnsupportedQoS(Vec<PropertyError>),
     UnsupportedAdmin(Vec<PropertyError>),
@@ -236,6 +237,7 @@ impl UserException {
         match self {
             Self::Disconnected => "IDL:omg.org/CosEventComm/Disconnected:1.0",
             Self::AlreadyConnected => "IDL:omg.org/CosEventChannelAdmin/AlreadyConnected:1.0",
+            Self::TypeError => "IDL:omg.org/CosEventChannelAdmin/TypeError:1.0",
             Self::UnsupportedQoS(_) => "IDL:omg.org/CosNotification/UnsupportedQoS:1.0",
             Self::UnsupportedAdmin(_) => "IDL:omg.org/CosNotification/UnsupportedAdmin:1.0",
             Self::InvalidEventType { .. } => "IDL:omg.org/CosNotifyComm/InvalidEventType:1.0",
@@ -277,6 +279,7 @@ impl UserException {
             }
             Self::Disconnected
             | Self::AlreadyConnected
+            | Self::TypeError
             | Self::FilterNotFound
             | Self::ConnectionAlreadyActive
             | Self::ConnectionAlreadyInactive

@@ -28,6 +28,7 @@ mod filters;
 mod notify_comm;
 mod object;
 mod proxies;
+mod proxy_kind;
 mod qos;
 mod table;
 mod wire;

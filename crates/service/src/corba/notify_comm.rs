@@ -5,7 +5,7 @@
 
 use super::door::Door;
 use super::exceptions::Raised;
-use super::proxies::{disconnect, push};
+use super::proxies::{disconnect, pull, pull_events, push};
 use super::table::{Interface, Operation, Target};
 use super::wire::{check_event_types, read_event_types};
 use giop::cdr::{Reader, Writer};
@@ -58,16 +58,16 @@ pub(super) static STRUCTURED_PUSH_CONSUMER: Interface = Interface {
 pub(super) static STRUCTURED_PULL_CONSUMER: Interface = Interface {
     name: "CosNotifyComm::StructuredPullConsumer",
     id: "IDL:omg.org/CosNotifyComm/StructuredPullConsumer:1.0",
-    operations: &[Operation::not_yet("disconnect_structured_pull_consumer")],
+    operations: &[Operation::done("disconnect_structured_pull_consumer", disconnect)],
 };
 
 pub(super) static STRUCTURED_PULL_SUPPLIER: Interface = Interface {
     name: "CosNotifyComm::StructuredPullSupplier",
     id: "IDL:omg.org/CosNotifyComm/StructuredPullSupplier:1.0",
     operations: &[
-        Operation::not_yet("pull_structured_event"),
-        Operation::not_yet("try_pull_structured_event"),
-        Operation::not_yet("disconnect_structured_pull_supplier"),
+        Operation::done("pull_structured_event", pull),
+        Operation::done("try_pull_structured_event", pull),
+        Operation::done("disconnect_structured_pull_supplier", disconnect),
     ],
 };
 
@@ -81,31 +81,31 @@ pub(super) static SEQUENCE_PUSH_CONSUMER: Interface = Interface {
     name: "CosNotifyComm::SequencePushConsumer",
     id: "IDL:omg.org/CosNotifyComm/SequencePushConsumer:1.0",
     operations: &[
-        Operation::not_yet("push_structured_events"),
-        Operation::not_yet("disconnect_sequence_push_consumer"),
+        Operation::done("push_structured_events", push),
+        Operation::done("disconnect_sequence_push_consumer", disconnect),
     ],
 };
 
 pub(super) static SEQUENCE_PULL_CONSUMER: Interface = Interface {
     name: "CosNotifyComm::SequencePullConsumer",
     id: "IDL:omg.org/CosNotifyComm/SequencePullConsumer:1.0",
-    operations: &[Operation::not_yet("disconnect_sequence_pull_consumer")],
+    operations: &[Operation::done("disconnect_sequence_pull_consumer", disconnect)],
 };
 
 pub(super) static SEQUENCE_PULL_SUPPLIER: Interface = Interface {
     name: "CosNotifyComm::SequencePullSupplier",
     id: "IDL:omg.org/CosNotifyComm/SequencePullSupplier:1.0",
     operations: &[
-        Operation::not_yet("pull_structured_events"),
-        Operation::not_yet("try_pull_structured_events"),
-        Operation::not_yet("disconnect_sequence_pull_supplier"),
+        Operation::done("pull_structured_events", pull_events),
+        Operation::done("try_pull_structured_events", pull_events),
+        Operation::done("disconnect_sequence_pull_supplier", disconnect),
     ],
 };
 
 pub(super) static SEQUENCE_PUSH_SUPPLIER: Interface = Interface {
     name: "CosNotifyComm::SequencePushSupplier",
     id: "IDL:omg.org/CosNotifyComm/SequencePushSupplier:1.0",
-    operations: &[Operation::not_yet("disconnect_sequence_push_supplier")],
+    operations: &[Operation::done("disconnect_sequence_push_supplier", disconnect)],
 };
 
 /// Every interface of the module, in the order of its IDL.

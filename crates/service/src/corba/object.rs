@@ -19,10 +19,10 @@ pub(super) static OBJECT: Interface = Interface {
         Operation::done("_repository_id", repository_id),
         Operation::done("_component", component),
         Operation::done("_interface", interface),
-        Operation::not_yet("_domain_managers"),
-        Operation::not_yet("_get_domain_managers"),
-        Operation::not_yet("_get_policy"),
-        Operation::not_yet("_implementation"),
+        Operation::done("_domain_managers", left_out),
+        Operation::done("_get_domain_managers", left_out),
+        Operation::done("_get_policy", policy),
+        Operation::done("_implementation", left_out),
     ],
 };
 
@@ -60,4 +60,18 @@ fn component(_: &mut Door, _: Target, args: Reader<'_>, reply: &mut Writer<'_>) 
 fn interface(_: &mut Door, _: Target, args: Reader<'_>, _: &mut Writer<'_>) -> Result<(), Raised> {
     args.finish("the arguments of _interface")?;
     Err(Raised::no_interface_repository())
+}
+
+/// What an object need not have: security domains, and the implementation definition of CORBA before 2.2. ORBs without them
+/// answer this.
+fn left_out(_: &mut Door, _: Target, args: Reader<'_>, _: &mut Writer<'_>) -> Result<(), Raised> {
+    args.finish("the arguments of an operation of CORBA::Object")?;
+    Err(Raised::no_implement())
+}
+
+/// Policies are for the client's own ORB to say.
+fn policy(_: &mut Door, _: Target, mut args: Reader<'_>, _: &mut Writer<'_>) -> Result<(), Raised> {
+    args.u32()?;
+    args.finish("the arguments of get_policy")?;
+    Err(Raised::no_implement())
 }

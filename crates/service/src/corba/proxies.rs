@@ -40,46 +40,46 @@ pub(super) static PROXY_SUPPLIER: Interface = Interface {
 pub(super) static PROXY_PUSH_CONSUMER: Interface = Interface {
     name: "CosNotifyChannelAdmin::ProxyPushConsumer",
     id: "IDL:omg.org/CosNotifyChannelAdmin/ProxyPushConsumer:1.0",
-    operations: &[Operation::done("connect_any_push_supplier", connect_supplier)],
+    operations: &[Operation::done("connect_any_push_supplier", connect)],
 };
 
 pub(super) static STRUCTURED_PROXY_PUSH_CONSUMER: Interface = Interface {
     name: "CosNotifyChannelAdmin::StructuredProxyPushConsumer",
     id: "IDL:omg.org/CosNotifyChannelAdmin/StructuredProxyPushConsumer:1.0",
-    operations: &[Operation::done("connect_structured_push_supplier", connect_supplier)],
+    operations: &[Operation::done("connect_structured_push_supplier", connect)],
 };
 
 pub(super) static SEQUENCE_PROXY_PUSH_CONSUMER: Interface = Interface {
     name: "CosNotifyChannelAdmin::SequenceProxyPushConsumer",
     id: "IDL:omg.org/CosNotifyChannelAdmin/SequenceProxyPushConsumer:1.0",
-    operations: &[Operation::not_yet("connect_sequence_push_supplier")],
+    operations: &[Operation::done("connect_sequence_push_supplier", connect)],
 };
 
 pub(super) static PROXY_PULL_SUPPLIER: Interface = Interface {
     name: "CosNotifyChannelAdmin::ProxyPullSupplier",
     id: "IDL:omg.org/CosNotifyChannelAdmin/ProxyPullSupplier:1.0",
-    operations: &[Operation::not_yet("connect_any_pull_consumer")],
+    operations: &[Operation::done("connect_any_pull_consumer", connect)],
 };
 
 pub(super) static STRUCTURED_PROXY_PULL_SUPPLIER: Interface = Interface {
     name: "CosNotifyChannelAdmin::StructuredProxyPullSupplier",
     id: "IDL:omg.org/CosNotifyChannelAdmin/StructuredProxyPullSupplier:1.0",
-    operations: &[Operation::not_yet("connect_structured_pull_consumer")],
+    operations: &[Operation::done("connect_structured_pull_consumer", connect)],
 };
 
 pub(super) static SEQUENCE_PROXY_PULL_SUPPLIER: Interface = Interface {
     name: "CosNotifyChannelAdmin::SequenceProxyPullSupplier",
     id: "IDL:omg.org/CosNotifyChannelAdmin/SequenceProxyPullSupplier:1.0",
-    operations: &[Operation::not_yet("connect_sequence_pull_consumer")],
+    operations: &[Operation::done("connect_sequence_pull_consumer", connect)],
 };
 
 pub(super) static PROXY_PULL_CONSUMER: Interface = Interface {
     name: "CosNotifyChannelAdmin::ProxyPullConsumer",
     id: "IDL:omg.org/CosNotifyChannelAdmin/ProxyPullConsumer:1.0",
     operations: &[
-        Operation::not_yet("connect_any_pull_supplier"),
-        Operation::not_yet("suspend_connection"),
-        Operation::not_yet("resume_connection"),
+        Operation::done("connect_any_pull_supplier", connect),
+        Operation::done("suspend_connection", suspend_connection),
+        Operation::done("resume_connection", resume_connection),
     ],
 };
 
@@ -87,9 +87,9 @@ pub(super) static STRUCTURED_PROXY_PULL_CONSUMER: Interface = Interface {
     name: "CosNotifyChannelAdmin::StructuredProxyPullConsumer",
     id: "IDL:omg.org/CosNotifyChannelAdmin/StructuredProxyPullConsumer:1.0",
     operations: &[
-        Operation::not_yet("connect_structured_pull_supplier"),
-        Operation::not_yet("suspend_connection"),
-        Operation::not_yet("resume_connection"),
+        Operation::done("connect_structured_pull_supplier", connect),
+        Operation::done("suspend_connection", suspend_connection),
+        Operation::done("resume_connection", resume_connection),
     ],
 };
 
@@ -97,9 +97,9 @@ pub(super) static SEQUENCE_PROXY_PULL_CONSUMER: Interface = Interface {
     name: "CosNotifyChannelAdmin::SequenceProxyPullConsumer",
     id: "IDL:omg.org/CosNotifyChannelAdmin/SequenceProxyPullConsumer:1.0",
     operations: &[
-        Operation::not_yet("connect_sequence_pull_supplier"),
-        Operation::not_yet("suspend_connection"),
-        Operation::not_yet("resume_connection"),
+        Operation::done("connect_sequence_pull_supplier", connect),
+        Operation::done("suspend_connection", suspend_connection),
+        Operation::done("resume_connection", resume_connection),
     ],
 };
 
@@ -107,7 +107,7 @@ pub(super) static PROXY_PUSH_SUPPLIER: Interface = Interface {
     name: "CosNotifyChannelAdmin::ProxyPushSupplier",
     id: "IDL:omg.org/CosNotifyChannelAdmin/ProxyPushSupplier:1.0",
     operations: &[
-        Operation::done("connect_any_push_consumer", connect_consumer),
+        Operation::done("connect_any_push_consumer", connect),
         Operation::done("suspend_connection", suspend_connection),
         Operation::done("resume_connection", resume_connection),
     ],
@@ -117,7 +117,7 @@ pub(super) static STRUCTURED_PROXY_PUSH_SUPPLIER: Interface = Interface {
     name: "CosNotifyChannelAdmin::StructuredProxyPushSupplier",
     id: "IDL:omg.org/CosNotifyChannelAdmin/StructuredProxyPushSupplier:1.0",
     operations: &[
-        Operation::done("connect_structured_push_consumer", connect_consumer),
+        Operation::done("connect_structured_push_consumer", connect),
         Operation::done("suspend_connection", suspend_connection),
         Operation::done("resume_connection", resume_connection),
     ],
@@ -127,9 +127,9 @@ pub(super) static SEQUENCE_PROXY_PUSH_SUPPLIER: Interface = Interface {
     name: "CosNotifyChannelAdmin::SequenceProxyPushSupplier",
     id: "IDL:omg.org/CosNotifyChannelAdmin/SequenceProxyPushSupplier:1.0",
     operations: &[
-        Operation::not_yet("connect_sequence_push_consumer"),
-        Operation::not_yet("suspend_connection"),
-        Operation::not_yet("resume_connection"),
+        Operation::done("connect_sequence_push_consumer", connect),
+        Operation::done("suspend_connection", suspend_connection),
+        Operation::done("resume_connection", resume_connection),
     ],
 };
 
@@ -164,33 +164,12 @@ fn my_admin(door: &mut Door, on: Target, args: Reader<'_>, reply: &mut Writer<'_
     Ok(())
 }
 
-/// `connect_…_push_supplier`: a supplier announces itself. It may be nil, and is then told nothing when the connection
-/// ends.
-pub(super) fn connect_supplier(
-    door: &mut Door,
-    on: Target,
-    mut args: Reader<'_>,
-    _: &mut Writer<'_>,
-) -> Result<(), Raised> {
-    let supplier = read_reference(&mut args)?;
-    args.finish("the arguments of an operation that connects a supplier")?;
-    door.connect_supplier(on.proxy()?, supplier)
-}
-
-/// `connect_…_push_consumer`: a consumer announces itself.
-pub(super) fn connect_consumer(
-    door: &mut Door,
-    on: Target,
-    mut args: Reader<'_>,
-    _: &mut Writer<'_>,
-) -> Result<(), Raised> {
-    let consumer = read_reference(&mut args)?;
-    args.finish("the arguments of an operation that connects a consumer")?;
-    if consumer.is_nil() {
-        // Nowhere to push to: the IDL of the Event Service asks for this exception.
-        return Err(Raised::bad_param());
-    }
-    door.connect_consumer(on.proxy()?, consumer)
+/// `connect_…`: a client announces itself. One whom this service never has to call may be nil: a supplier that pushes, a
+/// consumer that pulls. It is then told nothing when the connection ends.
+pub(super) fn connect(door: &mut Door, on: Target, mut args: Reader<'_>, _: &mut Writer<'_>) -> Result<(), Raised> {
+    let client = read_reference(&mut args)?;
+    args.finish("the arguments of an operation that connects a client")?;
+    door.connect(on.proxy()?, client)
 }
 
 fn suspend_connection(door: &mut Door, on: Target, args: Reader<'_>, _: &mut Writer<'_>) -> Result<(), Raised> {
@@ -209,8 +188,25 @@ pub(super) fn disconnect(door: &mut Door, on: Target, args: Reader<'_>, _: &mut 
     door.disconnected_by_client(on.proxy()?)
 }
 
-/// An event that the event path did not take because it does not know the proxy as connected. Where the proxy was
-/// connected a moment ago, trying again finds it known.
+/// An event that the event path did not take because it does not know the proxy as connected.
 pub(super) fn push(door: &mut Door, on: Target, _: Reader<'_>, _: &mut Writer<'_>) -> Result<(), Raised> {
-    if door.is_connected(on.proxy()?)? { Err(Raised::transient()) } else { Err(UserException::Disconnected.into()) }
+    Err(unknown_to_the_event_path(door, on)?)
+}
+
+/// `pull` and `try_pull`, of an Any or a structured event, of a proxy that the event path does not know as connected.
+pub(super) fn pull(door: &mut Door, on: Target, args: Reader<'_>, _: &mut Writer<'_>) -> Result<(), Raised> {
+    args.finish("the arguments of an operation that pulls an event")?;
+    Err(unknown_to_the_event_path(door, on)?)
+}
+
+/// `pull_structured_events` and `try_pull_structured_events`, likewise.
+pub(super) fn pull_events(door: &mut Door, on: Target, mut args: Reader<'_>, _: &mut Writer<'_>) -> Result<(), Raised> {
+    args.i32()?;
+    args.finish("the arguments of an operation that pulls events")?;
+    Err(unknown_to_the_event_path(door, on)?)
+}
+
+/// Where the proxy was connected a moment ago, trying again finds it known.
+fn unknown_to_the_event_path(door: &Door, on: Target) -> Result<Raised, Raised> {
+    Ok(if door.is_connected(on.proxy()?)? { Raised::transient() } else { UserException::Disconnected.into() })
 }

@@ -38,8 +38,13 @@ impl References {
     #[must_use]
     pub fn own_key(&self, reference: &Ior) -> Option<ObjectKey> {
         let profile = reference.iiop()?;
-        let here = profile.port == self.port && profile.host.eq_ignore_ascii_case(&self.host);
-        here.then(|| ObjectKey::parse(&profile.key)).flatten()
+        self.is_here(profile).then(|| ObjectKey::parse(&profile.key)).flatten()
+    }
+
+    /// Whether a profile leads to this service, whatever its key.
+    #[must_use]
+    pub fn is_here(&self, profile: &IiopProfile) -> bool {
+        profile.port == self.port && profile.host.eq_ignore_ascii_case(&self.host)
     }
 }
 

@@ -198,13 +198,141 @@ pub(super) static PROXY_PUSH_SUPPLIER: Servant = &[
     &notify_comm::NOTIFY_SUBSCRIBE,
     &event_service::COMM_PUSH_SUPPLIER,
 ];
+/// Proxies to which suppliers push sequences of structured events.
+pub(super) static SEQUENCE_PROXY_PUSH_CONSUMER: Servant = &[
+    &proxies::SEQUENCE_PROXY_PUSH_CONSUMER,
+    &proxies::PROXY_CONSUMER,
+    &qos::QOS_ADMIN,
+    &filters::FILTER_ADMIN,
+    &notify_comm::SEQUENCE_PUSH_CONSUMER,
+    &notify_comm::NOTIFY_PUBLISH,
+];
+/// Proxies that push sequences of structured events to consumers.
+pub(super) static SEQUENCE_PROXY_PUSH_SUPPLIER: Servant = &[
+    &proxies::SEQUENCE_PROXY_PUSH_SUPPLIER,
+    &proxies::PROXY_SUPPLIER,
+    &qos::QOS_ADMIN,
+    &filters::FILTER_ADMIN,
+    &notify_comm::SEQUENCE_PUSH_SUPPLIER,
+    &notify_comm::NOTIFY_SUBSCRIBE,
+];
+/// Proxies that pull Anys from suppliers.
+pub(super) static PROXY_PULL_CONSUMER: Servant = &[
+    &proxies::PROXY_PULL_CONSUMER,
+    &proxies::PROXY_CONSUMER,
+    &qos::QOS_ADMIN,
+    &filters::FILTER_ADMIN,
+    &notify_comm::PULL_CONSUMER,
+    &notify_comm::NOTIFY_PUBLISH,
+    &event_service::COMM_PULL_CONSUMER,
+];
+/// Proxies that pull structured events from suppliers.
+pub(super) static STRUCTURED_PROXY_PULL_CONSUMER: Servant = &[
+    &proxies::STRUCTURED_PROXY_PULL_CONSUMER,
+    &proxies::PROXY_CONSUMER,
+    &qos::QOS_ADMIN,
+    &filters::FILTER_ADMIN,
+    &notify_comm::STRUCTURED_PULL_CONSUMER,
+    &notify_comm::NOTIFY_PUBLISH,
+];
+/// Proxies that pull sequences of structured events from suppliers.
+pub(super) static SEQUENCE_PROXY_PULL_CONSUMER: Servant = &[
+    &proxies::SEQUENCE_PROXY_PULL_CONSUMER,
+    &proxies::PROXY_CONSUMER,
+    &qos::QOS_ADMIN,
+    &filters::FILTER_ADMIN,
+    &notify_comm::SEQUENCE_PULL_CONSUMER,
+    &notify_comm::NOTIFY_PUBLISH,
+];
+/// Proxies from which consumers pull Anys.
+pub(super) static PROXY_PULL_SUPPLIER: Servant = &[
+    &proxies::PROXY_PULL_SUPPLIER,
+    &proxies::PROXY_SUPPLIER,
+    &qos::QOS_ADMIN,
+    &filters::FILTER_ADMIN,
+    &notify_comm::PULL_SUPPLIER,
+    &notify_comm::NOTIFY_SUBSCRIBE,
+    &event_service::COMM_PULL_SUPPLIER,
+];
+/// Proxies from which consumers pull structured events.
+pub(super) static STRUCTURED_PROXY_PULL_SUPPLIER: Servant = &[
+    &proxies::STRUCTURED_PROXY_PULL_SUPPLIER,
+    &proxies::PROXY_SUPPLIER,
+    &qos::QOS_ADMIN,
+    &filters::FILTER_ADMIN,
+    &notify_comm::STRUCTURED_PULL_SUPPLIER,
+    &notify_comm::NOTIFY_SUBSCRIBE,
+];
+/// Proxies from which consumers pull sequences of structured events.
+pub(super) static SEQUENCE_PROXY_PULL_SUPPLIER: Servant = &[
+    &proxies::SEQUENCE_PROXY_PULL_SUPPLIER,
+    &proxies::PROXY_SUPPLIER,
+    &qos::QOS_ADMIN,
+    &filters::FILTER_ADMIN,
+    &notify_comm::SEQUENCE_PULL_SUPPLIER,
+    &notify_comm::NOTIFY_SUBSCRIBE,
+];
 /// Proxies of the plain Event Service to which suppliers push Anys.
 pub(super) static PLAIN_PROXY_PUSH_CONSUMER: Servant =
     &[&event_service::PROXY_PUSH_CONSUMER, &event_service::COMM_PUSH_CONSUMER];
 /// Proxies of the plain Event Service that push Anys to consumers.
 pub(super) static PLAIN_PROXY_PUSH_SUPPLIER: Servant =
     &[&event_service::PROXY_PUSH_SUPPLIER, &event_service::COMM_PUSH_SUPPLIER];
+/// Proxies of the plain Event Service that pull Anys from suppliers.
+pub(super) static PLAIN_PROXY_PULL_CONSUMER: Servant =
+    &[&event_service::PROXY_PULL_CONSUMER, &event_service::COMM_PULL_CONSUMER];
+/// Proxies of the plain Event Service from which consumers pull Anys.
+pub(super) static PLAIN_PROXY_PULL_SUPPLIER: Servant =
+    &[&event_service::PROXY_PULL_SUPPLIER, &event_service::COMM_PULL_SUPPLIER];
 /// Naming contexts.
 pub(super) static NAMING_CONTEXT: Servant = &[&naming::NAMING_CONTEXT_EXT, &naming::NAMING_CONTEXT];
 /// Iterators over naming contexts.
 pub(super) static BINDING_ITERATOR: Servant = &[&naming::BINDING_ITERATOR];
+
+/// Clients' interfaces, each with all that it inherits. References often say that their object is exactly of one of these.
+static CLIENTS: &[Servant] = &[
+    &[&event_service::COMM_PUSH_CONSUMER],
+    &[&event_service::COMM_PUSH_SUPPLIER],
+    &[&event_service::COMM_PULL_SUPPLIER],
+    &[&event_service::COMM_PULL_CONSUMER],
+    &[&notify_comm::PUSH_CONSUMER, &notify_comm::NOTIFY_PUBLISH, &event_service::COMM_PUSH_CONSUMER],
+    &[&notify_comm::PULL_CONSUMER, &notify_comm::NOTIFY_PUBLISH, &event_service::COMM_PULL_CONSUMER],
+    &[&notify_comm::PULL_SUPPLIER, &notify_comm::NOTIFY_SUBSCRIBE, &event_service::COMM_PULL_SUPPLIER],
+    &[&notify_comm::PUSH_SUPPLIER, &notify_comm::NOTIFY_SUBSCRIBE, &event_service::COMM_PUSH_SUPPLIER],
+    &[&notify_comm::STRUCTURED_PUSH_CONSUMER, &notify_comm::NOTIFY_PUBLISH],
+    &[&notify_comm::STRUCTURED_PULL_CONSUMER, &notify_comm::NOTIFY_PUBLISH],
+    &[&notify_comm::STRUCTURED_PULL_SUPPLIER, &notify_comm::NOTIFY_SUBSCRIBE],
+    &[&notify_comm::STRUCTURED_PUSH_SUPPLIER, &notify_comm::NOTIFY_SUBSCRIBE],
+    &[&notify_comm::SEQUENCE_PUSH_CONSUMER, &notify_comm::NOTIFY_PUBLISH],
+    &[&notify_comm::SEQUENCE_PULL_CONSUMER, &notify_comm::NOTIFY_PUBLISH],
+    &[&notify_comm::SEQUENCE_PULL_SUPPLIER, &notify_comm::NOTIFY_SUBSCRIBE],
+    &[&notify_comm::SEQUENCE_PUSH_SUPPLIER, &notify_comm::NOTIFY_SUBSCRIBE],
+];
+
+/// The kinds of objects of this service that may stand where a client is asked for: those of another channel.
+static PROXIES: &[Servant] = &[
+    STRUCTURED_PROXY_PUSH_CONSUMER,
+    PROXY_PUSH_CONSUMER,
+    SEQUENCE_PROXY_PUSH_CONSUMER,
+    STRUCTURED_PROXY_PUSH_SUPPLIER,
+    PROXY_PUSH_SUPPLIER,
+    SEQUENCE_PROXY_PUSH_SUPPLIER,
+    STRUCTURED_PROXY_PULL_CONSUMER,
+    PROXY_PULL_CONSUMER,
+    SEQUENCE_PROXY_PULL_CONSUMER,
+    STRUCTURED_PROXY_PULL_SUPPLIER,
+    PROXY_PULL_SUPPLIER,
+    SEQUENCE_PROXY_PULL_SUPPLIER,
+    PLAIN_PROXY_PUSH_CONSUMER,
+    PLAIN_PROXY_PUSH_SUPPLIER,
+    PLAIN_PROXY_PULL_CONSUMER,
+    PLAIN_PROXY_PULL_SUPPLIER,
+];
+
+/// Whether an object of the type that a client's reference names has an interface. `None` for types that are not known
+/// here: programs may have derived their own.
+pub(super) fn client_has(type_id: &str, interface: &Interface) -> Option<bool> {
+    let mut known = CLIENTS.iter().chain(PROXIES).copied();
+    let inherits = known.find(|kind| self::type_id(kind) == type_id)?;
+    Some(inherits.iter().any(|inherited| inherited.id == interface.id))
+}

@@ -5,5 +5,6 @@ pub(super) mod dialogue;
 mod conformance;
 mod hostile;
 mod objects;
+mod proxies;
 mod restart;
 mod teardown;

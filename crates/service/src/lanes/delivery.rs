@@ -98,7 +98,7 @@ impl Core {
                 request_id,
                 response: if one_way { Response::None } else { Response::Expected },
                 key: &route.target.key,
-                operation: route.address.push_operation.as_bytes(),
+                operation: route.address.operation.as_bytes(),
                 contexts,
                 body_phase: Some(phase),
             },

@@ -196,6 +196,7 @@ impl Dialogue {
     }
 
     /// Calls an operation that takes a reference and returns nothing.
+    #[track_caller]
     pub(in crate::corba) fn give(&mut self, object: &Ior, operation: &str, argument: &Ior) -> Result<Body, Thrown> {
         self.call(object, operation, |w| argument.write(w))
     }

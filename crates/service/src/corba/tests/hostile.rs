@@ -1,6 +1,7 @@
 //! Arguments and keys that nobody in their right mind sends.
 
 use super::dialogue::{Dialogue, STYLES, client};
+use super::proxies::every_proxy;
 use crate::corba::Call;
 use crate::corba::conformance;
 use giop::cdr::{CharSet, Encoding, Reader};
@@ -21,13 +22,12 @@ fn zoo(d: &mut Dialogue) -> Vec<Vec<u8>> {
         assert_eq!(r.u32().unwrap(), 0);
         Ior::read(r).unwrap()
     });
-    let mut objects = vec![factory, channel, consumers.clone(), suppliers.clone(), naming, iterator];
-    for form in [0, 1] {
-        objects.push(d.made(&consumers, "obtain_notification_push_supplier", form).0);
-        objects.push(d.made(&suppliers, "obtain_notification_push_consumer", form).0);
-    }
+    let mut objects = every_proxy(d, &channel);
+    objects.extend([factory, channel, consumers.clone(), suppliers.clone(), naming, iterator]);
     objects.push(d.object(&consumers, "obtain_push_supplier"));
+    objects.push(d.object(&consumers, "obtain_pull_supplier"));
     objects.push(d.object(&suppliers, "obtain_push_consumer"));
+    objects.push(d.object(&suppliers, "obtain_pull_consumer"));
     objects.into_iter().map(|object| object.iiop().unwrap().key.clone()).collect()
 }
 

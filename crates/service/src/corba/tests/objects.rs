@@ -1,6 +1,7 @@
 //! Every operation of every kind of object, in every version and byte order, with every exception.
 
-use super::dialogue::{Dialogue, Expect, STYLES, Style, client, key_of, write_empty_event, write_types};
+use super::dialogue::{Dialogue, Expect, STYLES, Style, client, key_of, write_types};
+use super::proxies::{self, every_proxy};
 use crate::corba::table::{self, Answer};
 use crate::corba::{conformance, keys};
 use giop::cdr::{Endian, Version};
@@ -22,11 +23,9 @@ const CASES: &[Case] = &[
     ("a channel gives its factory, its admins and its default admins", channel),
     ("an admin knows its channel, id and operator and gives proxies", admins),
     ("the default admins cannot be destroyed", default_admins),
-    ("a structured supplier connects, pushes and disconnects", structured_supplier),
-    ("an Any supplier connects, pushes and disconnects", any_supplier),
-    ("a structured consumer connects, is suspended and resumed, and disconnects", structured_consumer),
-    ("an Any consumer connects, is suspended and resumed, and disconnects", any_consumer),
-    ("clients of the plain Event Service connect and disconnect", event_service),
+    ("every kind of client connects, is suspended and resumed where it can be, and disconnects", proxies::connections),
+    ("clients of the plain Event Service are of it and nothing more", event_service),
+    ("references to the wrong kind of object, or back to the service, are refused", proxies::wrong_references),
     ("a consumer without a reference, or with a useless one, cannot connect", useless_consumers),
     ("filters are not there yet, and every object says so", filters),
     ("subscriptions and offers are taken, wildcards in the middle are not", subscriptions),
@@ -74,8 +73,18 @@ const SERVANTS: &[table::Servant] = &[
     table::PROXY_PUSH_CONSUMER,
     table::STRUCTURED_PROXY_PUSH_SUPPLIER,
     table::PROXY_PUSH_SUPPLIER,
+    table::SEQUENCE_PROXY_PUSH_CONSUMER,
+    table::SEQUENCE_PROXY_PUSH_SUPPLIER,
+    table::PROXY_PULL_CONSUMER,
+    table::STRUCTURED_PROXY_PULL_CONSUMER,
+    table::SEQUENCE_PROXY_PULL_CONSUMER,
+    table::PROXY_PULL_SUPPLIER,
+    table::STRUCTURED_PROXY_PULL_SUPPLIER,
+    table::SEQUENCE_PROXY_PULL_SUPPLIER,
     table::PLAIN_PROXY_PUSH_CONSUMER,
     table::PLAIN_PROXY_PUSH_SUPPLIER,
+    table::PLAIN_PROXY_PULL_CONSUMER,
+    table::PLAIN_PROXY_PULL_SUPPLIER,
     table::NAMING_CONTEXT,
     table::BINDING_ITERATOR,
 ];
@@ -93,6 +102,7 @@ const EXCEPTIONS: &[&str] = &[
     "IDL:omg.org/CORBA/OBJECT_NOT_EXIST:1.0",
     "IDL:omg.org/CORBA/TRANSIENT:1.0",
     "IDL:omg.org/CosEventChannelAdmin/AlreadyConnected:1.0",
+    "IDL:omg.org/CosEventChannelAdmin/TypeError:1.0",
     "IDL:omg.org/CosEventComm/Disconnected:1.0",
     "IDL:omg.org/CosNaming/NamingContext/AlreadyBound:1.0",
     "IDL:omg.org/CosNaming/NamingContext/CannotProceed:1.0",
@@ -183,36 +193,42 @@ fn admins(d: &mut Dialogue) {
         assert_eq!(d.number(&admin, "_get_MyID"), u32::try_from(id).unwrap());
         assert_eq!(d.number(&admin, "_get_MyOperator"), operator);
         assert_eq!(d.object(&admin, "_get_MyChannel"), channel);
-        let obtain = format!("obtain_notification_push_{client_of_proxy}");
         let look_up = format!("get_proxy_{client_of_proxy}");
-        let (any, any_id) = d.made(&admin, &obtain, ANY_EVENT);
-        let (structured, structured_id) = d.made(&admin, &obtain, STRUCTURED_EVENT);
-        d.call(&admin, &obtain, |w| w.u32(SEQUENCE_EVENT)).raises("NO_IMPLEMENT");
-        d.call(&admin, &obtain, |w| w.u32(3)).raises("MARSHAL");
-        let plain = d.object(&admin, &format!("obtain_push_{client_of_proxy}"));
-        assert_eq!(plain.type_id, plain_type(client_of_proxy));
-        assert_eq!(d.ids(&admin, &format!("_get_push_{client_of_proxy}s")), [any_id, structured_id]);
-        assert_eq!(d.ids(&admin, &format!("_get_pull_{client_of_proxy}s")), []);
-        assert_eq!(d.look_up(&admin, &look_up, any_id).unwrap(), any);
-        assert_eq!(d.look_up(&admin, &look_up, structured_id).unwrap(), structured);
-        for unknown in [structured_id + 1, 4711, -1] {
+        let mut objects = vec![admin.clone()];
+        let mut last = 0;
+        for (direction, first_type) in [("push", 0), ("pull", 1)] {
+            let obtain = format!("obtain_notification_{direction}_{client_of_proxy}");
+            let made = [ANY_EVENT, STRUCTURED_EVENT, SEQUENCE_EVENT].map(|form| d.made(&admin, &obtain, form));
+            d.call(&admin, &obtain, |w| w.u32(3)).raises("MARSHAL");
+            let plain = d.object(&admin, &format!("obtain_{direction}_{client_of_proxy}"));
+            assert_eq!(plain.type_id, plain_type(direction, client_of_proxy));
+            d.call(&plain, "_get_MyType", |_| {}).raises("BAD_OPERATION");
+            objects.push(plain);
+            let ids = d.ids(&admin, &format!("_get_{direction}_{client_of_proxy}s"));
+            assert_eq!(ids, made.iter().map(|(_, id)| *id).collect::<Vec<_>>(), "those of one direction only");
+            for (number, (proxy, id)) in made.into_iter().enumerate() {
+                assert_eq!(d.look_up(&admin, &look_up, id).unwrap(), proxy);
+                assert_eq!(d.object(&proxy, "_get_MyAdmin"), admin);
+                assert_eq!(d.number(&proxy, "_get_MyType"), first_type + 2 * u32::try_from(number).unwrap());
+                objects.push(proxy);
+                last = id;
+            }
+        }
+        // The last of all was one of the Event Service, which have no ids that anybody is told.
+        for unknown in [last + 1, 4711, -1, i32::MIN] {
             d.call(&admin, &look_up, |w| w.i32(unknown)).raises("ProxyNotFound");
         }
-        for proxy in [&any, &structured] {
-            assert_eq!(d.object(proxy, "_get_MyAdmin"), admin);
-        }
-        assert_eq!((d.number(&any, "_get_MyType"), d.number(&structured, "_get_MyType")), (0, 2));
-        d.call(&plain, "_get_MyType", |_| {}).raises("BAD_OPERATION");
         d.get(&admin, "destroy");
-        for gone in [&admin, &any, &structured, &plain] {
+        for gone in &objects {
             d.call(gone, "_non_existent", |_| {}).raises("OBJECT_NOT_EXIST");
         }
     }
 }
 
-fn plain_type(what: &str) -> String {
+fn plain_type(direction: &str, what: &str) -> String {
     let what = if what == "consumer" { "Consumer" } else { "Supplier" };
-    format!("IDL:omg.org/CosEventChannelAdmin/ProxyPush{what}:1.0")
+    let direction = if direction == "push" { "Push" } else { "Pull" };
+    format!("IDL:omg.org/CosEventChannelAdmin/Proxy{direction}{what}:1.0")
 }
 
 fn default_admins(d: &mut Dialogue) {
@@ -231,85 +247,15 @@ fn proxy(d: &mut Dialogue, side: &str, form: u32) -> Ior {
     d.made(&admin, &format!("obtain_notification_push_{other}"), form).0
 }
 
-fn structured_supplier(d: &mut Dialogue) {
-    supplier(d, STRUCTURED_EVENT, "structured", "push_structured_event", "disconnect_structured_push_consumer");
-}
-
-fn any_supplier(d: &mut Dialogue) {
-    supplier(d, ANY_EVENT, "any", "push", "disconnect_push_consumer");
-}
-
-fn supplier(d: &mut Dialogue, form: u32, word: &str, push: &str, disconnect: &str) {
-    let connect = format!("connect_{word}_push_supplier");
-    for reference in [Ior::nil(), client("supplier")] {
-        let proxy = proxy(d, "supplier", form);
-        d.call(&proxy, push, write_empty_event).raises("Disconnected");
-        d.give(&proxy, &connect, &reference).unwrap();
-        d.give(&proxy, &connect, &reference).raises("AlreadyConnected");
-        // The event path takes events of connected suppliers; what it leaves to the door came a moment too early.
-        d.call(&proxy, push, write_empty_event).raises("TRANSIENT");
-        d.get(&proxy, disconnect);
-        d.call(&proxy, push, write_empty_event).raises("OBJECT_NOT_EXIST");
-        d.call(&proxy, disconnect, |_| {}).raises("OBJECT_NOT_EXIST");
-        assert_eq!(d.told(), [], "a client that disconnects knows it");
-    }
-}
-
-fn structured_consumer(d: &mut Dialogue) {
-    consumer(d, STRUCTURED_EVENT, "structured", "disconnect_structured_push_supplier");
-}
-
-fn any_consumer(d: &mut Dialogue) {
-    consumer(d, ANY_EVENT, "any", "disconnect_push_supplier");
-}
-
-fn consumer(d: &mut Dialogue, form: u32, word: &str, disconnect: &str) {
-    let connect = format!("connect_{word}_push_consumer");
-    let proxy = proxy(d, "consumer", form);
-    d.call(&proxy, "suspend_connection", |_| {}).raises("NotConnected");
-    d.call(&proxy, "resume_connection", |_| {}).raises("NotConnected");
-    d.give(&proxy, &connect, &client("consumer")).unwrap();
-    d.give(&proxy, &connect, &client("another")).raises("AlreadyConnected");
-    d.call(&proxy, "resume_connection", |_| {}).raises("ConnectionAlreadyActive");
-    d.get(&proxy, "suspend_connection");
-    d.call(&proxy, "suspend_connection", |_| {}).raises("ConnectionAlreadyInactive");
-    d.get(&proxy, "resume_connection");
-    let published = d.door.publish().unwrap();
-    assert_eq!(published.peers.len(), 1);
-    let address = published.peers.values().next().unwrap();
-    assert_eq!(address.ior, client("consumer"));
-    assert_eq!(address.name, "client.example:4711 consumer");
-    assert_eq!(address.push_operation, if form == ANY_EVENT { "push" } else { "push_structured_event" });
-    d.get(&proxy, disconnect);
-    d.call(&proxy, "resume_connection", |_| {}).raises("OBJECT_NOT_EXIST");
-    assert_eq!(d.told(), [], "a client that disconnects knows it");
-    assert!(d.door.publish().unwrap().peers.is_empty());
-}
-
 fn event_service(d: &mut Dialogue) {
     let channel = d.bootstrap("EventService");
     let consumers = d.object(&channel, "for_consumers");
     let suppliers = d.object(&channel, "for_suppliers");
-    for pull in ["obtain_pull_supplier", "obtain_pull_consumer"] {
-        let admin = if pull.ends_with("supplier") { &consumers } else { &suppliers };
-        d.call(admin, pull, |_| {}).raises("NO_IMPLEMENT");
-    }
     let to_consumer = d.object(&consumers, "obtain_push_supplier");
     let from_supplier = d.object(&suppliers, "obtain_push_consumer");
-    d.call(&from_supplier, "push", |w| w.u32(0)).raises("Disconnected");
-    d.give(&from_supplier, "connect_push_supplier", &Ior::nil()).unwrap();
-    d.give(&from_supplier, "connect_push_supplier", &Ior::nil()).raises("AlreadyConnected");
-    d.give(&to_consumer, "connect_push_consumer", &Ior::nil()).raises("BAD_PARAM");
-    d.give(&to_consumer, "connect_push_consumer", &client("c")).unwrap();
-    d.give(&to_consumer, "connect_push_consumer", &client("c")).raises("AlreadyConnected");
     // They are of the Event Service and nothing more.
     d.give(&from_supplier, "connect_any_push_supplier", &Ior::nil()).raises("BAD_OPERATION");
     d.call(&to_consumer, "get_qos", |_| {}).raises("BAD_OPERATION");
-    d.get(&to_consumer, "disconnect_push_supplier");
-    d.get(&from_supplier, "disconnect_push_consumer");
-    for gone in [&to_consumer, &from_supplier] {
-        d.call(gone, "_non_existent", |_| {}).raises("OBJECT_NOT_EXIST");
-    }
 }
 
 fn useless_consumers(d: &mut Dialogue) {
@@ -346,15 +292,8 @@ fn useless_consumers(d: &mut Dialogue) {
 
 fn filters(d: &mut Dialogue) {
     let (channel, _) = new_channel(d);
-    let mut objects = Vec::new();
-    for (admin, obtain) in
-        [("for_consumers", "obtain_notification_push_supplier"), ("for_suppliers", "obtain_notification_push_consumer")]
-    {
-        let admin = d.object(&channel, admin);
-        objects.push(d.made(&admin, obtain, ANY_EVENT).0);
-        objects.push(d.made(&admin, obtain, STRUCTURED_EVENT).0);
-        objects.push(admin);
-    }
+    let mut objects = every_proxy(d, &channel);
+    objects.extend(["for_consumers", "for_suppliers"].map(|admin| d.object(&channel, admin)));
     for object in &objects {
         assert_eq!(d.ids(object, "get_all_filters"), []);
         d.give(object, "add_filter", &client("filter")).raises("NO_IMPLEMENT");
@@ -363,9 +302,9 @@ fn filters(d: &mut Dialogue) {
         d.get(object, "remove_all_filters");
     }
     let has_mapping_filters =
-        |object: &&Ior| object.type_id.contains("ConsumerAdmin") || object.type_id.contains("PushSupplier");
+        |object: &&Ior| object.type_id.contains("ConsumerAdmin") || object.type_id.ends_with("Supplier:1.0");
     let with_mapping: Vec<&Ior> = objects.iter().filter(has_mapping_filters).collect();
-    assert_eq!(with_mapping.len(), 3);
+    assert_eq!(with_mapping.len(), 7);
     for object in with_mapping {
         for filter in ["priority_filter", "lifetime_filter"] {
             assert!(d.object(object, &format!("_get_{filter}")).is_nil());
@@ -377,14 +316,12 @@ fn filters(d: &mut Dialogue) {
 
 fn subscriptions(d: &mut Dialogue) {
     let (channel, _) = new_channel(d);
-    for (admin, obtain, change) in [
-        ("for_consumers", "obtain_notification_push_supplier", "subscription_change"),
-        ("for_suppliers", "obtain_notification_push_consumer", "offer_change"),
-    ] {
-        let admin = d.object(&channel, admin);
-        let any = d.made(&admin, obtain, ANY_EVENT).0;
-        let structured = d.made(&admin, obtain, STRUCTURED_EVENT).0;
-        for object in [&admin, &any, &structured] {
+    let mut objects = every_proxy(d, &channel);
+    objects.extend(["for_consumers", "for_suppliers"].map(|admin| d.object(&channel, admin)));
+    for object in &objects {
+        let consumes = object.type_id.ends_with("Supplier:1.0") || object.type_id.contains("ConsumerAdmin");
+        let change = if consumes { "subscription_change" } else { "offer_change" };
+        {
             let mut changed = |added: &[(&str, &str)], removed: &[(&str, &str)]| {
                 d.call(object, change, |w| {
                     write_types(added, w);
@@ -405,13 +342,11 @@ fn not_yet(d: &mut Dialogue) {
     let (channel, _) = new_channel(d);
     let consumers = d.object(&channel, "for_consumers");
     let suppliers = d.object(&channel, "for_suppliers");
-    d.call(&consumers, "obtain_notification_pull_supplier", |w| w.u32(0)).raises("NO_IMPLEMENT");
-    d.call(&suppliers, "obtain_notification_pull_consumer", |w| w.u32(0)).raises("NO_IMPLEMENT");
-    for form in [ANY_EVENT, STRUCTURED_EVENT] {
-        let to_consumer = d.made(&consumers, "obtain_notification_push_supplier", form).0;
-        let from_supplier = d.made(&suppliers, "obtain_notification_push_consumer", form).0;
-        d.call(&to_consumer, "obtain_offered_types", |w| w.u32(0)).raises("NO_IMPLEMENT");
-        d.call(&from_supplier, "obtain_subscription_types", |w| w.u32(0)).raises("NO_IMPLEMENT");
+    let _ = (consumers, suppliers);
+    for proxy in every_proxy(d, &channel) {
+        let consumes = proxy.type_id.ends_with("Supplier:1.0");
+        let operation = if consumes { "obtain_offered_types" } else { "obtain_subscription_types" };
+        d.call(&proxy, operation, |w| w.u32(0)).raises("NO_IMPLEMENT");
     }
 }
 
@@ -458,24 +393,18 @@ fn admin_limits(d: &mut Dialogue) {
 
 fn properties(d: &mut Dialogue) {
     let (channel, _) = new_channel(d);
-    let mut objects = vec![channel.clone()];
-    for (admin, obtain) in
-        [("for_consumers", "obtain_notification_push_supplier"), ("for_suppliers", "obtain_notification_push_consumer")]
-    {
-        let admin = d.object(&channel, admin);
-        for form in [ANY_EVENT, STRUCTURED_EVENT] {
-            let proxy = d.made(&admin, obtain, form).0;
-            d.call(&proxy, "validate_event_qos", |w| w.u32(0)).unwrap();
-            let one = |w: &mut giop::cdr::Writer<'_>| {
-                w.u32(1);
-                w.string("Timeout");
-                w.u32(0);
-            };
-            d.call(&proxy, "validate_event_qos", one).raises("UnsupportedQoS");
-            objects.push(proxy);
-        }
-        objects.push(admin);
+    let mut objects = every_proxy(d, &channel);
+    for proxy in &objects {
+        d.call(proxy, "validate_event_qos", |w| w.u32(0)).unwrap();
+        let one = |w: &mut giop::cdr::Writer<'_>| {
+            w.u32(1);
+            w.string("MaximumBatchSize");
+            w.u32(0);
+        };
+        d.call(proxy, "validate_event_qos", one).raises("UnsupportedQoS");
     }
+    objects.extend(["for_consumers", "for_suppliers"].map(|admin| d.object(&channel, admin)));
+    objects.push(channel.clone());
     for object in &objects {
         d.get(object, "get_qos");
         for operation in ["set_qos", "validate_qos"] {
@@ -504,12 +433,11 @@ fn object_operations(d: &mut Dialogue) {
     let suppliers = d.object(&channel, "for_suppliers");
     let naming = d.bootstrap("NameService");
     let mut objects = vec![factory, channel, consumers.clone(), suppliers.clone(), naming];
-    for form in [ANY_EVENT, STRUCTURED_EVENT] {
-        objects.push(d.made(&consumers, "obtain_notification_push_supplier", form).0);
-        objects.push(d.made(&suppliers, "obtain_notification_push_consumer", form).0);
-    }
+    objects.extend(every_proxy(d, &objects[1].clone()));
     objects.push(d.object(&consumers, "obtain_push_supplier"));
+    objects.push(d.object(&consumers, "obtain_pull_supplier"));
     objects.push(d.object(&suppliers, "obtain_push_consumer"));
+    objects.push(d.object(&suppliers, "obtain_pull_consumer"));
     for object in &objects {
         let servant = super::dialogue::servant_of(&d.door, &object.iiop().unwrap().key).unwrap();
         let own: BTreeSet<&str> = servant.iter().map(|i| i.id).chain(["IDL:omg.org/CORBA/Object:1.0"]).collect();
@@ -523,9 +451,10 @@ fn object_operations(d: &mut Dialogue) {
         assert_eq!(d.get(object, "_repository_id").read(|r| r.text().unwrap()), table::type_id(servant));
         assert!(d.object(object, "_component").is_nil());
         d.call(object, "_interface", |_| {}).raises("INTF_REPOS");
-        for later in ["_domain_managers", "_get_domain_managers", "_get_policy", "_implementation"] {
-            d.call(object, later, |_| {}).raises("NO_IMPLEMENT");
+        for left_out in ["_domain_managers", "_get_domain_managers", "_implementation"] {
+            d.call(object, left_out, |_| {}).raises("NO_IMPLEMENT");
         }
+        d.call(object, "_get_policy", |w| w.u32(37)).raises("NO_IMPLEMENT");
         for unknown in ["", "get_QoS", "nonsense", "_get_", "destroy_all"] {
             d.call(object, unknown, |_| {}).raises("BAD_OPERATION");
         }
