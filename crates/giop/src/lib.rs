@@ -11,11 +11,13 @@
 //! - [`codeset`]: which characters travel on a connection.
 //! - [`exception`]: the standard's system exceptions.
 //! - [`typecode`], [`value`], [`recode`]: values that carry their type.
+//! - [`cursor`]: one value within an `Any`, reached without reading the rest.
 #![no_std]
 extern crate alloc;
 
 pub mod cdr;
 pub mod codeset;
+pub mod cursor;
 pub mod exception;
 pub mod framing;
 pub mod ior;

@@ -15,10 +15,15 @@
 mod sink;
 
 use crate::cdr::{ReadError, ReadErrorKind, Reader, Writer};
-use crate::typecode::wire::{self, Node, Place, Types};
+use crate::typecode::wire::{self, Findings, Node, Place, Types};
 use crate::typecode::{Kind, Work};
 use crate::value::fixed;
 use sink::{Copy, Sink, Skip};
+
+/// Skips what nobody looked at yet.
+const SKIP: Skip<true> = Skip;
+/// Passes over what has been checked.
+const PASS: Skip<false> = Skip;
 
 /// Moves `reader` behind an `Any`, having checked its structure.
 ///
@@ -30,7 +35,7 @@ pub fn skip_any(reader: &mut Reader<'_>, work: &mut Work) -> Result<(), ReadErro
     if skip_common(reader, work)? {
         return Ok(());
     }
-    Walk { reader, sink: Skip, fixed_size: true }.any(work, 0)
+    Walk { reader, sink: SKIP, fixed_size: true }.any(work, 0)
 }
 
 /// Moves `reader` behind a `TypeCode`, having checked it.
@@ -39,7 +44,7 @@ pub fn skip_any(reader: &mut Reader<'_>, work: &mut Work) -> Result<(), ReadErro
 /// The bytes are no `TypeCode`, or `work` does not suffice.
 pub fn skip_type_code(reader: &mut Reader<'_>, work: &mut Work) -> Result<(), ReadError> {
     let (types, place) = Types::open(reader)?;
-    Walk { reader, sink: Skip, fixed_size: true }.type_code(&types, place, work, 0).map(|_| ())
+    Walk { reader, sink: SKIP, fixed_size: true }.type_code(&types, place, work, 0).map(|_| ())
 }
 
 /// Moves `value` behind a value of the type that `type_code` stands in front of, having checked both. `type_code` moves
@@ -49,9 +54,9 @@ pub fn skip_type_code(reader: &mut Reader<'_>, work: &mut Work) -> Result<(), Re
 /// The bytes are no `TypeCode` or no value of it, or `work` does not suffice.
 pub fn skip_value<'a>(type_code: &mut Reader<'a>, value: &mut Reader<'a>, work: &mut Work) -> Result<(), ReadError> {
     let (types, place) = Types::open(type_code)?;
-    let node = Walk { reader: type_code, sink: Skip, fixed_size: true }.type_code(&types, place, work, 0)?;
+    let node = Walk { reader: type_code, sink: SKIP, fixed_size: true }.type_code(&types, place, work, 0)?;
     let node = types.resolved(node, work)?;
-    Walk { reader: value, sink: Skip, fixed_size: true }.value(&types, &node, work, 0)
+    Walk { reader: value, sink: SKIP, fixed_size: true }.value(&types, &node, work, 0)
 }
 
 /// Copies an `Any` in the writer's encoding and alignment. The result is octet for octet the same where those agree.
@@ -85,7 +90,7 @@ pub fn copy_value<'a>(
     work: &mut Work,
 ) -> Result<(), ReadError> {
     let (types, place) = Types::open(type_code)?;
-    let node = Walk { reader: type_code, sink: Skip, fixed_size: true }.type_code(&types, place, work, 0)?;
+    let node = Walk { reader: type_code, sink: SKIP, fixed_size: true }.type_code(&types, place, work, 0)?;
     let node = types.resolved(node, work)?;
     let sink = Copy::new(value.encoding(), writer);
     Walk { reader: value, sink, fixed_size: true }.value(&types, &node, work, 0)
@@ -115,6 +120,37 @@ pub fn copy_string(reader: &mut Reader<'_>, writer: &mut Writer<'_>) -> Result<(
 /// The bytes are no wide string.
 pub fn copy_wstring(reader: &mut Reader<'_>, writer: &mut Writer<'_>) -> Result<(), ReadError> {
     Copy::new(reader.encoding(), writer).wstring(reader)
+}
+
+/// Moves `reader` behind an `Any` as [`skip_any`] does, but looks at no more of its type than it needs to. The `Any` should
+/// have been checked; if not, where it ends is anybody's guess, but nothing worse.
+pub(crate) fn pass_any(reader: &mut Reader<'_>, work: &mut Work) -> Result<(), ReadError> {
+    if skip_common(reader, work)? {
+        return Ok(());
+    }
+    Walk { reader, sink: PASS, fixed_size: true }.any(work, 0)
+}
+
+/// Moves `reader` behind a value of a resolved type, as [`pass_any`] does.
+pub(crate) fn pass_value<'a>(
+    types: &Types<'a>,
+    node: &Node,
+    reader: &mut Reader<'a>,
+    work: &mut Work,
+) -> Result<(), ReadError> {
+    Walk { reader, sink: PASS, fixed_size: true }.value(types, node, work, 0)
+}
+
+/// Moves `reader` behind `count` values of a resolved type, as [`pass_any`] does. Those of one size cost one step.
+pub(crate) fn pass_elements<'a>(
+    types: &Types<'a>,
+    element: &Node,
+    count: u32,
+    reader: &mut Reader<'a>,
+    work: &mut Work,
+) -> Result<(), ReadError> {
+    work.step(reader.offset())?;
+    Walk { reader, sink: PASS, fixed_size: true }.elements(types, element, count, work, 0)
 }
 
 /// Skips an `Any` of the types that most of them have, numbers, strings and sequences of numbers or octets, in an eighth of
@@ -157,7 +193,7 @@ fn skip_common(reader: &mut Reader<'_>, work: &mut Work) -> Result<bool, ReadErr
         Kind::Octet | Kind::Boolean | Kind::Char => ahead.take(count).map(|_| ())?,
         Kind::Enum => return Ok(false),
         kind => match kind.number_layout() {
-            Some((size, alignment)) if count > 0 => Skip.numbers(&mut ahead, size, alignment, count)?,
+            Some((size, alignment)) if count > 0 => Skip::<true>.numbers(&mut ahead, size, alignment, count)?,
             Some(_) => {}
             None => return Ok(false),
         },
@@ -196,7 +232,7 @@ impl<'a, S: Sink<'a>> Walk<'_, 'a, S> {
         work.step(self.reader.offset())?;
         self.fixed_size = false;
         let node = types.node(&mut place)?;
-        let findings = types.check(&node, work, depth)?;
+        let findings = if S::CHECKS_TYPES { types.check(&node, work, depth)? } else { Findings::default() };
         self.sink.type_code(self.reader, &node, findings, work)?;
         types.finish(self.reader, place)?;
         Ok(node)

@@ -6,6 +6,9 @@ use crate::typecode::{Kind, Shape, TypeCode, Work, write_discriminator};
 
 /// Takes pieces of values from a reader, each where the reader stands.
 pub(super) trait Sink<'a> {
+    /// Whether types are checked that are met within values.
+    const CHECKS_TYPES: bool = true;
+
     /// Whether what `reader` stands at looks the same on the other side, as far as it consists of octets and numbers.
     fn is_verbatim(&self, reader: &Reader<'a>) -> bool;
 
@@ -45,9 +48,11 @@ pub(super) trait Sink<'a> {
 }
 
 /// Drops everything.
-pub(super) struct Skip;
+pub(super) struct Skip<const CHECKS_TYPES: bool>;
 
-impl<'a> Sink<'a> for Skip {
+impl<'a, const CHECKS_TYPES: bool> Sink<'a> for Skip<CHECKS_TYPES> {
+    const CHECKS_TYPES: bool = CHECKS_TYPES;
+
     #[inline]
     fn is_verbatim(&self, _: &Reader<'a>) -> bool {
         true

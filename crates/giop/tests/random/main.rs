@@ -3,6 +3,7 @@
 
 #[path = "../common/mod.rs"]
 mod common;
+mod cursors;
 mod generate;
 
 use campanile_giop::cdr::{CharSet, Encoding, ReadError, ReadErrorKind, Reader, Version, Writer};

@@ -1,0 +1,517 @@
+//! One value within an `Any`, reached where it lies.
+//!
+//! A filter asks an event for one field among many. A [`Cursor`] goes there step by step along the marshalled type,
+//! passing over what lies in between, and reads that one. It builds and allocates nothing. Aliases and values within an
+//! `Any` are looked through: a cursor never stands at either.
+//!
+//! The bytes should have been checked once ([`skip_any`](crate::recode::skip_any)), as every event is when it arrives,
+//! since a cursor looks at no more of a type than it needs to. On bytes that were not it may answer nonsense, but neither
+//! panics nor goes on for long: every step is taken from a [`Work`].
+//!
+//! What a step finds is a `Result` of an `Option`: an error says that the bytes cannot be read or that the work is spent,
+//! `None` that this value has no such part.
+
+mod number;
+mod scalar;
+#[cfg(test)]
+mod tests;
+
+pub use scalar::Scalar;
+
+use crate::cdr::{CharSet, ReadError, Reader, WideChar};
+use crate::recode::{pass_any, pass_elements, pass_value};
+use crate::typecode::wire::{self, Node, Place, Types};
+use crate::typecode::{Kind, Work};
+
+/// A value of some type, where it lies.
+///
+/// ```
+/// use campanile_giop::cdr::{Encoding, Endian, Reader, Writer};
+/// use campanile_giop::cursor::{Cursor, Scalar};
+/// use campanile_giop::typecode::{Kind, TypeCode, Work};
+/// use campanile_giop::value::{AnyValue, Value};
+///
+/// let position = TypeCode::structure(
+///     "IDL:demo/Position:1.0",
+///     "Position",
+///     &[("azimuth", TypeCode::primitive(Kind::Double)), ("antenna", TypeCode::string())],
+/// );
+/// let fields = vec![("azimuth".into(), Value::Double(1.5)), ("antenna".into(), Value::String("DV01".into()))];
+/// let any = AnyValue::new(position, Value::Struct { type_name: "Position".into(), fields });
+/// let mut bytes = Vec::new();
+/// any.write(&mut Writer::new(&mut bytes, Encoding::new(Endian::Little))).unwrap();
+///
+/// let work = &mut Work::default();
+/// let event = Cursor::any(Reader::new(&bytes, Encoding::new(Endian::Little)), work)?;
+/// assert_eq!(event.type_name(), Some(&b"Position"[..]));
+/// let antenna = event.member("antenna", work)?.expect("a member of that name");
+/// assert!(matches!(antenna.scalar(work)?, Some(Scalar::Text(b"DV01"))));
+/// assert!(event.member("elevation", work)?.is_none());
+/// # Ok::<(), campanile_giop::cdr::ReadError>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Cursor<'a> {
+    types: Types<'a>,
+    /// The type as it was declared: perhaps an alias.
+    declared: Node,
+    /// The type behind aliases; its parameters behind repository id and name.
+    node: Node,
+    /// Stands in front of the value.
+    value: Reader<'a>,
+}
+
+/// A union's label, to look for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Label<'l> {
+    /// Of a union discriminated by an integer or an octet; of one discriminated by an enum, the enumerator's ordinal.
+    Int(i64),
+    /// Of a union discriminated by a boolean.
+    Bool(bool),
+    /// Of a union discriminated by a `char` or `wchar`.
+    Char(char),
+    /// Of a union discriminated by an enum: the enumerator's name.
+    Name(&'l str),
+}
+
+/// What a union holds for its default member.
+#[derive(Clone, Debug)]
+pub enum DefaultMember<'a> {
+    /// The default member.
+    Member(Cursor<'a>),
+    /// Nothing: no member has the discriminator's label, and the type has no default member.
+    Nothing,
+    /// Another member.
+    Another,
+}
+
+/// A member of a union.
+struct Branch<'a> {
+    name: &'a [u8],
+    index: u32,
+    node: Node,
+    is_default: bool,
+}
+
+impl<'a> Cursor<'a> {
+    // ---- where a way begins ----
+
+    /// At the value of the `Any` that `reader` stands in front of.
+    ///
+    /// # Errors
+    /// There is no `Any`, or `work` does not suffice.
+    pub fn any(mut reader: Reader<'a>, work: &mut Work) -> Result<Self, ReadError> {
+        let (types, mut place) = Types::open(&mut reader)?;
+        let node = types.node(&mut place)?;
+        types.finish(&mut reader, place)?;
+        Self::settle(types, node, reader, work)
+    }
+
+    /// At a value whose type lies elsewhere: `type_code` stands in front of that.
+    ///
+    /// # Errors
+    /// There is no `TypeCode`, or `work` does not suffice.
+    pub fn typed(mut type_code: Reader<'a>, value: Reader<'a>, work: &mut Work) -> Result<Self, ReadError> {
+        let (types, mut place) = Types::open(&mut type_code)?;
+        let node = types.node(&mut place)?;
+        Self::settle(types, node, value, work)
+    }
+
+    /// Looks through aliases and values within an `Any`.
+    #[inline]
+    fn settle(
+        mut types: Types<'a>,
+        mut declared: Node,
+        mut value: Reader<'a>,
+        work: &mut Work,
+    ) -> Result<Self, ReadError> {
+        loop {
+            work.step(value.offset())?;
+            let node = types.resolved(declared, work)?;
+            if node.kind != Kind::Any {
+                return Ok(Self { types, declared, node, value });
+            }
+            let mut place;
+            (types, place) = Types::open(&mut value)?;
+            declared = types.node(&mut place)?;
+            types.finish(&mut value, place)?;
+        }
+    }
+
+    // ---- what it is ----
+
+    /// What sort of value it is; never an alias or an `Any`.
+    #[must_use]
+    pub const fn kind(&self) -> Kind {
+        self.node.kind
+    }
+
+    /// The name of its type within its scope, as the type was declared: where that is an alias, the alias's. `None` for
+    /// types without one. In the code set of the bytes, of which identifiers use ASCII only.
+    #[must_use]
+    pub fn type_name(&self) -> Option<&'a [u8]> {
+        self.identity().map(|(_, name)| name)
+    }
+
+    /// The repository id of its type, like [`Cursor::type_name`].
+    #[must_use]
+    pub fn repository_id(&self) -> Option<&'a [u8]> {
+        self.identity().map(|(id, _)| id)
+    }
+
+    fn identity(&self) -> Option<(&'a [u8], &'a [u8])> {
+        let mut place = self.declared.params;
+        let named = self.declared.kind.is_named();
+        named.then(|| Some((self.types.string(&mut place).ok()?, self.types.string(&mut place).ok()?))).flatten()
+    }
+
+    // ---- structures, exceptions and unions ----
+
+    /// The member of that name of a structure or exception; of a union the member that it holds, if that has the name.
+    ///
+    /// # Errors
+    /// The bytes cannot be read, or `work` does not suffice.
+    pub fn member(&self, name: &str, work: &mut Work) -> Result<Option<Self>, ReadError> {
+        let wanted = name.as_bytes();
+        match self.node.kind {
+            Kind::Struct | Kind::Exception => self.find_member(|_, name| name == wanted, work),
+            Kind::Union => self.held(|branch| branch.name == wanted, work),
+            _ => Ok(None),
+        }
+    }
+
+    /// The member at that position of a structure or exception, from 0; of a union the member that it holds, if the type
+    /// lists it there.
+    ///
+    /// # Errors
+    /// As [`Cursor::member`].
+    pub fn position(&self, position: u32, work: &mut Work) -> Result<Option<Self>, ReadError> {
+        match self.node.kind {
+            Kind::Struct | Kind::Exception => self.find_member(|index, _| index == position, work),
+            Kind::Union => {
+                // A member with several labels is listed once for each.
+                let name = self.branch_at(position, work)?;
+                self.held(|branch| branch.index == position || Some(branch.name) == name, work)
+            }
+            _ => Ok(None),
+        }
+    }
+
+    fn find_member(&self, is_it: impl Fn(u32, &[u8]) -> bool, work: &mut Work) -> Result<Option<Self>, ReadError> {
+        let types = &self.types;
+        let (mut place, mut value) = (self.node.params, self.value.clone());
+        if self.node.kind == Kind::Exception {
+            // CORBA 3.3 part 2, 9.3.5.5: the repository id comes first, then the members.
+            value.string()?;
+        }
+        for index in 0..types.u32(&mut place)? {
+            work.step(value.offset())?;
+            let found = is_it(index, types.string(&mut place)?);
+            let member = types.node(&mut place)?;
+            if found {
+                return Self::settle(*types, member, value, work).map(Some);
+            }
+            match member.kind.number_layout() {
+                Some((size, alignment)) => {
+                    value.align(alignment)?;
+                    value.take(size)?;
+                }
+                None => pass_value(types, &types.resolved(member, work)?, &mut value, work)?,
+            }
+        }
+        Ok(None)
+    }
+
+    /// What a union is discriminated by.
+    ///
+    /// # Errors
+    /// As [`Cursor::member`].
+    pub fn discriminator(&self, work: &mut Work) -> Result<Option<Self>, ReadError> {
+        if self.node.kind != Kind::Union {
+            return Ok(None);
+        }
+        let node = self.types.node(&mut self.node.params.clone())?;
+        Self::settle(self.types, node, self.value.clone(), work).map(Some)
+    }
+
+    /// The member that a union holds, if that is the one which `label` would choose.
+    ///
+    /// # Errors
+    /// As [`Cursor::member`].
+    pub fn labelled(&self, label: Label<'_>, work: &mut Work) -> Result<Option<Self>, ReadError> {
+        if self.node.kind != Kind::Union {
+            return Ok(None);
+        }
+        let by = self.types.resolve(&mut self.node.params.clone(), work)?;
+        let Some(number) = self.label_number(label, &by, work)? else {
+            return Ok(None);
+        };
+        match self.branch(number, work)? {
+            Some(wanted) => self.held(|branch| branch.index == wanted.index || branch.name == wanted.name, work),
+            None => Ok(None),
+        }
+    }
+
+    /// What a union holds for its default member.
+    ///
+    /// # Errors
+    /// As [`Cursor::member`].
+    pub fn default_member(&self, work: &mut Work) -> Result<DefaultMember<'a>, ReadError> {
+        if self.node.kind != Kind::Union {
+            return Ok(DefaultMember::Another);
+        }
+        let mut value = self.value.clone();
+        Ok(match self.active(&mut value, work)? {
+            Some(branch) if branch.is_default => {
+                DefaultMember::Member(Self::settle(self.types, branch.node, value, work)?)
+            }
+            Some(_) => DefaultMember::Another,
+            None => DefaultMember::Nothing,
+        })
+    }
+
+    /// The member that a union holds, if it is the right one.
+    fn held(&self, is_it: impl Fn(&Branch<'a>) -> bool, work: &mut Work) -> Result<Option<Self>, ReadError> {
+        let mut value = self.value.clone();
+        match self.active(&mut value, work)?.filter(is_it) {
+            Some(branch) => Self::settle(self.types, branch.node, value, work).map(Some),
+            None => Ok(None),
+        }
+    }
+
+    /// The member that the discriminator chooses. `value` moves behind the discriminator.
+    fn active(&self, value: &mut Reader<'a>, work: &mut Work) -> Result<Option<Branch<'a>>, ReadError> {
+        let kind = self.types.discriminator(&mut self.node.params.clone(), work)?;
+        let number = wire::discriminator(value, kind)?;
+        self.branch(number, work)
+    }
+
+    /// The member that a discriminator of that number chooses.
+    fn branch(&self, number: u64, work: &mut Work) -> Result<Option<Branch<'a>>, ReadError> {
+        let mut place = self.node.params;
+        let kind = self.types.discriminator(&mut place, work)?;
+        let default = self.types.i32(&mut place)?;
+        let mut chosen = None;
+        for index in 0..self.types.u32(&mut place)? {
+            work.step(self.types.offset(place))?;
+            let is_default = wire::is_default(index, default);
+            let label = self.types.label(&mut place, kind, is_default)?;
+            let name = self.types.string(&mut place)?;
+            let node = self.types.node(&mut place)?;
+            if !is_default && label == number {
+                return Ok(Some(Branch { name, index, node, is_default }));
+            }
+            if is_default {
+                chosen = Some(Branch { name, index, node, is_default });
+            }
+        }
+        Ok(chosen)
+    }
+
+    /// The name of the member that a union's type lists at `position`.
+    fn branch_at(&self, position: u32, work: &mut Work) -> Result<Option<&'a [u8]>, ReadError> {
+        let mut place = self.node.params;
+        let kind = self.types.discriminator(&mut place, work)?;
+        let default = self.types.i32(&mut place)?;
+        for index in 0..self.types.u32(&mut place)? {
+            work.step(self.types.offset(place))?;
+            self.types.label(&mut place, kind, wire::is_default(index, default))?;
+            let name = self.types.string(&mut place)?;
+            self.types.node(&mut place)?;
+            if index == position {
+                return Ok(Some(name));
+            }
+        }
+        Ok(None)
+    }
+
+    /// A label as the number that discriminators are compared by, if a union discriminated by that type can have it.
+    fn label_number(&self, label: Label<'_>, by: &Node, work: &mut Work) -> Result<Option<u64>, ReadError> {
+        Ok(match (label, by.kind) {
+            (Label::Bool(value), Kind::Boolean) => Some(u64::from(value)),
+            (Label::Char(c), Kind::Char) => Some(u64::from(u32::from(c))),
+            (Label::Char(c), Kind::Wchar) => {
+                let wide = WideChar::from(c);
+                Some(u64::from(wide.second().unwrap_or(0)) << 16 | u64::from(wide.first()))
+            }
+            (Label::Name(name), Kind::Enum) => self.ordinal(by.params, name, work)?.map(u64::from),
+            // No label of these is below 0, and those that are sign-extended would be mistaken for it.
+            (Label::Int(value), Kind::ULongLong | Kind::ULong | Kind::UShort | Kind::Octet | Kind::Enum) => {
+                u64::try_from(value).ok()
+            }
+            (Label::Int(value), Kind::Short | Kind::Long | Kind::LongLong) => Some(value.cast_unsigned()),
+            _ => None,
+        })
+    }
+
+    /// The ordinal of an enumerator, whose enum's parameters behind the name are at `place`.
+    fn ordinal(&self, mut place: Place, name: &str, work: &mut Work) -> Result<Option<u32>, ReadError> {
+        for index in 0..self.types.u32(&mut place)? {
+            work.step(self.types.offset(place))?;
+            if self.types.string(&mut place)? == name.as_bytes() {
+                return Ok(Some(index));
+            }
+        }
+        Ok(None)
+    }
+
+    // ---- sequences and arrays ----
+
+    /// How many elements a sequence or array has.
+    ///
+    /// # Errors
+    /// The bytes cannot be read.
+    pub fn length(&self) -> Result<Option<u32>, ReadError> {
+        let mut place = self.node.params;
+        match self.node.kind {
+            Kind::Sequence => self.value.clone().u32().map(Some),
+            Kind::Array => {
+                self.types.node(&mut place)?;
+                self.types.u32(&mut place).map(Some)
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// The elements of a sequence or array, one after the other.
+    ///
+    /// # Errors
+    /// As [`Cursor::member`].
+    pub fn elements(&self, work: &mut Work) -> Result<Option<Elements<'a>>, ReadError> {
+        let mut value = self.value.clone();
+        let mut place = self.node.params;
+        let left = match self.node.kind {
+            Kind::Sequence => value.u32()?,
+            Kind::Array => self.length()?.unwrap_or(0),
+            _ => return Ok(None),
+        };
+        let declared = self.types.node(&mut place)?;
+        let node = self.types.resolved(declared, work)?;
+        Ok(Some(Elements { types: self.types, declared, node, value, left }))
+    }
+
+    /// The element at that index of a sequence or array, from 0.
+    ///
+    /// # Errors
+    /// As [`Cursor::member`].
+    pub fn element(&self, index: u32, work: &mut Work) -> Result<Option<Self>, ReadError> {
+        let Some(mut elements) = self.elements(work)?.filter(|elements| index < elements.left) else {
+            return Ok(None);
+        };
+        if index > 0 {
+            pass_elements(&elements.types, &elements.node, index, &mut elements.value, work)?;
+        }
+        Self::settle(elements.types, elements.declared, elements.value, work).map(Some)
+    }
+
+    /// The value that has that name in a list of named values, the first if there are several.
+    ///
+    /// That is any sequence or array of structures whose first member is a string and whose second is the value, mostly an
+    /// `Any`: `CosNotification::PropertySeq`, `CosTrading::PropertySeq`, `CORBA::NVList`.
+    ///
+    /// # Errors
+    /// As [`Cursor::member`].
+    pub fn named(&self, name: &str, work: &mut Work) -> Result<Option<Self>, ReadError> {
+        let Some(elements) = self.elements(work)? else {
+            return Ok(None);
+        };
+        let Elements { types, node, mut value, left, .. } = elements;
+        let Some(pair) = Pair::of(&types, &node, work)? else {
+            return Ok(None);
+        };
+        for _ in 0..left {
+            work.step(value.offset())?;
+            if is_text(value.string()?, value.encoding().chars, name) {
+                return Self::settle(types, pair.second, value, work).map(Some);
+            }
+            pair.pass_rest(&types, &mut value, work)?;
+        }
+        Ok(None)
+    }
+}
+
+/// A structure whose first member is a string.
+struct Pair {
+    /// The type of the second member as it was declared, and behind aliases.
+    second: Node,
+    resolved: Node,
+    /// What the type says of the members behind these two, and how many there are.
+    others: Place,
+    count: u32,
+}
+
+impl Pair {
+    fn of(types: &Types<'_>, node: &Node, work: &mut Work) -> Result<Option<Self>, ReadError> {
+        let mut place = node.params;
+        if node.kind != Kind::Struct {
+            return Ok(None);
+        }
+        let Some(count) = types.u32(&mut place)?.checked_sub(2) else {
+            return Ok(None);
+        };
+        types.skip_string(&mut place)?;
+        if types.resolve(&mut place, work)?.kind != Kind::String {
+            return Ok(None);
+        }
+        types.skip_string(&mut place)?;
+        let second = types.node(&mut place)?;
+        Ok(Some(Self { second, resolved: types.resolved(second, work)?, others: place, count }))
+    }
+
+    /// Passes over all but the first member.
+    fn pass_rest<'a>(&self, types: &Types<'a>, value: &mut Reader<'a>, work: &mut Work) -> Result<(), ReadError> {
+        if self.resolved.kind == Kind::Any {
+            pass_any(value, work)?;
+        } else {
+            pass_value(types, &self.resolved, value, work)?;
+        }
+        let mut place = self.others;
+        for _ in 0..self.count {
+            types.skip_string(&mut place)?;
+            let member = types.resolve(&mut place, work)?;
+            pass_value(types, &member, value, work)?;
+        }
+        Ok(())
+    }
+}
+
+/// The elements of a sequence or array, from [`Cursor::elements`].
+#[derive(Clone, Debug)]
+pub struct Elements<'a> {
+    types: Types<'a>,
+    declared: Node,
+    node: Node,
+    value: Reader<'a>,
+    left: u32,
+}
+
+impl<'a> Elements<'a> {
+    /// The next element, or `None` behind the last.
+    ///
+    /// # Errors
+    /// As [`Cursor::member`].
+    pub fn next(&mut self, work: &mut Work) -> Result<Option<Cursor<'a>>, ReadError> {
+        let Some(left) = self.left.checked_sub(1) else {
+            return Ok(None);
+        };
+        self.left = left;
+        let here = Cursor::settle(self.types, self.declared, self.value.clone(), work)?;
+        pass_value(&self.types, &self.node, &mut self.value, work)?;
+        Ok(Some(here))
+    }
+
+    /// How many are left.
+    #[must_use]
+    pub const fn left(&self) -> u32 {
+        self.left
+    }
+}
+
+/// Whether a `string` as it lies in bytes of that code set is `text`.
+#[must_use]
+pub fn is_text(string: &[u8], chars: CharSet, text: &str) -> bool {
+    match chars {
+        _ if string == text.as_bytes() => chars == CharSet::Utf8 || text.is_ascii(),
+        CharSet::Utf8 => false,
+        CharSet::Latin1 => !text.is_ascii() && text.chars().eq(string.iter().map(|octet| char::from(*octet))),
+    }
+}
