@@ -7,6 +7,7 @@
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::ops::{Deref, DerefMut};
+use core::time::Duration;
 
 use crate::{Form, ProxyKey, Time, TypeId, Want};
 
@@ -27,6 +28,15 @@ pub struct Event {
     pub bytes: Vec<u8>,
     /// The event translated to what some consumers want, once for each [`Want`] whoever asks.
     pub alternates: Alternates,
+    /// The priority that its header says, -32,767..=32,767. The door sets this and the next three, before it hands the
+    /// event in.
+    pub priority: Option<i16>,
+    /// How long after its arrival it expires, as its header says (`Timeout`).
+    pub timeout: Option<Duration>,
+    /// When it may be delivered at the earliest, as its header says (`StartTime`).
+    pub start: Option<Time>,
+    /// When it expires at the latest, as its header says (`StopTime`).
+    pub stop: Option<Time>,
     /// Its type. [`Lane::classify`](crate::Lane::classify) sets it.
     pub event_type: TypeId,
     /// Whether the filters on its supplier's side are known to let it pass, because they were asked after
@@ -78,6 +88,7 @@ impl Event {
         self.tag = 0;
         self.bytes.clear();
         self.alternates.clear();
+        (self.priority, self.timeout, self.start, self.stop) = (None, None, None, None);
         self.event_type = TypeId::OTHER;
         self.approved = false;
         self.domain.clear();

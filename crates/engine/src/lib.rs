@@ -33,10 +33,11 @@
 //! lane.classify(&mut draft, b"Telescope", b"Status");
 //! assert_eq!(lane.handle_event(source, draft, &NoFields, now), Admission::Accepted { destinations: 1 });
 //!
-//! let delivery = lane.poll_delivery(now).expect("one consumer wants it");
-//! assert_eq!((delivery.peer, &delivery.event.bytes[..]), (Peer(7), &b"hello"[..]));
+//! let mut events = Vec::new();
+//! let delivery = lane.poll_delivery(now, &mut events).expect("one consumer wants it");
+//! assert_eq!((delivery.peer, &events[0].bytes[..]), (Some(Peer(7)), &b"hello"[..]));
 //! lane.handle_outcome(delivery.outbox, delivery.serial, Outcome::Delivered, now);
-//! lane.release(delivery.event);
+//! events.drain(..).for_each(|event| lane.release(event));
 //! # Ok::<(), Refusal>(())
 //! ```
 #![no_std]
@@ -69,6 +70,8 @@ pub use lane::{
 };
 pub use refusal::Refusal;
 pub use routing::{ChannelRoutes, ConsumerRoute, Questions, Snapshot, SupplierRoute};
-pub use settings::{ChannelLimits, DiscardPolicy, FullOutbox, OutboxSettings, SettingsPatch};
+pub use settings::{
+    ChannelLimits, DiscardPolicy, FullOutbox, OrderPolicy, OutboxSettings, SettingsPatch, SupplierSettings,
+};
 pub use subscription::{EventType, Interest, Subscription};
 pub use time::Time;

@@ -22,6 +22,20 @@ pub enum FullOutbox {
     Disconnect,
 }
 
+/// The order in which a consumer gets the events that wait for it (OMG Notification Service 1.1, `OrderPolicy`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum OrderPolicy {
+    /// Any order would do; in effect the same as `Fifo`.
+    Any,
+    /// In the order of arrival. The default, so that each supplier's events stay in order.
+    #[default]
+    Fifo,
+    /// The highest priority first; among equals in the order of arrival.
+    Priority,
+    /// What expires first goes first, what never expires last; among equals in the order of arrival.
+    Deadline,
+}
+
 /// Which event goes when one must (OMG Notification Service 1.1, `DiscardPolicy`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum DiscardPolicy {
@@ -33,6 +47,10 @@ pub enum DiscardPolicy {
     /// The last event received goes: at `MaxEventsPerConsumer` the one that just arrived; at the memory budget and at
     /// `MaxQueueLength`, where room must be made for other consumers, the newest that waits.
     Lifo,
+    /// The lowest priority goes first; among equals the oldest.
+    Priority,
+    /// What expires first goes first, what never expires last; among equals the oldest.
+    Deadline,
 }
 
 /// A consumer's outbox: the effective settings.
@@ -64,6 +82,25 @@ pub struct OutboxSettings {
     pub backoff_min: Duration,
     /// The longest wait after a failure. Default 5 s; taken as `backoff_min` if it is less.
     pub backoff_max: Duration,
+    /// `OrderPolicy`: which of the waiting events is delivered next. Default [`OrderPolicy::Fifo`].
+    pub order_policy: OrderPolicy,
+    /// `Timeout`: how long after its arrival an event expires for this consumer, where neither the event nor its
+    /// supplier says. `None`, the default: never.
+    pub timeout: Option<Duration>,
+    /// `StartTimeSupported`: whether an event's `StartTime` is heeded. Default false.
+    pub start_time_supported: bool,
+    /// `StopTimeSupported`: whether an event's `StopTime` is heeded. Default false.
+    pub stop_time_supported: bool,
+    /// `MaximumBatchSize`: how many events one delivery has at most, where the consumer takes sequences. Default 1.
+    pub batch_size_max: NonZeroU32,
+    /// `PacingInterval`: how long the oldest waiting event may wait for a batch to fill, where the consumer takes
+    /// sequences. Zero, the default: batches are not waited for.
+    pub pacing_interval: Duration,
+    /// How long a remote filter may take to answer; the engine only passes it on. More than 0. Default 1 s.
+    pub filter_timeout: Duration,
+    /// How often the door asks whether the consumer still exists; the engine only passes it on. Zero: never. Default
+    /// 60 s.
+    pub probe_interval: Duration,
 }
 
 impl OutboxSettings {
@@ -91,11 +128,65 @@ impl Default for OutboxSettings {
             give_up_after: Duration::from_secs(60),
             backoff_min: Duration::from_millis(50),
             backoff_max: Duration::from_secs(5),
+            order_policy: OrderPolicy::Fifo,
+            timeout: None,
+            start_time_supported: false,
+            stop_time_supported: false,
+            batch_size_max: NonZeroU32::MIN,
+            pacing_interval: Duration::ZERO,
+            filter_timeout: Duration::from_secs(1),
+            probe_interval: Duration::from_secs(60),
         }
     }
 }
 
-/// What one level says of an outbox's settings: each is set there (`Some`) or inherited (`None`, the default).
+/// A supplier's proxy: the effective settings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct SupplierSettings {
+    /// `Priority` of its events that do not say theirs, -32,767..=32,767; more is more important. Default 0.
+    pub priority: i16,
+    /// `Timeout` of its events that do not say theirs: how long after its arrival an event expires. `None`, the
+    /// default: as each consumer's settings say.
+    pub timeout: Option<Duration>,
+    /// `PullInterval`: how long after an answer a supplier that is pulled from is asked again, 1 ms to 1 h. Default
+    /// 100 ms.
+    pub pull_interval: Duration,
+    /// How long a remote filter may take to answer. More than 0. Default 1 s.
+    pub filter_timeout: Duration,
+    /// How long a supplier that is asked for events may take to answer. Zero: for ever. Default 30 s.
+    pub reply_timeout: Duration,
+    /// How long the door may take to connect. Default 5 s.
+    pub connect_timeout: Duration,
+    /// A supplier that is asked for events is disconnected when it has failed for this long. Zero: never. Default 60 s.
+    pub give_up_after: Duration,
+    /// How often the door asks whether the supplier still exists. Zero: never. Default 60 s.
+    pub probe_interval: Duration,
+}
+
+impl SupplierSettings {
+    /// The shortest `pull_interval`.
+    pub const PULL_INTERVAL_MIN: Duration = Duration::from_millis(1);
+    /// The longest `pull_interval`.
+    pub const PULL_INTERVAL_MAX: Duration = Duration::from_secs(3_600);
+}
+
+impl Default for SupplierSettings {
+    fn default() -> Self {
+        Self {
+            priority: 0,
+            timeout: None,
+            pull_interval: Duration::from_millis(100),
+            filter_timeout: Duration::from_secs(1),
+            reply_timeout: Duration::from_secs(30),
+            connect_timeout: Duration::from_secs(5),
+            give_up_after: Duration::from_secs(60),
+            probe_interval: Duration::from_secs(60),
+        }
+    }
+}
+
+/// What one level says of the settings of outboxes and suppliers: each is set there (`Some`) or inherited (`None`, the
+/// default). Settings that both have are one here.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct SettingsPatch {
     /// See [`OutboxSettings::max_events_per_consumer`]; `Some(None)` says "no limit" whatever the level above says.
@@ -118,13 +209,34 @@ pub struct SettingsPatch {
     pub backoff_min: Option<Duration>,
     /// See [`OutboxSettings::backoff_max`].
     pub backoff_max: Option<Duration>,
+    /// See [`OutboxSettings::order_policy`].
+    pub order_policy: Option<OrderPolicy>,
+    /// See [`SupplierSettings::priority`].
+    pub priority: Option<i16>,
+    /// See [`OutboxSettings::timeout`] and [`SupplierSettings::timeout`]; `Some(None)` says "never" whatever the level
+    /// above says.
+    pub timeout: Option<Option<Duration>>,
+    /// See [`OutboxSettings::start_time_supported`].
+    pub start_time_supported: Option<bool>,
+    /// See [`OutboxSettings::stop_time_supported`].
+    pub stop_time_supported: Option<bool>,
+    /// See [`OutboxSettings::batch_size_max`].
+    pub batch_size_max: Option<NonZeroU32>,
+    /// See [`OutboxSettings::pacing_interval`].
+    pub pacing_interval: Option<Duration>,
+    /// See [`SupplierSettings::pull_interval`].
+    pub pull_interval: Option<Duration>,
+    /// See [`OutboxSettings::filter_timeout`] and [`SupplierSettings::filter_timeout`].
+    pub filter_timeout: Option<Duration>,
+    /// See [`OutboxSettings::probe_interval`] and [`SupplierSettings::probe_interval`].
+    pub probe_interval: Option<Duration>,
 }
 
 impl SettingsPatch {
     /// `settings` with what this level sets put over it.
     #[must_use]
     pub fn over(&self, settings: OutboxSettings) -> OutboxSettings {
-        // Destructured, so that a setting added to one of the two types breaks the build here.
+        // Destructured, so that a setting added to one of the types breaks the build here.
         let Self {
             max_events_per_consumer,
             full_outbox,
@@ -136,6 +248,16 @@ impl SettingsPatch {
             give_up_after,
             backoff_min,
             backoff_max,
+            order_policy,
+            priority: _,
+            timeout,
+            start_time_supported,
+            stop_time_supported,
+            batch_size_max,
+            pacing_interval,
+            pull_interval: _,
+            filter_timeout,
+            probe_interval,
         } = *self;
         OutboxSettings {
             max_events_per_consumer: max_events_per_consumer.unwrap_or(settings.max_events_per_consumer),
@@ -148,10 +270,33 @@ impl SettingsPatch {
             give_up_after: give_up_after.unwrap_or(settings.give_up_after),
             backoff_min: backoff_min.unwrap_or(settings.backoff_min),
             backoff_max: backoff_max.unwrap_or(settings.backoff_max),
+            order_policy: order_policy.unwrap_or(settings.order_policy),
+            timeout: timeout.unwrap_or(settings.timeout),
+            start_time_supported: start_time_supported.unwrap_or(settings.start_time_supported),
+            stop_time_supported: stop_time_supported.unwrap_or(settings.stop_time_supported),
+            batch_size_max: batch_size_max.unwrap_or(settings.batch_size_max),
+            pacing_interval: pacing_interval.unwrap_or(settings.pacing_interval),
+            filter_timeout: filter_timeout.unwrap_or(settings.filter_timeout),
+            probe_interval: probe_interval.unwrap_or(settings.probe_interval),
         }
     }
 
-    /// Checks every range stated on [`OutboxSettings`].
+    /// `settings` with what this level sets put over it.
+    #[must_use]
+    pub fn over_supplier(&self, settings: SupplierSettings) -> SupplierSettings {
+        SupplierSettings {
+            priority: self.priority.unwrap_or(settings.priority),
+            timeout: self.timeout.unwrap_or(settings.timeout),
+            pull_interval: self.pull_interval.unwrap_or(settings.pull_interval),
+            filter_timeout: self.filter_timeout.unwrap_or(settings.filter_timeout),
+            reply_timeout: self.reply_timeout.unwrap_or(settings.reply_timeout),
+            connect_timeout: self.connect_timeout.unwrap_or(settings.connect_timeout),
+            give_up_after: self.give_up_after.unwrap_or(settings.give_up_after),
+            probe_interval: self.probe_interval.unwrap_or(settings.probe_interval),
+        }
+    }
+
+    /// Checks every range stated on [`OutboxSettings`] and [`SupplierSettings`].
     ///
     /// # Errors
     ///
@@ -162,6 +307,16 @@ impl SettingsPatch {
         }
         if self.backoff_min.is_some_and(|wait| wait.is_zero()) {
             return Err(Refusal::BadSetting { setting: "backoff_min", range: "more than 0 s" });
+        }
+        if self.priority == Some(i16::MIN) {
+            return Err(Refusal::BadSetting { setting: "priority", range: "-32767 to 32767" });
+        }
+        let pull_intervals = SupplierSettings::PULL_INTERVAL_MIN..=SupplierSettings::PULL_INTERVAL_MAX;
+        if self.pull_interval.is_some_and(|interval| !pull_intervals.contains(&interval)) {
+            return Err(Refusal::BadSetting { setting: "pull_interval", range: "1 ms to 1 h" });
+        }
+        if self.filter_timeout.is_some_and(|limit| limit.is_zero()) {
+            return Err(Refusal::BadSetting { setting: "filter_timeout", range: "more than 0 s" });
         }
         Ok(())
     }

@@ -3,10 +3,11 @@
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use campanile_engine as engine;
 use engine::{
-    AdminId, Admission, ChannelLimits, Delivery, FullOutbox, Hierarchy, Lane, NoFields, Outcome, Peer, ProxyKey,
+    AdminId, Admission, ChannelLimits, Delivery, Event, FullOutbox, Hierarchy, Lane, NoFields, Outcome, Peer, ProxyKey,
     ProxyKind, Refusal, SettingsPatch, Side, Time, Want,
 };
 
@@ -57,7 +58,8 @@ fn allocations_during(work: impl FnOnce()) -> u64 {
 struct Rig {
     lane: Lane,
     source: ProxyKey,
-    unanswered: VecDeque<Delivery>,
+    unanswered: VecDeque<(Delivery, Arc<Event>)>,
+    events: Vec<Arc<Event>>,
     tickets: u64,
     now: Time,
 }
@@ -80,7 +82,7 @@ impl Rig {
         let now = Time(0);
         let mut lane = Lane::new(now);
         lane.handle_snapshot(hierarchy.snapshot(), now);
-        Ok(Self { lane, source, unanswered: VecDeque::with_capacity(64), tickets: 0, now })
+        Ok(Self { lane, source, unanswered: VecDeque::with_capacity(64), events: Vec::new(), tickets: 0, now })
     }
 
     fn publish(&mut self, bytes: usize, number: u64) -> Admission {
@@ -94,8 +96,8 @@ impl Rig {
     }
 
     fn poll(&mut self) {
-        while let Some(delivery) = self.lane.poll_delivery(self.now) {
-            self.unanswered.push_back(delivery);
+        while let Some(delivery) = self.lane.poll_delivery(self.now, &mut self.events) {
+            self.unanswered.extend(self.events.pop().map(|event| (delivery, event)));
         }
         while self.lane.poll_release().is_some() {
             self.tickets += 1;
@@ -105,9 +107,9 @@ impl Rig {
     }
 
     fn answer(&mut self, outcome: Outcome) {
-        if let Some(delivery) = self.unanswered.pop_front() {
+        if let Some((delivery, event)) = self.unanswered.pop_front() {
             self.lane.handle_outcome(delivery.outbox, delivery.serial, outcome, self.now);
-            self.lane.release(delivery.event);
+            self.lane.release(event);
         }
     }
 

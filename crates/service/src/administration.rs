@@ -451,7 +451,7 @@ mod tests {
             DisconnectReason::QueueFull,
             DisconnectReason::MemorySpent,
         ] {
-            notices.push(Notice::ConsumerDisconnected { key: KEY, peer: Peer(0), reason, discarded: 4 });
+            notices.push(Notice::ConsumerDisconnected { key: KEY, peer: Some(Peer(0)), reason, discarded: 4 });
         }
         for notice in notices {
             let (_, line) = describe_notice(&notice, Some("no reply in time"), |_| "consumer proxy 12".into());

@@ -59,6 +59,10 @@ counters! {
     DroppedDisconnected = "lane_dropped_disconnected",
     /// Events dropped with a proxy that was disconnected or destroyed.
     DroppedRemoved = "lane_dropped_removed",
+    /// Events dropped because their `Timeout` was over or their `StopTime` had come.
+    DroppedExpired = "lane_dropped_expired",
+    /// Events dropped because the consumer's remote filters did not answer in time, or failed.
+    DroppedFilterFailed = "lane_dropped_filter_failed",
     /// Events refused to their supplier.
     EventsRefused = "lane_events_refused",
     /// Supplier replies withheld because there was no room for more events.

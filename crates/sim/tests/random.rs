@@ -39,7 +39,9 @@ fn the_engine_and_its_model_agree_under_random_operations() {
     let Summary { accepted, held, refused, deliveries, delivered, failures, timed_out, disconnected, discards } =
         reached;
     let all = [accepted, held, refused, deliveries, delivered, failures, timed_out, disconnected];
-    assert!(all.iter().chain(&discards).all(|count| *count > 1_000), "{reached:?}");
+    // Nothing expires here yet, and no remote filter is asked.
+    let discards = &discards[..7];
+    assert!(all.iter().chain(discards).all(|count| *count > 1_000), "{reached:?}");
 }
 
 #[test]

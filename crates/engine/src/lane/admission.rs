@@ -4,10 +4,11 @@ use alloc::sync::Arc;
 use core::ops::Range;
 
 use super::channel::{ChannelState, Hold};
+use super::outbox::Attributes;
 use super::{Admission, Lane};
 use crate::{
     DiscardPolicy, DiscardReason, Draft, Forms, FullOutbox, HOLDER_OVERHEAD_BYTES, Notice, ProxyKey, ProxyState,
-    Refusal, Ticket, Time,
+    Refusal, SupplierSettings, Ticket, Time,
 };
 
 /// Where an event goes, once nothing speaks against it.
@@ -177,7 +178,8 @@ impl Lane {
                 continue;
             }
             let Some(outbox) = self.outboxes.get_mut(slot) else { continue };
-            outbox.push(Arc::clone(&event), weight);
+            let attributes = Attributes::of(&event, &SupplierSettings::default(), &outbox.settings);
+            outbox.push(Arc::clone(&event), weight, attributes);
             destinations += 1;
             if outbox.holding {
                 let ticket = held.get_or_insert_with(|| issue(&mut self.tickets, plan.channel));
@@ -229,7 +231,7 @@ impl Lane {
                 self.counters.discards.add(DiscardReason::OutboxFull, 1);
                 false
             }
-            (FullOutbox::Discard, DiscardPolicy::Any | DiscardPolicy::Fifo) => {
+            (FullOutbox::Discard, _) => {
                 while self.outboxes.get(slot).is_some_and(super::Outbox::is_full) {
                     self.discard_one(slot, DiscardReason::OutboxFull);
                 }

@@ -19,11 +19,15 @@ pub enum DiscardReason {
     Disconnected,
     /// Administration disconnected or destroyed the proxy, or destroyed the channel.
     Removed,
+    /// Its `Timeout` was over, or its `StopTime` had come, before it could be delivered.
+    Expired,
+    /// The consumer's remote filters did not answer in time, or failed.
+    FilterFailed,
 }
 
 impl DiscardReason {
     /// Every reason, in the order of declaration.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 9] = [
         Self::OutboxFull,
         Self::MemorySpent,
         Self::QueueFull,
@@ -31,6 +35,8 @@ impl DiscardReason {
         Self::Untranslatable,
         Self::Disconnected,
         Self::Removed,
+        Self::Expired,
+        Self::FilterFailed,
     ];
 }
 
@@ -131,8 +137,8 @@ pub struct OutboxStats {
     pub outbox: OutboxId,
     /// The consumer's proxy.
     pub key: ProxyKey,
-    /// Who is connected.
-    pub peer: Peer,
+    /// Who is connected; a consumer that pulls may have given no handle.
+    pub peer: Option<Peer>,
     /// What it is doing.
     pub state: OutboxState,
     /// How many events wait or are unanswered.
@@ -141,9 +147,13 @@ pub struct OutboxStats {
     pub backlog_bytes: u64,
     /// How many of them are unanswered.
     pub in_flight: u32,
-    /// How many events were delivered.
+    /// How many of those that wait do so for their `StartTime`.
+    pub delayed: u64,
+    /// Clients that wait for an event to pull.
+    pub pulls_waiting: u32,
+    /// How many deliveries succeeded; of a consumer that takes sequences each has several events.
     pub delivered: u64,
-    /// How many were dropped, by reason.
+    /// How many events were dropped, by reason.
     pub discards: Discards,
     /// How many times deliveries have failed in a row; 0 if the last did not.
     pub failures: u32,

@@ -1,15 +1,19 @@
 //! Deliveries out, and what becomes of them.
 
 use alloc::sync::Arc;
+use alloc::vec::Vec;
 
 use super::outbox::Blocked;
 use super::{Delivery, Lane, Outcome};
-use crate::{DiscardReason, DisconnectReason, Event, Notice, OutboxId, Time};
+use crate::{DiscardReason, DisconnectReason, Event, Notice, OutboxId, ProxyKey, Refusal, Time};
 
 impl Lane {
-    /// The next delivery: of the outboxes that can begin one, each in its turn.
-    pub fn poll_delivery(&mut self, now: Time) -> Option<Delivery> {
+    /// The next delivery: of the outboxes that can begin one, each in its turn. `events` is cleared and gets its events:
+    /// one, or up to `batch_size_max` where the consumer takes sequences. Whoever lets go of one hands it to
+    /// [`release`](Self::release).
+    pub fn poll_delivery(&mut self, now: Time, events: &mut Vec<Arc<Event>>) -> Option<Delivery> {
         self.told(now);
+        events.clear();
         while let Some(slot) = self.ready.pop_front() {
             let Some(outbox) = self.outboxes.get_mut(slot) else { continue };
             outbox.listed = false;
@@ -22,11 +26,13 @@ impl Lane {
                 key: outbox.key,
                 peer: outbox.peer,
                 want: outbox.want,
-                event: handed.event,
                 serial: handed.serial,
                 one_way: outbox.settings.one_way,
                 deadline: handed.deadline,
+                pulled: false,
+                ask: None,
             };
+            events.push(handed.event);
             if outbox.is_ready() {
                 outbox.listed = true;
                 self.ready.push_back(slot);
@@ -43,6 +49,40 @@ impl Lane {
         }
         None
     }
+
+    /// What waits for a consumer that pulls, at once, up to `max_events` (and no more than its `batch_size_max`); `None`
+    /// if nothing does. `events` is cleared and gets the events. The delivery is concluded with
+    /// [`handle_outcome`](Self::handle_outcome) like any other.
+    ///
+    /// # Errors
+    ///
+    /// [`Refusal::NotConnected`] if no consumer that pulls is connected there.
+    pub fn pull(
+        &mut self,
+        consumer: ProxyKey,
+        _max_events: u32,
+        events: &mut Vec<Arc<Event>>,
+        now: Time,
+    ) -> Result<Option<Delivery>, Refusal> {
+        self.told(now);
+        events.clear();
+        Err(Refusal::NotConnected { proxy: consumer })
+    }
+
+    /// Notes that a client waits for up to `max_events` events: when there are some,
+    /// [`poll_delivery`](Self::poll_delivery) gives one [`Delivery`] that is `pulled`.
+    ///
+    /// # Errors
+    ///
+    /// [`Refusal::NotConnected`] if no consumer that pulls is connected there.
+    pub fn await_events(&mut self, consumer: ProxyKey, _max_events: u32, now: Time) -> Result<(), Refusal> {
+        self.told(now);
+        Err(Refusal::NotConnected { proxy: consumer })
+    }
+
+    /// A client that waited is gone: the latest [`await_events`](Self::await_events) that is not yet answered is
+    /// withdrawn.
+    pub fn cancel_wait(&mut self, _consumer: ProxyKey) {}
 
     /// Says what became of a delivery.
     pub fn handle_outcome(&mut self, outbox: OutboxId, serial: u32, outcome: Outcome, now: Time) {
@@ -68,6 +108,11 @@ impl Lane {
                 self.succeed(slot);
             }
             Outcome::Untranslatable => self.finish_dropped(slot, position, DiscardReason::Untranslatable),
+            Outcome::Filtered => {
+                self.counters.events_filtered += 1;
+                self.finish(slot, position);
+            }
+            Outcome::FilterFailed => self.finish_dropped(slot, position, DiscardReason::FilterFailed),
             Outcome::NoRoom => {
                 self.counters.put_back += outbox.put_back_from(position);
                 let deadline = outbox.deadline(self.now);

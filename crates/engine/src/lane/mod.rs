@@ -60,25 +60,28 @@ pub enum Admission {
     Undecided(Draft, Questions),
 }
 
-/// What to do next for one consumer: hand it this event.
+/// What to do next for one consumer: hand it the events that [`Lane::poll_delivery`] or [`Lane::pull`] gave with this.
+/// One unit, however many events: one outcome, one serial.
 #[derive(Clone, Debug)]
 pub struct Delivery {
     /// The consumer's outbox, for [`Lane::handle_outcome`].
     pub outbox: OutboxId,
     /// The consumer's proxy.
     pub key: ProxyKey,
-    /// Who is connected to it.
-    pub peer: Peer,
-    /// What the consumer's door needs the event translated to.
+    /// Who is connected to it; a consumer that pulls may have given no handle.
+    pub peer: Option<Peer>,
+    /// What the consumer's door needs the events translated to.
     pub want: Want,
-    /// The event. Whoever lets go of it hands it to [`Lane::release`].
-    pub event: Arc<Event>,
     /// The delivery's number in its outbox, for [`Lane::handle_outcome`]. A retry has a new one.
     pub serial: u32,
     /// Whether no answer is waited for.
     pub one_way: bool,
     /// When the lane gives up waiting for the outcome, of a one-way delivery too; `None` if it never does.
     pub deadline: Option<Time>,
+    /// Whether a consumer asked for it: the answer to its [`Lane::pull`] or [`Lane::await_events`].
+    pub pulled: bool,
+    /// What is to be asked before the event may be handed to the consumer. Such an event comes alone.
+    pub ask: Option<Questions>,
 }
 
 /// What became of a delivery.
@@ -103,6 +106,12 @@ pub enum Outcome {
     Gone,
     /// The event cannot be translated to what the consumer wants: dropped and counted; the next one follows.
     Untranslatable,
+    /// The remote filters that were asked said no: dropped as one that the consumer does not want; the next one
+    /// follows.
+    Filtered,
+    /// The remote filters that were asked did not answer, or raised an exception, which counts as no: dropped and
+    /// counted; the next one follows.
+    FilterFailed,
 }
 
 /// The event path of the channels placed on it: events in, deliveries out. One thread owns it.

@@ -33,8 +33,8 @@ pub enum Notice {
     ConsumerDisconnected {
         /// The consumer's proxy.
         key: ProxyKey,
-        /// Who was connected.
-        peer: Peer,
+        /// Who was connected; a consumer that pulls may have given no handle.
+        peer: Option<Peer>,
         /// Why.
         reason: DisconnectReason,
         /// How many events were dropped with it.

@@ -5,10 +5,15 @@
 
 use alloc::collections::VecDeque;
 use alloc::sync::Arc;
+use core::time::Duration;
 
+use super::Questions;
 use super::counters::{Discards, OutboxState, OutboxStats};
 use super::tickets::Waiters;
-use crate::{ConsumerRoute, DiscardPolicy, Event, FullOutbox, OutboxId, OutboxSettings, Peer, ProxyKey, Time, Want};
+use crate::{
+    ConsumerRoute, DiscardPolicy, Event, FullOutbox, OutboxId, OutboxSettings, Peer, ProxyKey, SupplierSettings, Time,
+    Want,
+};
 
 /// Beyond this many places an outbox's queue is cut back when it has run empty.
 const RETAINED_PLACES: usize = 4_096;
@@ -17,7 +22,7 @@ const RETAINED_PLACES: usize = 4_096;
 pub(super) struct Outbox {
     pub(super) id: OutboxId,
     pub(super) key: ProxyKey,
-    pub(super) peer: Peer,
+    pub(super) peer: Option<Peer>,
     pub(super) want: Want,
     pub(super) connection: u64,
     /// The slot of its channel.
@@ -63,6 +68,29 @@ struct InFlight {
     event: Arc<Event>,
 }
 
+/// What an event is to one consumer: its priority and its lifetime there, and what must be asked first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Attributes {
+    /// The consumer's priority mapping filter's value, else the event's own, else its supplier's.
+    pub(super) priority: i16,
+    /// How long after its arrival it expires: the consumer's lifetime mapping filter's value, else the event's own, else
+    /// its supplier's, else the consumer's.
+    pub(super) lifetime: Option<Duration>,
+    /// What the consumer's remote filters are to be asked before it is delivered.
+    pub(super) ask: Option<Questions>,
+}
+
+impl Attributes {
+    /// What an event is to a consumer that maps nothing and asks nobody.
+    pub(super) fn of(event: &Event, supplier: &SupplierSettings, consumer: &OutboxSettings) -> Self {
+        Self {
+            priority: event.priority.unwrap_or(supplier.priority),
+            lifetime: event.timeout.or(supplier.timeout).or(consumer.timeout),
+            ask: None,
+        }
+    }
+}
+
 /// A connection that takes nothing.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Blocked {
@@ -85,7 +113,7 @@ impl Outbox {
         Self {
             id,
             key: route.key,
-            peer: route.peer.unwrap_or_default(),
+            peer: route.peer,
             want: route.want,
             connection: route.connection,
             channel,
@@ -114,7 +142,7 @@ impl Outbox {
 
     /// Takes over what routing says of it now.
     pub(super) fn update(&mut self, route: &ConsumerRoute) {
-        self.peer = route.peer.unwrap_or_default();
+        self.peer = route.peer;
         self.want = route.want;
         self.settings = route.settings;
         self.suspended = route.suspended;
@@ -139,7 +167,8 @@ impl Outbox {
         self.settings.full_outbox.unwrap_or(FullOutbox::Discard)
     }
 
-    pub(super) fn push(&mut self, event: Arc<Event>, weight: u64) {
+    /// Queues an event.
+    pub(super) fn push(&mut self, event: Arc<Event>, weight: u64, _attributes: Attributes) {
         self.weight += weight;
         self.waiting.push_back(event);
     }
@@ -147,7 +176,9 @@ impl Outbox {
     /// Takes out the waiting event that its policy gives up first.
     pub(super) fn pop_discard(&mut self) -> Option<Arc<Event>> {
         let event = match self.settings.discard_policy {
-            DiscardPolicy::Any | DiscardPolicy::Fifo => self.waiting.pop_front(),
+            DiscardPolicy::Any | DiscardPolicy::Fifo | DiscardPolicy::Priority | DiscardPolicy::Deadline => {
+                self.waiting.pop_front()
+            }
             DiscardPolicy::Lifo => self.waiting.pop_back(),
         }?;
         self.weight -= event.weight();
@@ -288,6 +319,8 @@ impl Outbox {
             backlog_events: self.backlog() as u64,
             backlog_bytes: self.weight,
             in_flight: u32::try_from(self.in_flight.len()).unwrap_or(u32::MAX),
+            delayed: 0,
+            pulls_waiting: 0,
             delivered: self.delivered,
             discards: self.discards,
             failures: self.failures,

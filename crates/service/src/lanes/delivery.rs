@@ -31,18 +31,19 @@ impl Core {
     /// Sends what the engine says is due. There may be more if `undelivered` says so.
     pub(crate) fn deliver(&mut self) {
         for _ in 0..DELIVERIES_PER_TURN {
-            let Some(delivery) = self.lane.poll_delivery(self.now) else {
+            let Some(delivery) = self.lane.poll_delivery(self.now, &mut self.events) else {
                 self.undelivered = false;
                 return;
             };
-            self.send(delivery);
+            let Some(event) = self.events.pop() else { continue };
+            self.send(delivery, event);
         }
         self.undelivered = true;
     }
 
-    fn send(&mut self, delivery: Delivery) {
+    fn send(&mut self, delivery: Delivery, event: Arc<Event>) {
         let Delivery { outbox, serial, one_way, .. } = delivery;
-        let outcome = match self.write_push(delivery) {
+        let outcome = match self.write_push(delivery, event) {
             Ok(()) if one_way => Outcome::Sent,
             Ok(()) => return,
             Err((event, why)) => {
@@ -62,8 +63,11 @@ impl Core {
     ///
     /// # Errors
     /// Says why it could not, and gives the event back unless it is gone already.
-    fn write_push(&mut self, delivery: Delivery) -> Result<(), (Option<Arc<Event>>, Unsent)> {
-        let Delivery { outbox, key, peer, want, event, serial, one_way, .. } = delivery;
+    fn write_push(&mut self, delivery: Delivery, event: Arc<Event>) -> Result<(), (Option<Arc<Event>>, Unsent)> {
+        let Delivery { outbox, key, peer, want, serial, one_way, .. } = delivery;
+        let Some(peer) = peer else {
+            return Err((Some(event), Unsent::Failed("the consumer gave no reference".to_owned())));
+        };
         let Some((body, encoding, phase)) = Body::choose(&event, want) else {
             return Err((Some(event), Unsent::Because(Outcome::Untranslatable)));
         };

@@ -154,7 +154,7 @@ mod tests {
     }
 
     fn disconnected() -> Notice {
-        Notice::ConsumerDisconnected { key: KEY, peer: Peer(0), reason: DisconnectReason::Gone, discarded: 0 }
+        Notice::ConsumerDisconnected { key: KEY, peer: Some(Peer(0)), reason: DisconnectReason::Gone, discarded: 0 }
     }
 
     #[test]

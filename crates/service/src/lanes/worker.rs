@@ -13,7 +13,7 @@ use std::sync::mpsc::{Receiver, SyncSender};
 use std::time::Instant;
 
 use arc_swap::ArcSwap;
-use engine::{DiscardReason, Lane, Notice, ProxyKey, Time};
+use engine::{DiscardReason, Event, Lane, Notice, ProxyKey, Time};
 use giop::framing;
 use hashbrown::HashMap;
 
@@ -85,6 +85,8 @@ pub(crate) struct Core {
     pub(crate) failures: HashMap<ProxyKey, String>,
     /// The engine may have more deliveries due than were begun at one go.
     pub(crate) undelivered: bool,
+    /// The events of the delivery that is being begun; empty but for that.
+    pub(crate) events: Vec<Arc<Event>>,
     /// Where event type names are put into UTF-8; used again for each event that needs it.
     pub(crate) names: [String; 2],
     origin: Instant,
@@ -124,7 +126,7 @@ const SWEEP: Duration = Duration::from_millis(50);
 /// Mail served in one round.
 const MAIL_PER_ROUND: usize = 256;
 /// Where each reason for dropping an event is counted.
-const DROPPED: [(Counter, DiscardReason); 7] = [
+const DROPPED: [(Counter, DiscardReason); 9] = [
     (Counter::DroppedOutboxFull, DiscardReason::OutboxFull),
     (Counter::DroppedMemorySpent, DiscardReason::MemorySpent),
     (Counter::DroppedQueueFull, DiscardReason::QueueFull),
@@ -132,6 +134,8 @@ const DROPPED: [(Counter, DiscardReason); 7] = [
     (Counter::DroppedUntranslatable, DiscardReason::Untranslatable),
     (Counter::DroppedDisconnected, DiscardReason::Disconnected),
     (Counter::DroppedRemoved, DiscardReason::Removed),
+    (Counter::DroppedExpired, DiscardReason::Expired),
+    (Counter::DroppedFilterFailed, DiscardReason::FilterFailed),
 ];
 
 impl Worker {
@@ -166,6 +170,7 @@ impl Worker {
                 released: VecDeque::new(),
                 failures: HashMap::new(),
                 undelivered: false,
+                events: Vec::new(),
                 names: [String::new(), String::new()],
                 origin: options.origin,
             },

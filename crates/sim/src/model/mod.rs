@@ -49,7 +49,7 @@ struct Event {
 
 pub(crate) struct Outbox {
     pub(crate) key: ProxyKey,
-    pub(crate) peer: Peer,
+    pub(crate) peer: Option<Peer>,
     connection: u64,
     /// Routing does not name it any more.
     pub(crate) removed: bool,
@@ -68,7 +68,7 @@ pub(crate) struct Outbox {
     full_as_laggard: bool,
     dropped_while_full: u64,
     pub(crate) delivered: u64,
-    pub(crate) discards: [u64; 7],
+    pub(crate) discards: [u64; 9],
     /// How many deliveries others got while it could have had one.
     passed_over: usize,
 }
@@ -116,7 +116,7 @@ pub(crate) struct Counts {
     pub(crate) disconnected: u64,
     pub(crate) stale: u64,
     pub(crate) unknown: u64,
-    pub(crate) discards: [u64; 7],
+    pub(crate) discards: [u64; 9],
 }
 
 /// A delivery as the model expects it.
@@ -124,7 +124,7 @@ pub(crate) struct Counts {
 pub(crate) struct Expected {
     pub(crate) label: usize,
     pub(crate) event_serial: u64,
-    pub(crate) peer: Peer,
+    pub(crate) peer: Option<Peer>,
     pub(crate) want: Want,
     pub(crate) serial: u32,
     pub(crate) one_way: bool,
@@ -174,7 +174,7 @@ impl Model {
         for channel in &self.routed.channels {
             for proxy in channel.proxies.iter().filter(|proxy| is_consumer(proxy)) {
                 let key = ProxyKey { channel: channel.id, proxy: proxy.id };
-                connected.push((key, proxy.connection, proxy.peer.unwrap_or_default()));
+                connected.push((key, proxy.connection, proxy.peer));
             }
         }
         for (key, connection, peer) in connected {
@@ -253,6 +253,13 @@ impl Model {
             Outcome::Untranslatable => {
                 outbox.in_flight.remove(place);
                 self.count_discards(at, DiscardReason::Untranslatable, 1);
+            }
+            Outcome::Filtered => {
+                outbox.in_flight.remove(place);
+            }
+            Outcome::FilterFailed => {
+                outbox.in_flight.remove(place);
+                self.count_discards(at, DiscardReason::FilterFailed, 1);
             }
             Outcome::NoRoom => {
                 outbox.blocked = Some((serial, limit));
@@ -380,7 +387,7 @@ impl Model {
 }
 
 impl Outbox {
-    fn new(key: ProxyKey, connection: u64, peer: Peer) -> Self {
+    fn new(key: ProxyKey, connection: u64, peer: Option<Peer>) -> Self {
         Self {
             key,
             peer,
@@ -400,7 +407,7 @@ impl Outbox {
             full_as_laggard: false,
             dropped_while_full: 0,
             delivered: 0,
-            discards: [0; 7],
+            discards: [0; 9],
             passed_over: 0,
         }
     }

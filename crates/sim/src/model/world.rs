@@ -1,8 +1,8 @@
 //! The hierarchy, naively: lists that are searched.
 
 use engine::{
-    AdminId, ChannelId, ChannelLimits, EventType, Operator, OutboxSettings, Peer, ProxyId, ProxyKey, ProxyState,
-    Refusal, SettingsPatch, Side, Want,
+    AdminId, ChannelId, ChannelLimits, EventType, Operator, OrderPolicy, OutboxSettings, Peer, ProxyId, ProxyKey,
+    ProxyState, Refusal, SettingsPatch, Side, Want,
 };
 
 #[derive(Clone, Default)]
@@ -235,6 +235,14 @@ impl World {
             give_up_after: nearest(&levels, |patch| patch.give_up_after, default.give_up_after),
             backoff_min: nearest(&levels, |patch| patch.backoff_min, default.backoff_min),
             backoff_max: nearest(&levels, |patch| patch.backoff_max, default.backoff_max),
+            order_policy: nearest(&levels, |patch| patch.order_policy, OrderPolicy::Fifo),
+            timeout: nearest(&levels, |patch| patch.timeout, None),
+            start_time_supported: nearest(&levels, |patch| patch.start_time_supported, false),
+            stop_time_supported: nearest(&levels, |patch| patch.stop_time_supported, false),
+            batch_size_max: nearest(&levels, |patch| patch.batch_size_max, default.batch_size_max),
+            pacing_interval: nearest(&levels, |patch| patch.pacing_interval, default.pacing_interval),
+            filter_timeout: nearest(&levels, |patch| patch.filter_timeout, default.filter_timeout),
+            probe_interval: nearest(&levels, |patch| patch.probe_interval, default.probe_interval),
         })
     }
 

@@ -280,6 +280,7 @@ const BEST_EFFORT: i64 = 0;
 const PERSISTENT: i64 = 1;
 const ANY_ORDER: i64 = 0;
 const FIFO_ORDER: i64 = 1;
+const PRIORITY_ORDER: i64 = 2;
 const DEADLINE_ORDER: i64 = 3;
 const LIFO_ORDER: i64 = 4;
 
@@ -387,6 +388,8 @@ pub(in crate::corba) static QOS: &[Property] = &[
                 DiscardPolicy::Any => ANY_ORDER,
                 DiscardPolicy::Fifo => FIFO_ORDER,
                 DiscardPolicy::Lifo => LIFO_ORDER,
+                DiscardPolicy::Priority => PRIORITY_ORDER,
+                DiscardPolicy::Deadline => DEADLINE_ORDER,
             }))
         },
     },
