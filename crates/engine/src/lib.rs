@@ -52,7 +52,6 @@ mod refusal;
 mod routing;
 mod settings;
 mod subscription;
-mod table;
 mod time;
 
 pub use event::{Alternate, Alternates, Draft, EVENT_OVERHEAD_BYTES, Event, EventPool, HOLDER_OVERHEAD_BYTES};

@@ -9,7 +9,6 @@ mod channel;
 mod counters;
 mod delivery;
 mod destinations;
-mod filtering;
 mod leftovers;
 mod notice;
 mod outbox;
@@ -34,7 +33,6 @@ use crate::{
     Want,
 };
 use channel::ChannelState;
-use filtering::Filters;
 use leftovers::Leftover;
 use outbox::Outbox;
 use pressure::Backlogs;
@@ -165,7 +163,6 @@ pub struct Lane {
     admitting: bool,
 
     /// Working space, kept for its capacity.
-    filters: Filters,
     backlogs: Backlogs,
     doomed: Vec<u32>,
     shortened: Vec<u32>,
@@ -193,7 +190,6 @@ impl Lane {
             next_serial: 0,
             counters: Counters::default(),
             admitting: false,
-            filters: Filters::default(),
             backlogs: Backlogs::new(),
             doomed: Vec::new(),
             shortened: Vec::new(),

@@ -12,7 +12,7 @@ use super::references::References;
 use super::table::{self, AdminKey, Answer, Level, Servant, Target};
 use engine::{
     AdminId, ChannelId, ChannelLimits, DisconnectReason, EventType, Hierarchy, HierarchyLimits, Operator,
-    OutboxSettings, Peer, ProxyId, ProxyKey, SettingsPatch, Side, Snapshot, SubscriptionTarget,
+    OutboxSettings, Peer, ProxyId, ProxyKey, SettingsPatch, Side, Snapshot, SubscriptionTarget, SupplierSettings,
 };
 use giop::cdr::{CharSet, Reader, Writer};
 use giop::ior::Ior;
@@ -444,15 +444,23 @@ impl Door {
     /// What is in effect at a level: its own, inherited or default.
     pub(super) fn effective(&self, level: Level) -> Result<Effective, Raised> {
         let channel = self.hierarchy.channel(level.channel())?;
-        let inherited = channel.patch().over(OutboxSettings::default());
-        let settings = match level {
-            Level::Channel(_) => inherited,
-            Level::Admin(AdminKey { channel, side, admin }) => {
-                self.hierarchy.admin(channel, side, admin)?.patch.over(inherited)
-            }
-            Level::Proxy(proxy, _) => self.hierarchy.effective(proxy)?,
+        let admin = match level {
+            Level::Channel(_) => None,
+            Level::Admin(admin) => Some(admin),
+            Level::Proxy(proxy, _) => Some(self.admin_of(proxy)?),
         };
-        Ok(Effective { settings, limits: *channel.limits() })
+        let mut patches = vec![*channel.patch()];
+        if let Some(AdminKey { channel, side, admin }) = admin {
+            patches.push(self.hierarchy.admin(channel, side, admin)?.patch);
+        }
+        if let Level::Proxy(proxy, _) = level {
+            patches.push(self.hierarchy.proxy(proxy)?.patch);
+        }
+        Ok(Effective {
+            settings: patches.iter().fold(OutboxSettings::default(), |settings, patch| patch.over(settings)),
+            supplier: patches.iter().fold(SupplierSettings::default(), |settings, patch| patch.over_supplier(settings)),
+            limits: *channel.limits(),
+        })
     }
 
     /// Puts into effect what is wanted of a level. Everything is known to be acceptable when this is called.

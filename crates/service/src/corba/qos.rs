@@ -2,18 +2,20 @@
 //!
 //! What a client asks for is checked as a whole before any of it is done: every bad property is named in one exception,
 //! with its code and the range that would be accepted, and nothing is changed unless all of it can be. What a property
-//! does is the engine's; here its name and its range on the wire meet the engine's settings ([`property`]).
+//! does is the engine's; here its name and its range on the wire meet the engine's settings ([`tables`]).
 //!
 //! A channel's administrative properties are taken from `set_qos` and the initial QoS too, because clients in the field
 //! send them there.
 
 mod property;
+mod tables;
 
 #[cfg(test)]
 mod tests;
 
-use self::property::{ADMIN, ErrorCode, NOT_YET, Place, Property, QOS, write_null};
 pub(super) use self::property::{Effective, PropertyValue, Wanted};
+use self::property::{ErrorCode, Place, Property, write_null};
+use self::tables::{ADMIN, QOS};
 use super::door::Door;
 use super::exceptions::{Raised, UserException};
 use super::table::{Interface, Level, Operation, Target};
@@ -107,10 +109,22 @@ pub(super) fn validate_event_qos(
     let required = read_properties(&mut args)?;
     args.finish("the arguments of validate_event_qos")?;
     let level = on.level()?;
-    let wanted = door.wanted(level)?;
-    add_qos(&required, Place::Event, wanted).map_err(UserException::UnsupportedQoS)?;
-    write_available(&required, Place::Event, reply);
+    let (wanted, effective) = (door.wanted(level)?, door.effective(level)?);
+    let here = |property: &Property| property.is_available(Place::Event) && is_heeded(property, &effective);
+    let find = |name: &str| QOS.iter().find(|property| property.name == name);
+    add_from(&required, here, wanted, find).map_err(UserException::UnsupportedQoS)?;
+    write_available(&required, here, reply);
     Ok(())
+}
+
+/// Whether an event's own property has any effect beside the other properties that are in effect: `StartTime` and
+/// `StopTime` have one only where they are said to be supported.
+fn is_heeded(property: &Property, effective: &Effective) -> bool {
+    match property.name {
+        "StartTime" => effective.settings.start_time_supported,
+        "StopTime" => effective.settings.stop_time_supported,
+        _ => true,
+    }
 }
 
 fn get_qos(door: &mut Door, on: Target, args: Reader<'_>, reply: &mut Writer<'_>) -> Result<(), Raised> {
@@ -134,8 +148,9 @@ fn validate_qos(door: &mut Door, on: Target, mut args: Reader<'_>, reply: &mut W
     args.finish("the arguments of validate_qos")?;
     let level = on.level()?;
     let wanted = door.wanted(level)?;
-    add_qos(&required, place(level), wanted).map_err(UserException::UnsupportedQoS)?;
-    write_available(&required, place(level), reply);
+    let place = place(level);
+    add_qos(&required, place, wanted).map_err(UserException::UnsupportedQoS)?;
+    write_available(&required, |property| property.is_available(place), reply);
     Ok(())
 }
 
@@ -172,9 +187,10 @@ fn side_place(side: engine::Side) -> Place {
 
 /// Adds QoS properties to what is wanted.
 fn add_qos(given: &[Given<'_>], place: Place, wanted: Wanted) -> Result<Wanted, Vec<PropertyError>> {
-    add_from(given, place, wanted, |name| {
+    let here = |property: &Property| property.is_available(place);
+    add_from(given, here, wanted, |name| {
         let qos = QOS.iter().find(|property| property.name == name);
-        qos.or_else(|| ADMIN.iter().find(|property| property.name == name && property.is_available(place)))
+        qos.or_else(|| ADMIN.iter().find(|property| property.name == name && here(property)))
     })
 }
 
@@ -185,23 +201,23 @@ fn add(
     table: &'static [Property],
     wanted: Wanted,
 ) -> Result<Wanted, Vec<PropertyError>> {
-    add_from(given, place, wanted, |name| table.iter().find(|property| property.name == name))
+    let here = |property: &Property| property.is_available(place);
+    add_from(given, here, wanted, |name| table.iter().find(|property| property.name == name))
 }
 
 /// Adds all the properties to what is wanted, or says what is wrong with each that cannot be had. Of two with one name the
-/// later one counts.
+/// later one counts. `here` says which properties the object has.
 fn add_from(
     given: &[Given<'_>],
-    place: Place,
+    here: impl Fn(&Property) -> bool,
     mut wanted: Wanted,
     find: impl Fn(&str) -> Option<&'static Property>,
 ) -> Result<Wanted, Vec<PropertyError>> {
     let mut errors = Vec::new();
     for Given { name, value } in given {
         let (code, range) = match find(name) {
-            None if NOT_YET.contains(&name.as_str()) => (ErrorCode::UnsupportedProperty, None),
             None => (ErrorCode::BadProperty, None),
-            Some(property) if !property.is_available(place) => (ErrorCode::UnavailableProperty, None),
+            Some(property) if !here(property) => (ErrorCode::UnavailableProperty, None),
             Some(property) => {
                 // A value too intricate to be decoded is of no type that a property has.
                 let decoded = value.decode(&mut Work::new(VALUE_STEPS, VALUE_DEPTH)).map_err(|_| ErrorCode::BadType);
@@ -227,13 +243,11 @@ fn write_values(table: &[Property], place: Place, effective: &Effective, out: &m
     }
 }
 
-/// Writes which properties the place has beside those that were named, and what values they take, as a
+/// Writes which properties there are beside those that were named, and what values they take, as a
 /// `CosNotification::NamedPropertyRangeSeq`.
-fn write_available(named: &[Given<'_>], place: Place, out: &mut Writer<'_>) {
-    let others: Vec<_> = QOS
-        .iter()
-        .filter(|property| property.is_available(place) && !named.iter().any(|given| given.name == property.name))
-        .collect();
+fn write_available(named: &[Given<'_>], here: impl Fn(&Property) -> bool, out: &mut Writer<'_>) {
+    let is_named = |property: &Property| named.iter().any(|given| given.name == property.name);
+    let others: Vec<_> = QOS.iter().filter(|property| here(property) && !is_named(property)).collect();
     out.length(others.len());
     for property in others {
         out.string(property.name);
