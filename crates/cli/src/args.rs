@@ -230,6 +230,9 @@ pub(crate) struct SubOptions {
     /// Event types to receive, with * as a pattern; may be given several times [default: all]
     #[arg(long = "type", short = 't', value_name = "DOMAIN/NAME", value_parser = event_type)]
     pub(crate) types: Vec<EventTypeArg>,
+    /// A condition that the service applies, so that other events do not travel
+    #[arg(long = "where", short = 'w', value_name = "CONSTRAINT")]
+    pub(crate) constraint: Option<String>,
     /// Receive Anys instead of structured events
     #[arg(long)]
     pub(crate) any: bool,

@@ -91,6 +91,8 @@ pub enum InvokeError {
         /// What there is instead.
         reason: String,
     },
+    /// A constraint was asked for and the service has no filters.
+    NoFilters,
     /// The call was forwarded from object to object more than [`FORWARDS_MAX`] times.
     TooManyForwards,
     /// A socket for the program's own objects could not be opened.
@@ -193,6 +195,7 @@ impl fmt::Display for InvokeError {
                 f.write_str("; check that the address names the right object")
             }
             Self::NoChannel { reason } => f.write_str(reason),
+            Self::NoFilters => f.write_str("the service has no filters: its channel names no filter factory"),
             Self::TooManyForwards => {
                 write!(f, "the call was forwarded more than {FORWARDS_MAX} times without reaching the object")
             }
@@ -261,6 +264,15 @@ fn user_advice(name: &str, exception: &UserException) -> Option<String> {
         "Disconnected" | "NotConnected" => "no client is connected to this proxy; connect first".into(),
         "AdminLimitExceeded" => "the channel's limit on clients is reached; raise it or disconnect some".into(),
         "InvalidEventType" => "this event type is not accepted here".into(),
+        "ConnectionAlreadyActive" => "the connection is not suspended".into(),
+        "ConnectionAlreadyInactive" => "the connection is suspended already".into(),
+        "TypeError" => "the client object is not of the kind that this proxy serves".into(),
+        "InvalidGrammar" => "the service does not know this constraint grammar; EXTENDED_TCL is the standard's".into(),
+        "ConstraintNotFound" => "the filter has no constraint with that id".into(),
+        "FilterNotFound" => "there is no filter with that id here".into(),
+        "CallbackNotFound" => "the filter has no callback with that id".into(),
+        "UnsupportedFilterableData" => "the event cannot be looked into".into(),
+        "InvalidConstraint" | "InvalidValue" => crate::notify::constraint_error_text(exception)?,
         "NotFound" => "the name is not bound in the naming service".into(),
         "AlreadyBound" => "the name is already bound; use rebind to replace it".into(),
         "InvalidName" => "the name is empty or malformed".into(),
@@ -294,6 +306,14 @@ fn system_text(f: &mut fmt::Formatter<'_>, operation: &str, exception: &SystemEx
         Completed::Maybe => "perhaps carried out",
     };
     write!(f, " ({id}, minor code {:#x}, {completed})", exception.minor)
+}
+
+/// The user exception of an error, if it is the one of this short name.
+pub(crate) fn user<'e>(error: &'e InvokeError, name: &str) -> Option<&'e UserException> {
+    match error {
+        InvokeError::User(exception) if short_name(&exception.id) == Some(name) => Some(exception),
+        _ => None,
+    }
 }
 
 /// `CosNotification/UnsupportedQoS` of `IDL:omg.org/CosNotification/UnsupportedQoS:1.0`.

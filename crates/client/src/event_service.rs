@@ -1,4 +1,4 @@
-//! The OMG Event Service 1.2, push side: channels without types, filters or quality of service.
+//! The OMG Event Service 1.2: channels without types, filters or quality of service.
 //!
 //! Notification channels offer these interfaces too; a reference such as `corbaloc::host:2809/EventService` names one.
 
@@ -30,6 +30,16 @@ stub! {
 stub! {
     /// `CosEventChannelAdmin::ProxyPushSupplier`: pushes Anys to a consumer.
     ProxyPushSupplier, "IDL:omg.org/CosEventChannelAdmin/ProxyPushSupplier:1.0"
+}
+
+stub! {
+    /// `CosEventChannelAdmin::ProxyPullConsumer`: pulls Anys from a supplier.
+    ProxyPullConsumer, "IDL:omg.org/CosEventChannelAdmin/ProxyPullConsumer:1.0"
+}
+
+stub! {
+    /// `CosEventChannelAdmin::ProxyPullSupplier`: a consumer pulls Anys from it.
+    ProxyPullSupplier, "IDL:omg.org/CosEventChannelAdmin/ProxyPullSupplier:1.0"
 }
 
 impl EventChannel {
@@ -66,6 +76,14 @@ impl ConsumerAdmin {
     pub fn obtain_push_supplier(&self) -> Result<ProxyPushSupplier, InvokeError> {
         self.object().call_object("obtain_push_supplier", |_| ()).map(ProxyPushSupplier::unchecked)
     }
+
+    /// Makes a proxy from which a consumer pulls.
+    ///
+    /// # Errors
+    /// See [`InvokeError`].
+    pub fn obtain_pull_supplier(&self) -> Result<ProxyPullSupplier, InvokeError> {
+        self.object().call_object("obtain_pull_supplier", |_| ()).map(ProxyPullSupplier::unchecked)
+    }
 }
 
 impl SupplierAdmin {
@@ -75,6 +93,14 @@ impl SupplierAdmin {
     /// See [`InvokeError`].
     pub fn obtain_push_consumer(&self) -> Result<ProxyPushConsumer, InvokeError> {
         self.object().call_object("obtain_push_consumer", |_| ()).map(ProxyPushConsumer::unchecked)
+    }
+
+    /// Makes a proxy that pulls from a supplier.
+    ///
+    /// # Errors
+    /// See [`InvokeError`].
+    pub fn obtain_pull_consumer(&self) -> Result<ProxyPullConsumer, InvokeError> {
+        self.object().call_object("obtain_pull_consumer", |_| ()).map(ProxyPullConsumer::unchecked)
     }
 }
 
@@ -127,5 +153,62 @@ impl ProxyPushSupplier {
     /// See [`InvokeError`].
     pub fn disconnect_push_supplier(&self) -> Result<(), InvokeError> {
         self.object().call_void("disconnect_push_supplier", |_| ())
+    }
+}
+
+impl ProxyPullConsumer {
+    /// Connects the supplier to pull from.
+    ///
+    /// # Errors
+    /// `CosEventChannelAdmin/AlreadyConnected`, `CosEventChannelAdmin/TypeError`.
+    pub fn connect_pull_supplier(&self, supplier: &ObjectRef) -> Result<(), InvokeError> {
+        crate::notify::connect(self.object(), "connect_pull_supplier", Some(supplier))
+    }
+
+    /// Ends the connection and the proxy.
+    ///
+    /// # Errors
+    /// See [`InvokeError`].
+    pub fn disconnect_pull_consumer(&self) -> Result<(), InvokeError> {
+        self.object().call_void("disconnect_pull_consumer", |_| ())
+    }
+}
+
+impl ProxyPullSupplier {
+    /// Connects a consumer; `None` for one that does not want to be told of its disconnection.
+    ///
+    /// # Errors
+    /// `CosEventChannelAdmin/AlreadyConnected`.
+    pub fn connect_pull_consumer(&self, consumer: Option<&ObjectRef>) -> Result<(), InvokeError> {
+        crate::notify::connect(self.object(), "connect_pull_consumer", consumer)
+    }
+
+    /// Waits for the next event, as long as the object's reply timeout allows.
+    ///
+    /// # Errors
+    /// As [`crate::notify::ProxyPullSupplier::pull`].
+    pub fn pull(&self) -> Result<AnyValue, InvokeError> {
+        self.as_notify().pull()
+    }
+
+    /// The next event if there is one now.
+    ///
+    /// # Errors
+    /// `CosEventComm/Disconnected` if no consumer is connected.
+    pub fn try_pull(&self) -> Result<Option<AnyValue>, InvokeError> {
+        self.as_notify().try_pull()
+    }
+
+    /// Ends the connection and the proxy.
+    ///
+    /// # Errors
+    /// See [`InvokeError`].
+    pub fn disconnect_pull_supplier(&self) -> Result<(), InvokeError> {
+        self.object().call_void("disconnect_pull_supplier", |_| ())
+    }
+
+    /// The interface whose `pull` and `try_pull` it inherits, too.
+    fn as_notify(&self) -> crate::notify::ProxyPullSupplier {
+        crate::notify::ProxyPullSupplier::unchecked(self.object().clone())
     }
 }

@@ -53,13 +53,15 @@ pub trait Servant: Send + Sync + 'static {
 }
 
 /// The exception a servant raises.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 #[non_exhaustive]
 pub enum ServantError {
     /// A system exception.
     System(SystemException),
     /// A user exception without members, by repository id.
     User(&'static str),
+    /// A user exception with members: its repository id, and what writes them.
+    UserWith(&'static str, Arc<dyn Fn(&mut Writer<'_>) + Send + Sync>),
 }
 
 impl ServantError {
@@ -69,10 +71,25 @@ impl ServantError {
         Self::system(Kind::BadOperation)
     }
 
+    /// A user exception whose members `write` writes.
+    #[must_use]
+    pub fn user_with(id: &'static str, write: impl Fn(&mut Writer<'_>) + Send + Sync + 'static) -> Self {
+        Self::UserWith(id, Arc::new(write))
+    }
+
     /// A system exception of that kind, raised before anything was done.
     #[must_use]
     pub fn system(kind: Kind) -> Self {
         Self::System(SystemException { kind, minor: 0, completed: Completed::No })
+    }
+}
+
+impl core::fmt::Debug for ServantError {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        match self {
+            Self::System(exception) => f.debug_tuple("System").field(exception).finish(),
+            Self::User(id) | Self::UserWith(id, _) => f.debug_tuple("User").field(id).finish(),
+        }
     }
 }
 

@@ -331,13 +331,17 @@ impl Answers<'_> {
     fn raise(&mut self, mut head: ReplyHead<'_>, error: &ServantError) {
         head.status = match error {
             ServantError::System(_) => ReplyStatus::SystemException,
-            ServantError::User(_) => ReplyStatus::UserException,
+            ServantError::User(_) | ServantError::UserWith(..) => ReplyStatus::UserException,
         };
         let open = message::begin_reply(&mut self.output, &head);
         let mut body = open.body(&mut self.output, self.chars);
         match error {
             ServantError::System(exception) => exception.write(&mut body),
             ServantError::User(id) => body.string(id),
+            ServantError::UserWith(id, write) => {
+                body.string(id);
+                write(&mut body);
+            }
         }
         open.finish(&mut self.output);
     }

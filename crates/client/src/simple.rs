@@ -5,8 +5,9 @@
 //! [`check`](SimpleConsumer::check) is called.
 
 use crate::notify::{
-    CallbackConsumer, ClientType, ConsumerAdmin, Delivery, EventChannel, EventType, Property, ProxyPushConsumer,
-    ProxyPushSupplier, StructuredEvent, StructuredProxyPushConsumer, StructuredProxyPushSupplier, find_channel,
+    CallbackConsumer, ClientType, ConstraintExp, ConsumerAdmin, Delivery, EXTENDED_TCL, EventChannel, EventType,
+    Filter, Property, ProxyPushSupplier, SequenceProxyPushSupplier, StructuredEvent, StructuredProxyPushSupplier,
+    connect, find_channel, skip_event, write_batch,
 };
 use crate::{Activation, InvokeError, ObjectRef, Orb, OrbOptions, Servant, ServantError, lock};
 use giop::cdr::{ReadError, Reader, Writer};
@@ -27,7 +28,7 @@ const FAREWELL_TIMEOUT: Duration = Duration::from_secs(2);
 pub struct SupplierOptions {
     /// Settings of the orb beneath. `reply_timeout` is the longest a `publish` takes.
     pub orb: OrbOptions,
-    /// [`ClientType::Structured`], the default, or [`ClientType::Any`].
+    /// The form in which events travel. Default [`ClientType::Structured`].
     pub form: ClientType,
     /// Quality of service of the proxy. Default none: the channel's.
     pub qos: Vec<Property>,
@@ -93,19 +94,33 @@ impl SimpleSupplier {
             proxy.set_qos(&options.qos)?;
         }
         let object = proxy.object().with_private_connection();
-        match options.form {
-            ClientType::Any => ProxyPushConsumer::unchecked(object.clone()).connect_any_push_supplier(None)?,
-            _ => StructuredProxyPushConsumer::unchecked(object.clone()).connect_structured_push_supplier(None)?,
-        }
+        let operation = match options.form {
+            ClientType::Any => "connect_any_push_supplier",
+            ClientType::Structured => "connect_structured_push_supplier",
+            ClientType::Sequence => "connect_sequence_push_supplier",
+        };
+        connect(&object, operation, None)?;
         Ok(object)
     }
 
-    /// Pushes a structured event and waits until the service has taken it.
+    /// Pushes a structured event and waits until the service has taken it. Not if connected with [`ClientType::Any`].
     ///
     /// # Errors
     /// See [`InvokeError`].
     pub fn publish(&self, event: &StructuredEvent) -> Result<(), InvokeError> {
-        self.push("push_structured_event", |w| event.write(w))
+        match self.options.form {
+            ClientType::Sequence => self.publish_all(std::slice::from_ref(event)),
+            _ => self.push("push_structured_event", |w| event.write(w)),
+        }
+    }
+
+    /// Pushes several events, in order, in one call, and waits until the service has taken them. Only if connected with
+    /// [`ClientType::Sequence`].
+    ///
+    /// # Errors
+    /// See [`InvokeError`].
+    pub fn publish_all(&self, events: &[StructuredEvent]) -> Result<(), InvokeError> {
+        self.push("push_structured_events", |w| write_batch(events, w))
     }
 
     /// Pushes an Any and waits until the service has taken it. Only if connected with [`ClientType::Any`].
@@ -116,12 +131,17 @@ impl SimpleSupplier {
         self.push("push", |w| event.write(w))
     }
 
-    /// Pushes an event whose argument, a `StructuredEvent` or an `any`, is written by hand.
+    /// Pushes an event whose argument, a `StructuredEvent`, an `any` or an `EventBatch`, is written by hand.
     ///
     /// # Errors
     /// See [`InvokeError`].
     pub fn publish_written(&self, write: impl Fn(&mut Writer<'_>)) -> Result<(), InvokeError> {
-        self.push(if self.options.form == ClientType::Any { "push" } else { "push_structured_event" }, write)
+        let operation = match self.options.form {
+            ClientType::Any => "push",
+            ClientType::Structured => "push_structured_event",
+            ClientType::Sequence => "push_structured_events",
+        };
+        self.push(operation, write)
     }
 
     /// The proxy it is connected to now.
@@ -137,7 +157,8 @@ impl SimpleSupplier {
     pub fn close(self) -> Result<(), InvokeError> {
         let operation = match self.options.form {
             ClientType::Any => "disconnect_push_consumer",
-            _ => "disconnect_structured_push_consumer",
+            ClientType::Structured => "disconnect_structured_push_consumer",
+            ClientType::Sequence => "disconnect_sequence_push_consumer",
         };
         gone_is_fine(self.proxy().call_void(operation, |_| ()))
     }
@@ -164,17 +185,27 @@ impl SimpleSupplier {
 pub struct ConsumerOptions {
     /// Settings of the orb beneath: where to listen for events, time limits.
     pub orb: OrbOptions,
-    /// [`ClientType::Structured`], the default, or [`ClientType::Any`].
+    /// The form in which events travel. Default [`ClientType::Structured`]; the callback gets the events of a
+    /// [`ClientType::Sequence`] one by one, too.
     pub form: ClientType,
     /// Event types to receive; `*` stands for all. Default none, which means all types.
     pub types: Vec<EventType>,
+    /// A condition in the Extended Trader Constraint Language that the service applies, such as
+    /// `$celsius > 30 and $site == 'north'`: other events do not travel. Default none.
+    pub constraint: Option<String>,
     /// Quality of service of the proxy. Default none: the channel's.
     pub qos: Vec<Property>,
 }
 
 impl Default for ConsumerOptions {
     fn default() -> Self {
-        Self { orb: OrbOptions::default(), form: ClientType::Structured, types: Vec::new(), qos: Vec::new() }
+        Self {
+            orb: OrbOptions::default(),
+            form: ClientType::Structured,
+            types: Vec::new(),
+            constraint: None,
+            qos: Vec::new(),
+        }
     }
 }
 
@@ -274,7 +305,15 @@ pub struct SimpleConsumer {
     activation: Activation,
     disconnected: Arc<AtomicBool>,
     /// `None` once closed.
-    proxy: Mutex<Option<ObjectRef>>,
+    subscription: Mutex<Option<Subscription>>,
+}
+
+/// What a consumer has at the service.
+#[derive(Clone, Debug)]
+struct Subscription {
+    proxy: ObjectRef,
+    /// Made for the proxy; it would outlive it.
+    filter: Option<Filter>,
 }
 
 impl SimpleConsumer {
@@ -297,19 +336,17 @@ impl SimpleConsumer {
         let deliver = move |delivery: Delivery<'_>| match delivery {
             Delivery::Structured(reader) => callback(Received { body: ReceivedBody::Structured(reader) }),
             Delivery::Any(reader) => callback(Received { body: ReceivedBody::Any(reader) }),
+            Delivery::Batch(reader) => each_of_batch(reader, &mut callback),
             Delivery::OfferChange { .. } => Ok(()),
             Delivery::Disconnected => {
                 told.store(true, Ordering::Release);
                 Ok(())
             }
         };
-        let servant: Arc<dyn Servant> = match options.form {
-            ClientType::Any => Arc::new(CallbackConsumer::any(deliver)),
-            _ => Arc::new(CallbackConsumer::structured(deliver)),
-        };
+        let servant: Arc<dyn Servant> = Arc::new(CallbackConsumer::new(options.form, deliver));
         let activation = orb.activate(servant)?;
-        let proxy = subscribe(&found, &options, activation.reference())?;
-        Ok(Self { service, channel, options, activation, disconnected, proxy: Mutex::new(Some(proxy)) })
+        let subscription = Mutex::new(Some(subscribe(&found, &options, activation.reference())?));
+        Ok(Self { service, channel, options, activation, disconnected, subscription })
     }
 
     /// Asks the service whether the subscription is still there, and makes it anew if not.
@@ -317,21 +354,23 @@ impl SimpleConsumer {
     /// # Errors
     /// If the service cannot be reached: the service may be back later, so call again.
     pub fn check(&self) -> Result<Health, InvokeError> {
-        let Some(proxy) = lock(&self.proxy).clone() else { return Ok(Health::Connected) };
-        if !self.disconnected.load(Ordering::Acquire) && !proxy.non_existent()? {
+        let Some(old) = lock(&self.subscription).clone() else { return Ok(Health::Connected) };
+        if !self.disconnected.load(Ordering::Acquire) && !old.proxy.non_existent()? {
             return Ok(Health::Connected);
         }
         let (channel, _) = find_channel(&self.service, self.channel)?;
         let renewed = subscribe(&channel, &self.options, self.activation.reference())?;
         self.disconnected.store(false, Ordering::Release);
-        *lock(&self.proxy) = Some(renewed);
+        *lock(&self.subscription) = Some(renewed);
+        // Gone already if the service was restarted; left alone otherwise, as the proxy was.
+        let _ = old.filter.map(|filter| filter.destroy());
         Ok(Health::Reconnected)
     }
 
     /// The proxy that pushes to it now; `None` once closed.
     #[must_use]
     pub fn proxy(&self) -> Option<ObjectRef> {
-        lock(&self.proxy).clone()
+        lock(&self.subscription).as_ref().map(|subscription| subscription.proxy.clone())
     }
 
     /// Ends the subscription. The callback may still be running for a last event.
@@ -344,12 +383,17 @@ impl SimpleConsumer {
     }
 
     fn unsubscribe(&self, timeout: Option<Duration>) -> Result<(), InvokeError> {
-        let Some(proxy) = lock(&self.proxy).take() else { return Ok(()) };
+        let Some(Subscription { proxy, filter }) = lock(&self.subscription).take() else { return Ok(()) };
         let operation = match self.options.form {
             ClientType::Any => "disconnect_push_supplier",
-            _ => "disconnect_structured_push_supplier",
+            ClientType::Structured => "disconnect_structured_push_supplier",
+            ClientType::Sequence => "disconnect_sequence_push_supplier",
         };
-        gone_is_fine(proxy.with_reply_timeout(timeout).call_void(operation, |_| ()))
+        gone_is_fine(proxy.with_reply_timeout(timeout).call_void(operation, |_| ()))?;
+        match filter {
+            Some(filter) => gone_is_fine(filter.object().with_reply_timeout(timeout).call_void("destroy", |_| ())),
+            None => Ok(()),
+        }
     }
 }
 
@@ -360,10 +404,29 @@ impl Drop for SimpleConsumer {
     }
 }
 
-/// Makes a proxy for the consumer: quality of service and types first, so that nothing unwanted comes before them.
+/// Makes a proxy for the consumer: quality of service, types and filter first, so that nothing unwanted comes before
+/// them.
 fn subscribe(
     channel: &EventChannel,
     options: &ConsumerOptions,
+    consumer: &ObjectRef,
+) -> Result<Subscription, InvokeError> {
+    // The filter before the proxy: a constraint that is refused leaves nothing behind.
+    let filter = options.constraint.as_deref().map(|constraint| make_filter(channel, constraint)).transpose()?;
+    match attach(channel, options, filter.as_ref(), consumer) {
+        Ok(proxy) => Ok(Subscription { proxy, filter }),
+        Err(error) => {
+            // The first error is the one to tell.
+            let _ = filter.map(|filter| filter.destroy());
+            Err(error)
+        }
+    }
+}
+
+fn attach(
+    channel: &EventChannel,
+    options: &ConsumerOptions,
+    filter: Option<&Filter>,
     consumer: &ObjectRef,
 ) -> Result<ObjectRef, InvokeError> {
     let admin: ConsumerAdmin = channel.default_consumer_admin()?;
@@ -371,21 +434,52 @@ fn subscribe(
     if !options.qos.is_empty() {
         proxy.set_qos(&options.qos)?;
     }
-    let object = proxy.object().clone();
-    if options.form == ClientType::Any {
-        let proxy = ProxyPushSupplier::unchecked(object.clone());
-        if !options.types.is_empty() {
-            proxy.subscription_change(&options.types, &[EventType::any()])?;
-        }
-        proxy.connect_any_push_consumer(consumer)?;
-    } else {
-        let proxy = StructuredProxyPushSupplier::unchecked(object.clone());
-        if !options.types.is_empty() {
-            proxy.subscription_change(&options.types, &[EventType::any()])?;
-        }
-        proxy.connect_structured_push_consumer(consumer)?;
+    if let Some(filter) = filter {
+        proxy.add_filter(filter)?;
     }
-    Ok(object)
+    let proxy = proxy.object().clone();
+    if !options.types.is_empty() {
+        proxy.call_change("subscription_change", &options.types, &[EventType::any()])?;
+    }
+    match options.form {
+        ClientType::Any => ProxyPushSupplier::unchecked(proxy.clone()).connect_any_push_consumer(consumer)?,
+        ClientType::Structured => {
+            StructuredProxyPushSupplier::unchecked(proxy.clone()).connect_structured_push_consumer(consumer)?;
+        }
+        ClientType::Sequence => {
+            SequenceProxyPushSupplier::unchecked(proxy.clone()).connect_sequence_push_consumer(consumer)?;
+        }
+    }
+    Ok(proxy)
+}
+
+fn make_filter(channel: &EventChannel, constraint: &str) -> Result<Filter, InvokeError> {
+    let factory = channel.default_filter_factory()?.ok_or(InvokeError::NoFilters)?;
+    let filter = factory.create_filter(EXTENDED_TCL)?;
+    match filter.add_constraints(&[ConstraintExp::new(constraint)]) {
+        Ok(_) => Ok(filter),
+        Err(error) => {
+            // The first error is the one to tell.
+            let _ = filter.destroy();
+            Err(error)
+        }
+    }
+}
+
+/// Calls back for each event of a batch; the first error ends it and is raised for the whole.
+fn each_of_batch(
+    mut batch: Reader<'_>,
+    callback: &mut impl FnMut(Received<'_>) -> Result<(), ServantError>,
+) -> Result<(), ServantError> {
+    for _ in 0..batch.seq_len(1)? {
+        batch.align(4)?;
+        let start = batch.clone();
+        skip_event(&mut batch)?;
+        let bytes = start.rest().get(..batch.position() - start.position()).unwrap_or_default();
+        let event = Reader::with_phase(bytes, start.phase(), start.encoding()).with_origin(start.offset());
+        callback(Received { body: ReceivedBody::Structured(event) })?;
+    }
+    Ok(())
 }
 
 fn gone_is_fine(outcome: Result<(), InvokeError>) -> Result<(), InvokeError> {

@@ -1,6 +1,9 @@
 //! `ConsumerAdmin` and `SupplierAdmin`.
 
-use super::{ClientType, EventChannel, EventType, FilterGroupOperator, ProxyConsumer, ProxySupplier, qos_admin, stub};
+use super::{
+    ClientType, EventChannel, EventType, FilterGroupOperator, ProxyConsumer, ProxySupplier, filter_admin,
+    mapping_filters, qos_admin, stub,
+};
 use crate::InvokeError;
 
 stub! {
@@ -15,6 +18,9 @@ stub! {
 
 qos_admin!(ConsumerAdmin);
 qos_admin!(SupplierAdmin);
+filter_admin!(ConsumerAdmin);
+filter_admin!(SupplierAdmin);
+mapping_filters!(ConsumerAdmin);
 
 /// What both kinds of admin have.
 macro_rules! admin {
@@ -94,6 +100,22 @@ impl ConsumerAdmin {
         Ok((ProxySupplier::unchecked(object), id))
     }
 
+    /// Makes a proxy from which events of that form are pulled, and gives it with its id.
+    ///
+    /// # Errors
+    /// `CosNotifyChannelAdmin/AdminLimitExceeded`.
+    pub fn obtain_notification_pull_supplier(&self, form: ClientType) -> Result<(ProxySupplier, i32), InvokeError> {
+        let (object, id) =
+            self.object().call_object_and_id("obtain_notification_pull_supplier", |w| w.u32(form.to_cdr()))?;
+        Ok((ProxySupplier::unchecked(object), id))
+    }
+
+    /// The admin as one of the Event Service, whose operations it inherits.
+    #[must_use]
+    pub fn as_event_admin(&self) -> crate::event_service::ConsumerAdmin {
+        crate::event_service::ConsumerAdmin::unchecked(self.object().clone())
+    }
+
     /// Changes what event types all proxies of this admin subscribe to.
     ///
     /// # Errors
@@ -136,6 +158,22 @@ impl SupplierAdmin {
         let (object, id) =
             self.object().call_object_and_id("obtain_notification_push_consumer", |w| w.u32(form.to_cdr()))?;
         Ok((ProxyConsumer::unchecked(object), id))
+    }
+
+    /// Makes a proxy that pulls events of that form from its supplier, and gives it with its id.
+    ///
+    /// # Errors
+    /// `CosNotifyChannelAdmin/AdminLimitExceeded`.
+    pub fn obtain_notification_pull_consumer(&self, form: ClientType) -> Result<(ProxyConsumer, i32), InvokeError> {
+        let (object, id) =
+            self.object().call_object_and_id("obtain_notification_pull_consumer", |w| w.u32(form.to_cdr()))?;
+        Ok((ProxyConsumer::unchecked(object), id))
+    }
+
+    /// The admin as one of the Event Service, whose operations it inherits.
+    #[must_use]
+    pub fn as_event_admin(&self) -> crate::event_service::SupplierAdmin {
+        crate::event_service::SupplierAdmin::unchecked(self.object().clone())
     }
 
     /// Changes what event types the suppliers of this admin say they offer.

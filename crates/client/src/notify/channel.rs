@@ -1,9 +1,9 @@
 //! `EventChannelFactory` and `EventChannel`.
 
-use super::types::write_properties;
-use super::{ConsumerAdmin, FilterGroupOperator, Property, SupplierAdmin, qos_admin, stub};
+use super::{
+    ConsumerAdmin, FilterFactory, FilterGroupOperator, Property, SupplierAdmin, qos_admin, stub, write_properties,
+};
 use crate::{InvokeError, ObjectRef};
-use giop::ior::Ior;
 
 stub! {
     /// `CosNotifyChannelAdmin::EventChannelFactory`: makes, lists and finds channels.
@@ -72,14 +72,19 @@ impl EventChannel {
         self.attribute("_get_default_supplier_admin").map(SupplierAdmin::unchecked)
     }
 
-    /// The factory of filters, as an object without a stub yet; `None` if the service has none.
+    /// The factory of filters; `None` if the service has none.
     ///
     /// # Errors
     /// See [`InvokeError`].
-    pub fn default_filter_factory(&self) -> Result<Option<ObjectRef>, InvokeError> {
-        let operation = "_get_default_filter_factory";
-        let ior = self.object().invoke(operation, |_| ())?.read(operation, Ior::read)?;
-        Ok((!ior.is_nil()).then(|| self.object().orb().object(ior)))
+    pub fn default_filter_factory(&self) -> Result<Option<FilterFactory>, InvokeError> {
+        let factory = self.object().call_optional_object("_get_default_filter_factory", |_| ())?;
+        Ok(factory.map(FilterFactory::unchecked))
+    }
+
+    /// The channel as one of the Event Service, whose operations it inherits.
+    #[must_use]
+    pub fn as_event_channel(&self) -> crate::event_service::EventChannel {
+        crate::event_service::EventChannel::unchecked(self.object().clone())
     }
 
     /// Makes an admin for consumers and gives it with its id.

@@ -1,20 +1,98 @@
-//! Servants of `CosNotifyComm`: what a service calls at the clients.
+//! Servants of `CosNotifyComm`: what a service calls at consumers and suppliers.
+//!
+//! A consumer that is pushed to is a [`CallbackConsumer`], a supplier that is pulled a
+//! [`QueueSupplier`](super::QueueSupplier). The other two kinds, [`SupplierServant`] and [`ConsumerServant`], call the
+//! service themselves and only want to be told of changes and of their disconnection.
 
-use super::{EventType, read_event_type, read_sequence};
+use super::{ClientType, EventType, read_event_type, read_sequence};
 use crate::{Servant, ServantError};
 use giop::cdr::{Reader, Writer};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-const PUSH_CONSUMER: &str = "IDL:omg.org/CosNotifyComm/PushConsumer:1.0";
-const EVENT_PUSH_CONSUMER: &str = "IDL:omg.org/CosEventComm/PushConsumer:1.0";
-const STRUCTURED_PUSH_CONSUMER: &str = "IDL:omg.org/CosNotifyComm/StructuredPushConsumer:1.0";
 const NOTIFY_PUBLISH: &str = "IDL:omg.org/CosNotifyComm/NotifyPublish:1.0";
-const PUSH_SUPPLIER: &str = "IDL:omg.org/CosNotifyComm/PushSupplier:1.0";
-const EVENT_PUSH_SUPPLIER: &str = "IDL:omg.org/CosEventComm/PushSupplier:1.0";
-const STRUCTURED_PUSH_SUPPLIER: &str = "IDL:omg.org/CosNotifyComm/StructuredPushSupplier:1.0";
 const NOTIFY_SUBSCRIBE: &str = "IDL:omg.org/CosNotifyComm/NotifySubscribe:1.0";
 const DISCONNECTED: &str = "IDL:omg.org/CosEventComm/Disconnected:1.0";
+
+/// One of the interfaces of `CosNotifyComm` that a client implements.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Interface {
+    pub(crate) type_id: &'static str,
+    /// What it inherits.
+    bases: &'static [&'static str],
+    /// Its operation that ends the connection.
+    pub(crate) disconnect: &'static str,
+}
+
+/// Declares the interfaces of one kind of client, by form.
+macro_rules! interfaces {
+    ($name:ident, $base:ident, $plain:literal, $disconnect:literal, $structured:literal, $sequence:literal) => {
+        /// The interface of such a client, by the form of its events.
+        pub(crate) const fn $name(form: ClientType) -> Interface {
+            match form {
+                ClientType::Any => Interface {
+                    type_id: concat!("IDL:omg.org/CosNotifyComm/", $plain, ":1.0"),
+                    bases: &[$base, concat!("IDL:omg.org/CosEventComm/", $plain, ":1.0")],
+                    disconnect: concat!("disconnect_", $disconnect),
+                },
+                ClientType::Structured => Interface {
+                    type_id: concat!("IDL:omg.org/CosNotifyComm/", $structured, ":1.0"),
+                    bases: &[$base],
+                    disconnect: concat!("disconnect_structured_", $disconnect),
+                },
+                ClientType::Sequence => Interface {
+                    type_id: concat!("IDL:omg.org/CosNotifyComm/", $sequence, ":1.0"),
+                    bases: &[$base],
+                    disconnect: concat!("disconnect_sequence_", $disconnect),
+                },
+            }
+        }
+    };
+}
+
+interfaces!(
+    push_consumer,
+    NOTIFY_PUBLISH,
+    "PushConsumer",
+    "push_consumer",
+    "StructuredPushConsumer",
+    "SequencePushConsumer"
+);
+interfaces!(
+    pull_consumer,
+    NOTIFY_PUBLISH,
+    "PullConsumer",
+    "pull_consumer",
+    "StructuredPullConsumer",
+    "SequencePullConsumer"
+);
+interfaces!(
+    push_supplier,
+    NOTIFY_SUBSCRIBE,
+    "PushSupplier",
+    "push_supplier",
+    "StructuredPushSupplier",
+    "SequencePushSupplier"
+);
+interfaces!(
+    pull_supplier,
+    NOTIFY_SUBSCRIBE,
+    "PullSupplier",
+    "pull_supplier",
+    "StructuredPullSupplier",
+    "SequencePullSupplier"
+);
+
+impl Interface {
+    pub(crate) fn supports(&self, id: &str) -> bool {
+        self.bases.contains(&id)
+    }
+}
+
+/// The exception `CosEventComm::Disconnected`.
+pub(crate) const fn disconnected() -> ServantError {
+    ServantError::User(DISCONNECTED)
+}
 
 /// What happens at a consumer.
 #[derive(Debug)]
@@ -24,6 +102,9 @@ pub enum Delivery<'a> {
     Structured(Reader<'a>),
     /// An event in an Any; the reader stands at the Any and borrows the message.
     Any(Reader<'a>),
+    /// Several structured events, the oldest first as the channel's order has it; the reader stands at the
+    /// `EventBatch`, a number and so many `StructuredEvent`s, and borrows the message.
+    Batch(Reader<'a>),
     /// The service says what event types are offered from now on.
     OfferChange {
         /// Newly offered.
@@ -35,24 +116,34 @@ pub enum Delivery<'a> {
     Disconnected,
 }
 
-/// A consumer of both structured events and Anys that hands each to a closure, one at a time.
+/// A consumer of events of one form that hands what happens to a closure, one call at a time.
 ///
 /// The closure's error is raised to the service: `Disconnected` ([`CallbackConsumer::disconnected`]) ends the
 /// subscription, another exception makes the service try again or go on, by its policy.
 pub struct CallbackConsumer<F> {
-    structured: bool,
+    form: ClientType,
     callback: Mutex<F>,
 }
 
 impl<F: FnMut(Delivery<'_>) -> Result<(), ServantError> + Send + 'static> CallbackConsumer<F> {
+    /// A consumer of events of that form.
+    pub fn new(form: ClientType, callback: F) -> Self {
+        Self { form, callback: Mutex::new(callback) }
+    }
+
     /// A consumer of structured events.
     pub fn structured(callback: F) -> Self {
-        Self { structured: true, callback: Mutex::new(callback) }
+        Self::new(ClientType::Structured, callback)
     }
 
     /// A consumer of Anys.
     pub fn any(callback: F) -> Self {
-        Self { structured: false, callback: Mutex::new(callback) }
+        Self::new(ClientType::Any, callback)
+    }
+
+    /// A consumer of sequences of structured events.
+    pub fn sequence(callback: F) -> Self {
+        Self::new(ClientType::Sequence, callback)
     }
 
     fn call(&self, delivery: Delivery<'_>) -> Result<(), ServantError> {
@@ -65,35 +156,35 @@ impl CallbackConsumer<()> {
     /// The exception `CosEventComm::Disconnected`: the consumer wants no more events.
     #[must_use]
     pub fn disconnected() -> ServantError {
-        ServantError::User(DISCONNECTED)
+        disconnected()
     }
 }
 
 impl<F: FnMut(Delivery<'_>) -> Result<(), ServantError> + Send + 'static> Servant for CallbackConsumer<F> {
     fn type_id(&self) -> &str {
-        if self.structured { STRUCTURED_PUSH_CONSUMER } else { PUSH_CONSUMER }
+        push_consumer(self.form).type_id
     }
 
     fn supports(&self, id: &str) -> bool {
-        id == NOTIFY_PUBLISH || (!self.structured && id == EVENT_PUSH_CONSUMER)
+        push_consumer(self.form).supports(id)
     }
 
     fn invoke(&self, operation: &str, args: &mut Reader<'_>, _reply: &mut Writer<'_>) -> Result<(), ServantError> {
-        match operation {
-            "push_structured_event" if self.structured => self.call(Delivery::Structured(args.clone())),
-            "push" if !self.structured => self.call(Delivery::Any(args.clone())),
-            "offer_change" => {
+        match (operation, self.form) {
+            ("push_structured_event", ClientType::Structured) => self.call(Delivery::Structured(args.clone())),
+            ("push", ClientType::Any) => self.call(Delivery::Any(args.clone())),
+            ("push_structured_events", ClientType::Sequence) => self.call(Delivery::Batch(args.clone())),
+            ("offer_change", _) => {
                 let (added, removed) = read_change(args)?;
                 self.call(Delivery::OfferChange { added, removed })
             }
-            "disconnect_structured_push_consumer" if self.structured => self.call(Delivery::Disconnected),
-            "disconnect_push_consumer" if !self.structured => self.call(Delivery::Disconnected),
+            (operation, form) if operation == push_consumer(form).disconnect => self.call(Delivery::Disconnected),
             _ => Err(ServantError::bad_operation()),
         }
     }
 }
 
-/// What a [`SupplierServant`] tells its supplier.
+/// What a supplier's object tells its supplier.
 pub trait SupplierCallbacks: Send + Sync + 'static {
     /// Consumers' subscriptions changed.
     fn subscription_change(&self, added: &[EventType], removed: &[EventType]) {
@@ -104,22 +195,69 @@ pub trait SupplierCallbacks: Send + Sync + 'static {
     fn disconnected(&self) {}
 }
 
-/// A push supplier's own object, of both structured events and Anys: it is told of subscriptions and disconnection.
+/// What a pull consumer's object tells its consumer.
+pub trait ConsumerCallbacks: Send + Sync + 'static {
+    /// Suppliers' offers changed.
+    fn offer_change(&self, added: &[EventType], removed: &[EventType]) {
+        let _ = (added, removed);
+    }
+
+    /// The service disconnected the consumer.
+    fn disconnected(&self) {}
+}
+
+/// Tells nothing.
+impl SupplierCallbacks for () {}
+
+/// Tells nothing.
+impl ConsumerCallbacks for () {}
+
+/// Remembers only that the supplier was disconnected.
+impl SupplierCallbacks for std::sync::Arc<AtomicBool> {
+    fn disconnected(&self) {
+        self.store(true, Ordering::Release);
+    }
+}
+
+/// Remembers only that the consumer was disconnected.
+impl ConsumerCallbacks for std::sync::Arc<AtomicBool> {
+    fn disconnected(&self) {
+        self.store(true, Ordering::Release);
+    }
+}
+
+/// A push supplier's own object: it is told of subscriptions and disconnection. Also the callback of a filter.
 #[derive(Debug)]
 pub struct SupplierServant<C> {
-    structured: bool,
+    /// `None` for an object that is told of subscriptions and nothing else.
+    form: Option<ClientType>,
     callbacks: C,
 }
 
 impl<C: SupplierCallbacks> SupplierServant<C> {
+    /// A supplier of events of that form.
+    pub fn new(form: ClientType, callbacks: C) -> Self {
+        Self { form: Some(form), callbacks }
+    }
+
     /// A supplier of structured events.
     pub fn structured(callbacks: C) -> Self {
-        Self { structured: true, callbacks }
+        Self::new(ClientType::Structured, callbacks)
     }
 
     /// A supplier of Anys.
     pub fn any(callbacks: C) -> Self {
-        Self { structured: false, callbacks }
+        Self::new(ClientType::Any, callbacks)
+    }
+
+    /// A supplier of sequences of structured events.
+    pub fn sequence(callbacks: C) -> Self {
+        Self::new(ClientType::Sequence, callbacks)
+    }
+
+    /// No supplier but a `NotifySubscribe`, as [`Filter::attach_callback`](super::Filter::attach_callback) takes it.
+    pub fn subscriptions(callbacks: C) -> Self {
+        Self { form: None, callbacks }
     }
 
     /// What it tells.
@@ -130,37 +268,74 @@ impl<C: SupplierCallbacks> SupplierServant<C> {
 
 impl<C: SupplierCallbacks> Servant for SupplierServant<C> {
     fn type_id(&self) -> &str {
-        if self.structured { STRUCTURED_PUSH_SUPPLIER } else { PUSH_SUPPLIER }
+        self.form.map_or(NOTIFY_SUBSCRIBE, |form| push_supplier(form).type_id)
     }
 
     fn supports(&self, id: &str) -> bool {
-        id == NOTIFY_SUBSCRIBE || (!self.structured && id == EVENT_PUSH_SUPPLIER)
+        self.form.is_some_and(|form| push_supplier(form).supports(id))
+    }
+
+    fn invoke(&self, operation: &str, args: &mut Reader<'_>, _reply: &mut Writer<'_>) -> Result<(), ServantError> {
+        tell_supplier(&self.callbacks, self.form.map(push_supplier), operation, args)
+    }
+}
+
+/// The operations of every supplier's object.
+pub(crate) fn tell_supplier(
+    callbacks: &impl SupplierCallbacks,
+    interface: Option<Interface>,
+    operation: &str,
+    args: &mut Reader<'_>,
+) -> Result<(), ServantError> {
+    match operation {
+        "subscription_change" => {
+            let (added, removed) = read_change(args)?;
+            callbacks.subscription_change(&added, &removed);
+        }
+        _ if interface.is_some_and(|interface| interface.disconnect == operation) => callbacks.disconnected(),
+        _ => return Err(ServantError::bad_operation()),
+    }
+    Ok(())
+}
+
+/// A pull consumer's own object: it is told of offers and disconnection.
+#[derive(Debug)]
+pub struct ConsumerServant<C> {
+    form: ClientType,
+    callbacks: C,
+}
+
+impl<C: ConsumerCallbacks> ConsumerServant<C> {
+    /// A consumer that pulls events of that form.
+    pub fn new(form: ClientType, callbacks: C) -> Self {
+        Self { form, callbacks }
+    }
+
+    /// What it tells.
+    pub fn callbacks(&self) -> &C {
+        &self.callbacks
+    }
+}
+
+impl<C: ConsumerCallbacks> Servant for ConsumerServant<C> {
+    fn type_id(&self) -> &str {
+        pull_consumer(self.form).type_id
+    }
+
+    fn supports(&self, id: &str) -> bool {
+        pull_consumer(self.form).supports(id)
     }
 
     fn invoke(&self, operation: &str, args: &mut Reader<'_>, _reply: &mut Writer<'_>) -> Result<(), ServantError> {
         match operation {
-            "subscription_change" => {
+            "offer_change" => {
                 let (added, removed) = read_change(args)?;
-                self.callbacks.subscription_change(&added, &removed);
-                Ok(())
+                self.callbacks.offer_change(&added, &removed);
             }
-            "disconnect_structured_push_supplier" if self.structured => {
-                self.callbacks.disconnected();
-                Ok(())
-            }
-            "disconnect_push_supplier" if !self.structured => {
-                self.callbacks.disconnected();
-                Ok(())
-            }
-            _ => Err(ServantError::bad_operation()),
+            _ if operation == pull_consumer(self.form).disconnect => self.callbacks.disconnected(),
+            _ => return Err(ServantError::bad_operation()),
         }
-    }
-}
-
-/// Remembers only that the supplier was disconnected.
-impl SupplierCallbacks for std::sync::Arc<AtomicBool> {
-    fn disconnected(&self) {
-        self.store(true, Ordering::Release);
+        Ok(())
     }
 }
 

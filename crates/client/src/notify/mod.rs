@@ -21,23 +21,37 @@
 mod admins;
 mod channel;
 mod comm;
+mod filter;
+mod filter_servant;
 mod proxies;
+mod pull;
 mod types;
 
 pub use admins::{ConsumerAdmin, SupplierAdmin};
 pub use channel::{EventChannel, EventChannelFactory, find_channel};
-pub use comm::{CallbackConsumer, Delivery, SupplierCallbacks, SupplierServant};
-pub use proxies::{
-    ProxyConsumer, ProxyPushConsumer, ProxyPushSupplier, ProxySupplier, StructuredProxyPushConsumer,
-    StructuredProxyPushSupplier,
+pub use comm::{CallbackConsumer, ConsumerCallbacks, ConsumerServant, Delivery, SupplierCallbacks, SupplierServant};
+pub use filter::{
+    ConstraintExp, ConstraintInfo, EXTENDED_TCL, Filter, FilterFactory, FilterRefusal, MappingConstraintInfo,
+    MappingConstraintPair, MappingFilter, filter_refusal,
 };
+pub use filter_servant::{FilterQuestion, FilterServant};
+pub use proxies::{
+    ProxyConsumer, ProxyPullConsumer, ProxyPullSupplier, ProxyPushConsumer, ProxyPushSupplier, ProxySupplier,
+    SequenceProxyPullConsumer, SequenceProxyPullSupplier, SequenceProxyPushConsumer, SequenceProxyPushSupplier,
+    StructuredProxyPullConsumer, StructuredProxyPullSupplier, StructuredProxyPushConsumer, StructuredProxyPushSupplier,
+};
+pub use pull::{PullableEvent, QueueSupplier};
 pub use types::{
-    ClientType, EventType, FilterGroupOperator, NamedPropertyRange, Property, PropertyError, ProxyType, QosErrorCode,
-    StructuredEvent, property_errors,
+    ClientType, EventType, FilterGroupOperator, NamedPropertyRange, ObtainInfoMode, Property, PropertyError, ProxyType,
+    QosErrorCode, StructuredEvent, admin_limit, invalid_event_type, property_errors,
 };
 
+pub(crate) use filter::{constraint_error_text, filter_admin, mapping_filters};
 pub(crate) use proxies::connect;
-pub(crate) use types::{property_errors_text, read_event_type, read_sequence, write_event_types};
+pub(crate) use types::{
+    property_errors_text, read_batch, read_event_type, read_sequence, skip_event, work, write_batch, write_event_types,
+    write_properties,
+};
 
 use crate::{InvokeError, ObjectRef};
 use giop::cdr::{Reader, Writer};
@@ -120,6 +134,10 @@ impl ObjectRef {
         self.invoke(operation, |_| ())?.read(operation, |r| read_sequence(r, 4, Reader::i32))
     }
 
+    pub(crate) fn call_text(&self, operation: &str) -> Result<String, InvokeError> {
+        self.invoke(operation, |_| ())?.read(operation, Reader::text)
+    }
+
     pub(crate) fn call_long(&self, operation: &str) -> Result<i32, InvokeError> {
         self.invoke(operation, |_| ())?.read(operation, Reader::i32)
     }
@@ -130,7 +148,7 @@ impl ObjectRef {
     }
 
     pub(crate) fn call_set_properties(&self, operation: &str, properties: &[Property]) -> Result<(), InvokeError> {
-        self.call_void(operation, |w| types::write_properties(properties, w))
+        self.call_void(operation, |w| write_properties(properties, w))
     }
 
     pub(crate) fn call_validate(
@@ -138,8 +156,27 @@ impl ObjectRef {
         operation: &str,
         properties: &[Property],
     ) -> Result<Vec<NamedPropertyRange>, InvokeError> {
-        self.invoke(operation, |w| types::write_properties(properties, w))?
+        self.invoke(operation, |w| write_properties(properties, w))?
             .read(operation, |r| read_sequence(r, 4, NamedPropertyRange::read))
+    }
+
+    /// `obtain_offered_types` and `obtain_subscription_types`.
+    pub(crate) fn call_event_types(
+        &self,
+        operation: &str,
+        mode: ObtainInfoMode,
+    ) -> Result<Vec<EventType>, InvokeError> {
+        self.invoke(operation, |w| w.u32(mode.to_cdr()))?.read(operation, |r| read_sequence(r, 8, read_event_type))
+    }
+
+    /// An operation that returns an object which may be nil.
+    pub(crate) fn call_optional_object<A: crate::Arguments>(
+        &self,
+        operation: &str,
+        write: impl Fn(&mut Writer<'_>) -> A,
+    ) -> Result<Option<ObjectRef>, InvokeError> {
+        let ior = self.invoke(operation, write)?.read(operation, Ior::read)?;
+        Ok((!ior.is_nil()).then(|| self.orb().object(ior)))
     }
 
     pub(crate) fn call_change(

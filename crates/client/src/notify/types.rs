@@ -3,6 +3,7 @@
 use crate::{InvokeError, UserException};
 use core::fmt;
 use giop::cdr::{ReadError, ReadErrorKind, Reader, Writer};
+use giop::recode;
 use giop::typecode::Work;
 use giop::value::{AnyValue, Value, WriteError};
 
@@ -105,6 +106,20 @@ idl_enum! {
 }
 
 idl_enum! {
+    /// `CosNotifyChannelAdmin::ObtainInfoMode`: what `obtain_*_types` answers and whether changes are told afterwards.
+    ObtainInfoMode {
+        /// All types of now; no updates.
+        AllNowUpdatesOff = "ALL_NOW_UPDATES_OFF",
+        /// All types of now; updates from now on.
+        AllNowUpdatesOn = "ALL_NOW_UPDATES_ON",
+        /// No types; no updates.
+        NoneNowUpdatesOff = "NONE_NOW_UPDATES_OFF",
+        /// No types; updates from now on.
+        NoneNowUpdatesOn = "NONE_NOW_UPDATES_ON",
+    }
+}
+
+idl_enum! {
     /// `CosNotification::QoSError_code`: why a property was refused.
     QosErrorCode {
         /// The property is not known, or not at this level.
@@ -174,6 +189,20 @@ impl Property {
     fn read(reader: &mut Reader<'_>, work: &mut Work) -> Result<Self, ReadError> {
         Ok(Self { name: reader.text()?, value: AnyValue::read(reader, work)? })
     }
+}
+
+/// The limit of a `CosNotifyChannelAdmin::AdminLimitExceeded`, as the property that sets it; `None` for other errors.
+#[must_use]
+pub fn admin_limit(error: &InvokeError) -> Option<Property> {
+    let exception = crate::error::user(error, "CosNotifyChannelAdmin/AdminLimitExceeded")?;
+    Property::read(&mut exception.members().ok()?, &mut work()).ok()
+}
+
+/// The type refused by a `CosNotifyComm::InvalidEventType`; `None` for other errors.
+#[must_use]
+pub fn invalid_event_type(error: &InvokeError) -> Option<EventType> {
+    let exception = crate::error::user(error, "CosNotifyComm/InvalidEventType")?;
+    read_event_type(&mut exception.members().ok()?).ok()
 }
 
 /// `CosNotification::NamedPropertyRange`: the values a property may have.
@@ -333,6 +362,35 @@ impl StructuredEvent {
         write_properties(filterable_data, writer)?;
         remainder.write(writer)
     }
+}
+
+/// Octets of the shortest structured event: three empty strings, two empty sequences, an Any of type null.
+const EVENT_BYTES_MIN: usize = 24;
+
+/// Reads a `CosNotification::EventBatch`.
+pub(crate) fn read_batch(reader: &mut Reader<'_>) -> Result<Vec<StructuredEvent>, ReadError> {
+    read_sequence(reader, EVENT_BYTES_MIN, StructuredEvent::read)
+}
+
+/// Moves `reader` behind a structured event without taking it apart. Nothing is allocated.
+pub(crate) fn skip_event(reader: &mut Reader<'_>) -> Result<(), ReadError> {
+    let mut work = work();
+    for _ in 0..3 {
+        reader.string()?;
+    }
+    for _ in 0..2 {
+        for _ in 0..reader.seq_len(8)? {
+            reader.string()?;
+            recode::skip_any(reader, &mut work)?;
+        }
+    }
+    recode::skip_any(reader, &mut work)
+}
+
+/// Writes a `CosNotification::EventBatch`.
+pub(crate) fn write_batch(events: &[StructuredEvent], writer: &mut Writer<'_>) -> Result<(), WriteError> {
+    writer.length(events.len());
+    events.iter().try_for_each(|event| event.write(writer))
 }
 
 /// Reads a sequence whose elements take at least `min_bytes_each`.
