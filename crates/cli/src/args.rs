@@ -12,6 +12,7 @@ const EXAMPLES: &str = "\
 Examples:
   campanile serve              serve on 127.0.0.1:2809
   campanile ls                 show what the local service has
+  campanile info               show the default channel in full
   campanile sub                print every event of the default channel
   campanile pub celsius=11.5   publish one event
 
@@ -33,11 +34,22 @@ const LS_EXAMPLES: &str = "\
 Examples:
   campanile ls
   campanile ls --long --channel 0
+  campanile ls --tree | less
   campanile ls --json | jq '.channels[].id'
   campanile ls --server corbaloc::old.example.org:9999/NotifyEventChannelFactory
 
 Works with any OMG notification service. In a pipe, each object is one line.
 Whether a client is connected to a proxy is not shown: CORBA has no way to ask.";
+
+const INFO_EXAMPLES: &str = "\
+Examples:
+  campanile info
+  campanile info 3
+  campanile info --json | jq '.consumer_admins[].proxies[] | select(.dropped > 0)'
+
+QoS of admins and proxies is shown where it differs from the level above. Where
+consumers are, what waits for them and what was dropped is told by Campanile
+only; the rest works with any OMG notification service.";
 
 const PUB_EXAMPLES: &str = "\
 Examples:
@@ -99,6 +111,9 @@ pub(crate) enum Command {
     /// Show the channels, admins and proxies of a service
     #[command(after_help = LS_EXAMPLES)]
     Ls(LsOptions),
+    /// Show a channel: settings, filters, who is connected, what waits, what was dropped
+    #[command(after_help = INFO_EXAMPLES)]
+    Info(InfoOptions),
     /// Publish events
     #[command(after_help = PUB_EXAMPLES)]
     Pub(PubOptions),
@@ -176,6 +191,21 @@ pub(crate) struct LsOptions {
     /// Also show quality of service and references
     #[arg(long, short = 'l')]
     pub(crate) long: bool,
+    /// Print a tree also where the output is not a terminal
+    #[arg(long, conflicts_with = "json")]
+    pub(crate) tree: bool,
+    /// Print one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct InfoOptions {
+    #[command(flatten)]
+    pub(crate) server: ServerOptions,
+    /// The channel [default: the default channel]
+    #[arg(value_name = "ID", allow_negative_numbers = true)]
+    pub(crate) channel: Option<i32>,
     /// Print one JSON object
     #[arg(long)]
     pub(crate) json: bool,

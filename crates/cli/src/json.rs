@@ -130,6 +130,18 @@ pub(crate) fn object<'a, T: 'a>(
     out.push('}');
 }
 
+/// Writes an array.
+pub(crate) fn list<T>(out: &mut String, items: &[T], mut write: impl FnMut(&mut String, &T)) {
+    out.push('[');
+    for (index, item) in items.iter().enumerate() {
+        if index > 0 {
+            out.push(',');
+        }
+        write(out, item);
+    }
+    out.push(']');
+}
+
 /// Writes a string.
 pub(crate) fn text(out: &mut String, text: &str) {
     out.push_str(&serde_json::Value::from(text).to_string());

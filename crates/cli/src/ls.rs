@@ -2,6 +2,7 @@
 
 use crate::args::{LsOptions, ServerOptions};
 use crate::failure::Failure;
+use crate::json::list;
 use crate::{json, show};
 use client::notify::{
     ConsumerAdmin, EventChannel, EventChannelFactory, FilterGroupOperator, Property, ProxyType, SupplierAdmin,
@@ -54,7 +55,7 @@ pub(crate) fn run(options: &LsOptions) -> Result<(), Failure> {
     if options.json {
         write_json(&mut text, &service);
         text.push('\n');
-    } else if io::stdout().is_terminal() {
+    } else if options.tree || io::stdout().is_terminal() {
         write_tree(&mut text, &service);
     } else {
         write_lines(&mut text, &service);
@@ -151,7 +152,7 @@ fn details(object: &ObjectRef, qos: Result<Vec<Property>, InvokeError>) -> Detai
 }
 
 /// Objects come and go while the hierarchy is walked: one that is gone is not there to be shown.
-fn unless_gone<T>(walked: Result<T, InvokeError>) -> Result<Option<T>, InvokeError> {
+pub(crate) fn unless_gone<T>(walked: Result<T, InvokeError>) -> Result<Option<T>, InvokeError> {
     match walked {
         Ok(found) => Ok(Some(found)),
         Err(error)
@@ -164,7 +165,7 @@ fn unless_gone<T>(walked: Result<T, InvokeError>) -> Result<Option<T>, InvokeErr
     }
 }
 
-fn sorted(mut ids: Vec<i32>) -> Vec<i32> {
+pub(crate) fn sorted(mut ids: Vec<i32>) -> Vec<i32> {
     ids.sort_unstable();
     ids
 }
@@ -307,17 +308,6 @@ fn write_json_details(out: &mut String, details: Option<&Details>) {
     json::text(out, reference);
     out.push_str(",\"qos\":");
     json::properties(out, qos);
-}
-
-fn list<T>(out: &mut String, items: &[T], mut write: impl FnMut(&mut String, &T)) {
-    out.push('[');
-    for (index, item) in items.iter().enumerate() {
-        if index > 0 {
-            out.push(',');
-        }
-        write(out, item);
-    }
-    out.push(']');
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 mod args;
 mod failure;
 mod fields;
+mod info;
 mod json;
 mod logger;
 mod ls;
@@ -27,6 +28,7 @@ fn main() -> ExitCode {
     let outcome = match Cli::parse().command {
         Command::Serve(options) => serve::run(&options),
         Command::Ls(options) => ls::run(&options),
+        Command::Info(options) => info::run(&options),
         Command::Pub(options) => publish::run(&options),
         Command::Sub(options) => subscribe::run(&options),
         Command::Bench(command) => run_bench(&command),

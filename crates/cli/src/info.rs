@@ -1,0 +1,326 @@
+//! `campanile info`: one channel with everything in it: what is set, who filters what, who is slow, what was dropped.
+//!
+//! Walked through the OMG's interfaces, so that it works with any service; a service that offers less is shown with less.
+//! How consumers stand comes from Campanile's object `Statistics`, if there is one at the channel's address.
+
+mod people;
+mod standing;
+mod text;
+
+use crate::args::InfoOptions;
+use crate::failure::Failure;
+use crate::ls::{orb_options, sorted, unless_gone};
+use client::notify::{
+    ConstraintInfo, ConsumerAdmin, EventChannel, EventType, Filter, FilterGroupOperator, MappingConstraintInfo,
+    MappingFilter, ObtainInfoMode, Property, ProxyConsumer, ProxySupplier, ProxyType, SupplierAdmin, find_channel,
+};
+use client::{InvokeError, Orb};
+use giop::value::AnyValue;
+use standing::Standing;
+use std::io::{self, Write as _};
+use std::time::Duration;
+
+/// Longest wait for a filter that is asked for its constraints: a client may have made it and be gone.
+const FILTER_TIMEOUT_MAX: Duration = Duration::from_secs(2);
+
+/// What there is to know of a channel.
+struct Info {
+    address: String,
+    /// `None` if the address named the channel itself, which does not know its id.
+    id: Option<i32>,
+    type_id: String,
+    reference: String,
+    qos: Vec<Property>,
+    admin_properties: Vec<Property>,
+    /// `None` if the service does not say, or has no proxy to ask.
+    offered: Option<Vec<EventType>>,
+    subscribed: Option<Vec<EventType>>,
+    admins: Vec<Admin>,
+    /// Whether the service told how its consumers stand.
+    has_standings: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Side {
+    Consumers,
+    Suppliers,
+}
+
+struct Admin {
+    side: Side,
+    id: i32,
+    operator: FilterGroupOperator,
+    /// What differs from the channel's.
+    qos: Vec<Property>,
+    filtering: Filtering,
+    proxies: Vec<Proxy>,
+}
+
+struct Proxy {
+    id: i32,
+    kind: ProxyType,
+    /// What differs from the admin's.
+    qos: Vec<Property>,
+    filtering: Filtering,
+    /// How its consumer stands.
+    standing: Option<Standing>,
+}
+
+/// The filters of an admin or proxy.
+#[derive(Default)]
+struct Filtering {
+    filters: Vec<FilterInfo>,
+    priority: Option<MappingInfo>,
+    lifetime: Option<MappingInfo>,
+}
+
+struct FilterInfo {
+    id: i32,
+    /// The grammar and the constraints, or why they cannot be had.
+    contents: Result<(String, Vec<ConstraintInfo>), String>,
+}
+
+struct MappingInfo {
+    contents: Result<(AnyValue, Vec<MappingConstraintInfo>), String>,
+}
+
+/// Prints what there is to know of a channel.
+pub(crate) fn run(options: &InfoOptions) -> Result<(), Failure> {
+    let info = Walk::run(options).map_err(|error| Failure::remote(&error, &options.server))?;
+    let mut text = String::new();
+    if options.json {
+        text::write_json(&mut text, &info);
+        text.push('\n');
+    } else {
+        people::write(&mut text, &info);
+    }
+    let mut stdout = io::stdout();
+    stdout.write_all(text.as_bytes())?;
+    stdout.flush()?;
+    Ok(())
+}
+
+/// A walk through one channel.
+struct Walk {
+    standings: Option<Vec<Standing>>,
+    filter_timeout: Duration,
+    offered: Option<Vec<EventType>>,
+    subscribed: Option<Vec<EventType>>,
+}
+
+impl Walk {
+    fn run(options: &InfoOptions) -> Result<Info, InvokeError> {
+        let orb = Orb::new(orb_options(&options.server));
+        let object = orb.resolve_service(&options.server.server)?;
+        let address = object.connect()?;
+        let (channel, id) = find_channel(&object, options.channel)?;
+        let standings = standing::read(&orb, &address, id);
+        let filter_timeout = options.server.timeout.min(FILTER_TIMEOUT_MAX);
+        let mut walk = Self { standings, filter_timeout, offered: None, subscribed: None };
+        let qos = if_offered(channel.get_qos())?.unwrap_or_default();
+        let mut admins = walk.consumer_admins(&channel, &qos)?;
+        admins.extend(walk.supplier_admins(&channel, &qos)?);
+        Ok(Info {
+            address,
+            id,
+            type_id: channel.object().type_id().to_owned(),
+            reference: channel.object().ior().to_string(),
+            admin_properties: if_offered(channel.get_admin())?.unwrap_or_default(),
+            qos,
+            admins,
+            offered: walk.offered,
+            subscribed: walk.subscribed,
+            has_standings: walk.standings.is_some(),
+        })
+    }
+
+    fn consumer_admins(&mut self, channel: &EventChannel, above: &[Property]) -> Result<Vec<Admin>, InvokeError> {
+        let mut admins = Vec::new();
+        for id in sorted(channel.get_all_consumeradmins()?) {
+            let walked = channel.get_consumeradmin(id).and_then(|admin| self.consumer_admin(id, &admin, above));
+            admins.extend(unless_gone(walked)?);
+        }
+        Ok(admins)
+    }
+
+    fn supplier_admins(&mut self, channel: &EventChannel, above: &[Property]) -> Result<Vec<Admin>, InvokeError> {
+        let mut admins = Vec::new();
+        for id in sorted(channel.get_all_supplieradmins()?) {
+            let walked = channel.get_supplieradmin(id).and_then(|admin| self.supplier_admin(id, &admin, above));
+            admins.extend(unless_gone(walked)?);
+        }
+        Ok(admins)
+    }
+
+    fn consumer_admin(&mut self, id: i32, admin: &ConsumerAdmin, above: &[Property]) -> Result<Admin, InvokeError> {
+        let qos = if_offered(admin.get_qos())?.unwrap_or_default();
+        let mut ids = admin.push_suppliers()?;
+        ids.extend(if_offered(admin.pull_suppliers())?.unwrap_or_default());
+        let mut proxies = Vec::new();
+        for id in sorted(ids) {
+            let walked = admin.get_proxy_supplier(id).and_then(|proxy| self.proxy_supplier(id, &proxy, &qos));
+            proxies.extend(unless_gone(walked)?);
+        }
+        let filtering = Filtering {
+            filters: self.filters(admin.get_all_filters(), |id| admin.get_filter(id))?,
+            priority: self.mapping(admin.priority_filter())?,
+            lifetime: self.mapping(admin.lifetime_filter())?,
+        };
+        let qos = differing(qos, above);
+        Ok(Admin { side: Side::Consumers, id, operator: admin.my_operator()?, qos, filtering, proxies })
+    }
+
+    fn supplier_admin(&mut self, id: i32, admin: &SupplierAdmin, above: &[Property]) -> Result<Admin, InvokeError> {
+        let qos = if_offered(admin.get_qos())?.unwrap_or_default();
+        let mut ids = admin.push_consumers()?;
+        ids.extend(if_offered(admin.pull_consumers())?.unwrap_or_default());
+        let mut proxies = Vec::new();
+        for id in sorted(ids) {
+            let walked = admin.get_proxy_consumer(id).and_then(|proxy| self.proxy_consumer(id, &proxy, &qos));
+            proxies.extend(unless_gone(walked)?);
+        }
+        let filters = self.filters(admin.get_all_filters(), |id| admin.get_filter(id))?;
+        let filtering = Filtering { filters, ..Filtering::default() };
+        let qos = differing(qos, above);
+        Ok(Admin { side: Side::Suppliers, id, operator: admin.my_operator()?, qos, filtering, proxies })
+    }
+
+    fn proxy_supplier(&mut self, id: i32, proxy: &ProxySupplier, above: &[Property]) -> Result<Proxy, InvokeError> {
+        if self.offered.is_none() {
+            self.offered = if_offered(proxy.obtain_offered_types(ObtainInfoMode::AllNowUpdatesOff))?;
+        }
+        let filtering = Filtering {
+            filters: self.filters(proxy.get_all_filters(), |id| proxy.get_filter(id))?,
+            priority: self.mapping(proxy.priority_filter())?,
+            lifetime: self.mapping(proxy.lifetime_filter())?,
+        };
+        let qos = differing(if_offered(proxy.get_qos())?.unwrap_or_default(), above);
+        let standing = self.standings.as_ref().and_then(|all| all.iter().find(|standing| standing.is_of(id)).cloned());
+        Ok(Proxy { id, kind: proxy.my_type()?, qos, filtering, standing })
+    }
+
+    fn proxy_consumer(&mut self, id: i32, proxy: &ProxyConsumer, above: &[Property]) -> Result<Proxy, InvokeError> {
+        if self.subscribed.is_none() {
+            self.subscribed = if_offered(proxy.obtain_subscription_types(ObtainInfoMode::AllNowUpdatesOff))?;
+        }
+        let filters = self.filters(proxy.get_all_filters(), |id| proxy.get_filter(id))?;
+        let filtering = Filtering { filters, ..Filtering::default() };
+        let qos = differing(if_offered(proxy.get_qos())?.unwrap_or_default(), above);
+        Ok(Proxy { id, kind: proxy.my_type()?, qos, filtering, standing: None })
+    }
+
+    fn filters(
+        &self,
+        ids: Result<Vec<i32>, InvokeError>,
+        get: impl Fn(i32) -> Result<Filter, InvokeError>,
+    ) -> Result<Vec<FilterInfo>, InvokeError> {
+        let mut filters = Vec::new();
+        for id in sorted(if_offered(ids)?.unwrap_or_default()) {
+            let Some(filter) = unless_gone(get(id))? else { continue };
+            let filter = Filter::unchecked(filter.object().with_reply_timeout(Some(self.filter_timeout)));
+            let contents = filter.constraint_grammar().and_then(|grammar| Ok((grammar, filter.get_all_constraints()?)));
+            filters.push(FilterInfo { id, contents: contents.map_err(|error| error.to_string()) });
+        }
+        Ok(filters)
+    }
+
+    fn mapping(&self, filter: Result<Option<MappingFilter>, InvokeError>) -> Result<Option<MappingInfo>, InvokeError> {
+        let Some(filter) = if_offered(filter)?.flatten() else { return Ok(None) };
+        let filter = MappingFilter::unchecked(filter.object().with_reply_timeout(Some(self.filter_timeout)));
+        let contents = filter.default_value().and_then(|value| Ok((value, filter.get_all_mapping_constraints()?)));
+        Ok(Some(MappingInfo { contents: contents.map_err(|error| error.to_string()) }))
+    }
+}
+
+/// The answer of a service that has the operation; `None` if it has not.
+fn if_offered<T>(answer: Result<T, InvokeError>) -> Result<Option<T>, InvokeError> {
+    match answer {
+        Ok(answer) => Ok(Some(answer)),
+        Err(error) if error.is("NO_IMPLEMENT") || error.is("BAD_OPERATION") => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// The properties that are not the same one level above.
+fn differing(mut properties: Vec<Property>, above: &[Property]) -> Vec<Property> {
+    properties.retain(|property| !above.contains(property));
+    properties
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use client::notify::ConstraintExp;
+
+    /// A channel with something of everything.
+    pub(super) fn info() -> Info {
+        let standing = Standing {
+            channel: 3,
+            proxy: 2,
+            name: "consumer proxy 2 of channel 3 (127.0.0.1:4711)".into(),
+            state: "active".into(),
+            backlog_events: 12,
+            backlog_bytes: 3400,
+            delivered: 1234,
+            dropped: 3,
+            in_flight: 1,
+            failures: 0,
+            reasons: vec![("outbox_full".into(), 2), ("expired".into(), 1)],
+        };
+        let hot = ConstraintExp::new("$celsius > 30").for_types(&[EventType::new("Telescope", "*")]);
+        let constraints = vec![
+            ConstraintInfo { constraint_expression: hot, constraint_id: 7 },
+            ConstraintInfo { constraint_expression: ConstraintExp::new(""), constraint_id: 8 },
+        ];
+        let mapping = MappingConstraintInfo {
+            constraint_expression: ConstraintExp::new("$site == 'north'"),
+            constraint_id: 1,
+            value: 9_i16.into(),
+        };
+        let consumer = Proxy {
+            id: 2,
+            kind: ProxyType::PushStructured,
+            qos: vec![Property::new("Priority", 4_i16)],
+            filtering: Filtering {
+                filters: vec![FilterInfo { id: 1, contents: Err("gone".into()) }],
+                priority: Some(MappingInfo { contents: Ok((0_i16.into(), vec![mapping])) }),
+                lifetime: None,
+            },
+            standing: Some(standing),
+        };
+        let supplier =
+            Proxy { id: 1, kind: ProxyType::PullAny, qos: Vec::new(), filtering: Filtering::default(), standing: None };
+        let filter = FilterInfo { id: 1, contents: Ok(("EXTENDED_TCL".into(), constraints)) };
+        let filtering = Filtering { filters: vec![filter], ..Filtering::default() };
+        let admin = |side, operator, filtering, proxy| Admin {
+            side,
+            id: 0,
+            operator,
+            qos: Vec::new(),
+            filtering,
+            proxies: vec![proxy],
+        };
+        Info {
+            address: "127.0.0.1:2809".into(),
+            id: Some(3),
+            type_id: "IDL:C:1.0".into(),
+            reference: "IOR:00".into(),
+            qos: vec![Property::new("Priority", 0_i16), Property::new("OrderPolicy", 1_i16)],
+            admin_properties: vec![Property::new("MaxConsumers", 5_i32)],
+            offered: Some(vec![EventType::new("Telescope", "Temperature")]),
+            subscribed: Some(Vec::new()),
+            admins: vec![
+                admin(Side::Consumers, FilterGroupOperator::And, filtering, consumer),
+                admin(Side::Suppliers, FilterGroupOperator::Or, Filtering::default(), supplier),
+            ],
+            has_standings: true,
+        }
+    }
+
+    #[test]
+    fn what_is_the_same_above_is_left_out() {
+        let above = [Property::new("a", 1), Property::new("b", 2)];
+        let own = vec![Property::new("a", 1), Property::new("b", 3), Property::new("c", 4)];
+        assert_eq!(differing(own, &above), [Property::new("b", 3), Property::new("c", 4)]);
+    }
+}

@@ -1,0 +1,258 @@
+//! What `info` prints for people.
+
+use super::standing::Standing;
+use super::{Admin, FilterInfo, Filtering, Info, MappingInfo, Proxy, Side};
+use crate::show::{self, clean};
+use client::notify::{ConstraintExp, EventType, Property};
+use std::fmt::Write;
+
+/// Event types shown before the rest is only counted.
+const TYPES_SHOWN: usize = 16;
+
+pub(super) fn write(out: &mut String, info: &Info) {
+    let channel = info.id.map_or_else(|| "channel".to_owned(), |id| format!("channel {id}"));
+    let _ = writeln!(out, "{channel} at {}", clean(&info.address));
+    if !info.type_id.is_empty() {
+        let _ = writeln!(out, "  {}", clean(&info.type_id));
+    }
+    table(out, "QoS", &info.qos);
+    table(out, "admin properties", &info.admin_properties);
+    for (what, types) in [("offered", &info.offered), ("subscribed", &info.subscribed)] {
+        if let Some(types) = types {
+            let _ = writeln!(out, "  {what:10}  {}", type_list(types));
+        }
+    }
+    summary(out, info);
+    for admin in &info.admins {
+        write_admin(out, admin);
+    }
+}
+
+fn summary(out: &mut String, info: &Info) {
+    let proxies = |side| info.admins.iter().filter(move |admin| admin.side == side).flat_map(|admin| &admin.proxies);
+    let _ = write!(
+        out,
+        "  {} for consumers, {} for suppliers",
+        number(proxies(Side::Consumers).count(), "proxy", "proxies"),
+        number(proxies(Side::Suppliers).count(), "proxy", "proxies")
+    );
+    if info.has_standings {
+        let mut total = Standing::default();
+        for standing in proxies(Side::Consumers).filter_map(|proxy| proxy.standing.as_ref()) {
+            total.backlog_events += standing.backlog_events;
+            total.backlog_bytes += standing.backlog_bytes;
+            total.delivered += standing.delivered;
+            total.dropped += standing.dropped;
+            total.reasons.extend_from_slice(&standing.reasons);
+        }
+        let mut reasons: Vec<(String, u64)> = Vec::new();
+        for (reason, count) in &total.reasons {
+            match reasons.iter_mut().find(|(name, _)| name == reason) {
+                Some((_, sum)) => *sum += count,
+                None => reasons.push((reason.clone(), *count)),
+            }
+        }
+        total.reasons = reasons;
+        let _ = write!(out, "; {}", amounts(&total));
+    }
+    out.push('\n');
+}
+
+fn write_admin(out: &mut String, admin: &Admin) {
+    let side = match admin.side {
+        Side::Consumers => "consumer",
+        Side::Suppliers => "supplier",
+    };
+    let _ = writeln!(out, "\n{side} admin {}  {}", admin.id, admin.operator);
+    differences(out, "  ", &admin.qos);
+    write_filtering(out, "  ", &admin.filtering);
+    for proxy in &admin.proxies {
+        write_proxy(out, proxy);
+    }
+}
+
+fn write_proxy(out: &mut String, proxy: &Proxy) {
+    let _ = write!(out, "  proxy {}  {}", proxy.id, proxy.kind);
+    if let Some(standing) = &proxy.standing {
+        if let Some(place) = place(&standing.name) {
+            let _ = write!(out, "  {}", clean(place));
+        }
+        let _ = write!(out, "  {}", clean(&standing.state));
+        let _ = write!(out, "\n    {}", amounts(standing));
+        if standing.in_flight > 0 {
+            let _ = write!(out, "; {} under way", show::count(standing.in_flight));
+        }
+        if standing.failures > 0 {
+            let _ = write!(out, "; {} in a row", number(standing.failures, "failure", "failures"));
+        }
+    }
+    out.push('\n');
+    differences(out, "    ", &proxy.qos);
+    write_filtering(out, "    ", &proxy.filtering);
+}
+
+/// The client behind `consumer proxy 1 of channel 0 (127.0.0.1:4711)`.
+fn place(name: &str) -> Option<&str> {
+    name.split_once('(')?.1.strip_suffix(')')
+}
+
+fn amounts(standing: &Standing) -> String {
+    let mut text = format!(
+        "{} ({}) waiting, {} delivered, {} dropped",
+        number(standing.backlog_events, "event", "events"),
+        show::bytes(standing.backlog_bytes),
+        show::count(standing.delivered),
+        show::count(standing.dropped)
+    );
+    for (index, (reason, count)) in standing.reasons.iter().enumerate() {
+        let _ = write!(
+            text,
+            "{} {} {}",
+            if index == 0 { ":" } else { "," },
+            show::count(count),
+            clean(reason).replace('_', " ")
+        );
+    }
+    text
+}
+
+fn number(number: impl std::fmt::Display, one: &str, many: &str) -> String {
+    let number = show::count(number);
+    let what = if number == "1" { one } else { many };
+    format!("{number} {what}")
+}
+
+fn write_filtering(out: &mut String, indent: &str, filtering: &Filtering) {
+    for filter in &filtering.filters {
+        write_filter(out, indent, filter);
+    }
+    for (what, mapping) in [("priority", &filtering.priority), ("lifetime", &filtering.lifetime)] {
+        if let Some(mapping) = mapping {
+            write_mapping(out, indent, what, mapping);
+        }
+    }
+}
+
+fn write_filter(out: &mut String, indent: &str, filter: &FilterInfo) {
+    let _ = write!(out, "{indent}filter {}", filter.id);
+    match &filter.contents {
+        Err(reason) => {
+            let _ = writeln!(out, "  cannot be read: {}", clean(reason));
+        }
+        Ok((grammar, constraints)) => {
+            let _ = writeln!(out, "  {}", clean(grammar));
+            if constraints.is_empty() {
+                let _ = writeln!(out, "{indent}  no constraints");
+            }
+            for info in constraints {
+                let constraint = constraint(&info.constraint_expression);
+                let _ = writeln!(out, "{indent}  {}  {constraint}", info.constraint_id);
+            }
+        }
+    }
+}
+
+fn write_mapping(out: &mut String, indent: &str, what: &str, mapping: &MappingInfo) {
+    let _ = write!(out, "{indent}{what} filter");
+    match &mapping.contents {
+        Err(reason) => {
+            let _ = writeln!(out, "  cannot be read: {}", clean(reason));
+        }
+        Ok((default, constraints)) => {
+            let mut value = String::new();
+            show::value(&mut value, &default.value);
+            let _ = writeln!(out, "  default {value}");
+            for info in constraints {
+                value.clear();
+                show::value(&mut value, &info.value.value);
+                let constraint = constraint(&info.constraint_expression);
+                let _ = writeln!(out, "{indent}  {}  {value} if {constraint}", info.constraint_id);
+            }
+        }
+    }
+}
+
+/// A constraint, and behind it the types it is about if not all.
+fn constraint(constraint: &ConstraintExp) -> String {
+    let text = clean(&constraint.constraint_expr);
+    let text = if text.trim().is_empty() { "TRUE".to_owned() } else { text };
+    if constraint.event_types.is_empty() {
+        return text;
+    }
+    format!("{text}  for {}", type_list(&constraint.event_types))
+}
+
+fn type_list(types: &[EventType]) -> String {
+    if types.is_empty() {
+        return "none".to_owned();
+    }
+    let mut shown: Vec<String> = types.iter().take(TYPES_SHOWN).map(|t| clean(&t.to_string())).collect();
+    if types.len() > TYPES_SHOWN {
+        shown.push(format!("… {} in all", show::count(types.len())));
+    }
+    shown.join(", ")
+}
+
+fn table(out: &mut String, what: &str, properties: &[Property]) {
+    if properties.is_empty() {
+        return;
+    }
+    let _ = writeln!(out, "  {what}");
+    let width = properties.iter().map(|property| property.name.chars().count()).max().unwrap_or(0).min(32);
+    for property in properties {
+        let _ = write!(out, "    {:width$}  ", clean(&property.name));
+        show::value(out, &property.value.value);
+        out.push('\n');
+    }
+}
+
+fn differences(out: &mut String, indent: &str, properties: &[Property]) {
+    if properties.is_empty() {
+        return;
+    }
+    let _ = write!(out, "{indent}QoS");
+    for property in properties {
+        let _ = write!(out, "  {}=", clean(&property.name));
+        show::value(out, &property.value.value);
+    }
+    out.push('\n');
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::info;
+    use super::*;
+
+    #[test]
+    fn people_see_settings_filters_backlogs_and_drops() {
+        let mut out = String::new();
+        write(&mut out, &info());
+        let expected = "\
+channel 3 at 127.0.0.1:2809
+  IDL:C:1.0
+  QoS
+    Priority     0
+    OrderPolicy  1
+  admin properties
+    MaxConsumers  5
+  offered     Telescope/Temperature
+  subscribed  none
+  1 proxy for consumers, 1 proxy for suppliers; 12 events (3.4 kB) waiting, 1,234 delivered, 3 dropped: 2 outbox full, 1 expired
+
+consumer admin 0  AND_OP
+  filter 1  EXTENDED_TCL
+    7  $celsius > 30  for Telescope/*
+    8  TRUE
+  proxy 2  PUSH_STRUCTURED  127.0.0.1:4711  active
+    12 events (3.4 kB) waiting, 1,234 delivered, 3 dropped: 2 outbox full, 1 expired; 1 under way
+    QoS  Priority=4
+    filter 1  cannot be read: gone
+    priority filter  default 0
+      1  9 if $site == 'north'
+
+supplier admin 0  OR_OP
+  proxy 1  PULL_ANY
+";
+        assert_eq!(out, expected);
+    }
+}

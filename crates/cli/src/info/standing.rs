@@ -1,0 +1,66 @@
+//! How each consumer stands, as Campanile's object `Statistics` tells it.
+
+use client::Orb;
+use giop::cdr::{ReadError, Reader};
+
+/// Octets of the shortest `ConsumerStatistic` and `Statistic`.
+const STANDING_BYTES_MIN: usize = 64;
+const STATISTIC_BYTES_MIN: usize = 16;
+
+/// One `ConsumerStatistic`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Standing {
+    pub(super) channel: u32,
+    pub(super) proxy: u32,
+    /// Where it is, or nothing if it has not said.
+    pub(super) name: String,
+    pub(super) state: String,
+    pub(super) backlog_events: u64,
+    pub(super) backlog_bytes: u64,
+    pub(super) delivered: u64,
+    pub(super) dropped: u64,
+    pub(super) in_flight: u32,
+    pub(super) failures: u32,
+    /// How many were dropped for each reason.
+    pub(super) reasons: Vec<(String, u64)>,
+}
+
+impl Standing {
+    pub(super) fn is_of(&self, proxy: i32) -> bool {
+        u32::try_from(proxy) == Ok(self.proxy)
+    }
+
+    fn read(reader: &mut Reader<'_>) -> Result<Self, ReadError> {
+        Ok(Self {
+            channel: reader.u32()?,
+            proxy: reader.u32()?,
+            name: reader.text()?,
+            state: reader.text()?,
+            backlog_events: reader.u64()?,
+            backlog_bytes: reader.u64()?,
+            delivered: reader.u64()?,
+            dropped: reader.u64()?,
+            in_flight: reader.u32()?,
+            failures: reader.u32()?,
+            reasons: {
+                let count = reader.seq_len(STATISTIC_BYTES_MIN)?;
+                (0..count).map(|_| Ok((reader.text()?, reader.u64()?))).collect::<Result<_, _>>()?
+            },
+        })
+    }
+}
+
+/// The consumers of a channel; `None` if the service does not tell, being another one than Campanile.
+pub(super) fn read(orb: &Orb, address: &str, channel: Option<i32>) -> Option<Vec<Standing>> {
+    let statistics = orb.resolve(&format!("corbaloc::{address}/Statistics")).ok()?;
+    let reply = statistics.invoke("get_consumers", |_| ()).ok()?;
+    let all = reply.read("get_consumers", |reader| {
+        let count = reader.seq_len(STANDING_BYTES_MIN)?;
+        (0..count).map(|_| Standing::read(reader)).collect::<Result<Vec<_>, _>>()
+    });
+    let mut standings = all.ok()?;
+    // Without an id it is the channel that the address names: the service's default one.
+    let channel = u32::try_from(channel.unwrap_or(0)).ok()?;
+    standings.retain(|standing| standing.channel == channel);
+    Some(standings)
+}
