@@ -9,6 +9,7 @@
 //!   struct ConsumerStatistic {
 //!     unsigned long channel, proxy; string name, state;
 //!     unsigned long long backlog_events, backlog_bytes, delivered, discarded; unsigned long in_flight, failures;
+//!     StatisticSeq discarded_by_reason;  // named as the counters `lane_dropped_…`; those that are not 0
 //!   };
 //!   typedef sequence<ConsumerStatistic> ConsumerStatisticSeq;
 //!   interface Statistics {
@@ -26,6 +27,7 @@ use giop::exception::{Kind, SystemException};
 
 use crate::corba::{Call, Exception};
 use crate::counters::Counters;
+use crate::lanes::worker::DROPPED;
 
 /// The object's key.
 pub(crate) const KEY: &[u8] = b"Statistics";
@@ -54,6 +56,13 @@ pub(crate) fn write_consumers(
         reply.u64(outbox.discards.total());
         reply.u32(outbox.in_flight);
         reply.u32(outbox.failures);
+        let reasons = DROPPED.iter().map(|(counter, reason)| (counter.name(), outbox.discards.of(*reason)));
+        let reasons: Vec<_> = reasons.filter(|(_, count)| *count > 0).collect();
+        reply.u32(u32::try_from(reasons.len()).unwrap_or(0));
+        for (name, count) in reasons {
+            reply.string(name.strip_prefix("lane_dropped_").unwrap_or(name));
+            reply.u64(count);
+        }
     }
 }
 

@@ -126,7 +126,7 @@ const SWEEP: Duration = Duration::from_millis(50);
 /// Mail served in one round.
 const MAIL_PER_ROUND: usize = 256;
 /// Where each reason for dropping an event is counted.
-const DROPPED: [(Counter, DiscardReason); 9] = [
+pub(crate) const DROPPED: [(Counter, DiscardReason); 9] = [
     (Counter::DroppedOutboxFull, DiscardReason::OutboxFull),
     (Counter::DroppedMemorySpent, DiscardReason::MemorySpent),
     (Counter::DroppedQueueFull, DiscardReason::QueueFull),
