@@ -15,7 +15,11 @@ use crate::{Form, ProxyKey, Time, TypeId, Want};
 pub const EVENT_OVERHEAD_BYTES: u64 = 256;
 
 /// What each consumer that an event goes to costs the memory budget: its place in that consumer's outbox.
-pub const HOLDER_OVERHEAD_BYTES: u64 = 16;
+pub const HOLDER_OVERHEAD_BYTES: u64 = 32;
+
+/// The same where the event has a `Timeout`, `StartTime` or `StopTime`, or goes through a channel one of whose consumers
+/// has a `Timeout` or orders or discards its events by priority or deadline: such outboxes need more for each event.
+pub const SORTED_OVERHEAD_BYTES: u64 = 128;
 
 /// An event: bytes as they arrived and what was learnt of them once.
 #[derive(Clone, Debug, Default)]

@@ -54,7 +54,9 @@ mod settings;
 mod subscription;
 mod time;
 
-pub use event::{Alternate, Alternates, Draft, EVENT_OVERHEAD_BYTES, Event, EventPool, HOLDER_OVERHEAD_BYTES};
+pub use event::{
+    Alternate, Alternates, Draft, EVENT_OVERHEAD_BYTES, Event, EventPool, HOLDER_OVERHEAD_BYTES, SORTED_OVERHEAD_BYTES,
+};
 pub use forms::{Forms, NoFields};
 pub use hierarchy::{
     Admin, Attached, Channel, FilterConstraint, FilterRef, FilterTarget, Hierarchy, HierarchyLimits, Mapping, Proxy,

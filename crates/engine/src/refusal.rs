@@ -152,6 +152,13 @@ pub enum Refusal {
         /// The budget, in bytes.
         budget_bytes: u64,
     },
+    /// As many clients wait for events of a consumer's proxy as may.
+    TooManyWaiting {
+        /// The proxy.
+        proxy: ProxyKey,
+        /// The limit, in clients.
+        limit: u32,
+    },
     /// A setting's value is outside its range.
     BadSetting {
         /// The setting, by its field's name.
@@ -210,6 +217,9 @@ impl fmt::Display for Refusal {
                 f,
                 "the event takes {charged_bytes} bytes, more than the channel's whole memory budget of {budget_bytes}"
             ),
+            Self::TooManyWaiting { proxy, limit } => {
+                write!(f, "{limit} clients wait for events of {proxy}, the most allowed")
+            }
             Self::BadSetting { setting, range } => write!(f, "{setting} must be {range}"),
             Self::IdsExhausted => write!(f, "all ids here have been used"),
         }

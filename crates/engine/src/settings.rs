@@ -327,7 +327,8 @@ impl SettingsPatch {
 pub struct ChannelLimits {
     /// How much memory, in bytes, the channel's events may take, each counted once however many consumers wait for it:
     /// its bytes plus [`EVENT_OVERHEAD_BYTES`](crate::EVENT_OVERHEAD_BYTES) plus
-    /// [`HOLDER_OVERHEAD_BYTES`](crate::HOLDER_OVERHEAD_BYTES) for each consumer. More than 0. Default 256 MiB. What
+    /// [`HOLDER_OVERHEAD_BYTES`](crate::HOLDER_OVERHEAD_BYTES) (where events are sorted or expire,
+    /// [`SORTED_OVERHEAD_BYTES`](crate::SORTED_OVERHEAD_BYTES)) for each consumer. More than 0. Default 256 MiB. What
     /// happens when it is spent is the laggard's [`FullOutbox`]; events taken from suppliers that are being held may
     /// exceed it, at most to twice its value, where they are refused.
     pub memory_budget_bytes: u64,

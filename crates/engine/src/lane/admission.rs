@@ -1,14 +1,13 @@
 //! Events in: found by their source's channel and their type, they go to every outbox that wants them.
 
-use alloc::sync::Arc;
 use core::ops::Range;
 
 use super::channel::{ChannelState, Hold};
 use super::outbox::Attributes;
 use super::{Admission, Lane};
 use crate::{
-    DiscardPolicy, DiscardReason, Draft, Forms, FullOutbox, HOLDER_OVERHEAD_BYTES, Notice, ProxyKey, ProxyState,
-    Refusal, SupplierSettings, Ticket, Time,
+    Draft, Forms, FullOutbox, HOLDER_OVERHEAD_BYTES, ProxyKey, ProxyState, Refusal, SORTED_OVERHEAD_BYTES,
+    SupplierSettings, Ticket, Time,
 };
 
 /// Where an event goes, once nothing speaks against it.
@@ -84,7 +83,7 @@ impl Lane {
     /// Finds the destinations and makes room for them, or says why not.
     fn plan(&mut self, channel: u32, draft: &Draft) -> Result<Plan, Refusal> {
         let range = self.find_destinations(channel, draft);
-        let charge = charge(draft, &range);
+        let charge = self.charge(channel, draft, &range);
         let plan = Plan { channel, range, charge, hold: None };
         let Some(state) = self.channels.get(channel) else { return Ok(plan) };
         if plan.range.is_empty() {
@@ -104,8 +103,16 @@ impl Lane {
         let hold = self.make_room(channel, charge)?;
         // Consumers may have been disconnected to make room.
         let range = self.find_destinations(channel, draft);
-        let charge = self::charge(draft, &range);
+        let charge = self.charge(channel, draft, &range);
         Ok(Plan { channel, range, charge, hold })
+    }
+
+    /// What an event is charged to its channel's budget, by the number of its destinations.
+    fn charge(&self, channel: u32, draft: &Draft, destinations: &Range<usize>) -> u64 {
+        let has_times = draft.timeout.is_some() || draft.start.is_some() || draft.stop.is_some();
+        let is_sorted = has_times || self.channels.get(channel).is_some_and(|state| state.any_sorted);
+        let holder = if is_sorted { SORTED_OVERHEAD_BYTES } else { HOLDER_OVERHEAD_BYTES };
+        draft.weight() + holder * destinations.len() as u64
     }
 
     /// The slot of the channel that a connected supplier's proxy belongs to.
@@ -174,22 +181,19 @@ impl Lane {
         }
         let slots = state.destinations.take_slots();
         for slot in slots.get(plan.range).unwrap_or_default().iter().copied() {
-            if self.outboxes.get(slot).is_some_and(super::Outbox::is_full) && !self.make_place(slot) {
+            let Some(outbox) = self.outboxes.get(slot) else { continue };
+            let attributes = Attributes::of(&event, &SupplierSettings::default(), &outbox.settings);
+            if !self.enqueue(slot, &event, weight, attributes) {
                 continue;
             }
             let Some(outbox) = self.outboxes.get_mut(slot) else { continue };
-            let attributes = Attributes::of(&event, &SupplierSettings::default(), &outbox.settings);
-            outbox.push(Arc::clone(&event), weight, attributes);
             destinations += 1;
             if outbox.holding {
                 let ticket = held.get_or_insert_with(|| issue(&mut self.tickets, plan.channel));
                 self.tickets.wait(ticket.at, &mut outbox.waiters);
                 outbox.held_events += 1;
             }
-            if !outbox.listed && outbox.is_ready() {
-                outbox.listed = true;
-                self.ready.push_back(slot);
-            }
+            self.list_if_ready(slot);
         }
         if let Some(state) = self.channels.get_mut(plan.channel) {
             state.destinations.put_slots(slots);
@@ -200,44 +204,6 @@ impl Lane {
         self.release(event);
         self.end_admission(plan.channel);
         self.hold_suppliers(plan.channel, plan.hold, held, destinations)
-    }
-
-    /// Finds a place for an arriving event in an outbox that is full. Says whether the event goes in.
-    fn make_place(&mut self, slot: u32) -> bool {
-        let Some(outbox) = self.outboxes.get_mut(slot) else { return false };
-        let policy = outbox.full_policy();
-        match policy {
-            FullOutbox::Disconnect => {
-                // Not at once: the lists of destinations are being walked.
-                self.doomed.push(slot);
-                return false;
-            }
-            FullOutbox::Hold if !outbox.holding => {
-                outbox.holding = true;
-                let (channel, by) = (outbox.key.channel, Some(outbox.key));
-                self.notices.push_back(Notice::SuppliersHeld { channel, by });
-            }
-            _ => {}
-        }
-        self.note_full(slot, false, policy);
-        let Some(outbox) = self.outboxes.get_mut(slot) else { return false };
-        match (policy, outbox.settings.discard_policy) {
-            (FullOutbox::Hold, _) => true,
-            // OMG Notification Service 1.1, `LifoOrder`: the last event received is the first discarded, and the last
-            // one received is this one. (`Reject` was asked before any outbox took the event.)
-            (FullOutbox::Discard, DiscardPolicy::Lifo) | (FullOutbox::Reject | FullOutbox::Disconnect, _) => {
-                outbox.discards.add(DiscardReason::OutboxFull, 1);
-                outbox.dropped_while_full += 1;
-                self.counters.discards.add(DiscardReason::OutboxFull, 1);
-                false
-            }
-            (FullOutbox::Discard, _) => {
-                while self.outboxes.get(slot).is_some_and(super::Outbox::is_full) {
-                    self.discard_one(slot, DiscardReason::OutboxFull);
-                }
-                true
-            }
-        }
     }
 
     /// Holds the channel's suppliers if there is no room although the event is in, and says what became of the event.
@@ -271,9 +237,4 @@ impl Lane {
 fn issue(tickets: &mut super::Tickets, channel: u32) -> Held {
     let (at, ticket) = tickets.issue(channel);
     Held { at, ticket }
-}
-
-/// What an event is charged to its channel's budget, by the number of its destinations.
-fn charge(draft: &Draft, destinations: &Range<usize>) -> u64 {
-    draft.weight() + HOLDER_OVERHEAD_BYTES * destinations.len() as u64
 }

@@ -18,6 +18,8 @@ pub(super) struct ChannelState {
     pub(super) destinations: Destinations,
     /// Whether an outbox refuses events when it is full, which must be known before any outbox takes one.
     pub(super) any_rejects: bool,
+    /// Whether an outbox may sort its events or let them expire, where neither the event nor its supplier says so.
+    pub(super) any_sorted: bool,
 
     /// What its events are charged, in bytes, and how many there are.
     pub(super) used_bytes: u64,
@@ -71,6 +73,7 @@ impl ChannelState {
             members: Vec::new(),
             destinations: Destinations::default(),
             any_rejects: false,
+            any_sorted: false,
             used_bytes: 0,
             events: 0,
             hold: None,

@@ -81,7 +81,7 @@ pub struct Counters {
     pub queued: u64,
     /// Deliveries begun, retries included.
     pub deliveries: u64,
-    /// Deliveries that succeeded.
+    /// Events delivered, counted once for each consumer.
     pub delivered: u64,
     /// Events put back after a failure or for want of room, counted each time.
     pub put_back: u64,
@@ -151,7 +151,7 @@ pub struct OutboxStats {
     pub delayed: u64,
     /// Clients that wait for an event to pull.
     pub pulls_waiting: u32,
-    /// How many deliveries succeeded; of a consumer that takes sequences each has several events.
+    /// How many events were delivered.
     pub delivered: u64,
     /// How many events were dropped, by reason.
     pub discards: Discards,

@@ -3,9 +3,13 @@
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use super::outbox::Blocked;
-use super::{Delivery, Lane, Outcome};
+use super::outbox::{Asked, Blocked, Handed, WAITING_PULLS_MAX};
+use super::{Delivery, Lane, Outbox, Outcome};
 use crate::{DiscardReason, DisconnectReason, Event, Notice, OutboxId, ProxyKey, Refusal, Time};
+
+/// How many events one turn of the lane drops because they have expired, or lets be delivered because their time has
+/// come, for one outbox: more would keep every other one waiting.
+pub(super) const DUE_PER_TURN: u64 = 1_024;
 
 impl Lane {
     /// The next delivery: of the outboxes that can begin one, each in its turn. `events` is cleared and gets its events:
@@ -15,36 +19,17 @@ impl Lane {
         self.told(now);
         events.clear();
         while let Some(slot) = self.ready.pop_front() {
+            if let Some(outbox) = self.outboxes.get_mut(slot) {
+                outbox.listed = false;
+            }
+            self.catch_up(slot);
             let Some(outbox) = self.outboxes.get_mut(slot) else { continue };
-            outbox.listed = false;
-            if !outbox.is_ready() {
+            if !outbox.is_ready(self.now) {
                 continue;
             }
-            let Some(handed) = outbox.hand_out(self.now) else { continue };
-            let delivery = Delivery {
-                outbox: outbox.id,
-                key: outbox.key,
-                peer: outbox.peer,
-                want: outbox.want,
-                serial: handed.serial,
-                one_way: outbox.settings.one_way,
-                deadline: handed.deadline,
-                pulled: false,
-                ask: None,
-            };
-            events.push(handed.event);
-            if outbox.is_ready() {
-                outbox.listed = true;
-                self.ready.push_back(slot);
-            }
-            let was_full = outbox.full_at_bound || outbox.holding;
-            if let Some(deadline) = handed.deadline {
-                self.timers.set(slot, deadline);
-            }
-            if was_full {
-                self.note_room(slot);
-            }
-            self.counters.deliveries += 1;
+            let Some((handed, asked)) = outbox.hand_out(self.now, events) else { continue };
+            let delivery = describe(outbox, &handed, asked != Asked::No);
+            self.note_begun(slot, handed.deadline);
             return Some(delivery);
         }
         None
@@ -52,7 +37,8 @@ impl Lane {
 
     /// What waits for a consumer that pulls, at once, up to `max_events` (and no more than its `batch_size_max`); `None`
     /// if nothing does. `events` is cleared and gets the events. The delivery is concluded with
-    /// [`handle_outcome`](Self::handle_outcome) like any other.
+    /// [`handle_outcome`](Self::handle_outcome) like any other, but it has no time limit, and a failure puts it back at
+    /// once and is none of the consumer's.
     ///
     /// # Errors
     ///
@@ -60,29 +46,77 @@ impl Lane {
     pub fn pull(
         &mut self,
         consumer: ProxyKey,
-        _max_events: u32,
+        max_events: u32,
         events: &mut Vec<Arc<Event>>,
         now: Time,
     ) -> Result<Option<Delivery>, Refusal> {
         self.told(now);
         events.clear();
-        Err(Refusal::NotConnected { proxy: consumer })
+        let slot = self.puller(consumer)?;
+        self.catch_up(slot);
+        let Some(outbox) = self.outboxes.get_mut(slot) else { return Ok(None) };
+        let Some(handed) = outbox.hand_out_now(max_events, self.now, events) else { return Ok(None) };
+        let delivery = describe(outbox, &handed, true);
+        self.note_begun(slot, handed.deadline);
+        Ok(Some(delivery))
     }
 
-    /// Notes that a client waits for up to `max_events` events: when there are some,
-    /// [`poll_delivery`](Self::poll_delivery) gives one [`Delivery`] that is `pulled`.
+    /// Notes that a client waits for up to `max_events` events: when there are some (as many as fill a batch, or as few
+    /// as there are when the consumer's `pacing_interval` is over), [`poll_delivery`](Self::poll_delivery) gives one
+    /// [`Delivery`] that is `pulled`. Clients are served in the order in which they began to wait. One whose delivery is
+    /// concluded as [`Outcome::Filtered`], [`Outcome::FilterFailed`] or [`Outcome::Untranslatable`] goes on waiting,
+    /// before all others.
     ///
     /// # Errors
     ///
-    /// [`Refusal::NotConnected`] if no consumer that pulls is connected there.
-    pub fn await_events(&mut self, consumer: ProxyKey, _max_events: u32, now: Time) -> Result<(), Refusal> {
+    /// [`Refusal::NotConnected`] if no consumer that pulls is connected there, [`Refusal::TooManyWaiting`] if 4,096
+    /// clients wait there already.
+    pub fn await_events(&mut self, consumer: ProxyKey, max_events: u32, now: Time) -> Result<(), Refusal> {
         self.told(now);
-        Err(Refusal::NotConnected { proxy: consumer })
+        let slot = self.puller(consumer)?;
+        if !self.outboxes.get_mut(slot).is_some_and(|outbox| outbox.wait(max_events)) {
+            return Err(Refusal::TooManyWaiting { proxy: consumer, limit: WAITING_PULLS_MAX });
+        }
+        self.list_if_ready(slot);
+        Ok(())
     }
 
     /// A client that waited is gone: the latest [`await_events`](Self::await_events) that is not yet answered is
     /// withdrawn.
-    pub fn cancel_wait(&mut self, _consumer: ProxyKey) {}
+    pub fn cancel_wait(&mut self, consumer: ProxyKey) {
+        if let Ok(slot) = self.puller(consumer)
+            && let Some(outbox) = self.outboxes.get_mut(slot)
+        {
+            outbox.cancel_wait();
+        }
+    }
+
+    /// The outbox of a connected consumer that pulls.
+    fn puller(&self, consumer: ProxyKey) -> Result<u32, Refusal> {
+        let find = || {
+            let state = self.channels.get(*self.channel_slots.get(&consumer.channel)?)?;
+            let consumers = &state.routes.consumers;
+            let at = consumers.binary_search_by_key(&consumer.proxy, |route| route.key.proxy).ok()?;
+            let slot = *state.members.get(at)?;
+            self.outboxes.get(slot).filter(|outbox| outbox.pull && !outbox.dead).map(|_| slot)
+        };
+        find().ok_or(Refusal::NotConnected { proxy: consumer })
+    }
+
+    /// A delivery was begun: there may be another, and there is room for more events.
+    fn note_begun(&mut self, slot: u32, deadline: Option<Time>) {
+        self.counters.deliveries += 1;
+        let Some(outbox) = self.outboxes.get(slot) else { return };
+        let was_full = outbox.full_at_bound || outbox.holding;
+        if let Some(deadline) = deadline {
+            self.timers.set(slot, deadline);
+        }
+        self.list_if_ready(slot);
+        self.watch(slot);
+        if was_full {
+            self.note_room(slot);
+        }
+    }
 
     /// Says what became of a delivery.
     pub fn handle_outcome(&mut self, outbox: OutboxId, serial: u32, outcome: Outcome, now: Time) {
@@ -98,24 +132,38 @@ impl Lane {
         };
         match outcome {
             Outcome::Delivered | Outcome::Sent => {
-                outbox.delivered += 1;
-                self.counters.delivered += 1;
+                let events = outbox.count_of(position);
+                outbox.delivered += events;
+                self.counters.delivered += events;
                 self.finish(slot, position);
                 self.succeed(slot);
+            }
+            // Whoever pulled it could not be told, which says nothing of the others that pull there.
+            Outcome::NoRoom | Outcome::Unreachable | Outcome::TimedOut | Outcome::Refused
+                if outbox.is_pulled(position) =>
+            {
+                self.counters.put_back += outbox.put_back_one(position, self.now);
             }
             Outcome::Rejected => {
                 self.finish_dropped(slot, position, DiscardReason::Rejected);
                 self.succeed(slot);
             }
-            Outcome::Untranslatable => self.finish_dropped(slot, position, DiscardReason::Untranslatable),
-            Outcome::Filtered => {
-                self.counters.events_filtered += 1;
-                self.finish(slot, position);
+            Outcome::Untranslatable => {
+                let asked = self.finish_dropped(slot, position, DiscardReason::Untranslatable);
+                self.wait_again(slot, asked);
             }
-            Outcome::FilterFailed => self.finish_dropped(slot, position, DiscardReason::FilterFailed),
+            Outcome::FilterFailed => {
+                let asked = self.finish_dropped(slot, position, DiscardReason::FilterFailed);
+                self.wait_again(slot, asked);
+            }
+            Outcome::Filtered => {
+                self.counters.events_filtered += outbox.count_of(position);
+                let asked = self.finish(slot, position);
+                self.wait_again(slot, asked);
+            }
             Outcome::NoRoom => {
-                self.counters.put_back += outbox.put_back_from(position);
-                let deadline = outbox.deadline(self.now);
+                self.counters.put_back += outbox.put_back_from(position, self.now);
+                let deadline = outbox.deadline(self.now, false);
                 outbox.blocked = Some(Blocked { serial, deadline });
                 if let Some(deadline) = deadline {
                     self.timers.set(slot, deadline);
@@ -124,6 +172,9 @@ impl Lane {
             Outcome::Unreachable | Outcome::TimedOut | Outcome::Refused => self.fail(slot),
             Outcome::Gone => self.disconnect(slot, DisconnectReason::Gone),
         }
+        // What was put back may have expired meanwhile.
+        self.catch_up(slot);
+        self.watch(slot);
         self.list_if_ready(slot);
     }
 
@@ -158,11 +209,12 @@ impl Lane {
         self.pool.give_back(event);
     }
 
-    /// Time has passed: deliveries whose time is over fail, outboxes that waited after a failure try again, and a little
-    /// is done of what can be done later.
+    /// Time has passed: deliveries whose time is over fail, outboxes that waited after a failure try again, events
+    /// expire and others may now be delivered, and a little is done of what can be done later.
     pub fn handle_timeout(&mut self, now: Time) {
         self.told(now);
         self.let_go_leftovers();
+        let mut unfinished = core::mem::take(&mut self.unfinished);
         while let Some(slot) = self.timers.pop(self.now) {
             let Some(outbox) = self.outboxes.get_mut(slot) else { continue };
             if let Some(serial) = outbox.overdue(self.now) {
@@ -171,39 +223,95 @@ impl Lane {
                 self.fail(slot);
             } else if outbox.retry_at.is_some_and(|time| time <= self.now) {
                 outbox.retry_at = None;
-                self.list_if_ready(slot);
             }
-            if let Some(due) = self.outboxes.get(slot).and_then(super::Outbox::next_due) {
-                self.timers.set(slot, due);
+            self.catch_up(slot);
+            self.list_if_ready(slot);
+            match self.outboxes.get(slot).and_then(|outbox| outbox.next_due(self.now)) {
+                Some(due) if due > self.now => self.timers.set(slot, due),
+                // Too much has expired for one turn. The others have theirs first.
+                Some(_) => unfinished.push(slot),
+                None => {}
             }
         }
+        for slot in unfinished.drain(..) {
+            self.timers.set(slot, self.now);
+        }
+        self.unfinished = unfinished;
+    }
+
+    /// Drops what has expired of an outbox, as much as one turn allows, and lets those be delivered whose time has come.
+    pub(super) fn catch_up(&mut self, slot: u32) {
+        let Some(outbox) = self.outboxes.get_mut(slot) else { return };
+        if outbox.waiting.next_due().is_none_or(|due| due > self.now) {
+            return;
+        }
+        let mut started = 0;
+        while started < DUE_PER_TURN && outbox.waiting.start(self.now) {
+            started += 1;
+        }
+        let mut dropped = 0;
+        while dropped < DUE_PER_TURN
+            && let Some(event) = self.outboxes.get_mut(slot).and_then(|outbox| outbox.pop_expired(self.now))
+        {
+            dropped += 1;
+            self.release(event);
+        }
+        self.note_discards(slot, DiscardReason::Expired, dropped);
+        if self.admitting {
+            self.shortened.push(slot);
+        } else {
+            self.note_room(slot);
+        }
+    }
+
+    /// Sees to it that an outbox is looked at when something becomes due of the events that wait in it.
+    pub(super) fn watch(&mut self, slot: u32) {
+        if let Some(due) = self.outboxes.get(slot).and_then(|outbox| outbox.waiting_due(self.now)) {
+            self.timers.set(slot, due);
+        }
+    }
+
+    pub(super) fn note_discards(&mut self, slot: u32, reason: DiscardReason, events: u64) {
+        if let Some(outbox) = self.outboxes.get_mut(slot) {
+            outbox.discards.add(reason, events);
+        }
+        self.counters.discards.add(reason, events);
     }
 
     /// Puts an outbox among those that can begin a delivery, if it can.
     pub(super) fn list_if_ready(&mut self, slot: u32) {
         if let Some(outbox) = self.outboxes.get_mut(slot)
             && !outbox.listed
-            && outbox.is_ready()
+            && outbox.is_ready(self.now)
         {
             outbox.listed = true;
             self.ready.push_back(slot);
         }
     }
 
-    /// Ends a delivery.
-    fn finish(&mut self, slot: u32, position: usize) {
-        if let Some(event) = self.outboxes.get_mut(slot).and_then(|outbox| outbox.finish(position)) {
+    /// Ends a delivery. Says how it came about.
+    fn finish(&mut self, slot: u32, position: usize) -> Option<Asked> {
+        let mut done = core::mem::take(&mut self.done);
+        let asked = self.outboxes.get_mut(slot).and_then(|outbox| outbox.finish(position, &mut done));
+        for event in done.drain(..) {
             self.release(event);
         }
+        self.done = done;
+        asked
     }
 
-    /// Ends a delivery of an event that is dropped.
-    fn finish_dropped(&mut self, slot: u32, position: usize, reason: DiscardReason) {
-        if let Some(outbox) = self.outboxes.get_mut(slot) {
-            outbox.discards.add(reason, 1);
+    /// Ends a delivery of events that are dropped. Says how it came about.
+    fn finish_dropped(&mut self, slot: u32, position: usize, reason: DiscardReason) -> Option<Asked> {
+        let events = self.outboxes.get(slot).map_or(0, |outbox| outbox.count_of(position));
+        self.note_discards(slot, reason, events);
+        self.finish(slot, position)
+    }
+
+    /// A delivery came to nothing: whoever waited for it goes on waiting.
+    fn wait_again(&mut self, slot: u32, asked: Option<Asked>) {
+        if let (Some(outbox), Some(asked)) = (self.outboxes.get_mut(slot), asked) {
+            outbox.wait_again(asked);
         }
-        self.counters.discards.add(reason, 1);
-        self.finish(slot, position);
     }
 
     /// Notes that a consumer takes events.
@@ -233,5 +341,20 @@ impl Lane {
                 self.notices.push_back(Notice::ConsumerFailing { key: outbox.key, failures, retry_in });
             }
         }
+    }
+}
+
+/// A delivery that an outbox began, as the door is told it.
+fn describe(outbox: &Outbox, handed: &Handed, pulled: bool) -> Delivery {
+    Delivery {
+        outbox: outbox.id,
+        key: outbox.key,
+        peer: outbox.peer,
+        want: outbox.want,
+        serial: handed.serial,
+        one_way: outbox.settings.one_way && !pulled,
+        deadline: handed.deadline,
+        pulled,
+        ask: handed.ask,
     }
 }

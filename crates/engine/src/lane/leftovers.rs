@@ -2,24 +2,22 @@
 //! once would keep every other consumer waiting. They are let go of a few at a time, and at once only as far as their
 //! channel needs the room.
 
-use alloc::collections::VecDeque;
-use alloc::sync::Arc;
-
 use super::Lane;
-use crate::{ChannelId, Event};
+use super::outbox::Backlog;
+use crate::ChannelId;
 
 /// A backlog that nobody wants any more.
 #[derive(Debug)]
 pub(super) struct Leftover {
     channel: ChannelId,
-    events: VecDeque<Arc<Event>>,
+    events: Backlog,
 }
 
 /// How many leftover events one turn of the lane lets go of.
 const EVENTS_PER_TURN: usize = 256;
 
 impl Lane {
-    pub(super) fn leave(&mut self, channel: ChannelId, events: VecDeque<Arc<Event>>) {
+    pub(super) fn leave(&mut self, channel: ChannelId, events: Backlog) {
         if !events.is_empty() {
             self.leftovers.push_back(Leftover { channel, events });
         }
@@ -43,7 +41,7 @@ impl Lane {
 
     fn let_go_leftover_at(&mut self, at: usize) -> bool {
         let Some(leftover) = self.leftovers.get_mut(at) else { return false };
-        let event = leftover.events.pop_front();
+        let event = leftover.events.pop();
         if leftover.events.is_empty() {
             self.leftovers.remove(at);
         }

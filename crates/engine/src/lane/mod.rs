@@ -14,7 +14,9 @@ mod notice;
 mod outbox;
 mod placement;
 mod pressure;
+mod queue;
 mod slab;
+mod store;
 mod tickets;
 mod timers;
 mod types;
@@ -126,9 +128,10 @@ pub enum Outcome {
 ///
 /// # What it promises
 ///
-/// - A consumer gets each supplier's events in the order in which they were handed in; one that is retried comes before
-///   all later ones. When a delivery fails, every unanswered one of that outbox is put back, and their outcomes are
-///   ignored if they come after all.
+/// - A consumer gets each supplier's events in the order in which they were handed in, unless its `order_policy` is
+///   another; one that is retried comes before all that would come after it. When a delivery fails, every unanswered one
+///   of that outbox is put back, and their outcomes are ignored if they come after all.
+/// - No event is delivered that has expired when the delivery begins.
 /// - Nothing waits for a consumer: a slow one fills its own outbox, within the channel's limits, and what happens at
 ///   each limit is that limit's documented outcome.
 /// - Handing an event in costs as much as it has destinations, and every other call as little as one event; new routing
@@ -166,6 +169,8 @@ pub struct Lane {
     backlogs: Backlogs,
     doomed: Vec<u32>,
     shortened: Vec<u32>,
+    unfinished: Vec<u32>,
+    done: Vec<Arc<Event>>,
 }
 
 impl Lane {
@@ -193,6 +198,8 @@ impl Lane {
             backlogs: Backlogs::new(),
             doomed: Vec::new(),
             shortened: Vec::new(),
+            unfinished: Vec::new(),
+            done: Vec::new(),
         }
     }
 

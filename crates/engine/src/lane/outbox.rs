@@ -1,22 +1,21 @@
 //! One consumer's outbox: the events that wait for it, those that are unanswered, and how its deliveries fare.
 //!
-//! It knows nothing of its channel or of other outboxes. Its order is that of arrival, always: unanswered events come
-//! before those that wait, and go back to the front, in order, when one of them fails.
+//! It knows nothing of its channel or of other outboxes. Which event is next is its [`Queue`]'s matter; those that are
+//! unanswered go back to where they were in line when one of them fails.
 
 use alloc::collections::VecDeque;
 use alloc::sync::Arc;
+use alloc::vec::Vec;
 use core::time::Duration;
 
 use super::Questions;
 use super::counters::{Discards, OutboxState, OutboxStats};
+use super::queue::{Entry, Policy, Queue};
 use super::tickets::Waiters;
-use crate::{
-    ConsumerRoute, DiscardPolicy, Event, FullOutbox, OutboxId, OutboxSettings, Peer, ProxyKey, SupplierSettings, Time,
-    Want,
-};
+use crate::{ConsumerRoute, Event, FullOutbox, OutboxId, OutboxSettings, Peer, ProxyKey, SupplierSettings, Time, Want};
 
-/// Beyond this many places an outbox's queue is cut back when it has run empty.
-const RETAINED_PLACES: usize = 4_096;
+/// How many clients may wait for events of one outbox at once.
+pub(super) const WAITING_PULLS_MAX: u32 = 4_096;
 
 #[derive(Debug)]
 pub(super) struct Outbox {
@@ -29,14 +28,21 @@ pub(super) struct Outbox {
     pub(super) channel: u32,
     pub(super) settings: OutboxSettings,
     pub(super) suspended: bool,
+    /// Whether it gets events as it asks for them, and whether several at a time.
+    pub(super) pull: bool,
+    batches: bool,
     /// Disconnected by the lane. It stays as a tombstone until routing no longer names its connection, so that a
     /// snapshot made before administration heard of it does not bring it back.
     pub(super) dead: bool,
 
-    pub(super) waiting: VecDeque<Arc<Event>>,
+    pub(super) waiting: Queue,
     in_flight: VecDeque<InFlight>,
-    /// What the events in `waiting` and `in_flight` weigh.
+    /// The events of the deliveries in `in_flight`, one's behind another's.
+    unanswered: VecDeque<Entry>,
+    /// What the events in `waiting` and `unanswered` weigh.
     pub(super) weight: u64,
+    /// Clients that wait for events to pull: how many each takes at most.
+    credits: VecDeque<u32>,
     next_serial: u32,
 
     /// Whether it is in the lane's queue of ready outboxes.
@@ -61,11 +67,25 @@ pub(super) struct Outbox {
     pub(super) discards: Discards,
 }
 
+/// A delivery that is unanswered.
 #[derive(Debug)]
 struct InFlight {
     serial: u32,
     deadline: Option<Time>,
-    event: Arc<Event>,
+    /// How many events it has.
+    events: u32,
+    asked: Asked,
+}
+
+/// Whether a consumer asked for a delivery.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Asked {
+    /// It is pushed.
+    No,
+    /// It asked for what there is.
+    Once,
+    /// It waited for up to so many events.
+    Waiting(u32),
 }
 
 /// What an event is to one consumer: its priority and its lifetime there, and what must be asked first.
@@ -81,13 +101,36 @@ pub(super) struct Attributes {
 }
 
 impl Attributes {
-    /// What an event is to a consumer that maps nothing and asks nobody.
+    /// What an event is to a consumer that maps nothing and whose filters are all local.
     pub(super) fn of(event: &Event, supplier: &SupplierSettings, consumer: &OutboxSettings) -> Self {
         Self {
             priority: event.priority.unwrap_or(supplier.priority),
             lifetime: event.timeout.or(supplier.timeout).or(consumer.timeout),
             ask: None,
         }
+    }
+}
+
+/// Everything an outbox had.
+#[derive(Debug, Default)]
+pub(super) struct Backlog {
+    unanswered: VecDeque<Entry>,
+    waiting: Queue,
+}
+
+impl Backlog {
+    pub(super) fn len(&self) -> usize {
+        self.unanswered.len() + self.waiting.len()
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Takes out one event: those that were unanswered first, then those that waited, in the order of delivery.
+    pub(super) fn pop(&mut self) -> Option<Arc<Event>> {
+        let entry = self.unanswered.pop_front().or_else(|| self.waiting.pop_any());
+        entry.map(|entry| entry.event)
     }
 }
 
@@ -103,9 +146,9 @@ pub(super) struct Blocked {
 /// A delivery as its outbox sees it.
 #[derive(Debug)]
 pub(super) struct Handed {
-    pub(super) event: Arc<Event>,
     pub(super) serial: u32,
     pub(super) deadline: Option<Time>,
+    pub(super) ask: Option<Questions>,
 }
 
 impl Outbox {
@@ -119,10 +162,14 @@ impl Outbox {
             channel,
             settings: route.settings,
             suspended: route.suspended,
+            pull: route.pull,
+            batches: route.batches,
             dead: false,
-            waiting: VecDeque::new(),
+            waiting: Queue::new(Policy::of(&route.settings, route.batches)),
             in_flight: VecDeque::new(),
+            unanswered: VecDeque::new(),
             weight: 0,
+            credits: VecDeque::new(),
             next_serial: 0,
             listed: false,
             blocked: None,
@@ -146,6 +193,7 @@ impl Outbox {
         self.want = route.want;
         self.settings = route.settings;
         self.suspended = route.suspended;
+        self.waiting.set_policy(Policy::of(&route.settings, self.batches));
     }
 
     // ---- the queue ----
@@ -167,59 +215,133 @@ impl Outbox {
         self.settings.full_outbox.unwrap_or(FullOutbox::Discard)
     }
 
+    /// An event as it would wait here.
+    pub(super) fn entry(&self, event: &Arc<Event>, attributes: Attributes) -> Entry {
+        let Attributes { priority, lifetime, ask } = attributes;
+        let arrived = event.arrived;
+        // OMG Notification Service 1.1, 2.5.5: `StartTime` and `StopTime` count where they are supported.
+        let start = event.start.filter(|_| self.settings.start_time_supported);
+        let stop = event.stop.filter(|_| self.settings.stop_time_supported);
+        let since = start.map_or(arrived, |start| start.max(arrived));
+        let end = lifetime.filter(|lifetime| !lifetime.is_zero()).map(|lifetime| arrived + lifetime);
+        let expiry = end.into_iter().chain(stop).min().unwrap_or(Entry::NEVER);
+        Entry { event: Arc::clone(event), since, expiry, priority, ask }
+    }
+
     /// Queues an event.
-    pub(super) fn push(&mut self, event: Arc<Event>, weight: u64, _attributes: Attributes) {
+    pub(super) fn push(&mut self, entry: Entry, weight: u64, now: Time) {
         self.weight += weight;
-        self.waiting.push_back(event);
+        self.waiting.insert(entry, now);
     }
 
     /// Takes out the waiting event that its policy gives up first.
     pub(super) fn pop_discard(&mut self) -> Option<Arc<Event>> {
-        let event = match self.settings.discard_policy {
-            DiscardPolicy::Any | DiscardPolicy::Fifo | DiscardPolicy::Priority | DiscardPolicy::Deadline => {
-                self.waiting.pop_front()
-            }
-            DiscardPolicy::Lifo => self.waiting.pop_back(),
-        }?;
+        let event = self.waiting.pop_discard()?.event;
+        self.weight -= event.weight();
+        Some(event)
+    }
+
+    /// Takes out a waiting event that has expired.
+    pub(super) fn pop_expired(&mut self, now: Time) -> Option<Arc<Event>> {
+        let event = self.waiting.pop_expired(now)?.event;
         self.weight -= event.weight();
         Some(event)
     }
 
     pub(super) fn backlog(&self) -> usize {
-        self.waiting.len() + self.in_flight.len()
+        self.waiting.len() + self.unanswered.len()
     }
 
-    /// Takes out everything, unanswered events first.
-    pub(super) fn take_all(&mut self) -> VecDeque<Arc<Event>> {
-        self.put_back_from(0);
+    /// Takes out everything; leaves nothing that anybody waits for.
+    pub(super) fn take_all(&mut self) -> Backlog {
         self.weight = 0;
-        core::mem::take(&mut self.waiting)
+        self.in_flight.clear();
+        self.credits.clear();
+        let empty = Queue::new(self.waiting.policy());
+        let waiting = core::mem::replace(&mut self.waiting, empty);
+        Backlog { unanswered: core::mem::take(&mut self.unanswered), waiting }
     }
 
     // ---- deliveries ----
 
     /// Whether a delivery can begin now. While deliveries fail, one at a time finds out whether they still do.
-    pub(super) fn is_ready(&self) -> bool {
+    pub(super) fn is_ready(&self, now: Time) -> bool {
         let window = if self.failures > 0 { 1 } else { self.settings.push_window };
-        !self.waiting.is_empty()
-            && self.in_flight.len() < usize::from(window)
+        let is_wanted = if self.pull { !self.credits.is_empty() } else { self.in_flight.len() < usize::from(window) };
+        is_wanted
+            && self.waiting.ready() > 0
             && !self.suspended
             && !self.dead
             && self.blocked.is_none()
             && self.retry_at.is_none()
+            && self.is_batch_due(now)
+            && !self.waiting.has_expired(now)
     }
 
-    /// Begins the next delivery.
-    pub(super) fn hand_out(&mut self, now: Time) -> Option<Handed> {
-        let event = self.waiting.pop_front()?;
-        if self.waiting.is_empty() && self.waiting.capacity() > RETAINED_PLACES {
-            self.waiting.shrink_to(RETAINED_PLACES);
+    /// How many events the next delivery may have.
+    fn batch_max(&self) -> u32 {
+        if !self.batches {
+            return 1;
+        }
+        let most = self.settings.batch_size_max.get();
+        self.credits.front().map_or(most, |credit| most.min(*credit))
+    }
+
+    /// OMG Notification Service 1.1, 2.5.5, `PacingInterval`: a batch leaves when it is full, or when the first of it has
+    /// waited for that long. An event that others are asked about is a batch of its own, and so is full.
+    fn is_batch_due(&self, now: Time) -> bool {
+        !self.waiting.policy().paced
+            || self.waiting.ready() >= self.batch_max() as usize
+            || self.waiting.next_ask().is_some()
+            || self.paced_until().is_none_or(|due| due <= now)
+    }
+
+    /// When the pacing interval of the event is over that has waited for longest.
+    fn paced_until(&self) -> Option<Time> {
+        let oldest = self.waiting.oldest().filter(|_| self.waiting.policy().paced)?;
+        Some(oldest + self.settings.pacing_interval)
+    }
+
+    /// Begins the next delivery to a consumer that is pushed to, or to the client that has waited for longest.
+    pub(super) fn hand_out(&mut self, now: Time, events: &mut Vec<Arc<Event>>) -> Option<(Handed, Asked)> {
+        let most = self.batch_max();
+        let asked = match self.credits.pop_front() {
+            Some(credit) if self.pull => Asked::Waiting(credit),
+            _ => Asked::No,
+        };
+        self.begin(asked, most, now, events).map(|handed| (handed, asked))
+    }
+
+    /// Begins a delivery to a client that takes what there is.
+    pub(super) fn hand_out_now(&mut self, most: u32, now: Time, events: &mut Vec<Arc<Event>>) -> Option<Handed> {
+        if self.waiting.ready() == 0 || self.suspended || self.dead || self.waiting.has_expired(now) {
+            return None;
+        }
+        let most = if self.batches { most.min(self.settings.batch_size_max.get()) } else { 1 };
+        self.begin(Asked::Once, most, now, events)
+    }
+
+    fn begin(&mut self, asked: Asked, most: u32, now: Time, events: &mut Vec<Arc<Event>>) -> Option<Handed> {
+        let ask = self.waiting.next_ask();
+        let most = if ask.is_some() { 1 } else { most.max(1) };
+        let mut count = 0;
+        while count < most
+            && (count == 0 || self.waiting.next_ask().is_none())
+            && let Some(entry) = self.waiting.pop()
+        {
+            events.push(Arc::clone(&entry.event));
+            self.unanswered.push_back(entry);
+            count += 1;
+        }
+        if count == 0 {
+            return None;
         }
         let serial = self.next_serial;
         self.next_serial = serial.wrapping_add(1);
-        let deadline = self.deadline(now);
-        self.in_flight.push_back(InFlight { serial, deadline, event: Arc::clone(&event) });
-        Some(Handed { event, serial, deadline })
+        // Whoever asked for it is told by its own connection what became of it.
+        let deadline = if asked == Asked::No { self.deadline(now, ask.is_some()) } else { None };
+        self.in_flight.push_back(InFlight { serial, deadline, events: count, asked });
+        Some(Handed { serial, deadline, ask })
     }
 
     /// Where an unanswered delivery is among them.
@@ -231,29 +353,92 @@ impl Outbox {
         self.in_flight.binary_search_by_key(&distance, |delivery| delivery.serial.wrapping_sub(front)).ok()
     }
 
-    /// Ends the delivery at `position`; its event is done with here.
-    pub(super) fn finish(&mut self, position: usize) -> Option<Arc<Event>> {
+    /// Ends the delivery at `position`; its events, which `done` gets, are done with here. Says how it came about.
+    pub(super) fn finish(&mut self, position: usize, done: &mut Vec<Arc<Event>>) -> Option<Asked> {
+        let events = self.events_of(position);
         let delivery = self.in_flight.remove(position)?;
-        self.weight -= delivery.event.weight();
-        Some(delivery.event)
+        for entry in self.unanswered.drain(events) {
+            self.weight -= entry.event.weight();
+            done.push(entry.event);
+        }
+        Some(delivery.asked)
     }
 
-    /// Puts back the delivery at `position` and all later ones, in order, before those that wait. Says how many.
-    pub(super) fn put_back_from(&mut self, position: usize) -> u64 {
+    /// How many events the delivery at `position` has.
+    pub(super) fn count_of(&self, position: usize) -> u64 {
+        self.in_flight.get(position).map_or(0, |delivery| u64::from(delivery.events))
+    }
+
+    /// Whether the delivery at `position` was asked for.
+    pub(super) fn is_pulled(&self, position: usize) -> bool {
+        self.in_flight.get(position).is_some_and(|delivery| delivery.asked != Asked::No)
+    }
+
+    /// Where the events of the delivery at `position` are.
+    fn events_of(&self, position: usize) -> core::ops::Range<usize> {
+        let count = |delivery: &InFlight| delivery.events as usize;
+        // The front is answered first, mostly.
+        let start: usize = self.in_flight.iter().take(position).map(count).sum();
+        start..start + self.in_flight.get(position).map_or(0, count)
+    }
+
+    /// Puts back the delivery at `position` and all later ones. Says how many events.
+    pub(super) fn put_back_from(&mut self, position: usize, now: Time) -> u64 {
+        let from = self.events_of(position).start;
+        self.in_flight.truncate(position);
         let mut count = 0;
-        while self.in_flight.len() > position
-            && let Some(delivery) = self.in_flight.pop_back()
+        // The last first, so that each finds its place at the front of those that wait.
+        while self.unanswered.len() > from
+            && let Some(entry) = self.unanswered.pop_back()
         {
-            self.waiting.push_front(delivery.event);
+            self.waiting.insert(entry, now);
             count += 1;
         }
         count
     }
 
+    /// Puts back the delivery at `position` and no other. Says how many events.
+    pub(super) fn put_back_one(&mut self, position: usize, now: Time) -> u64 {
+        let events = self.events_of(position);
+        if self.in_flight.remove(position).is_none() {
+            return 0;
+        }
+        let count = events.len() as u64;
+        for entry in self.unanswered.drain(events).rev() {
+            self.waiting.insert(entry, now);
+        }
+        count
+    }
+
+    // ---- clients that wait for events to pull ----
+
+    /// Notes that one more waits; says whether there was room to note it.
+    pub(super) fn wait(&mut self, most: u32) -> bool {
+        let has_room = self.credits.len() < WAITING_PULLS_MAX as usize;
+        if has_room {
+            self.credits.push_back(most.max(1));
+        }
+        has_room
+    }
+
+    /// The client whose delivery came to nothing goes on waiting, before all others.
+    pub(super) fn wait_again(&mut self, asked: Asked) {
+        if let Asked::Waiting(credit) = asked {
+            self.credits.push_front(credit);
+        }
+    }
+
+    /// The client that began to wait last is gone.
+    pub(super) fn cancel_wait(&mut self) {
+        self.credits.pop_back();
+    }
+
+    // ---- failures and time limits ----
+
     /// Notes a failure: everything unanswered goes back, and nothing is delivered for a while. Says how many events
     /// went back.
     pub(super) fn fail(&mut self, now: Time) -> u64 {
-        let put_back = self.put_back_from(0);
+        let put_back = self.put_back_from(0, now);
         if self.failures == 0 {
             self.failing_since = now;
         }
@@ -269,10 +454,11 @@ impl Outbox {
         !limit.is_zero() && now.since(self.failing_since) >= limit
     }
 
-    /// When a time limit that begins now is over.
-    pub(super) fn deadline(&self, now: Time) -> Option<Time> {
+    /// When a time limit that begins now is over. If remote filters are asked first, they have theirs before it.
+    pub(super) fn deadline(&self, now: Time, asks: bool) -> Option<Time> {
         let limit = self.settings.reply_timeout;
-        if limit.is_zero() { None } else { Some(now + limit) }
+        let before = if asks { self.settings.filter_timeout } else { Duration::ZERO };
+        if limit.is_zero() { None } else { Some(now + before + limit) }
     }
 
     /// The delivery whose time is over, if one's is: an unanswered one's, or the one that found no room.
@@ -285,10 +471,17 @@ impl Outbox {
 
     /// When something next becomes due of itself. (Later deliveries have later deadlines, but for a change of settings:
     /// all are looked at, which happens once for each time limit and not for each event.)
-    pub(super) fn next_due(&self) -> Option<Time> {
+    pub(super) fn next_due(&self, now: Time) -> Option<Time> {
         let answers = self.in_flight.iter().filter_map(|delivery| delivery.deadline);
         let room = self.blocked.and_then(|blocked| blocked.deadline);
-        answers.chain(room).chain(self.retry_at).min()
+        answers.chain(room).chain(self.retry_at).chain(self.waiting_due(now)).min()
+    }
+
+    /// When something next becomes due of the events that wait: one expires, one may be delivered, or a batch need not
+    /// be full any more. (If it need not be already, it waits for something else.)
+    pub(super) fn waiting_due(&self, now: Time) -> Option<Time> {
+        let paced = self.paced_until().filter(|due| *due > now);
+        self.waiting.next_due().into_iter().chain(paced).min()
     }
 
     /// Lets a test see what happens when serials wrap around.
@@ -318,9 +511,9 @@ impl Outbox {
             state,
             backlog_events: self.backlog() as u64,
             backlog_bytes: self.weight,
-            in_flight: u32::try_from(self.in_flight.len()).unwrap_or(u32::MAX),
-            delayed: 0,
-            pulls_waiting: 0,
+            in_flight: u32::try_from(self.unanswered.len()).unwrap_or(u32::MAX),
+            delayed: self.waiting.delayed() as u64,
+            pulls_waiting: u32::try_from(self.credits.len()).unwrap_or(u32::MAX),
             delivered: self.delivered,
             discards: self.discards,
             failures: self.failures,

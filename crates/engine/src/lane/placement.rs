@@ -6,7 +6,10 @@ use alloc::vec::Vec;
 use super::channel::ChannelState;
 use super::outbox::Outbox;
 use super::{Lane, Notice};
-use crate::{ChannelRoutes, DiscardReason, DisconnectReason, FullOutbox, OutboxId, Snapshot, Time};
+use crate::{
+    ChannelRoutes, DiscardPolicy, DiscardReason, DisconnectReason, FullOutbox, OrderPolicy, OutboxId, OutboxSettings,
+    Snapshot, Time,
+};
 
 impl Lane {
     /// Picks up new routing. Only channels whose part of it changed are looked at. The backlog of a consumer that is
@@ -64,6 +67,7 @@ impl Lane {
                     if let Some(outbox) = self.outboxes.get_mut(slot) {
                         outbox.update(route);
                     }
+                    self.watch(slot);
                     self.note_room(slot);
                     slot
                 }
@@ -81,6 +85,7 @@ impl Lane {
             state.members = new_members;
             state.any_rejects =
                 routes.consumers.iter().any(|route| route.settings.full_outbox == Some(FullOutbox::Reject));
+            state.any_sorted = routes.consumers.iter().any(|route| sorts(&route.settings));
         }
         self.reconsider_hold(channel);
         self.note_channel_room(channel);
@@ -146,15 +151,15 @@ impl Lane {
     /// Drops everything an outbox has, and everything that others wait for because of it. Says how many events.
     fn drop_backlog(&mut self, slot: u32, reason: DiscardReason) -> u64 {
         let Some(outbox) = self.outboxes.get_mut(slot) else { return 0 };
-        let events = outbox.take_all();
-        let count = events.len() as u64;
+        let backlog = outbox.take_all();
+        let count = backlog.len() as u64;
         outbox.discards.add(reason, count);
         outbox.full_at_bound = false;
         outbox.full_as_laggard = false;
         let was_listed = core::mem::take(&mut outbox.listed);
         let (channel, id) = (outbox.channel, outbox.key.channel);
         self.counters.discards.add(reason, count);
-        self.leave(id, events);
+        self.leave(id, backlog);
         if was_listed {
             self.ready.retain(|listed| *listed != slot);
         }
@@ -168,4 +173,11 @@ impl Lane {
         }
         count
     }
+}
+
+/// Whether an outbox with these settings may need more memory for each event than one that is first in, first out.
+fn sorts(settings: &OutboxSettings) -> bool {
+    settings.timeout.is_some()
+        || matches!(settings.order_policy, OrderPolicy::Priority | OrderPolicy::Deadline)
+        || matches!(settings.discard_policy, DiscardPolicy::Priority | DiscardPolicy::Deadline)
 }

@@ -2,11 +2,14 @@
 //! `FullOutbox`; and what happens when there is room again.
 
 use alloc::collections::BinaryHeap;
+use alloc::sync::Arc;
 use core::cmp::Reverse;
 
-use super::Lane;
 use super::channel::{Hold, Laggard, Over};
-use crate::{DiscardReason, DisconnectReason, FullOutbox, Notice, Refusal};
+use super::outbox::Attributes;
+use super::queue::Entry;
+use super::{Lane, Outbox};
+use crate::{DiscardReason, DisconnectReason, Event, FullOutbox, Notice, Refusal};
 
 /// Outboxes by the weight of their backlog; among equals, by their consumers' order.
 pub(super) type Backlogs = BinaryHeap<(u64, Reverse<usize>, u32)>;
@@ -141,15 +144,79 @@ impl Lane {
         }
     }
 
+    // ---- into an outbox ----
+
+    /// Puts an event into an outbox, or drops it as the outbox's settings say. Says whether it is in.
+    pub(super) fn enqueue(&mut self, slot: u32, event: &Arc<Event>, weight: u64, attributes: Attributes) -> bool {
+        let Some(outbox) = self.outboxes.get(slot) else { return false };
+        let entry = outbox.entry(event, attributes);
+        if entry.expiry <= self.now {
+            self.note_discards(slot, DiscardReason::Expired, 1);
+            return false;
+        }
+        if outbox.is_full() {
+            self.catch_up(slot);
+            if self.outboxes.get(slot).is_some_and(Outbox::is_full) && !self.make_place(slot, &entry) {
+                return false;
+            }
+        }
+        let Some(outbox) = self.outboxes.get_mut(slot) else { return false };
+        outbox.push(entry, weight, self.now);
+        self.watch(slot);
+        true
+    }
+
+    /// Finds a place for an arriving event in an outbox that is full. Says whether the event goes in.
+    fn make_place(&mut self, slot: u32, arriving: &Entry) -> bool {
+        let Some(outbox) = self.outboxes.get_mut(slot) else { return false };
+        let policy = outbox.full_policy();
+        match policy {
+            FullOutbox::Disconnect => {
+                // Not at once: the lists of destinations are being walked.
+                self.doomed.push(slot);
+                return false;
+            }
+            FullOutbox::Hold if !outbox.holding => {
+                outbox.holding = true;
+                let (channel, by) = (outbox.key.channel, Some(outbox.key));
+                self.notices.push_back(Notice::SuppliersHeld { channel, by });
+            }
+            _ => {}
+        }
+        self.note_full(slot, false, policy);
+        if policy == FullOutbox::Hold {
+            return true;
+        }
+        // `Reject` was asked before any outbox took the event; this one has become full since, or not.
+        while let Some(outbox) = self.outboxes.get_mut(slot).filter(|outbox| outbox.is_full()) {
+            if policy == FullOutbox::Reject || outbox.waiting.gives_up(arriving) {
+                outbox.dropped_while_full += 1;
+                self.note_discards(slot, DiscardReason::OutboxFull, 1);
+                return false;
+            }
+            self.discard_one(slot, DiscardReason::OutboxFull);
+        }
+        true
+    }
+
     // ---- dropping ----
 
     /// Drops the waiting event that the outbox's policy gives up first.
     pub(super) fn discard_one(&mut self, slot: u32, reason: DiscardReason) {
         let Some(outbox) = self.outboxes.get_mut(slot) else { return };
-        let Some(event) = outbox.pop_discard() else { return };
-        outbox.discards.add(reason, 1);
-        outbox.dropped_while_full += 1;
-        self.counters.discards.add(reason, 1);
+        let event = match outbox.pop_expired(self.now) {
+            // One that has expired is nobody's loss.
+            Some(event) => {
+                self.note_discards(slot, DiscardReason::Expired, 1);
+                event
+            }
+            None => {
+                let Some(event) = outbox.pop_discard() else { return };
+                outbox.dropped_while_full += 1;
+                self.note_discards(slot, reason, 1);
+                event
+            }
+        };
         if reason != DiscardReason::OutboxFull {
             // Whether that gave it room again is looked at when the event is in.
             if self.shortened.last() != Some(&slot) {

@@ -8,6 +8,8 @@ use alloc::vec;
 use core::num::NonZeroU32;
 use core::time::Duration;
 
+mod waiting;
+
 /// What an event of `bytes` bytes to one consumer is charged.
 fn charge(bytes: u64) -> u64 {
     bytes + EVENT_OVERHEAD_BYTES + HOLDER_OVERHEAD_BYTES

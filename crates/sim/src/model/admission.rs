@@ -1,14 +1,15 @@
 //! Events in, and what happens at the limits of an outbox and of a channel.
 
 use engine::{
-    Admission, ChannelId, DiscardPolicy, DiscardReason, DisconnectReason, FullOutbox, Notice, ProxyKey, ProxyState,
-    Refusal, Side, Ticket,
+    Admission, ChannelId, DiscardPolicy, DiscardReason, DisconnectReason, FullOutbox, Notice, OrderPolicy, ProxyKey,
+    ProxyState, Refusal, Side, Ticket,
 };
 
 use super::{Held, Hold, Model, Reason};
 
-/// What each of its consumers adds to what an event costs.
-const CONSUMER_BYTES: u64 = 16;
+/// What each of its consumers adds to what an event costs, and where events are sorted or expire.
+const CONSUMER_BYTES: u64 = 32;
+const SORTED_CONSUMER_BYTES: u64 = 128;
 
 impl Model {
     // ---- events in ----
@@ -29,7 +30,8 @@ impl Model {
             self.counts.unwanted += 1;
             return Ok(Admission::Accepted { destinations: 0 });
         }
-        let charge = |destinations: &[usize], weight: u64| weight + CONSUMER_BYTES * destinations.len() as u64;
+        let consumer_bytes = if self.sorts(channel) { SORTED_CONSUMER_BYTES } else { CONSUMER_BYTES };
+        let charge = |destinations: &[usize], weight: u64| weight + consumer_bytes * destinations.len() as u64;
         let weight = self.events[event].weight;
         let charged_bytes = charge(&destinations, weight);
         if charged_bytes > budget {
@@ -100,6 +102,17 @@ impl Model {
             outbox.key.channel == channel && !outbox.dead && self.routed.wants(outbox.key, domain, name)
         });
         found
+    }
+
+    /// Whether a channel's consumers sort events, or let them expire.
+    fn sorts(&self, channel: ChannelId) -> bool {
+        let mut present = self.present();
+        present.retain(|at| self.outboxes[*at].key.channel == channel);
+        present.into_iter().map(|at| self.settings(at)).any(|settings| {
+            settings.timeout.is_some()
+                || [OrderPolicy::Priority, OrderPolicy::Deadline].contains(&settings.order_policy)
+                || [DiscardPolicy::Priority, DiscardPolicy::Deadline].contains(&settings.discard_policy)
+        })
     }
 
     pub(super) fn is_full(&self, at: usize) -> bool {

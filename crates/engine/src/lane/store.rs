@@ -1,0 +1,277 @@
+//! Waiting events that leave in another order than they came, or by themselves: places in a table, and binary heaps of
+//! places for each question that is asked of them. A place knows where it is in each heap, so that an event leaves all
+//! of them whichever way it goes.
+
+use alloc::vec::Vec;
+
+use super::queue::{Entry, Policy};
+use crate::{DiscardPolicy, OrderPolicy, Time};
+
+/// What is asked of the waiting events: each heap's first is the answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Heap {
+    /// Which is delivered next? Of those whose time has come.
+    Order,
+    /// Whose time comes next? Of those whose has not.
+    Start,
+    /// Which goes if one must? Of all.
+    Discard,
+    /// Which expires next? Of those that do.
+    Expiry,
+    /// Which waits for longest? Of those whose time has come; only kept where it matters and is not the order anyway.
+    Age,
+}
+
+impl Heap {
+    const COUNT: usize = 5;
+    const ALL: [Self; Self::COUNT] = [Self::Order, Self::Start, Self::Discard, Self::Expiry, Self::Age];
+}
+
+const ABSENT: u32 = u32::MAX;
+
+#[derive(Debug, Default)]
+pub(super) struct Store {
+    policy: Policy,
+    places: Vec<Place>,
+    free: Vec<u32>,
+    heaps: [Vec<u32>; Heap::COUNT],
+}
+
+#[derive(Debug)]
+struct Place {
+    entry: Option<Entry>,
+    /// The event's, here so that comparing two events does not have to look at either.
+    serial: u64,
+    /// Where it is in each heap; `ABSENT` where it is not.
+    at: [u32; Heap::COUNT],
+}
+
+// Room is made by a quarter, a free place is noted, and an event is in at most four heaps, whose lists double.
+const _: () = assert!((size_of::<Place>() as u64 + 4) * 5 / 4 + 4 * 2 * 4 <= crate::SORTED_OVERHEAD_BYTES);
+
+impl Store {
+    /// How many events wait.
+    pub(super) fn len(&self) -> usize {
+        self.places.len() - self.free.len()
+    }
+
+    /// How many are in a heap.
+    pub(super) fn count(&self, heap: Heap) -> usize {
+        self.heap(heap).len()
+    }
+
+    pub(super) fn insert(&mut self, entry: Entry, now: Time) {
+        let delayed = entry.since > now;
+        let expires = entry.expiry != Entry::NEVER;
+        let place = Place { serial: entry.event.serial, entry: Some(entry), at: [ABSENT; Heap::COUNT] };
+        let at = self.place(place);
+        if delayed {
+            self.add(Heap::Start, at);
+        } else {
+            self.make_ready(at);
+        }
+        self.add(Heap::Discard, at);
+        if expires {
+            self.add(Heap::Expiry, at);
+        }
+    }
+
+    /// The first of a heap.
+    pub(super) fn first(&self, heap: Heap) -> Option<&Entry> {
+        self.places.get(*self.heap(heap).first()? as usize)?.entry.as_ref()
+    }
+
+    /// Takes out the first of a heap.
+    pub(super) fn pop(&mut self, heap: Heap) -> Option<Entry> {
+        let at = *self.heap(heap).first()?;
+        for heap in Heap::ALL {
+            self.remove(heap, at);
+        }
+        let entry = self.places.get_mut(at as usize)?.entry.take();
+        self.free.push(at);
+        entry
+    }
+
+    /// Lets the first be delivered of those that wait for their time, if it has come. Says whether it had.
+    pub(super) fn start(&mut self, now: Time) -> bool {
+        let Some(at) = self.heap(Heap::Start).first().copied() else { return false };
+        let has_come = self.first(Heap::Start).is_some_and(|entry| entry.since <= now);
+        if has_come {
+            self.remove(Heap::Start, at);
+            self.make_ready(at);
+        }
+        has_come
+    }
+
+    /// Sorts everything anew.
+    pub(super) fn set_policy(&mut self, policy: Policy) {
+        self.policy = policy;
+        for heap in [Heap::Order, Heap::Discard, Heap::Age] {
+            if let Some(list) = self.heaps.get_mut(heap as usize) {
+                list.clear();
+            }
+        }
+        for at in 0..u32::try_from(self.places.len()).unwrap_or(ABSENT) {
+            let Some(place) = self.places.get_mut(at as usize).filter(|place| place.entry.is_some()) else { continue };
+            let [_, start, _, expiry, _] = place.at;
+            place.at = [ABSENT, start, ABSENT, expiry, ABSENT];
+            if start == ABSENT {
+                self.make_ready(at);
+            }
+            self.add(Heap::Discard, at);
+        }
+    }
+
+    /// Gives back memory beyond this many places, of an empty one.
+    pub(super) fn shrink_to(&mut self, places: usize) {
+        if self.len() == 0 && self.places.capacity() > places {
+            self.places.clear();
+            self.places.shrink_to(places);
+            self.free.clear();
+            self.free.shrink_to(places);
+            self.heaps.iter_mut().for_each(|heap| heap.shrink_to(places));
+        }
+    }
+
+    /// Whether one event goes before another in a heap, if one must be chosen.
+    pub(super) fn precedes(&self, heap: Heap, one: &Entry, other: &Entry) -> bool {
+        self.rank(heap, one, one.event.serial) < self.rank(heap, other, other.event.serial)
+    }
+
+    // ---- places ----
+
+    fn place(&mut self, place: Place) -> u32 {
+        if let Some(at) = self.free.pop() {
+            if let Some(old) = self.places.get_mut(at as usize) {
+                *old = place;
+            }
+            return at;
+        }
+        if self.places.len() == self.places.capacity() {
+            // By a quarter, not twofold: what is charged for a place has to cover the unused ones too. And whatever
+            // leaves must find room to be noted as free.
+            self.places.reserve_exact((self.places.len() / 4).max(8));
+            self.free.reserve_exact(self.places.capacity());
+        }
+        self.places.push(place);
+        u32::try_from(self.places.len() - 1).unwrap_or(ABSENT)
+    }
+
+    fn make_ready(&mut self, at: u32) {
+        self.add(Heap::Order, at);
+        if self.policy.ages() {
+            self.add(Heap::Age, at);
+        }
+    }
+
+    /// What the events of a heap are sorted by, the least first.
+    fn rank(&self, heap: Heap, entry: &Entry, serial: u64) -> [u64; 3] {
+        let since = entry.since.0;
+        let expiry = entry.expiry.0;
+        let importance = u64::from(entry.priority.abs_diff(i16::MIN));
+        match heap {
+            Heap::Order => match self.policy.order {
+                OrderPolicy::Any | OrderPolicy::Fifo => [since, serial, 0],
+                OrderPolicy::Priority => [u64::MAX - importance, since, serial],
+                OrderPolicy::Deadline => [expiry, since, serial],
+            },
+            Heap::Discard => match self.policy.discard {
+                DiscardPolicy::Any | DiscardPolicy::Fifo => [serial, 0, 0],
+                DiscardPolicy::Lifo => [u64::MAX - serial, 0, 0],
+                DiscardPolicy::Priority => [importance, serial, 0],
+                DiscardPolicy::Deadline => [expiry, serial, 0],
+            },
+            Heap::Expiry => [expiry, serial, 0],
+            Heap::Start | Heap::Age => [since, serial, 0],
+        }
+    }
+
+    // ---- heaps ----
+
+    fn heap(&self, heap: Heap) -> &[u32] {
+        self.heaps.get(heap as usize).map_or(&[], Vec::as_slice)
+    }
+
+    fn add(&mut self, heap: Heap, at: u32) {
+        let Some(list) = self.heaps.get_mut(heap as usize) else { return };
+        list.push(at);
+        let last = list.len() - 1;
+        self.rise(heap, last);
+    }
+
+    fn remove(&mut self, heap: Heap, at: u32) {
+        let Some(position) = self.position(heap, at) else { return };
+        let Some(list) = self.heaps.get_mut(heap as usize) else { return };
+        list.swap_remove(position);
+        self.note(heap, at, ABSENT);
+        if position < self.heap(heap).len() {
+            let settled = self.rise(heap, position);
+            self.sink(heap, settled);
+        }
+    }
+
+    /// Says where it came to rest.
+    fn rise(&mut self, heap: Heap, mut position: usize) -> usize {
+        while position > 0 {
+            let parent = (position - 1) / 2;
+            if !self.is_before(heap, position, parent) {
+                break;
+            }
+            self.swap(heap, position, parent);
+            position = parent;
+        }
+        self.note_position(heap, position);
+        position
+    }
+
+    fn sink(&mut self, heap: Heap, mut position: usize) {
+        loop {
+            let mut least = position;
+            for child in [2 * position + 1, 2 * position + 2] {
+                if child < self.heap(heap).len() && self.is_before(heap, child, least) {
+                    least = child;
+                }
+            }
+            if least == position {
+                return self.note_position(heap, position);
+            }
+            self.swap(heap, position, least);
+            position = least;
+        }
+    }
+
+    fn is_before(&self, heap: Heap, one: usize, other: usize) -> bool {
+        let rank = |position: usize| {
+            let place = self.places.get(*self.heap(heap).get(position)? as usize)?;
+            Some(self.rank(heap, place.entry.as_ref()?, place.serial))
+        };
+        rank(one) < rank(other)
+    }
+
+    fn swap(&mut self, heap: Heap, one: usize, other: usize) {
+        if let Some(list) = self.heaps.get_mut(heap as usize) {
+            list.swap(one, other);
+        }
+        self.note_position(heap, one);
+        self.note_position(heap, other);
+    }
+
+    fn position(&self, heap: Heap, at: u32) -> Option<usize> {
+        let position = *self.places.get(at as usize)?.at.get(heap as usize)?;
+        if position == ABSENT { None } else { Some(position as usize) }
+    }
+
+    fn note_position(&mut self, heap: Heap, position: usize) {
+        if let Some(at) = self.heap(heap).get(position).copied() {
+            self.note(heap, at, u32::try_from(position).unwrap_or(ABSENT));
+        }
+    }
+
+    fn note(&mut self, heap: Heap, at: u32, position: u32) {
+        if let Some(place) = self.places.get_mut(at as usize)
+            && let Some(noted) = place.at.get_mut(heap as usize)
+        {
+            *noted = position;
+        }
+    }
+}

@@ -1,0 +1,604 @@
+//! What becomes of events while they wait: order, time, discarding, batches and pull.
+
+use super::*;
+
+fn millis(count: u64) -> Duration {
+    Duration::from_millis(count)
+}
+
+fn ordered(order: OrderPolicy) -> SettingsPatch {
+    SettingsPatch { order_policy: Some(order), ..SettingsPatch::default() }
+}
+
+fn discarding(policy: DiscardPolicy, events: u32) -> SettingsPatch {
+    SettingsPatch { discard_policy: Some(policy), ..max_events(events) }
+}
+
+fn batches(size: u32, pacing: Duration) -> SettingsPatch {
+    SettingsPatch { batch_size_max: NonZeroU32::new(size), pacing_interval: Some(pacing), ..SettingsPatch::default() }
+}
+
+/// A delivery's events by their first bytes, and what its outcome needs.
+struct Got {
+    numbers: Vec<u8>,
+    delivery: Delivery,
+}
+
+impl Rig {
+    fn publish_with(&mut self, number: u8, set: impl FnOnce(&mut Event)) -> Admission {
+        let mut draft = self.lane.begin_event();
+        draft.bytes.push(number);
+        self.lane.classify(&mut draft, b"domain", b"name");
+        set(&mut draft);
+        self.lane.handle_event(self.source, draft, &NoFields, self.now)
+    }
+
+    fn prior(&mut self, number: u8, priority: i16) {
+        self.publish_with(number, |event| event.priority = Some(priority));
+    }
+
+    fn mortal(&mut self, number: u8, lifetime: Duration) {
+        self.publish_with(number, |event| event.timeout = Some(lifetime));
+    }
+
+    fn consumer_of(&mut self, kind: ProxyKind, patch: SettingsPatch) -> ProxyKey {
+        let (channel, side) = (self.channel, Side::Consumers);
+        let proxy = self.hierarchy.create_proxy(channel, side, AdminId::DEFAULT, Form(1), kind).unwrap();
+        let key = ProxyKey { channel, proxy };
+        self.hierarchy.connect(key, Some(Peer(u64::from(proxy.0))), Want(0)).unwrap();
+        self.set(key, patch);
+        key
+    }
+
+    fn puller(&mut self) -> ProxyKey {
+        self.consumer_of(ProxyKind { pull: true, batches: false }, SettingsPatch::default())
+    }
+
+    fn set(&mut self, key: ProxyKey, patch: SettingsPatch) {
+        self.hierarchy.set_proxy_settings(key, patch).unwrap();
+        self.route();
+    }
+
+    fn get(&mut self) -> Option<Got> {
+        let mut events = Vec::new();
+        let delivery = self.lane.poll_delivery(self.now, &mut events)?;
+        Some(self.note(delivery, events))
+    }
+
+    fn pull(&mut self, key: ProxyKey, most: u32) -> Option<Got> {
+        let mut events = Vec::new();
+        let delivery = self.lane.pull(key, most, &mut events, self.now).unwrap()?;
+        Some(self.note(delivery, events))
+    }
+
+    fn note(&mut self, delivery: Delivery, events: Vec<Arc<Event>>) -> Got {
+        let numbers = events.iter().map(|event| event.bytes[0]).collect();
+        events.into_iter().for_each(|event| self.lane.release(event));
+        Got { numbers, delivery }
+    }
+
+    fn conclude(&mut self, got: &Got, outcome: Outcome) {
+        self.lane.handle_outcome(got.delivery.outbox, got.delivery.serial, outcome, self.now);
+    }
+
+    fn expired(&self) -> u64 {
+        self.lane.counters().discards.of(DiscardReason::Expired)
+    }
+}
+
+// ---- order ----
+
+#[test]
+fn the_highest_priority_goes_first_and_among_equals_the_oldest() {
+    let mut rig = Rig::plain();
+    rig.consumer(ordered(OrderPolicy::Priority));
+    for (number, priority) in [(0, 0), (1, 5), (2, -5), (3, 5), (4, i16::MAX), (5, -i16::MAX), (6, 0)] {
+        rig.prior(number, priority);
+    }
+    assert_eq!(rig.drain(), [4, 1, 3, 0, 6, 2, 5]);
+}
+
+#[test]
+fn what_expires_first_goes_first_and_what_never_does_goes_last() {
+    let mut rig = Rig::plain();
+    rig.consumer(ordered(OrderPolicy::Deadline));
+    rig.publish(0);
+    for (number, lifetime) in [(1, 30), (2, 10), (3, 20), (4, 10)] {
+        rig.mortal(number, millis(lifetime));
+    }
+    rig.publish(5);
+    assert_eq!(rig.drain(), [2, 4, 3, 1, 0, 5]);
+}
+
+#[test]
+fn by_default_neither_priority_nor_timeout_changes_the_order() {
+    let mut rig = Rig::plain();
+    rig.consumer(SettingsPatch::default());
+    rig.publish(0);
+    rig.prior(1, 9);
+    rig.mortal(2, millis(5));
+    rig.publish(3);
+    rig.mortal(4, millis(1));
+    assert_eq!(rig.drain(), [0, 1, 2, 3, 4]);
+}
+
+#[test]
+fn an_event_that_is_retried_comes_before_its_equals_and_after_its_betters() {
+    let mut rig = Rig::plain();
+    rig.consumer(ordered(OrderPolicy::Priority));
+    rig.prior(0, 3);
+    let got = rig.get().unwrap();
+    rig.prior(1, 3);
+    rig.prior(2, 4);
+    rig.conclude(&got, Outcome::Unreachable);
+    rig.advance(millis(50));
+    assert_eq!(rig.drain(), [2, 0, 1]);
+}
+
+#[test]
+fn another_order_sorts_what_waits_already() {
+    let mut rig = Rig::plain();
+    let key = rig.consumer(SettingsPatch::default());
+    for (number, priority) in [(0, 1), (1, 2), (2, 3), (3, 2)] {
+        rig.prior(number, priority);
+    }
+    rig.set(key, ordered(OrderPolicy::Priority));
+    assert_eq!(rig.answer(Outcome::Delivered), Some(2));
+    rig.set(key, SettingsPatch::default());
+    rig.prior(4, 9);
+    assert_eq!(rig.drain(), [0, 1, 3, 4]);
+}
+
+#[test]
+fn an_event_that_left_by_priority_comes_back_by_arrival() {
+    let mut rig = Rig::plain();
+    let key = rig.consumer(ordered(OrderPolicy::Priority));
+    for (number, priority) in [(0, 1), (1, 2), (2, 1)] {
+        rig.prior(number, priority);
+    }
+    let got = rig.get().unwrap();
+    assert_eq!(got.numbers, [1]);
+    rig.set(key, SettingsPatch::default());
+    rig.publish(3);
+    rig.conclude(&got, Outcome::NoRoom);
+    rig.lane.resume_outbox(got.delivery.outbox, rig.now);
+    assert_eq!(rig.drain(), [0, 1, 2, 3]);
+}
+
+// ---- discarding ----
+
+#[test]
+fn the_lowest_priority_is_discarded_first_and_among_equals_the_oldest() {
+    let mut rig = Rig::plain();
+    let key = rig.consumer(discarding(DiscardPolicy::Priority, 3));
+    for (number, priority) in [(0, 1), (1, 0), (2, 0), (3, 0), (4, 2)] {
+        rig.prior(number, priority);
+    }
+    // The lowest of all is the one that arrives.
+    assert_eq!(rig.publish_with(5, |event| event.priority = Some(-1)), Admission::Accepted { destinations: 0 });
+    assert_eq!(rig.stats(key).discards.of(DiscardReason::OutboxFull), 3);
+    assert_eq!(rig.drain(), [0, 3, 4]);
+}
+
+#[test]
+fn what_expires_first_is_discarded_first() {
+    let mut rig = Rig::plain();
+    rig.consumer(discarding(DiscardPolicy::Deadline, 2));
+    rig.mortal(0, millis(30));
+    rig.mortal(1, millis(10));
+    rig.mortal(2, millis(20));
+    assert_eq!(rig.publish_with(3, |event| event.timeout = Some(millis(5))), Admission::Accepted { destinations: 0 });
+    rig.publish(4);
+    assert_eq!(rig.drain(), [0, 4]);
+}
+
+#[test]
+fn another_discard_policy_holds_for_what_waits_already() {
+    let mut rig = Rig::plain();
+    let key = rig.consumer(max_events(3));
+    for (number, priority) in [(0, 3), (1, 1), (2, 2)] {
+        rig.prior(number, priority);
+    }
+    rig.set(key, discarding(DiscardPolicy::Priority, 3));
+    rig.prior(3, 5);
+    assert_eq!(rig.drain(), [0, 2, 3]);
+}
+
+#[test]
+fn the_laggard_discards_by_its_policy_too() {
+    let limits = ChannelLimits { max_queue_length: NonZeroU32::new(3), ..ChannelLimits::default() };
+    let patch = SettingsPatch { discard_policy: Some(DiscardPolicy::Priority), ..SettingsPatch::default() };
+    let mut rig = Rig::new(patch, limits);
+    rig.consumer(SettingsPatch::default());
+    for (number, priority) in [(0, 3), (1, 1), (2, 2), (3, 0)] {
+        rig.prior(number, priority);
+    }
+    assert_eq!(rig.lane.counters().discards.of(DiscardReason::QueueFull), 1);
+    assert_eq!(rig.drain(), [0, 2, 3]);
+}
+
+#[test]
+fn the_oldest_and_the_newest_are_found_among_those_that_expire_and_those_that_do_not() {
+    for (policy, left) in [(DiscardPolicy::Fifo, [2, 3]), (DiscardPolicy::Lifo, [0, 1])] {
+        let limits = ChannelLimits { max_queue_length: NonZeroU32::new(4), ..ChannelLimits::default() };
+        let patch = SettingsPatch { discard_policy: Some(policy), ..SettingsPatch::default() };
+        let mut rig = Rig::new(patch, limits);
+        let key = rig.consumer(SettingsPatch::default());
+        rig.hierarchy.suspend(key).unwrap();
+        rig.route();
+        rig.publish(0);
+        rig.mortal(1, millis(10));
+        rig.publish(2);
+        rig.mortal(3, millis(10));
+        let limits = ChannelLimits { max_queue_length: NonZeroU32::new(3), ..ChannelLimits::default() };
+        rig.hierarchy.set_limits(rig.channel, limits).unwrap();
+        rig.route();
+        rig.publish(4);
+        rig.hierarchy.resume(key).unwrap();
+        rig.route();
+        assert_eq!(rig.drain(), [left[0], left[1], 4], "{policy:?}");
+    }
+}
+
+// ---- time ----
+
+#[test]
+fn an_event_expires_behind_a_consumer_that_is_stuck() {
+    let mut rig = Rig::plain();
+    let key = rig.consumer(SettingsPatch { reply_timeout: Some(Duration::ZERO), ..SettingsPatch::default() });
+    rig.mortal(0, millis(10));
+    let got = rig.get().unwrap();
+    rig.mortal(1, millis(10));
+    rig.mortal(2, millis(20));
+    rig.publish(3);
+    assert_eq!(rig.lane.next_timeout(), Some(rig.now + millis(10)));
+    rig.advance(millis(10));
+    assert_eq!((rig.stats(key).backlog_events, rig.expired()), (3, 1), "one that is unanswered does not expire");
+    rig.conclude(&got, Outcome::Delivered);
+    rig.advance(millis(9));
+    assert_eq!(rig.drain(), [2, 3]);
+}
+
+#[test]
+fn an_event_that_is_put_back_too_late_expires_at_once() {
+    let mut rig = Rig::plain();
+    rig.consumer(SettingsPatch { push_window: Some(2), ..SettingsPatch::default() });
+    rig.mortal(0, millis(10));
+    rig.mortal(1, millis(10));
+    let got = rig.get().unwrap();
+    rig.get().unwrap();
+    rig.advance(millis(10));
+    assert_eq!(rig.expired(), 0);
+    rig.conclude(&got, Outcome::Refused);
+    assert_eq!((rig.expired(), rig.memory()), (2, 0));
+}
+
+#[test]
+fn the_nearest_timeout_wins() {
+    let patch = SettingsPatch { timeout: Some(Some(millis(10))), ..SettingsPatch::default() };
+    let mut rig = Rig::new(patch, ChannelLimits::default());
+    let key = rig.consumer(patch);
+    rig.hierarchy.suspend(key).unwrap();
+    rig.route();
+    rig.publish(0);
+    rig.mortal(1, millis(20));
+    rig.mortal(2, millis(5));
+    rig.mortal(3, Duration::ZERO);
+    rig.advance(millis(9));
+    assert_eq!(rig.expired(), 1);
+    rig.advance(millis(1));
+    assert_eq!(rig.expired(), 2);
+    rig.hierarchy.resume(key).unwrap();
+    rig.route();
+    assert_eq!(rig.drain(), [1, 3], "a Timeout of zero is none");
+}
+
+#[test]
+fn a_consumers_events_expire_while_it_is_suspended() {
+    let mut rig = Rig::plain();
+    let key = rig.consumer(SettingsPatch::default());
+    rig.hierarchy.suspend(key).unwrap();
+    rig.route();
+    rig.mortal(0, millis(10));
+    rig.advance(millis(10));
+    assert_eq!((rig.expired(), rig.memory()), (1, 0));
+}
+
+#[test]
+fn stop_time_counts_only_where_it_is_supported() {
+    let mut rig = Rig::plain();
+    let supports = SettingsPatch { stop_time_supported: Some(true), ..SettingsPatch::default() };
+    let (a, b) = (rig.consumer(supports), rig.consumer(SettingsPatch::default()));
+    for key in [a, b] {
+        rig.hierarchy.suspend(key).unwrap();
+    }
+    rig.route();
+    let stop = Some(rig.now + millis(10));
+    rig.publish_with(0, |event| event.stop = stop);
+    rig.publish_with(1, |event| (event.stop, event.timeout) = (stop, Some(millis(5))));
+    rig.advance(millis(5));
+    assert_eq!((rig.stats(a).backlog_events, rig.stats(b).backlog_events), (1, 1), "whichever comes first");
+    rig.advance(millis(5));
+    assert_eq!((rig.stats(a).backlog_events, rig.stats(b).backlog_events), (0, 1));
+    // Too late from the start.
+    let admission = rig.publish_with(2, |event| event.stop = stop);
+    assert_eq!((admission, rig.expired()), (Admission::Accepted { destinations: 1 }, 4));
+}
+
+#[test]
+fn an_event_waits_for_its_start_time_and_then_queues_as_if_it_had_just_arrived() {
+    let mut rig = Rig::plain();
+    let supports = SettingsPatch { start_time_supported: Some(true), ..SettingsPatch::default() };
+    let (a, b) = (rig.consumer(supports), rig.consumer(SettingsPatch::default()));
+    let start = Some(rig.now + millis(10));
+    rig.publish_with(0, |event| event.start = start);
+    let got = rig.get().unwrap();
+    assert_eq!((got.delivery.key, rig.stats(a).delayed), (b, 1));
+    rig.conclude(&got, Outcome::Delivered);
+    assert!(rig.get().is_none());
+    assert_eq!(rig.lane.next_timeout(), start);
+    rig.hierarchy.suspend(a).unwrap();
+    rig.hierarchy.suspend(b).unwrap();
+    rig.route();
+    rig.now = rig.now + millis(5);
+    rig.publish(1);
+    rig.advance(millis(5));
+    rig.publish(2);
+    rig.hierarchy.resume(a).unwrap();
+    rig.route();
+    assert_eq!(rig.drain(), [1, 0, 2]);
+}
+
+#[test]
+fn an_event_that_waits_for_its_start_time_counts_and_expires_like_any_other() {
+    let mut rig = Rig::plain();
+    let patch = SettingsPatch { start_time_supported: Some(true), ..max_events(2) };
+    let key = rig.consumer(patch);
+    let start = Some(rig.now + millis(100));
+    rig.publish_with(0, |event| (event.start, event.timeout) = (start, Some(millis(10))));
+    rig.publish_with(1, |event| event.start = start);
+    rig.publish_with(2, |event| event.start = start);
+    assert_eq!((rig.stats(key).delayed, rig.stats(key).discards.of(DiscardReason::OutboxFull)), (2, 1));
+    rig.publish_with(3, |event| (event.start, event.timeout) = (start, Some(millis(10))));
+    rig.advance(millis(10));
+    assert_eq!((rig.stats(key).delayed, rig.expired()), (1, 1));
+    rig.advance(millis(90));
+    assert_eq!(rig.drain(), [2]);
+}
+
+#[test]
+fn suppliers_are_let_go_when_expiry_makes_room() {
+    let mut rig = Rig::plain();
+    let patch = SettingsPatch { full_outbox: Some(FullOutbox::Hold), ..max_events(1) };
+    let key = rig.consumer(patch);
+    rig.publish(0);
+    rig.get().unwrap();
+    rig.mortal(1, millis(10));
+    let admission = rig.publish_with(2, |event| event.timeout = Some(millis(10)));
+    let Admission::Held(ticket) = admission else { panic!("{admission:?}") };
+    rig.advance(millis(10));
+    assert_eq!((rig.lane.poll_release(), rig.stats(key).backlog_events), (Some(ticket), 1));
+}
+
+#[test]
+fn suppliers_held_by_the_budget_are_let_go_when_expiry_makes_room() {
+    let mut rig = Rig::new(SettingsPatch::default(), budget(1_000));
+    let key = rig.consumer(SettingsPatch::default());
+    rig.hierarchy.suspend(key).unwrap();
+    rig.route();
+    rig.mortal(0, millis(10));
+    rig.mortal(1, millis(20));
+    let admission = rig.publish_with(2, |event| event.timeout = Some(millis(30)));
+    let Admission::Held(ticket) = admission else { panic!("{admission:?}") };
+    rig.advance(millis(10));
+    assert_eq!(rig.lane.poll_release(), Some(ticket));
+}
+
+#[test]
+fn a_flood_of_expired_events_is_dropped_a_turn_at_a_time_and_none_is_delivered() {
+    let mut rig = Rig::plain();
+    let key = rig.consumer(SettingsPatch::default());
+    rig.hierarchy.suspend(key).unwrap();
+    rig.route();
+    for number in 0..3_000_u32 {
+        rig.mortal(number.to_le_bytes()[0], millis(10));
+    }
+    rig.publish(7);
+    rig.hierarchy.resume(key).unwrap();
+    rig.now = rig.now + millis(10);
+    rig.route();
+    let mut turns = 0;
+    while rig.lane.next_timeout().is_some_and(|due| due <= rig.now) {
+        assert!(rig.get().is_none());
+        rig.advance(Duration::ZERO);
+        turns += 1;
+    }
+    assert!(turns > 1, "the others have their turns in between");
+    assert_eq!(rig.expired(), 3_000);
+    assert_eq!(rig.drain(), [7]);
+}
+
+// ---- batches ----
+
+#[test]
+fn a_batch_has_what_waits_up_to_its_maximum() {
+    let mut rig = Rig::plain();
+    let key = rig.consumer_of(ProxyKind { pull: false, batches: true }, batches(3, Duration::ZERO));
+    rig.publish(0);
+    assert_eq!(rig.get().unwrap().numbers, [0], "nothing is waited for");
+    for number in 1..=5 {
+        rig.publish(number);
+    }
+    assert!(rig.get().is_none(), "a batch is one delivery of the window");
+    rig.lane.handle_outcome(rig.stats(key).outbox, 0, Outcome::Delivered, rig.now);
+    let got = rig.get().unwrap();
+    assert_eq!((got.numbers.clone(), rig.stats(key).in_flight), (vec![1, 2, 3], 3));
+    rig.conclude(&got, Outcome::Delivered);
+    let got = rig.get().unwrap();
+    assert_eq!(got.numbers, [4, 5]);
+    rig.conclude(&got, Outcome::Delivered);
+    assert_eq!((rig.stats(key).delivered, rig.lane.counters().deliveries), (6, 3));
+}
+
+#[test]
+fn a_consumer_that_takes_no_sequences_gets_one_at_a_time() {
+    let mut rig = Rig::plain();
+    rig.consumer(batches(3, millis(100)));
+    rig.publish(0);
+    rig.publish(1);
+    assert_eq!(rig.get().unwrap().numbers, [0]);
+}
+
+#[test]
+fn a_batch_that_fails_comes_back_whole_and_in_order() {
+    let mut rig = Rig::plain();
+    rig.consumer_of(
+        ProxyKind { pull: false, batches: true },
+        SettingsPatch { push_window: Some(2), ..batches(2, Duration::ZERO) },
+    );
+    for number in 0..5 {
+        rig.publish(number);
+    }
+    let (first, second) = (rig.get().unwrap(), rig.get().unwrap());
+    rig.conclude(&second, Outcome::Rejected);
+    rig.conclude(&first, Outcome::Unreachable);
+    assert_eq!(rig.lane.counters().discards.of(DiscardReason::Rejected), 2);
+    rig.advance(millis(50));
+    assert_eq!(rig.get().unwrap().numbers, [0, 1]);
+}
+
+#[test]
+fn pacing_waits_for_a_full_batch_or_for_the_interval() {
+    let mut rig = Rig::plain();
+    rig.consumer_of(
+        ProxyKind { pull: false, batches: true },
+        SettingsPatch { push_window: Some(9), ..batches(3, millis(100)) },
+    );
+    rig.publish(0);
+    rig.advance(millis(60));
+    rig.publish(1);
+    assert!(rig.get().is_none());
+    rig.publish(2);
+    rig.publish(3);
+    assert_eq!(rig.get().unwrap().numbers, [0, 1, 2], "it is full");
+    assert!(rig.get().is_none());
+    assert_eq!(rig.lane.next_timeout(), Some(rig.now + millis(40)), "an answer's time limit, or pacing: no later");
+    rig.advance(millis(99));
+    assert!(rig.get().is_none(), "the one that waits came with the last");
+    rig.advance(millis(1));
+    assert_eq!(rig.get().unwrap().numbers, [3]);
+}
+
+#[test]
+fn pacing_counts_from_the_oldest_whatever_the_order() {
+    let mut rig = Rig::plain();
+    let patch = SettingsPatch { order_policy: Some(OrderPolicy::Priority), ..batches(3, millis(100)) };
+    rig.consumer_of(ProxyKind { pull: false, batches: true }, patch);
+    rig.prior(0, 1);
+    rig.advance(millis(50));
+    rig.prior(1, 2);
+    rig.advance(millis(49));
+    assert!(rig.get().is_none());
+    rig.advance(millis(1));
+    assert_eq!(rig.get().unwrap().numbers, [1, 0]);
+}
+
+// ---- pull ----
+
+#[test]
+fn a_consumer_that_pulls_gets_nothing_unasked() {
+    let mut rig = Rig::plain();
+    let key = rig.puller();
+    assert!(rig.pull(key, 1).is_none());
+    rig.publish(0);
+    rig.publish(1);
+    assert!(rig.get().is_none());
+    let got = rig.pull(key, 1).unwrap();
+    assert!(got.delivery.pulled && got.delivery.deadline.is_none());
+    assert_eq!(got.numbers, [0]);
+    rig.conclude(&got, Outcome::Delivered);
+    assert_eq!((rig.stats(key).delivered, rig.stats(key).backlog_events), (1, 1));
+}
+
+#[test]
+fn only_a_connected_consumer_that_pulls_can_be_asked() {
+    let mut rig = Rig::plain();
+    let (pushed, puller) = (rig.consumer(SettingsPatch::default()), rig.puller());
+    rig.hierarchy.disconnect(puller).unwrap();
+    rig.route();
+    for key in [pushed, puller, rig.source] {
+        let refusal = Refusal::NotConnected { proxy: key };
+        assert_eq!(rig.lane.pull(key, 1, &mut Vec::new(), rig.now).err(), Some(refusal));
+        assert_eq!(rig.lane.await_events(key, 1, rig.now), Err(refusal));
+    }
+}
+
+#[test]
+fn clients_that_wait_are_served_in_turn() {
+    let mut rig = Rig::plain();
+    let key = rig.puller();
+    rig.lane.await_events(key, 1, rig.now).unwrap();
+    rig.lane.await_events(key, 1, rig.now).unwrap();
+    rig.lane.await_events(key, 1, rig.now).unwrap();
+    rig.lane.cancel_wait(key);
+    assert_eq!(rig.stats(key).pulls_waiting, 2);
+    for number in 0..3 {
+        rig.publish(number);
+    }
+    let (first, second) = (rig.get().unwrap(), rig.get().unwrap());
+    assert_eq!((first.numbers.clone(), second.numbers.clone()), (vec![0], vec![1]));
+    assert!(rig.get().is_none());
+    // The first client is gone before it could be told; the second is none the worse for it.
+    rig.conclude(&first, Outcome::Unreachable);
+    rig.conclude(&second, Outcome::Delivered);
+    assert_eq!((rig.stats(key).failures, rig.notices()), (0, vec![]));
+    assert_eq!(rig.pull(key, 1).unwrap().numbers, [0]);
+}
+
+#[test]
+fn a_client_whose_event_is_filtered_out_goes_on_waiting() {
+    let mut rig = Rig::plain();
+    let key = rig.puller();
+    rig.publish(0);
+    rig.publish(1);
+    rig.publish(2);
+    rig.lane.await_events(key, 1, rig.now).unwrap();
+    for outcome in [Outcome::Filtered, Outcome::FilterFailed, Outcome::Delivered] {
+        let got = rig.get().unwrap();
+        rig.conclude(&got, outcome);
+    }
+    assert!(rig.get().is_none());
+    let counters = rig.lane.counters();
+    assert_eq!((counters.events_filtered, counters.discards.of(DiscardReason::FilterFailed)), (1, 1));
+    assert_eq!((counters.delivered, rig.stats(key).pulls_waiting), (1, 0));
+}
+
+#[test]
+fn a_pulled_batch_is_no_larger_than_asked_for_and_waits_for_its_pacing() {
+    let mut rig = Rig::plain();
+    let key = rig.consumer_of(ProxyKind { pull: true, batches: true }, batches(4, millis(100)));
+    for number in 0..3 {
+        rig.publish(number);
+    }
+    assert_eq!(rig.pull(key, 2).unwrap().numbers, [0, 1], "who tries takes what there is");
+    rig.lane.await_events(key, 9, rig.now).unwrap();
+    assert!(rig.get().is_none());
+    rig.lane.cancel_wait(key);
+    rig.lane.await_events(key, 1, rig.now).unwrap();
+    assert_eq!(rig.get().unwrap().numbers, [2], "that is as many as were asked for");
+    rig.lane.await_events(key, 9, rig.now).unwrap();
+    rig.publish(3);
+    rig.advance(millis(100));
+    assert_eq!(rig.get().unwrap().numbers, [3]);
+}
+
+#[test]
+fn no_more_clients_wait_than_may() {
+    let mut rig = Rig::plain();
+    let key = rig.puller();
+    for _ in 0..4_096 {
+        rig.lane.await_events(key, 1, rig.now).unwrap();
+    }
+    let refusal = Refusal::TooManyWaiting { proxy: key, limit: 4_096 };
+    assert_eq!(rig.lane.await_events(key, 1, rig.now), Err(refusal));
+}
