@@ -52,6 +52,7 @@ mod refusal;
 mod routing;
 mod settings;
 mod subscription;
+mod table;
 mod time;
 
 pub use event::{

@@ -8,8 +8,10 @@ use alloc::vec::Vec;
 
 use hashbrown::HashMap;
 
+use crate::table::{Filtering, SupplierGroups};
 use crate::{
-    AdminId, ChannelId, ChannelLimits, Form, Interest, OutboxSettings, Peer, ProxyId, ProxyKey, ProxyState, Want,
+    AdminId, ChannelId, ChannelLimits, Form, Interest, OutboxSettings, Peer, ProxyId, ProxyKey, ProxyState,
+    SupplierSettings, Want,
 };
 
 /// Who supplies and who consumes, channel by channel, at one moment.
@@ -19,6 +21,13 @@ pub struct Snapshot {
     pub version: u64,
     /// By rising id.
     pub(crate) channels: Vec<Arc<ChannelRoutes>>,
+}
+
+impl ConsumerRoute {
+    /// Whether clients implement filters that count for it.
+    pub(crate) fn has_remote_filters(&self) -> bool {
+        self.remote_filters.iter().any(|peers| !peers.is_empty())
+    }
 }
 
 impl Snapshot {
@@ -54,6 +63,7 @@ pub struct ChannelRoutes {
     /// Connected consumers by rising proxy id.
     pub(crate) consumers: Vec<ConsumerRoute>,
     pub(crate) wants: Vec<Want>,
+    pub(crate) filtering: Filtering,
 }
 
 impl ChannelRoutes {
@@ -98,10 +108,14 @@ pub struct SupplierRoute {
     pub state: ProxyState,
     /// The admin that the proxy belongs to.
     pub admin: AdminId,
+    /// Its effective settings.
+    pub settings: SupplierSettings,
     /// Whether it is asked for its events. It pushes them otherwise.
     pub pull: bool,
     /// The filters that clients implement: the proxy's, and its admin's. One of a group that says yes is enough for it.
     pub remote_filters: [Arc<[Peer]>; 2],
+    /// Both groups of filters; `None` if there are none.
+    pub(crate) groups: Option<Arc<SupplierGroups>>,
 }
 
 /// Which remote filters must be asked whether an event passes: those of the groups named, in
@@ -143,4 +157,10 @@ pub struct ConsumerRoute {
     pub batches: bool,
     /// The filters that clients implement: the proxy's, and its admin's. One of a group that says yes is enough for it.
     pub remote_filters: [Arc<[Peer]>; 2],
+    /// Whether the proxy has filters that were made here.
+    pub(crate) filtered: bool,
+    /// The admin's place among those that have filters that were made here.
+    pub(crate) filtered_admin: Option<u32>,
+    /// The slots of the filters that map priority and lifetime for it.
+    pub(crate) mappings: [Option<u32>; 2],
 }

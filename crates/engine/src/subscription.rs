@@ -99,7 +99,7 @@ impl Subscription {
         Self { types: types.into(), changed: true }
     }
 
-    fn matches(&self, domain: &[u8], name: &[u8]) -> bool {
+    pub(crate) fn matches(&self, domain: &[u8], name: &[u8]) -> bool {
         self.types.iter().any(|wanted| wanted.matches(domain, name))
     }
 }

@@ -1,7 +1,11 @@
 //! The language itself: [`Constraint`], from text to verdict.
 
-use crate::error::{ConstraintError, Reason};
-use crate::path::Path;
+use crate::compile::{Compiled, Condition, compile};
+use crate::error::{ConstraintError, column};
+use crate::explain::Explanation;
+use crate::parser::parse;
+use crate::path::{Path, Root};
+use crate::program::Program;
 use crate::value::{Fields, Literal};
 use alloc::boxed::Box;
 use core::fmt;
@@ -27,10 +31,15 @@ impl Default for Limits {
 #[derive(Debug)]
 pub struct Constraint {
     text: Box<str>,
-    always: bool,
+    program: Program,
+    nodes: u32,
+    cost: Cost,
+    always: Option<bool>,
+    conjuncts: Box<[Condition]>,
 }
 
-/// What an evaluation costs, in [`Steps`], where the length of texts and sequences does not matter.
+/// What an evaluation costs, in [`Steps`], if it does not fail and each part of a path costs one step; long texts and
+/// sequences, and what must be skipped on the way to a field, cost more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cost {
     /// With every short cut taken.
@@ -125,7 +134,8 @@ pub enum Comparison {
 /// One of the conditions that must all hold for a constraint to match.
 #[derive(Clone, Copy, Debug)]
 pub enum Conjunct<'c> {
-    /// A field compared with a constant; `3 < $x` is given as `$x > 3`.
+    /// A field compared with a constant; `3 < $x` is given as `$x > 3`, `$x` as `$x == TRUE`, `not $x` as
+    /// `$x == FALSE`.
     Compare {
         /// The field.
         path: &'c Path,
@@ -133,6 +143,16 @@ pub enum Conjunct<'c> {
         op: Comparison,
         /// The constant.
         constant: &'c Literal,
+    },
+    /// A field compared by `==` or `!=` with a name: the name of an enumerator if the field is an enumeration value;
+    /// otherwise the name is that of another field, and the constraint must be asked.
+    Name {
+        /// The field.
+        path: &'c Path,
+        /// [`Eq`](Comparison::Eq) or [`Ne`](Comparison::Ne).
+        op: Comparison,
+        /// The name.
+        name: &'c str,
     },
     /// Anything else.
     Other,
@@ -145,16 +165,11 @@ impl Constraint {
     ///
     /// What is wrong with the text, and where.
     pub fn parse(text: &str, limits: &Limits) -> Result<Self, ConstraintError> {
-        if text.len() > limits.bytes_max as usize {
-            let reason = Reason::TooLong { bytes: text.len(), bytes_max: limits.bytes_max };
-            return Err(ConstraintError::new("", 0, reason));
-        }
-        let always = match text.trim() {
-            "" | "TRUE" => true,
-            "FALSE" => false,
-            _ => return Err(ConstraintError::new(text, 0, Reason::Unexpected { expected: "TRUE or FALSE" })),
-        };
-        Ok(Self { text: text.into(), always })
+        let tree = parse(text, limits)?;
+        let compiled = compile(&tree).map_err(|fault| ConstraintError::new(text, fault.offset, fault.reason))?;
+        let Compiled { program, cost, always, conjuncts } = compiled;
+        let nodes = u32::try_from(tree.nodes.len()).unwrap_or(u32::MAX);
+        Ok(Self { text: text.into(), program, nodes, cost, always, conjuncts })
     }
 
     /// The text it was made of.
@@ -166,57 +181,74 @@ impl Constraint {
     /// How many operands and operators it has.
     #[must_use]
     pub fn nodes(&self) -> u32 {
-        1
+        self.nodes
     }
 
     /// What an evaluation costs.
     #[must_use]
     pub fn cost(&self) -> Cost {
-        Cost { best: 1, worst: 1 }
+        self.cost
     }
 
     /// The verdict, where it is the same for every event: true for an empty text and `TRUE`.
     #[must_use]
     pub fn always(&self) -> Option<bool> {
-        Some(self.always)
+        self.always
     }
 
     /// The paths it reads, each once.
     #[must_use]
     pub fn paths(&self) -> &[Path] {
-        &[]
+        &self.program.paths
     }
 
     /// What was understood: the tree, the types, the cost and what cuts evaluation short, for people.
     #[must_use]
     pub fn explain(&self) -> Explanation<'_> {
-        Explanation { constraint: self }
+        Explanation::new(self)
     }
 
     /// Its verdict on an event.
     pub fn matches<F: Fields + ?Sized>(&self, fields: &F, steps: &mut Steps) -> Verdict {
-        let _ = fields;
-        match steps.take(1) {
-            true if self.always => Verdict::Match,
-            true => Verdict::NoMatch,
-            false => Verdict::Cut,
-        }
+        self.program.run(fields, steps)
     }
 
-    /// Its conditions, all of which must hold, so that a bank can look them up rather than ask each constraint.
+    /// The column, from 1 in characters, at which an evaluation failed.
+    #[must_use]
+    pub fn column(&self, failure: Failure) -> usize {
+        column(&self.text, failure.offset as usize)
+    }
+
+    /// Its conditions, all of which must hold, so that a bank can look them up rather than ask each constraint; none if
+    /// the constraint is [always](Self::always) the same. It matches exactly the events for which each of them gives
+    /// true.
     pub fn conjuncts(&self) -> impl Iterator<Item = Conjunct<'_>> {
-        core::iter::once(Conjunct::Other)
+        let path = |index: u32| self.program.paths.get(index as usize);
+        self.conjuncts.iter().map(move |condition| {
+            match condition {
+                Condition::Compare { path: index, op, constant } => {
+                    path(*index).map(|path| Conjunct::Compare { path, op: *op, constant })
+                }
+                Condition::Name { path: index, op, name } => path(*index)
+                    .zip(path(*name).and_then(|name| match &name.root {
+                        Root::Name(name) => Some(&**name),
+                        _ => None,
+                    }))
+                    .map(|(path, name)| Conjunct::Name { path, op: *op, name }),
+                Condition::Other => None,
+            }
+            .unwrap_or(Conjunct::Other)
+        })
     }
 }
 
-/// Prints what [`Constraint::explain`] tells.
-#[derive(Clone, Copy, Debug)]
-pub struct Explanation<'c> {
-    constraint: &'c Constraint,
-}
-
-impl fmt::Display for Explanation<'_> {
+impl fmt::Display for FailureKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.constraint.text)
+        f.write_str(match self {
+            Self::Missing => "the event has no such field",
+            Self::WrongType => "the operator does not apply to values of these types",
+            Self::DivisionByZero => "a division by zero",
+            Self::NotASequence => "what stands after in is no sequence of such values",
+        })
     }
 }

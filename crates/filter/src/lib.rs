@@ -14,18 +14,27 @@
 extern crate alloc;
 
 pub mod bank;
+mod compile;
 pub mod constraint;
 pub mod error;
+pub mod explain;
+mod lexer;
+mod number;
+mod parser;
 pub mod path;
+mod program;
+mod text;
+mod tree;
 pub mod value;
 
 pub use bank::{Bank, Evaluated, Scratch};
-pub use constraint::{
-    Comparison, Conjunct, Constraint, Cost, Explanation, Failure, FailureKind, Limits, Steps, Verdict,
-};
+pub use constraint::{Comparison, Conjunct, Constraint, Cost, Failure, FailureKind, Limits, Steps, Verdict};
 pub use error::{ConstraintError, Reason};
+pub use explain::Explanation;
 pub use path::{Label, Part, Path, Root};
-pub use value::{Fields, Literal, Text, Value};
+pub use text::Text;
+pub use tree::Kind;
+pub use value::{Fields, Literal, Value};
 
 /// Whether `name` names the one grammar there is.
 ///

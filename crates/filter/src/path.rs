@@ -3,6 +3,7 @@
 //! A path is what the text said, no more: which member a position means, or where a short-hand name is found, is the
 //! business of whoever implements [`Fields`](crate::Fields) for an event.
 
+use crate::tree::Kind;
 use alloc::boxed::Box;
 use core::fmt;
 
@@ -69,6 +70,18 @@ pub enum Label {
     Char(char),
     /// `.(RED)`: an enumerator.
     Name(Box<str>),
+}
+
+impl Path {
+    /// What its value is known to be whatever the event.
+    pub(crate) fn kind(&self) -> Kind {
+        match (&self.root, self.parts.last()) {
+            (_, Some(Part::Length)) => Kind::Number,
+            (_, Some(Part::TypeId | Part::ReposId)) => Kind::Text,
+            (Root::CurrentTime, _) => Kind::Number,
+            _ => Kind::Field,
+        }
+    }
 }
 
 /// The words that cannot stand as a name without a backslash.

@@ -1,7 +1,9 @@
 //! What stands at a path, and how values compare.
 
-use crate::constraint::Steps;
-use crate::path::Path;
+use crate::constraint::{Comparison, Steps};
+use crate::number::Number;
+use crate::path::{Path, Quoted};
+use crate::text::Text;
 use alloc::boxed::Box;
 use core::cmp::Ordering;
 use core::fmt;
@@ -13,8 +15,8 @@ use core::fmt;
 pub trait Fields {
     /// The value at `path`, or `None` if the event has none there.
     ///
-    /// The cost of walking there is taken from `steps`; when those are spent, the answer is `None` and
-    /// [`Steps::is_spent`] says why.
+    /// The cost of walking there is taken from `steps`: one for the root and one for each part, and more for what must
+    /// be skipped. When they are spent, the answer is `None` and [`Steps::is_spent`] says why.
     fn field<'f>(&'f self, path: &Path, steps: &mut Steps) -> Option<Value<'f>>;
 
     /// Whether the sequence or array at `path` has an element that [equals](Value::equals) `needle`; `None` if there is
@@ -30,9 +32,9 @@ pub trait Fields {
 pub enum Value<'f> {
     /// A `boolean`.
     Bool(bool),
-    /// A signed integer of any width; also an `octet` or an unsigned one, if it fits.
+    /// An integer of any type that fits.
     Int(i64),
-    /// An unsigned integer of any width.
+    /// An unsigned integer of any type.
     UInt(u64),
     /// A `float` or `double`.
     Float(f64),
@@ -58,69 +60,102 @@ impl Value<'_> {
     /// enumeration values are equal if their names are, and an enumeration value equals a string that is its name and a
     /// number that is its ordinal.
     #[must_use]
+    #[inline]
     pub fn equals(&self, other: &Value<'_>) -> Option<bool> {
         match (self, other) {
-            (Self::Bool(a), Value::Bool(b)) => Some(a == b),
-            (Self::Int(a), Value::Int(b)) => Some(a == b),
-            (Self::Char(a), Value::Char(b)) => Some(a == b),
             (Self::Text(a), Value::Text(b)) => Some(a == b),
+            (Self::Int(a), Value::Int(b)) => Some(a == b),
+            (Self::Bool(a), Value::Bool(b)) => Some(a == b),
+            (Self::Char(a), Value::Char(b)) => Some(a == b),
+            (Self::Char(c), Value::Text(text)) => Some(text.is_char(*c)),
+            (Self::Text(text), Value::Char(c)) => Some(text.is_char(*c)),
+            (Self::Enum { name, .. }, Value::Enum { name: text, .. } | Value::Text(text)) => Some(name == text),
+            (Self::Text(text), Value::Enum { name, .. }) => Some(name == text),
+            _ => Some(self.ordered(other)? == Some(Ordering::Equal)),
+        }
+    }
+
+    /// How the two compare: `None` if they are of kinds that have no order, `Some(None)` if one is not a number (NaN).
+    ///
+    /// Numbers compare as numbers, texts and characters by the numbers of their characters, `FALSE` is less than `TRUE`,
+    /// and enumeration values compare by their ordinals, with numbers also.
+    #[must_use]
+    pub fn ordered(&self, other: &Value<'_>) -> Option<Option<Ordering>> {
+        match (self, other) {
+            (Self::Text(a), Value::Text(b)) => Some(Some(a.cmp(b))),
+            (Self::Bool(a), Value::Bool(b)) => Some(Some(a.cmp(b))),
+            (Self::Char(a), Value::Char(b)) => Some(Some(a.cmp(b))),
+            (Self::Char(a), Value::Text(b)) => Some(Some(core::iter::once(u32::from(*a)).cmp(b.characters()))),
+            (Self::Text(a), Value::Char(b)) => Some(Some(a.characters().cmp(core::iter::once(u32::from(*b))))),
+            _ => Some(self.comparable_number()?.compare(other.comparable_number()?)),
+        }
+    }
+
+    /// Whether `self op other` holds; `None` if they are of kinds that do not compare so.
+    #[must_use]
+    #[inline]
+    pub fn holds(&self, op: Comparison, other: &Value<'_>) -> Option<bool> {
+        match op {
+            Comparison::Eq => self.equals(other),
+            Comparison::Ne => self.equals(other).map(|equal| !equal),
+            Comparison::Lt => self.ordered(other).map(|order| order == Some(Ordering::Less)),
+            Comparison::Le => self.ordered(other).map(|order| order.is_some_and(Ordering::is_le)),
+            Comparison::Gt => self.ordered(other).map(|order| order == Some(Ordering::Greater)),
+            Comparison::Ge => self.ordered(other).map(|order| order.is_some_and(Ordering::is_ge)),
+        }
+    }
+
+    /// The number it is in a comparison: an integer, a float, or an enumeration value's ordinal.
+    #[inline]
+    fn comparable_number(&self) -> Option<Number> {
+        match self {
+            Self::Int(value) => Some(Number::Int(*value)),
+            Self::UInt(value) => Some(Number::UInt(*value)),
+            Self::Float(value) => Some(Number::Float(*value)),
+            Self::Enum { ordinal, .. } => Some(Number::Int(i64::from(*ordinal))),
             _ => None,
+        }
+    }
+
+    /// The number it is in arithmetic: also 0 or 1 for a boolean, and a character's number.
+    pub(crate) fn number(&self) -> Option<Number> {
+        match self {
+            Self::Bool(value) => Some(Number::Int(i64::from(*value))),
+            Self::Char(value) => Some(Number::Int(i64::from(u32::from(*value)))),
+            _ => self.comparable_number(),
+        }
+    }
+
+    /// The text it is for `~`, a character being put into `buffer`.
+    pub(crate) fn text<'b>(&'b self, buffer: &'b mut [u8; 4]) -> Option<Text<'b>> {
+        match self {
+            Self::Text(text) => Some(*text),
+            Self::Char(c) => Some(Text::new(c.encode_utf8(buffer))),
+            _ => None,
+        }
+    }
+
+    /// What comparing the two costs beyond one step.
+    #[inline]
+    pub(crate) fn steps(&self, other: &Value<'_>) -> u32 {
+        match (self, other) {
+            (Self::Text(a), Value::Text(b)) => a.steps(b),
+            _ => 0,
         }
     }
 }
 
-/// Characters as they lie in the event.
-///
-/// Two texts are equal if their characters are, whatever their encodings.
-#[derive(Clone, Copy)]
-pub struct Text<'f> {
-    /// The bytes, without a terminating zero.
-    pub bytes: &'f [u8],
-    /// ISO 8859-1, one byte a character; otherwise UTF-8. Bytes that are not UTF-8 equal themselves only.
-    pub latin1: bool,
-}
-
-impl<'f> Text<'f> {
-    /// The text of a string.
-    #[must_use]
-    pub fn new(text: &'f str) -> Self {
-        Self { bytes: text.as_bytes(), latin1: false }
+impl From<Number> for Value<'_> {
+    fn from(number: Number) -> Self {
+        match number {
+            Number::Int(value) => Self::Int(value),
+            Number::UInt(value) => Self::UInt(value),
+            Number::Float(value) => Self::Float(value),
+        }
     }
 }
 
-impl PartialEq for Text<'_> {
-    fn eq(&self, other: &Text<'_>) -> bool {
-        self.bytes == other.bytes
-    }
-}
-
-impl Eq for Text<'_> {}
-
-impl PartialOrd for Text<'_> {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl Ord for Text<'_> {
-    fn cmp(&self, other: &Self) -> Ordering {
-        self.bytes.cmp(other.bytes)
-    }
-}
-
-impl PartialEq<str> for Text<'_> {
-    fn eq(&self, other: &str) -> bool {
-        *self == Text::new(other)
-    }
-}
-
-impl fmt::Debug for Text<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "\"{}\"", self.bytes.escape_ascii())
-    }
-}
-
-/// A constant of a constraint.
+/// A constant of a constraint. Prints as it is written.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Literal {
     /// `TRUE`, `FALSE`.
@@ -129,15 +164,16 @@ pub enum Literal {
     Int(i64),
     /// An integer beyond `i64`.
     UInt(u64),
-    /// A number with a point or an exponent. Finite.
+    /// A number with a point or an exponent, or what was calculated from some.
     Float(f64),
     /// A string; also a character, which is written as a string of one.
     Text(Box<str>),
 }
 
 impl Literal {
-    /// The same as an event's field would be.
+    /// The same as a field of an event would be.
     #[must_use]
+    #[inline]
     pub fn value(&self) -> Value<'_> {
         match self {
             Self::Bool(value) => Value::Bool(*value),
@@ -145,6 +181,43 @@ impl Literal {
             Self::UInt(value) => Value::UInt(*value),
             Self::Float(value) => Value::Float(*value),
             Self::Text(value) => Value::Text(Text::new(value)),
+        }
+    }
+
+    /// The number it is in arithmetic, where a string of one character is that character's.
+    pub(crate) fn number(&self) -> Option<Number> {
+        match self {
+            Self::Text(text) => single(text).and_then(|c| Value::Char(c).number()),
+            other => other.value().number(),
+        }
+    }
+}
+
+impl From<Number> for Literal {
+    fn from(number: Number) -> Self {
+        match number {
+            Number::Int(value) => Self::Int(value),
+            Number::UInt(value) => Self::UInt(value),
+            Number::Float(value) => Self::Float(value),
+        }
+    }
+}
+
+/// The character of a string that has exactly one.
+pub(crate) fn single(text: &str) -> Option<char> {
+    let mut chars = text.chars();
+    chars.next().filter(|_| chars.next().is_none())
+}
+
+impl fmt::Display for Literal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Bool(value) => f.write_str(if *value { "TRUE" } else { "FALSE" }),
+            Self::Int(value) => write!(f, "{value}"),
+            Self::UInt(value) => write!(f, "{value}"),
+            // Always with a point or an exponent, so that it is read back as a float.
+            Self::Float(value) => write!(f, "{value:?}"),
+            Self::Text(value) => write!(f, "{}", Quoted(value)),
         }
     }
 }

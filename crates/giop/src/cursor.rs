@@ -11,15 +11,17 @@
 //! What a step finds is a `Result` of an `Option`: an error says that the bytes cannot be read or that the work is spent,
 //! `None` that this value has no such part.
 
+mod named;
 mod number;
 mod scalar;
 #[cfg(test)]
 mod tests;
 
+pub use named::{find_named, is_text, pass_named};
 pub use scalar::Scalar;
 
-use crate::cdr::{CharSet, ReadError, Reader, WideChar};
-use crate::recode::{pass_any, pass_elements, pass_value};
+use crate::cdr::{ReadError, Reader, WideChar};
+use crate::recode::{pass_elements, pass_value};
 use crate::typecode::wire::{self, Node, Place, Types};
 use crate::typecode::{Kind, Work};
 
@@ -156,6 +158,12 @@ impl<'a> Cursor<'a> {
     #[must_use]
     pub fn repository_id(&self) -> Option<&'a [u8]> {
         self.identity().map(|(id, _)| id)
+    }
+
+    /// A reader that stands in front of the value, behind any type.
+    #[must_use]
+    pub fn reader(&self) -> Reader<'a> {
+        self.value.clone()
     }
 
     fn identity(&self) -> Option<(&'a [u8], &'a [u8])> {
@@ -402,76 +410,6 @@ impl<'a> Cursor<'a> {
         }
         Self::settle(elements.types, elements.declared, elements.value, work).map(Some)
     }
-
-    /// The value that has that name in a list of named values, the first if there are several.
-    ///
-    /// That is any sequence or array of structures whose first member is a string and whose second is the value, mostly an
-    /// `Any`: `CosNotification::PropertySeq`, `CosTrading::PropertySeq`, `CORBA::NVList`.
-    ///
-    /// # Errors
-    /// As [`Cursor::member`].
-    pub fn named(&self, name: &str, work: &mut Work) -> Result<Option<Self>, ReadError> {
-        let Some(elements) = self.elements(work)? else {
-            return Ok(None);
-        };
-        let Elements { types, node, mut value, left, .. } = elements;
-        let Some(pair) = Pair::of(&types, &node, work)? else {
-            return Ok(None);
-        };
-        for _ in 0..left {
-            work.step(value.offset())?;
-            if is_text(value.string()?, value.encoding().chars, name) {
-                return Self::settle(types, pair.second, value, work).map(Some);
-            }
-            pair.pass_rest(&types, &mut value, work)?;
-        }
-        Ok(None)
-    }
-}
-
-/// A structure whose first member is a string.
-struct Pair {
-    /// The type of the second member as it was declared, and behind aliases.
-    second: Node,
-    resolved: Node,
-    /// What the type says of the members behind these two, and how many there are.
-    others: Place,
-    count: u32,
-}
-
-impl Pair {
-    fn of(types: &Types<'_>, node: &Node, work: &mut Work) -> Result<Option<Self>, ReadError> {
-        let mut place = node.params;
-        if node.kind != Kind::Struct {
-            return Ok(None);
-        }
-        let Some(count) = types.u32(&mut place)?.checked_sub(2) else {
-            return Ok(None);
-        };
-        types.skip_string(&mut place)?;
-        if types.resolve(&mut place, work)?.kind != Kind::String {
-            return Ok(None);
-        }
-        types.skip_string(&mut place)?;
-        let second = types.node(&mut place)?;
-        Ok(Some(Self { second, resolved: types.resolved(second, work)?, others: place, count }))
-    }
-
-    /// Passes over all but the first member.
-    fn pass_rest<'a>(&self, types: &Types<'a>, value: &mut Reader<'a>, work: &mut Work) -> Result<(), ReadError> {
-        if self.resolved.kind == Kind::Any {
-            pass_any(value, work)?;
-        } else {
-            pass_value(types, &self.resolved, value, work)?;
-        }
-        let mut place = self.others;
-        for _ in 0..self.count {
-            types.skip_string(&mut place)?;
-            let member = types.resolve(&mut place, work)?;
-            pass_value(types, &member, value, work)?;
-        }
-        Ok(())
-    }
 }
 
 /// The elements of a sequence or array, from [`Cursor::elements`].
@@ -503,15 +441,5 @@ impl<'a> Elements<'a> {
     #[must_use]
     pub const fn left(&self) -> u32 {
         self.left
-    }
-}
-
-/// Whether a `string` as it lies in bytes of that code set is `text`.
-#[must_use]
-pub fn is_text(string: &[u8], chars: CharSet, text: &str) -> bool {
-    match chars {
-        _ if string == text.as_bytes() => chars == CharSet::Utf8 || text.is_ascii(),
-        CharSet::Utf8 => false,
-        CharSet::Latin1 => !text.is_ascii() && text.chars().eq(string.iter().map(|octet| char::from(*octet))),
     }
 }

@@ -4,11 +4,13 @@ use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use super::filters::{Attached, FilterTarget};
+use super::compile::compile;
+use super::filters::{Attached, FilterTarget, Filters};
+use super::routes::build;
+use crate::table::FilterTable;
 use crate::{
-    AdminId, ChannelId, ChannelLimits, ChannelRoutes, ConsumerRoute, FilterId, Form, Interest, Operator,
-    OutboxSettings, Peer, ProxyId, ProxyKey, ProxyKind, Refusal, SettingsPatch, Side, Subscription, SupplierRoute,
-    Want,
+    AdminId, ChannelId, ChannelLimits, ChannelRoutes, FilterId, Form, Operator, OutboxSettings, Peer, ProxyId,
+    ProxyKey, ProxyKind, Refusal, SettingsPatch, Side, Subscription, SupplierSettings, Want,
 };
 
 /// Whether a proxy is connected, and whether events pass.
@@ -72,7 +74,7 @@ pub struct Proxy {
     pub subscription: Subscription,
     /// Its filters and mapping filters.
     pub attached: Attached,
-    connection: u64,
+    pub(super) connection: u64,
 }
 
 /// A channel.
@@ -92,6 +94,7 @@ pub struct Channel {
     pub(super) own_filters: BTreeSet<FilterId>,
     /// Whether a filter that may count here changed since the routes were last built.
     filters_changed: bool,
+    filter_table: Arc<FilterTable>,
     /// The routes as last built; `None` when something has changed since.
     routes: Option<Arc<ChannelRoutes>>,
 }
@@ -111,6 +114,7 @@ impl Channel {
             connected_suppliers: 0,
             own_filters: BTreeSet::new(),
             filters_changed: false,
+            filter_table: Arc::default(),
             routes: None,
         }
     }
@@ -161,6 +165,13 @@ impl Channel {
         let channel = self.patch.over(OutboxSettings::default());
         let admin = self.admins.get(&(proxy.side, proxy.admin)).map_or(channel, |admin| admin.patch.over(channel));
         proxy.patch.over(admin)
+    }
+
+    pub(super) fn effective_supplier(&self, proxy: &Proxy) -> SupplierSettings {
+        let channel = self.patch.over_supplier(SupplierSettings::default());
+        let admin = self.admins.get(&(proxy.side, proxy.admin));
+        let admin = admin.map_or(channel, |admin| admin.patch.over_supplier(channel));
+        proxy.patch.over_supplier(admin)
     }
 
     // ---- commands; each marks the routes as changed where the event path must know of it ----
@@ -370,85 +381,15 @@ impl Channel {
         self.routes.is_none()
     }
 
-    pub(super) fn routes(&mut self) -> Arc<ChannelRoutes> {
+    pub(super) fn routes(&mut self, filters: &Filters) -> Arc<ChannelRoutes> {
         if let Some(routes) = &self.routes {
             return Arc::clone(routes);
         }
-        self.filters_changed = false;
-        let routes = Arc::new(self.build_routes());
+        if core::mem::take(&mut self.filters_changed) {
+            self.filter_table = Arc::new(compile(self, filters));
+        }
+        let routes = Arc::new(build(self, &self.filter_table));
         self.routes = Some(Arc::clone(&routes));
         routes
-    }
-
-    fn build_routes(&self) -> ChannelRoutes {
-        let remotes = Remotes::of(self);
-        let suppliers = self.proxies.values().filter(|proxy| proxy.side == Side::Suppliers);
-        let suppliers = suppliers.map(|proxy| {
-            let route = SupplierRoute {
-                form: proxy.form,
-                peer: proxy.peer,
-                state: proxy.state,
-                admin: proxy.admin,
-                pull: proxy.kind.pull,
-                remote_filters: remotes.of_proxy(proxy),
-            };
-            (proxy.id, route)
-        });
-        let consumers: Vec<ConsumerRoute> =
-            self.proxies.values().filter_map(|proxy| self.consumer_route(proxy, &remotes)).collect();
-        let mut wants: Vec<Want> = consumers.iter().map(|consumer| consumer.want).collect();
-        wants.sort_unstable();
-        wants.dedup();
-        ChannelRoutes { id: self.id, limits: self.limits, suppliers: suppliers.collect(), consumers, wants }
-    }
-
-    fn consumer_route(&self, proxy: &Proxy, remotes: &Remotes) -> Option<ConsumerRoute> {
-        if proxy.side != Side::Consumers || proxy.state == ProxyState::Unconnected {
-            return None;
-        }
-        if proxy.peer.is_none() && !proxy.kind.pull {
-            return None;
-        }
-        let admin = self.admins.get(&(proxy.side, proxy.admin))?;
-        Some(ConsumerRoute {
-            key: ProxyKey { channel: self.id, proxy: proxy.id },
-            admin: proxy.admin,
-            peer: proxy.peer,
-            connection: proxy.connection,
-            form: proxy.form,
-            want: proxy.want,
-            settings: self.effective(proxy),
-            suspended: proxy.state == ProxyState::Suspended,
-            interest: Interest {
-                proxy: proxy.subscription.clone(),
-                admin: admin.subscription.clone(),
-                operator: admin.operator,
-            },
-            pull: proxy.kind.pull,
-            batches: proxy.kind.batches,
-            remote_filters: remotes.of_proxy(proxy),
-        })
-    }
-}
-
-/// The remote filters of a channel's admins, so that its proxies' routes share them.
-struct Remotes {
-    none: Arc<[Peer]>,
-    admins: BTreeMap<(Side, AdminId), Arc<[Peer]>>,
-}
-
-impl Remotes {
-    fn of(channel: &Channel) -> Self {
-        let with_some = channel.admins.iter().filter(|(_, admin)| admin.attached.remote_filters().next().is_some());
-        let admins = with_some.map(|(id, admin)| (*id, admin.attached.remote_filters().collect())).collect();
-        Self { none: Arc::new([]), admins }
-    }
-
-    /// The proxy's, and its admin's.
-    fn of_proxy(&self, proxy: &Proxy) -> [Arc<[Peer]>; 2] {
-        let has_some = proxy.attached.remote_filters().next().is_some();
-        let own = if has_some { proxy.attached.remote_filters().collect() } else { Arc::clone(&self.none) };
-        let admin = self.admins.get(&(proxy.side, proxy.admin)).unwrap_or(&self.none);
-        [own, Arc::clone(admin)]
     }
 }

@@ -174,9 +174,14 @@ impl Attached {
         })
     }
 
+    /// Its mapping filters.
+    pub(super) fn mapping_filters(&self) -> impl Iterator<Item = FilterId> {
+        self.priority.into_iter().chain(self.lifetime)
+    }
+
     /// Every filter made here, mapping filters too, once for each time it is attached.
     fn local(&self) -> impl Iterator<Item = FilterId> {
-        self.local_filters().chain(self.priority).chain(self.lifetime)
+        self.local_filters().chain(self.mapping_filters())
     }
 
     fn drop_filter(&mut self, gone: FilterId) {

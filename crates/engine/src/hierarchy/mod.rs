@@ -4,7 +4,9 @@
 //! [`Hierarchy::snapshot`] then gives what the event path must know of it.
 
 mod channel;
+mod compile;
 mod filters;
+mod routes;
 
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
@@ -15,7 +17,7 @@ pub use filters::{Attached, FilterConstraint, FilterRef, FilterTarget, Mapping};
 
 use crate::{
     AdminId, ChannelId, ChannelLimits, EventType, Form, Operator, OutboxSettings, Peer, ProxyId, ProxyKey, ProxyKind,
-    Refusal, SettingsPatch, Side, Snapshot, Want,
+    Refusal, SettingsPatch, Side, Snapshot, SupplierSettings, Want,
 };
 use filters::Filters;
 
@@ -333,6 +335,16 @@ impl Hierarchy {
         Ok(channel.effective(channel.proxy(key.proxy)?))
     }
 
+    /// The settings in effect for a supplier's proxy.
+    ///
+    /// # Errors
+    ///
+    /// [`Refusal::ChannelNotFound`], [`Refusal::ProxyNotFound`].
+    pub fn effective_supplier(&self, key: ProxyKey) -> Result<SupplierSettings, Refusal> {
+        let channel = self.channel(key.channel)?;
+        Ok(channel.effective_supplier(channel.proxy(key.proxy)?))
+    }
+
     /// Replaces a channel's limits. Consumers and suppliers above a lowered limit stay.
     ///
     /// # Errors
@@ -379,7 +391,8 @@ impl Hierarchy {
     pub fn snapshot(&mut self) -> Arc<Snapshot> {
         if self.channels_changed || self.channels.values().any(Channel::is_changed) {
             self.channels_changed = false;
-            let channels = self.channels.values_mut().map(Channel::routes).collect();
+            let filters = &self.filters;
+            let channels = self.channels.values_mut().map(|channel| channel.routes(filters)).collect();
             self.snapshot = Arc::new(Snapshot { version: self.snapshot.version + 1, channels });
         }
         Arc::clone(&self.snapshot)

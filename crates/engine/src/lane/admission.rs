@@ -1,23 +1,46 @@
 //! Events in: found by their source's channel and their type, they go to every outbox that wants them.
 
-use core::ops::Range;
+use core::time::Duration;
+
+use filter::Steps;
 
 use super::channel::{ChannelState, Hold};
+use super::destinations::{Known, Verdict};
+use super::filtering::Chosen;
 use super::outbox::Attributes;
 use super::{Admission, Lane};
 use crate::{
-    Draft, Forms, FullOutbox, HOLDER_OVERHEAD_BYTES, ProxyKey, ProxyState, Refusal, SORTED_OVERHEAD_BYTES,
-    SupplierSettings, Ticket, Time,
+    Draft, Event, Forms, FullOutbox, HOLDER_OVERHEAD_BYTES, ProxyKey, ProxyState, Questions, Refusal,
+    SORTED_OVERHEAD_BYTES, SupplierSettings, Ticket, Time,
 };
+
+/// What the events of a supplier have from it.
+struct Supplier {
+    source: ProxyKey,
+    channel: u32,
+    settings: SupplierSettings,
+    /// Filters on its side have a say in whether its events come in.
+    screened: bool,
+}
 
 /// Where an event goes, once nothing speaks against it.
 struct Plan {
     channel: u32,
-    /// Where its list is among the channel's destinations.
-    range: Range<usize>,
+    known: Known,
+    /// It goes to those that filters chose. Otherwise to all that take every event of its type.
+    chosen: bool,
+    destinations: usize,
     charge: u64,
     /// Suppliers are to be held if there still is no room when the event is in.
     hold: Option<Hold>,
+}
+
+/// One of the consumers that an event goes to.
+struct Destination {
+    slot: u32,
+    /// Its place among the channel's consumers.
+    member: u32,
+    ask: Option<Questions>,
 }
 
 /// The ticket of an event that is being held, and its place.
@@ -26,21 +49,52 @@ struct Held {
     ticket: Ticket,
 }
 
+/// A step of filtering takes about so long at most; the time that an event has left is spent on filtering at this rate.
+const NANOS_PER_STEP: u128 = 16;
+
 impl Lane {
     /// Takes an event in from a supplier's proxy, and puts it into the outbox of every consumer that wants it. Sets its
     /// `source`, `arrived` and `serial`. `forms` reads the event for filters.
-    pub fn handle_event<F: Forms>(&mut self, source: ProxyKey, mut draft: Draft, forms: &F, now: Time) -> Admission {
-        let _ = forms;
+    ///
+    /// Filtering takes at most the channel's `filter_steps_max` steps, and less if the event's `timeout` leaves less
+    /// time; what is not evaluated by then does not match. An event that does not pass the filters on its supplier's side
+    /// is accepted, has no destinations, and is counted.
+    pub fn handle_event<F: Forms>(&mut self, source: ProxyKey, draft: Draft, forms: &F, now: Time) -> Admission {
         self.told(now);
-        let channel = match self.locate(source) {
-            Ok(channel) => channel,
+        let supplier = match self.locate(source) {
+            Ok(supplier) => supplier,
             Err(refusal) => return self.refuse(draft, refusal),
         };
+        self.filters.begin();
+        let admission = self.admit(&supplier, draft, forms);
+        let effort = self.filters.effort;
+        self.counters.filter_evaluations += u64::from(effort.evaluations);
+        self.counters.filter_failures += u64::from(effort.failures);
+        self.counters.filter_cuts += u64::from(effort.cut);
+        admission
+    }
+
+    fn admit<F: Forms>(&mut self, supplier: &Supplier, mut draft: Draft, forms: &F) -> Admission {
+        let channel = supplier.channel;
+        let known = self.know(channel, &draft);
+        let mut steps = self.step_budget(supplier, &draft);
+        if supplier.screened && !draft.approved {
+            match self.screen(supplier, &known, &draft, forms, &mut steps) {
+                Verdict::Passed => {}
+                Verdict::Ask(questions) => return Admission::Undecided(draft, questions),
+                Verdict::Dropped => {
+                    self.abandon_event(draft);
+                    self.counters.events_accepted += 1;
+                    self.counters.events_filtered_in += 1;
+                    return Admission::Accepted { destinations: 0 };
+                }
+            }
+        }
+        let chosen = known.is_conditional() && self.choose(channel, &known, &draft, forms, &mut steps);
         self.admitting = true;
-        let plan = self.plan(channel, &draft);
-        let admission = match plan {
+        let admission = match self.plan(channel, known, chosen, &draft) {
             Err(refusal) => self.refuse(draft, refusal),
-            Ok(plan) if plan.range.is_empty() => {
+            Ok(plan) if plan.destinations == 0 => {
                 self.abandon_event(draft);
                 self.counters.events_accepted += 1;
                 self.counters.events_unwanted += 1;
@@ -49,14 +103,14 @@ impl Lane {
             Ok(plan) => {
                 self.counters.events_accepted += 1;
                 let event = &mut *draft;
-                event.source = source;
+                event.source = supplier.source;
                 event.arrived = self.now;
                 event.serial = self.next_serial;
                 event.channel_slot = plan.channel;
                 event.charged_bytes = plan.charge;
                 event.trim();
                 self.next_serial += 1;
-                return self.fan_out(plan, draft);
+                return self.fan_out(plan, supplier, draft, forms, &mut steps);
             }
         };
         self.end_admission(channel);
@@ -80,79 +134,135 @@ impl Lane {
         }
     }
 
-    /// Finds the destinations and makes room for them, or says why not.
-    fn plan(&mut self, channel: u32, draft: &Draft) -> Result<Plan, Refusal> {
-        let range = self.find_destinations(channel, draft);
-        let charge = self.charge(channel, draft, &range);
-        let plan = Plan { channel, range, charge, hold: None };
+    /// Counts the destinations and makes room for them, or says why not.
+    fn plan(&mut self, channel: u32, known: Known, chosen: bool, draft: &Draft) -> Result<Plan, Refusal> {
+        let mut plan = Plan { channel, known, chosen, destinations: 0, charge: 0, hold: None };
+        self.count(&mut plan, draft);
         let Some(state) = self.channels.get(channel) else { return Ok(plan) };
-        if plan.range.is_empty() {
+        if plan.destinations == 0 {
             return Ok(plan);
         }
-        let budget_bytes = state.routes.limits.memory_budget_bytes;
+        let (charge, budget_bytes) = (plan.charge, state.routes.limits.memory_budget_bytes);
         if charge > budget_bytes {
             return Err(Refusal::EventTooLarge { charged_bytes: charge, budget_bytes });
         }
         let pressed = state.hold.is_some() || state.over(1, charge, 1).any();
         if state.any_rejects {
-            self.check_rejects(channel, plan.range.clone())?;
+            self.check_rejects(&plan)?;
         }
-        if !pressed {
-            return Ok(plan);
+        if pressed {
+            plan.hold = self.make_room(channel, charge)?;
+            // Consumers may have been disconnected to make room.
+            plan.known = self.know(channel, draft);
+            if chosen {
+                let state = self.channels.get(channel);
+                let slot = |chosen: &Chosen| state.and_then(|state| state.members.get(chosen.member as usize));
+                let outboxes = &self.outboxes;
+                let is_alive = |slot: &u32| outboxes.get(*slot).is_some_and(|outbox| !outbox.dead);
+                self.filters.chosen.retain(|chosen| slot(chosen).is_some_and(is_alive));
+            }
+            self.count(&mut plan, draft);
         }
-        let hold = self.make_room(channel, charge)?;
-        // Consumers may have been disconnected to make room.
-        let range = self.find_destinations(channel, draft);
-        let charge = self.charge(channel, draft, &range);
-        Ok(Plan { channel, range, charge, hold })
+        Ok(plan)
     }
 
-    /// What an event is charged to its channel's budget, by the number of its destinations.
-    fn charge(&self, channel: u32, draft: &Draft, destinations: &Range<usize>) -> u64 {
+    /// Counts a plan's destinations, and what the event is charged for them.
+    fn count(&self, plan: &mut Plan, draft: &Draft) {
+        plan.destinations = if plan.chosen { self.filters.chosen.len() } else { plan.known.always.len() };
         let has_times = draft.timeout.is_some() || draft.start.is_some() || draft.stop.is_some();
-        let is_sorted = has_times || self.channels.get(channel).is_some_and(|state| state.any_sorted);
+        let state = self.channels.get(plan.channel);
+        let is_sorted = has_times || state.is_some_and(|state| state.any_sorted || state.routes.filtering.any_mapping);
         let holder = if is_sorted { SORTED_OVERHEAD_BYTES } else { HOLDER_OVERHEAD_BYTES };
-        draft.weight() + holder * destinations.len() as u64
+        plan.charge = draft.weight() + holder * plan.destinations as u64;
     }
 
-    /// The slot of the channel that a connected supplier's proxy belongs to.
-    fn locate(&self, source: ProxyKey) -> Result<u32, Refusal> {
+    /// The channel of a connected supplier's proxy, and what else its events have from it.
+    fn locate(&self, source: ProxyKey) -> Result<Supplier, Refusal> {
         let slot = self.channel_slots.get(&source.channel).copied();
         let state = slot.and_then(|slot| self.channels.get(slot));
-        let (Some(slot), Some(state)) = (slot, state) else {
+        let (Some(channel), Some(state)) = (slot, state) else {
             return Err(Refusal::ChannelNotFound { channel: source.channel });
         };
         match state.routes.suppliers.get(&source.proxy) {
             None => Err(Refusal::ProxyNotFound { proxy: source }),
             Some(supplier) if supplier.state == ProxyState::Unconnected => Err(Refusal::NotConnected { proxy: source }),
-            Some(_) => Ok(slot),
+            Some(supplier) => {
+                let (settings, screened) = (supplier.settings, supplier.groups.is_some());
+                Ok(Supplier { source, channel, settings, screened })
+            }
         }
     }
 
-    fn find_destinations(&mut self, channel: u32, draft: &Draft) -> Range<usize> {
-        let Some(state) = self.channels.get_mut(channel) else { return 0..0 };
-        if let Some(range) = state.destinations.find(draft.event_type) {
-            return range;
+    /// What is known of the event's type, found out if need be.
+    fn know(&mut self, channel: u32, draft: &Draft) -> Known {
+        let Some(state) = self.channels.get_mut(channel) else { return Known::default() };
+        if let Some(known) = state.destinations.find(draft.event_type) {
+            return known;
         }
         self.counters.route_misses += 1;
-        let (domain, name) = match self.types.names(draft.event_type) {
+        let names = match self.types.names(draft.event_type) {
             Some(names) => names,
             None => (&draft.domain[..], &draft.name[..]),
         };
-        let consumers = state.routes.consumers.iter().zip(&state.members);
-        let wanting = consumers.filter(|(consumer, slot)| {
-            consumer.interest.matches(domain, name) && self.outboxes.get(**slot).is_some_and(|outbox| !outbox.dead)
-        });
-        let (range, reset) = state.destinations.learn(draft.event_type, wanting.map(|(_, slot)| *slot));
+        let (members, outboxes) = (&state.members, &self.outboxes);
+        let is_alive = |member: usize| {
+            let slot = members.get(member);
+            slot.and_then(|slot| outboxes.get(*slot)).is_some_and(|outbox| !outbox.dead)
+        };
+        let (known, reset) = state.destinations.learn(draft.event_type, names, &state.routes, is_alive);
         self.counters.route_resets += u64::from(reset);
-        range
+        known
+    }
+
+    /// How many steps filtering the event may take.
+    fn step_budget(&self, supplier: &Supplier, draft: &Draft) -> Steps {
+        let limit = self.channels.get(supplier.channel).map_or(0, |state| state.routes.limits.filter_steps_max);
+        let time_left = draft.timeout.or(supplier.settings.timeout);
+        let in_time = time_left.map_or(u128::MAX, |time| time.as_nanos() / NANOS_PER_STEP);
+        Steps::new(u32::try_from(in_time).unwrap_or(u32::MAX).min(limit))
+    }
+
+    /// What the filters on the supplier's side say.
+    fn screen<F: Forms>(
+        &mut self,
+        supplier: &Supplier,
+        known: &Known,
+        draft: &Draft,
+        forms: &F,
+        steps: &mut Steps,
+    ) -> Verdict {
+        let Some(state) = self.channels.get(supplier.channel) else { return Verdict::Passed };
+        let route = state.routes.suppliers.get(&supplier.source.proxy);
+        let Some(groups) = route.and_then(|route| route.groups.as_deref()) else { return Verdict::Passed };
+        self.filters.screen((state, known), groups, &forms.fields(draft), steps)
+    }
+
+    /// Lets filters choose the destinations. Says whether they chose any beyond those that take every event.
+    fn choose<F: Forms>(&mut self, channel: u32, known: &Known, draft: &Draft, forms: &F, steps: &mut Steps) -> bool {
+        let Some(state) = self.channels.get(channel) else { return false };
+        let (members, outboxes) = (&state.members, &self.outboxes);
+        let is_alive = |member: u32| {
+            let slot = members.get(member as usize);
+            slot.and_then(|slot| outboxes.get(*slot)).is_some_and(|outbox| !outbox.dead)
+        };
+        self.filters.choose((state, known), is_alive, &forms.fields(draft), steps)
+    }
+
+    /// The `index`-th destination of a plan, and what is to be asked first.
+    fn destination(&self, plan: &Plan, index: usize) -> Option<Destination> {
+        let state = self.channels.get(plan.channel)?;
+        let Chosen { member, ask } = match plan.chosen {
+            true => *self.filters.chosen.get(index)?,
+            false => Chosen { member: *state.destinations.places(plan.known.always).get(index)?, ask: None },
+        };
+        Some(Destination { slot: *state.members.get(member as usize)?, member, ask })
     }
 
     /// Refuses an event if an outbox that it would go to is full and refuses events then: no outbox takes an event
     /// whose supplier is told that it was refused.
-    fn check_rejects(&self, channel: u32, range: Range<usize>) -> Result<(), Refusal> {
-        let list = self.channels.get(channel).and_then(|state| state.destinations.list(range)).unwrap_or_default();
-        let outboxes = list.iter().filter_map(|slot| self.outboxes.get(*slot));
+    fn check_rejects(&self, plan: &Plan) -> Result<(), Refusal> {
+        let destinations = (0..plan.destinations).filter_map(|index| self.destination(plan, index));
+        let outboxes = destinations.filter_map(|destination| self.outboxes.get(destination.slot));
         for outbox in outboxes.filter(|outbox| outbox.full_policy() == FullOutbox::Reject) {
             if let Some(max) = outbox.settings.max_events_per_consumer
                 && outbox.is_full()
@@ -164,7 +274,14 @@ impl Lane {
     }
 
     /// Puts the event into its outboxes.
-    fn fan_out(&mut self, plan: Plan, draft: Draft) -> Admission {
+    fn fan_out<F: Forms>(
+        &mut self,
+        plan: Plan,
+        supplier: &Supplier,
+        draft: Draft,
+        forms: &F,
+        steps: &mut Steps,
+    ) -> Admission {
         let weight = draft.weight();
         let event = draft.into_event();
         let mut held: Option<Held> = None;
@@ -179,10 +296,12 @@ impl Lane {
         if let Some(laggard) = &mut state.known_laggard {
             laggard.rivals_weight = laggard.rivals_weight.saturating_add(weight);
         }
-        let slots = state.destinations.take_slots();
-        for slot in slots.get(plan.range).unwrap_or_default().iter().copied() {
-            let Some(outbox) = self.outboxes.get(slot) else { continue };
-            let attributes = Attributes::of(&event, &SupplierSettings::default(), &outbox.settings);
+        for index in 0..plan.destinations {
+            let Some(destination) = self.destination(&plan, index) else { continue };
+            let slot = destination.slot;
+            let Some(attributes) = self.attributes(&plan, &destination, supplier, &event, forms, steps) else {
+                continue;
+            };
             if !self.enqueue(slot, &event, weight, attributes) {
                 continue;
             }
@@ -195,15 +314,49 @@ impl Lane {
             }
             self.list_if_ready(slot);
         }
-        if let Some(state) = self.channels.get_mut(plan.channel) {
-            state.destinations.put_slots(slots);
-        }
         self.counters.queued += u64::from(destinations);
         self.disconnect_doomed();
         // Held here until now, so that it counts while the outboxes make place for it.
         self.release(event);
         self.end_admission(plan.channel);
         self.hold_suppliers(plan.channel, plan.hold, held, destinations)
+    }
+
+    /// What the event is to one of its consumers.
+    fn attributes<F: Forms>(
+        &mut self,
+        plan: &Plan,
+        destination: &Destination,
+        supplier: &Supplier,
+        event: &Event,
+        forms: &F,
+        steps: &mut Steps,
+    ) -> Option<Attributes> {
+        let outbox = self.outboxes.get(destination.slot)?;
+        let mut attributes = Attributes::of(event, &supplier.settings, &outbox.settings);
+        attributes.ask = destination.ask;
+        let state = self.channels.get(plan.channel)?;
+        if !state.routes.filtering.any_mapping {
+            return Some(attributes);
+        }
+        let [priority, lifetime] = state.routes.consumers.get(destination.member as usize)?.mappings;
+        let of = (state, &plan.known);
+        if let Some(filter) = priority {
+            let says_itself = event.priority.is_some() || supplier.settings.priority != 0;
+            let value = self.filters.map(of, filter, says_itself, &forms.fields(event), steps);
+            let in_range = |value: i64| value.clamp(i64::from(i16::MIN), i64::from(i16::MAX));
+            attributes.priority =
+                value.and_then(|value| in_range(value).try_into().ok()).unwrap_or(attributes.priority);
+        }
+        if let Some(filter) = lifetime {
+            let says_itself = event.timeout.or(supplier.settings.timeout).is_some();
+            if let Some(nanos) = self.filters.map(of, filter, says_itself, &forms.fields(event), steps) {
+                // As everywhere, a time of 0 is none at all.
+                let nanos = u64::try_from(nanos).ok().filter(|nanos| *nanos > 0);
+                attributes.lifetime = nanos.map(Duration::from_nanos);
+            }
+        }
+        Some(attributes)
     }
 
     /// Holds the channel's suppliers if there is no room although the event is in, and says what became of the event.

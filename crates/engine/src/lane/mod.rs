@@ -9,6 +9,7 @@ mod channel;
 mod counters;
 mod delivery;
 mod destinations;
+mod filtering;
 mod leftovers;
 mod notice;
 mod outbox;
@@ -35,6 +36,7 @@ use crate::{
     Want,
 };
 use channel::ChannelState;
+use filtering::Filters;
 use leftovers::Leftover;
 use outbox::Outbox;
 use pressure::Backlogs;
@@ -166,6 +168,7 @@ pub struct Lane {
     admitting: bool,
 
     /// Working space, kept for its capacity.
+    filters: Filters,
     backlogs: Backlogs,
     doomed: Vec<u32>,
     shortened: Vec<u32>,
@@ -195,6 +198,7 @@ impl Lane {
             next_serial: 0,
             counters: Counters::default(),
             admitting: false,
+            filters: Filters::default(),
             backlogs: Backlogs::new(),
             doomed: Vec::new(),
             shortened: Vec::new(),

@@ -81,6 +81,7 @@ impl Lane {
         for slot in old {
             self.remove_outbox(slot);
         }
+        self.filters.fit(routes);
         if let Some(state) = self.channels.get_mut(channel) {
             state.members = new_members;
             state.any_rejects =

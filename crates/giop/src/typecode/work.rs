@@ -39,6 +39,15 @@ impl Work {
         self.steps
     }
 
+    /// Spends steps on something that belongs to a walk and is done elsewhere. Says whether there were as many; if not, none
+    /// are left.
+    #[must_use]
+    pub fn spend(&mut self, steps: u32) -> bool {
+        let suffices = self.steps >= steps;
+        self.steps = self.steps.saturating_sub(steps);
+        suffices
+    }
+
     /// Spends one step on what lies at `offset`.
     #[inline]
     pub(crate) fn step(&mut self, offset: usize) -> Result<(), ReadError> {

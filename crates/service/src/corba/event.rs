@@ -24,6 +24,7 @@
 //! ([`write_pulled`]).
 
 mod batch;
+mod fields;
 mod header;
 mod pulled;
 #[cfg(test)]
@@ -33,6 +34,7 @@ mod types;
 mod wants;
 
 pub use batch::{Batch, Written, write_batch};
+pub use fields::{CorbaForms, EventFields, fields_of_any, fields_of_properties, fields_of_structured};
 pub use header::{Header, UtcClock, read_header, read_structured};
 pub use pulled::{Pulled, read_pulled, write_nothing, write_pulled};
 pub use translate::{Translated, Untranslatable, translate};

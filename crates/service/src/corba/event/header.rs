@@ -1,8 +1,9 @@
 //! What an event says of itself: its type, its name and its quality of service.
 
-use super::skip_properties;
-use engine::Time;
+use super::{PROPERTY_BYTES_MIN, skip_properties};
+use engine::{Event, Time};
 use giop::cdr::{ReadError, Reader};
+use giop::cursor::{Cursor, Scalar};
 use giop::recode::skip_any;
 use giop::typecode::Work;
 use std::time::Duration;
@@ -26,6 +27,80 @@ pub struct Header<'a> {
     pub stop: Option<u64>,
     /// Whether one of these four is there with a value that cannot be meant. It counts as absent.
     pub has_wrong_property: bool,
+}
+
+impl Header<'_> {
+    /// Tells the engine when and how urgently the event is wanted.
+    pub fn apply(&self, event: &mut Event, clock: &UtcClock) {
+        event.priority = self.priority;
+        event.timeout = self.timeout;
+        event.start = self.start.map(|utc| clock.lane_time(utc));
+        event.stop = self.stop.map(|utc| clock.lane_time(utc));
+    }
+
+    /// Takes notice of a property in the variable header, at whose value `value` stands. Of several with one name the
+    /// first counts, as it does for filters.
+    fn note(&mut self, name: &[u8], value: Reader<'_>, work: &mut Work) {
+        let wrong = match name {
+            b"Priority" if self.priority.is_none() => {
+                self.priority = integer(value, work).and_then(|value| i16::try_from(value).ok());
+                self.priority.is_none()
+            }
+            b"Timeout" if self.timeout.is_none() => {
+                let ticks = ticks(value, work);
+                self.timeout = ticks.filter(|ticks| *ticks > 0).map(duration);
+                ticks.is_none()
+            }
+            b"StartTime" if self.start.is_none() => {
+                self.start = moment(value, work);
+                self.start.is_none()
+            }
+            b"StopTime" if self.stop.is_none() => {
+                self.stop = moment(value, work);
+                self.stop.is_none()
+            }
+            _ => false,
+        };
+        self.has_wrong_property |= wrong;
+    }
+}
+
+/// An integer of any width: clients in languages with one type of integer send what they think fits.
+fn integer(value: Reader<'_>, work: &mut Work) -> Option<i64> {
+    match Cursor::any(value, work).ok()?.scalar(work) {
+        Ok(Some(Scalar::Int(value))) => Some(value),
+        _ => None,
+    }
+}
+
+/// A `TimeBase::TimeT`, or any integer that could be one.
+fn ticks(value: Reader<'_>, work: &mut Work) -> Option<u64> {
+    ticks_at(&Cursor::any(value, work).ok()?, work)
+}
+
+fn ticks_at(at: &Cursor<'_>, work: &mut Work) -> Option<u64> {
+    match at.scalar(work) {
+        Ok(Some(Scalar::Int(value))) => u64::try_from(value).ok(),
+        Ok(Some(Scalar::UInt(value))) => Some(value),
+        _ => None,
+    }
+}
+
+/// The time of a `TimeBase::UtcT`, which is UTC whatever its displacement factor says of the sender's wall clock (Time
+/// Service 1.1, 1.3.2.4); or a bare `TimeT`.
+fn moment(value: Reader<'_>, work: &mut Work) -> Option<u64> {
+    let at = Cursor::any(value, work).ok()?;
+    match at.member("time", work).ok()? {
+        Some(time) => ticks_at(&time, work),
+        None => ticks_at(&at, work),
+    }
+}
+
+/// So many times 100 ns.
+fn duration(ticks: u64) -> Duration {
+    const TICKS_PER_SECOND: u64 = 10_000_000;
+    let nanos = u32::try_from(ticks % TICKS_PER_SECOND * 100).unwrap_or(0);
+    Duration::new(ticks / TICKS_PER_SECOND, nanos)
 }
 
 /// Reads a structured event to its end, within `work`, and gives its header.
@@ -57,9 +132,14 @@ pub(super) fn read_through<'a>(body: &mut Reader<'a>, work: &mut Work) -> Result
 }
 
 fn header<'a>(body: &mut Reader<'a>, work: &mut Work) -> Result<Header<'a>, ReadError> {
-    let header =
+    let mut header =
         Header { domain: body.string()?, type_name: body.string()?, event_name: body.string()?, ..Header::default() };
-    skip_properties(body, work)?;
+    for _ in 0..body.seq_len(PROPERTY_BYTES_MIN)? {
+        let name = body.string()?;
+        let value = body.clone();
+        skip_any(body, work)?;
+        header.note(name, value, work);
+    }
     Ok(header)
 }
 

@@ -1,0 +1,179 @@
+//! From a channel to its part of the routing snapshot.
+
+use alloc::boxed::Box;
+use alloc::collections::BTreeMap;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+use super::filters::{Attached, Mapping};
+use super::{Channel, Proxy, ProxyState};
+use crate::table::{FilterTable, Filtering, SupplierGroup, SupplierGroups, Target};
+use crate::{AdminId, ChannelRoutes, ConsumerRoute, Interest, Peer, ProxyKey, Side, SupplierRoute, Want};
+
+/// Builds a channel's routes. Costs as much as it has proxies and attached filters.
+pub(super) fn build(channel: &Channel, table: &Arc<FilterTable>) -> ChannelRoutes {
+    let mut builder = Builder::new(channel, table);
+    let suppliers = channel.proxies().filter(|proxy| proxy.side == Side::Suppliers);
+    let suppliers = suppliers.map(|proxy| (proxy.id, builder.supplier(proxy))).collect();
+    let mut consumers: Vec<ConsumerRoute> = Vec::new();
+    for proxy in channel.proxies() {
+        consumers.extend(builder.consumer(proxy, consumers.len()));
+    }
+    let mut wants: Vec<Want> = consumers.iter().map(|consumer| consumer.want).collect();
+    wants.sort_unstable();
+    wants.dedup();
+    let filtering = builder.finish();
+    ChannelRoutes { id: channel.id(), limits: *channel.limits(), suppliers, consumers, wants, filtering }
+}
+
+struct Builder<'c> {
+    channel: &'c Channel,
+    table: &'c Arc<FilterTable>,
+    none: Arc<[Peer]>,
+    /// What of each admin's filters its proxies share.
+    admins: BTreeMap<(Side, AdminId), AdminFilters>,
+    /// How many consumers' admins have filters made here.
+    filtered_admins: u32,
+    /// Which filters belong to which groups of consumers.
+    pairs: Vec<(u32, Target)>,
+    any_mapping: bool,
+}
+
+#[derive(Clone)]
+struct AdminFilters {
+    remote: Arc<[Peer]>,
+    /// On the suppliers' side.
+    local: Box<[u32]>,
+    /// On the consumers' side: its place among the admins that have filters.
+    place: Option<u32>,
+    mappings: [Option<u32>; 2],
+}
+
+impl<'c> Builder<'c> {
+    fn new(channel: &'c Channel, table: &'c Arc<FilterTable>) -> Self {
+        let (none, admins) = (Arc::new([]), BTreeMap::new());
+        let mut builder =
+            Self { channel, table, none, admins, filtered_admins: 0, pairs: Vec::new(), any_mapping: false };
+        for (id, admin) in channel.admins.iter().filter(|(_, admin)| !admin.attached.is_empty()) {
+            let attached = &admin.attached;
+            let mut filters = AdminFilters {
+                remote: builder.remote(attached),
+                local: Box::new([]),
+                place: None,
+                mappings: builder.mappings(attached),
+            };
+            if admin.side == Side::Suppliers {
+                filters.local = builder.slots(attached).collect();
+            } else if attached.local_filters().next().is_some() {
+                let place = builder.filtered_admins;
+                filters.place = Some(place);
+                builder.filtered_admins += 1;
+                builder.pairs.extend(slots(table, attached).map(|slot| (slot, Target::Admin(place))));
+            }
+            builder.admins.insert(*id, filters);
+        }
+        builder
+    }
+
+    fn supplier(&self, proxy: &Proxy) -> SupplierRoute {
+        SupplierRoute {
+            form: proxy.form,
+            peer: proxy.peer,
+            state: proxy.state,
+            admin: proxy.admin,
+            settings: self.channel.effective_supplier(proxy),
+            pull: proxy.kind.pull,
+            remote_filters: self.remotes(proxy),
+            groups: self.supplier_groups(proxy),
+        }
+    }
+
+    /// The groups of filters on a supplier's side, if there are filters.
+    fn supplier_groups(&self, proxy: &Proxy) -> Option<Arc<SupplierGroups>> {
+        let own = SupplierGroup {
+            local: self.slots(&proxy.attached).collect(),
+            remote: proxy.attached.remote_filters().next().is_some(),
+        };
+        let admin = self.admins.get(&(proxy.side, proxy.admin));
+        let admin = admin.map(|admin| SupplierGroup { local: admin.local.clone(), remote: !admin.remote.is_empty() });
+        let admin = admin.unwrap_or_default();
+        if own.is_empty() && admin.is_empty() {
+            return None;
+        }
+        let operator = self.channel.admins.get(&(proxy.side, proxy.admin))?.operator;
+        Some(Arc::new(SupplierGroups { operator, proxy: own, admin }))
+    }
+
+    /// The route of a connected consumer, which will have this place.
+    fn consumer(&mut self, proxy: &Proxy, place: usize) -> Option<ConsumerRoute> {
+        if proxy.side != Side::Consumers || proxy.state == ProxyState::Unconnected {
+            return None;
+        }
+        if proxy.peer.is_none() && !proxy.kind.pull {
+            return None;
+        }
+        let admin = self.channel.admins.get(&(proxy.side, proxy.admin))?;
+        let before = self.pairs.len();
+        if !proxy.attached.is_empty() {
+            let member = Target::Member(u32::try_from(place).unwrap_or(u32::MAX));
+            self.pairs.extend(slots(self.table, &proxy.attached).map(|slot| (slot, member)));
+        }
+        let admin_filters = self.admins.get(&(proxy.side, proxy.admin));
+        let of_admin = admin_filters.map_or([None; 2], |admin| admin.mappings);
+        let [priority, lifetime] = self.mappings(&proxy.attached);
+        let mappings = [priority.or(of_admin[0]), lifetime.or(of_admin[1])];
+        self.any_mapping |= mappings.iter().any(Option::is_some);
+        Some(ConsumerRoute {
+            key: ProxyKey { channel: self.channel.id(), proxy: proxy.id },
+            admin: proxy.admin,
+            peer: proxy.peer,
+            connection: proxy.connection,
+            form: proxy.form,
+            want: proxy.want,
+            settings: self.channel.effective(proxy),
+            suspended: proxy.state == ProxyState::Suspended,
+            interest: Interest {
+                proxy: proxy.subscription.clone(),
+                admin: admin.subscription.clone(),
+                operator: admin.operator,
+            },
+            pull: proxy.kind.pull,
+            batches: proxy.kind.batches,
+            remote_filters: self.remotes(proxy),
+            filtered: self.pairs.len() > before,
+            filtered_admin: admin_filters.and_then(|admin| admin.place),
+            mappings,
+        })
+    }
+
+    fn finish(self) -> Filtering {
+        Filtering::new(Arc::clone(self.table), self.filtered_admins, self.any_mapping, self.pairs)
+    }
+
+    /// The filters that clients implement: the proxy's, and its admin's.
+    fn remotes(&self, proxy: &Proxy) -> [Arc<[Peer]>; 2] {
+        let admin = self.admins.get(&(proxy.side, proxy.admin)).map_or(&self.none, |admin| &admin.remote);
+        [self.remote(&proxy.attached), Arc::clone(admin)]
+    }
+
+    fn remote(&self, attached: &Attached) -> Arc<[Peer]> {
+        if attached.remote_filters().next().is_none() {
+            return Arc::clone(&self.none);
+        }
+        attached.remote_filters().collect()
+    }
+
+    fn mappings(&self, attached: &Attached) -> [Option<u32>; 2] {
+        [Mapping::Priority, Mapping::Lifetime]
+            .map(|mapping| attached.mapping(mapping).and_then(|filter| self.table.slot(filter)))
+    }
+
+    fn slots<'a>(&'a self, attached: &'a Attached) -> impl Iterator<Item = u32> + 'a {
+        slots(self.table, attached)
+    }
+}
+
+/// The slots of the filters made here.
+fn slots<'a>(table: &'a FilterTable, attached: &'a Attached) -> impl Iterator<Item = u32> + 'a {
+    attached.local_filters().filter_map(|filter| table.slot(filter))
+}

@@ -1,0 +1,333 @@
+//! Filters at work: which consumers an event goes to, whether its supplier's side lets it in, and what mapping filters
+//! make of it.
+//!
+//! An event's constraints are asked in banks, and from each that matches the way leads to the filters that have it, from
+//! there to the groups they are attached to, and from there to consumers: what does not match costs nothing here. Who was
+//! met on the way is marked with the event's number, so that nothing has to be wiped between events.
+
+use alloc::vec::Vec;
+
+use filter::{Steps, Verdict as Matching};
+
+use super::channel::ChannelState;
+use super::destinations::{Answer, Known, Verdict, combine};
+use crate::table::{FilterTable, SupplierGroup, SupplierGroups, Target};
+use crate::{ChannelRoutes, Questions};
+
+/// A consumer that an event goes to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Chosen {
+    /// Its place among the channel's.
+    pub(super) member: u32,
+    /// What clients' filters must be asked first.
+    pub(super) ask: Option<Questions>,
+}
+
+/// Working space for the filtering of one event at a time, kept by a lane. It grows when routing changes.
+#[derive(Debug, Default)]
+pub(super) struct Filters {
+    bank: filter::Scratch,
+    /// Counts the events, so that marks of earlier ones do not count. 0 is no event's number.
+    epoch: u64,
+    /// Marked with `epoch`: the channel's sections that were evaluated, its filters that matched, members that were
+    /// touched, members and admins whose filters matched.
+    sections: Vec<u64>,
+    filters: Vec<u64>,
+    touched: Vec<u64>,
+    members: Vec<u64>,
+    admins: Vec<u64>,
+    /// What a constraint said of the event that the mark is of.
+    texts: Vec<(u64, bool)>,
+    /// What a mapping filter said of the event that the mark is of.
+    mapped: Vec<(u64, Option<i64>)>,
+    /// Members whose verdict is to be found, and admins whose filters matched.
+    candidates: Vec<u32>,
+    matched_admins: Vec<u32>,
+    /// Where the event goes, by rising place, if filters had a say in it.
+    pub(super) chosen: Vec<Chosen>,
+    pub(super) effort: Effort,
+}
+
+/// What the filtering of an event took.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Effort {
+    pub(super) evaluations: u32,
+    pub(super) failures: u32,
+    pub(super) cut: bool,
+}
+
+impl Filters {
+    /// Makes room for a channel's filters and consumers, so that its events need not.
+    pub(super) fn fit(&mut self, routes: &ChannelRoutes) {
+        let (table, consumers) = (&routes.filtering.table, routes.consumers.len());
+        if table.ids.is_empty() && routes.consumers.iter().all(|consumer| !consumer.has_remote_filters()) {
+            return;
+        }
+        grow(&mut self.sections, table.sections.len());
+        grow(&mut self.filters, table.ids.len());
+        grow(&mut self.texts, table.texts.len());
+        grow(&mut self.mapped, table.ids.len());
+        grow(&mut self.members, consumers);
+        grow(&mut self.touched, consumers);
+        let admins = routes.filtering.admins as usize;
+        grow(&mut self.admins, admins);
+        self.candidates.clear();
+        self.candidates.reserve(consumers);
+        self.matched_admins.reserve(admins);
+        self.chosen.clear();
+        self.chosen.reserve(consumers);
+    }
+
+    /// Begins with the next event.
+    pub(super) fn begin(&mut self) {
+        self.epoch += 1;
+        self.effort = Effort::default();
+    }
+
+    // ---- one constraint at a time ----
+
+    /// What a constraint says of the event. It is asked once.
+    fn text<F: filter::Fields>(&mut self, table: &FilterTable, text: u32, fields: &F, steps: &mut Steps) -> bool {
+        let Some(found) = table.texts.get(text as usize) else { return false };
+        if let Some(always) = found.program.always() {
+            return always;
+        }
+        match self.texts.get(text as usize) {
+            Some((epoch, says)) if *epoch == self.epoch => return *says,
+            // Its bank was asked, and it was not among those that match.
+            _ if found.section.is_some_and(|section| is_marked(&self.sections, section, self.epoch)) => return false,
+            _ => {}
+        }
+        self.effort.evaluations += 1;
+        let says = match found.program.matches(fields, steps) {
+            Matching::Match => true,
+            Matching::NoMatch => false,
+            Matching::Failed(_) => {
+                self.effort.failures += 1;
+                false
+            }
+            Matching::Cut => {
+                self.effort.cut = true;
+                false
+            }
+        };
+        let epoch = self.epoch;
+        if let Some(place) = self.texts.get_mut(text as usize) {
+            *place = (epoch, says);
+        }
+        says
+    }
+
+    /// The value of the first of a filter's constraints that the event matches.
+    fn first_match<F: filter::Fields>(
+        &mut self,
+        (state, known): (&ChannelState, &Known),
+        slot: u32,
+        fields: &F,
+        steps: &mut Steps,
+    ) -> Option<i64> {
+        let table = &state.routes.filtering.table;
+        let program = table.programs.get(slot as usize)?;
+        let mut rows = program.rows.iter().filter(|row| state.destinations.is_in(known, row.list));
+        rows.find(|row| self.text(table, row.text, fields, steps)).map(|row| row.value)
+    }
+
+    // ---- the supplier's side ----
+
+    /// What the filters on the supplier's side say.
+    pub(super) fn screen<F: filter::Fields>(
+        &mut self,
+        of: (&ChannelState, &Known),
+        groups: &SupplierGroups,
+        fields: &F,
+        steps: &mut Steps,
+    ) -> Verdict {
+        let proxy = self.ask_group(of, &groups.proxy, fields, steps);
+        let admin = match (proxy, groups.operator) {
+            (Some(Answer::No), crate::Operator::And) | (Some(Answer::Yes), crate::Operator::Or) => None,
+            _ => self.ask_group(of, &groups.admin, fields, steps),
+        };
+        combine(proxy, admin, groups.operator)
+    }
+
+    fn ask_group<F: filter::Fields>(
+        &mut self,
+        of: (&ChannelState, &Known),
+        group: &SupplierGroup,
+        fields: &F,
+        steps: &mut Steps,
+    ) -> Option<Answer> {
+        if group.is_empty() {
+            return None;
+        }
+        let matches = group.local.iter().any(|slot| self.first_match(of, *slot, fields, steps).is_some());
+        Some(match (matches, group.remote) {
+            (true, _) => Answer::Yes,
+            (false, true) => Answer::Ask,
+            (false, false) => Answer::No,
+        })
+    }
+
+    // ---- the consumers' side ----
+
+    /// Finds out which of the consumers that filters decide for get the event, and puts them in `chosen` together with
+    /// those that get it anyway. Leaves `chosen` alone and answers false if only the latter do.
+    pub(super) fn choose<F: filter::Fields>(
+        &mut self,
+        (state, known): (&ChannelState, &Known),
+        is_alive: impl Fn(u32) -> bool,
+        fields: &F,
+        steps: &mut Steps,
+    ) -> bool {
+        self.candidates.clear();
+        for section in state.destinations.places(known.sections) {
+            self.ask_section(state, known, *section, fields, steps);
+        }
+        let mut admins = core::mem::take(&mut self.matched_admins);
+        for admin in admins.drain(..) {
+            for member in state.destinations.decided_by_admin(known, admin) {
+                self.touch(*member);
+            }
+        }
+        self.matched_admins = admins;
+        for member in state.destinations.places(known.looks) {
+            self.touch(*member);
+        }
+        self.candidates.sort_unstable();
+
+        self.chosen.clear();
+        let consumers = &state.routes.consumers;
+        let mut always = state.destinations.places(known.always).iter().copied().peekable();
+        let mut any = false;
+        for member in self.candidates.iter().copied() {
+            let (Some(stance), Some(consumer)) =
+                (state.destinations.stance(known, member), consumers.get(member as usize))
+            else {
+                continue;
+            };
+            let own_match = is_marked(&self.members, member, self.epoch);
+            let admin_match = consumer.filtered_admin.is_some_and(|admin| is_marked(&self.admins, admin, self.epoch));
+            let ask = match stance.verdict(own_match, admin_match) {
+                Verdict::Dropped => continue,
+                Verdict::Passed => None,
+                Verdict::Ask(questions) => Some(questions),
+            };
+            while let Some(member) = always.next_if(|before| *before < member) {
+                self.chosen.push(Chosen { member, ask: None });
+            }
+            // A match of its own filters touches one that gets every event too.
+            if always.peek() != Some(&member) && is_alive(member) {
+                self.chosen.push(Chosen { member, ask });
+                any = true;
+            }
+        }
+        if any {
+            self.chosen.extend(always.map(|member| Chosen { member, ask: None }));
+        }
+        any
+    }
+
+    fn ask_section<F: filter::Fields>(
+        &mut self,
+        state: &ChannelState,
+        known: &Known,
+        section: u32,
+        fields: &F,
+        steps: &mut Steps,
+    ) {
+        let filtering = &state.routes.filtering;
+        let Some(found) = filtering.table.sections.get(section as usize) else { return };
+        let mut bank = core::mem::take(&mut self.bank);
+        let evaluated = found.bank.evaluate(fields, &mut bank, steps);
+        self.effort.evaluations += evaluated.evaluations;
+        self.effort.failures += evaluated.failures;
+        self.effort.cut |= evaluated.cut;
+        if let Some(mark) = self.sections.get_mut(section as usize) {
+            *mark = self.epoch;
+        }
+        let only_list = found.lists.len() == 1;
+        for at in evaluated.matched {
+            if let Some(text) = found.texts.get(*at as usize)
+                && let Some(place) = self.texts.get_mut(*text as usize)
+            {
+                *place = (self.epoch, true);
+            }
+            for one in found.uses(*at) {
+                if (only_list || state.destinations.is_in(known, one.list))
+                    && mark(&mut self.filters, one.filter, self.epoch)
+                {
+                    for target in filtering.targets(one.filter) {
+                        self.match_group(*target);
+                    }
+                }
+            }
+        }
+        self.bank = bank;
+    }
+
+    /// Notes that the event matches a filter of a group.
+    fn match_group(&mut self, target: Target) {
+        match target {
+            Target::Member(member) => {
+                if mark(&mut self.members, member, self.epoch) {
+                    self.touch(member);
+                }
+            }
+            Target::Admin(admin) => {
+                if mark(&mut self.admins, admin, self.epoch) {
+                    self.matched_admins.push(admin);
+                }
+            }
+        }
+    }
+
+    fn touch(&mut self, member: u32) {
+        if mark(&mut self.touched, member, self.epoch) {
+            self.candidates.push(member);
+        }
+    }
+
+    // ---- mapping ----
+
+    /// What a mapping filter maps the event to. OMG Notification Service 1.1, 2.3.1 and 3.2.2.10: the best value of
+    /// those whose constraint it matches; if it matches none and the event says nothing itself, the filter's default
+    /// value.
+    pub(super) fn map<F: filter::Fields>(
+        &mut self,
+        (state, known): (&ChannelState, &Known),
+        slot: u32,
+        says_itself: bool,
+        fields: &F,
+        steps: &mut Steps,
+    ) -> Option<i64> {
+        let at = slot as usize;
+        let matched = match self.mapped.get(at) {
+            Some((epoch, value)) if *epoch == self.epoch => *value,
+            _ => {
+                let value = self.first_match((state, known), slot, fields, steps);
+                let epoch = self.epoch;
+                if let Some(place) = self.mapped.get_mut(at) {
+                    *place = (epoch, value);
+                }
+                value
+            }
+        };
+        let default_value = || state.routes.filtering.table.programs.get(at).and_then(|program| program.default_value);
+        matched.or_else(|| if says_itself { None } else { default_value() })
+    }
+}
+
+/// Marks a place with an event's number. Says whether it was not.
+fn mark(marks: &mut [u64], at: u32, epoch: u64) -> bool {
+    marks.get_mut(at as usize).is_some_and(|mark| core::mem::replace(mark, epoch) != epoch)
+}
+
+fn is_marked(marks: &[u64], at: u32, epoch: u64) -> bool {
+    marks.get(at as usize) == Some(&epoch)
+}
+
+fn grow<T: Clone + Default>(list: &mut Vec<T>, len: usize) {
+    if list.len() < len {
+        list.resize(len, T::default());
+    }
+}

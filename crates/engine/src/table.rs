@@ -1,0 +1,156 @@
+//! A channel's filters as the event path uses them: built by administration when filters change, immutable from then on.
+//!
+//! Each distinct constraint is in it once, and so is each distinct list of event types. Constraints that decide where
+//! events go are in banks, one section for each combination of event type lists, so that an event meets only those of
+//! its type. Suppliers' filters and mapping filters concern few events each and are asked one by one.
+
+use alloc::boxed::Box;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+use filter::{Bank, Constraint};
+
+use crate::{EventType, FilterId};
+
+/// All filters that count in a channel: those attached to its admins and to its suppliers and connected consumers.
+#[derive(Debug, Default)]
+pub(crate) struct FilterTable {
+    /// The filters by rising id; a filter's place is its slot.
+    pub(crate) ids: Vec<FilterId>,
+    /// By slot.
+    pub(crate) programs: Vec<Program>,
+    /// Each distinct list of event types; the empty one stands for any type.
+    pub(crate) lists: Vec<Arc<[EventType]>>,
+    /// Each distinct constraint.
+    pub(crate) texts: Vec<Text>,
+    pub(crate) sections: Vec<Arc<Section>>,
+}
+
+/// One filter.
+#[derive(Debug, Default)]
+pub(crate) struct Program {
+    /// Best value first.
+    pub(crate) rows: Box<[Row]>,
+    pub(crate) default_value: Option<i64>,
+}
+
+/// One of a filter's constraints.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Row {
+    pub(crate) list: u32,
+    pub(crate) text: u32,
+    pub(crate) value: i64,
+}
+
+/// A distinct constraint.
+#[derive(Debug)]
+pub(crate) struct Text {
+    pub(crate) program: Arc<Constraint>,
+    /// The section whose bank has it.
+    pub(crate) section: Option<u32>,
+}
+
+/// Constraints that are asked together because they are for the same event types.
+#[derive(Debug)]
+pub(crate) struct Section {
+    /// An event meets the section if its type is in one of these lists.
+    pub(crate) lists: Box<[u32]>,
+    pub(crate) bank: Arc<Bank>,
+    /// What the bank's constraints are called here.
+    pub(crate) texts: Box<[u32]>,
+    /// Whose they are: `uses[starts[n]..starts[n + 1]]` are those of constraint `n`.
+    pub(crate) starts: Box<[u32]>,
+    pub(crate) uses: Box<[Use]>,
+}
+
+/// A filter that has a constraint, and for which event types.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Use {
+    pub(crate) list: u32,
+    pub(crate) filter: u32,
+}
+
+impl FilterTable {
+    /// A filter's slot.
+    pub(crate) fn slot(&self, filter: FilterId) -> Option<u32> {
+        self.ids.binary_search(&filter).ok().and_then(|at| u32::try_from(at).ok())
+    }
+}
+
+impl Section {
+    /// Whose constraint `at` is.
+    pub(crate) fn uses(&self, at: u32) -> &[Use] {
+        let at = at as usize;
+        let (Some(start), Some(end)) = (self.starts.get(at), self.starts.get(at + 1)) else { return &[] };
+        self.uses.get(*start as usize..*end as usize).unwrap_or_default()
+    }
+}
+
+/// Where the filters of a channel count, on the consumers' side: rebuilt with the routes.
+#[derive(Debug, Default)]
+pub(crate) struct Filtering {
+    pub(crate) table: Arc<FilterTable>,
+    /// Where each filter is attached: `targets[starts[slot]..starts[slot + 1]]`.
+    starts: Vec<u32>,
+    targets: Vec<Target>,
+    /// How many consumers' admins have filters.
+    pub(crate) admins: u32,
+    /// Whether a consumer or a consumers' admin has a mapping filter.
+    pub(crate) any_mapping: bool,
+}
+
+/// A group that a filter belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Target {
+    /// A consumer's own, by its place among the channel's consumers.
+    Member(u32),
+    /// A consumers' admin's, by its place among those that have filters.
+    Admin(u32),
+}
+
+impl Filtering {
+    pub(crate) fn new(table: Arc<FilterTable>, admins: u32, any_mapping: bool, mut pairs: Vec<(u32, Target)>) -> Self {
+        pairs.sort_by_key(|(slot, _)| *slot);
+        let mut starts = Vec::with_capacity(table.ids.len() + 1);
+        let mut at = 0;
+        for slot in 0..=table.ids.len() {
+            while pairs.get(at).is_some_and(|(of, _)| (*of as usize) < slot) {
+                at += 1;
+            }
+            starts.push(u32::try_from(at).unwrap_or(u32::MAX));
+        }
+        let targets = pairs.into_iter().map(|(_, target)| target).collect();
+        Self { table, starts, targets, admins, any_mapping }
+    }
+
+    /// Where a filter is attached.
+    pub(crate) fn targets(&self, slot: u32) -> &[Target] {
+        let slot = slot as usize;
+        let (Some(start), Some(end)) = (self.starts.get(slot), self.starts.get(slot + 1)) else { return &[] };
+        self.targets.get(*start as usize..*end as usize).unwrap_or_default()
+    }
+}
+
+/// The filters on a supplier's side: its own group and its admin's.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct SupplierGroups {
+    pub(crate) operator: crate::Operator,
+    pub(crate) proxy: SupplierGroup,
+    pub(crate) admin: SupplierGroup,
+}
+
+/// One group of filters on the suppliers' side.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct SupplierGroup {
+    /// Slots of the filters made here.
+    pub(crate) local: Box<[u32]>,
+    /// Whether there are filters that clients implement.
+    pub(crate) remote: bool,
+}
+
+impl SupplierGroup {
+    /// Whether it has no filters, so that it does not count.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.local.is_empty() && !self.remote
+    }
+}

@@ -1,0 +1,471 @@
+//! From [`Tree`] to [`Program`]: constants calculated, instructions chosen, jumps set, cost counted.
+
+use crate::constraint::{Comparison, Cost, Steps};
+use crate::error::Reason;
+use crate::lexer::{Result, fault};
+use crate::number::Number;
+use crate::path::{Part, Path};
+use crate::program::{Op, Program, STACK_MAX};
+use crate::text::Text;
+use crate::tree::{Id, Kind, Node, Tree};
+use crate::value::Literal;
+use alloc::boxed::Box;
+use alloc::vec;
+use alloc::vec::Vec;
+
+/// What compiling gives.
+#[derive(Debug)]
+pub(crate) struct Compiled {
+    pub(crate) program: Program,
+    pub(crate) cost: Cost,
+    pub(crate) always: Option<bool>,
+    pub(crate) conjuncts: Box<[Condition]>,
+}
+
+/// One of the conditions that must all hold.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Condition {
+    Compare { path: u32, op: Comparison, constant: Literal },
+    Name { path: u32, op: Comparison, name: u32 },
+    Other,
+}
+
+/// The steps that calculating a constant may take; beyond, it is left to the evaluations.
+const CONSTANT_STEPS: u32 = 100_000;
+
+/// Compiles a tree whose types have been checked.
+pub(crate) fn compile(tree: &Tree) -> Result<Compiled> {
+    let mut compiler = Compiler {
+        tree,
+        constants: Vec::with_capacity(tree.nodes.len()),
+        ops: Vec::new(),
+        offsets: Vec::new(),
+        paths: Vec::new(),
+        waiting: 0,
+        stack: 0,
+    };
+    compiler.calculate_constants()?;
+    let Some(root) = tree.root() else {
+        compiler.emit(Op::Constant(Literal::Bool(true)), 0);
+        return Ok(compiler.finish(Some(true), Box::default()));
+    };
+    compiler.expression(root)?;
+    compiler.truth(root);
+    let always = match compiler.constant(root) {
+        Some(Literal::Bool(value)) => Some(*value),
+        _ => None,
+    };
+    let conjuncts = if always.is_some() { Box::default() } else { compiler.conjuncts(root) };
+    compiler.thread_jumps();
+    Ok(compiler.finish(always, conjuncts))
+}
+
+struct Compiler<'t> {
+    tree: &'t Tree,
+    /// What each node always is.
+    constants: Vec<Option<Literal>>,
+    ops: Vec<Op>,
+    offsets: Vec<u32>,
+    paths: Vec<Path>,
+    /// How many values wait where the next instruction goes, and the most so far.
+    waiting: u32,
+    stack: u32,
+}
+
+impl Compiler<'_> {
+    fn finish(self, always: Option<bool>, conjuncts: Box<[Condition]>) -> Compiled {
+        let program =
+            Program { ops: self.ops.into(), offsets: self.offsets.into(), paths: self.paths.into(), stack: self.stack };
+        Compiled { cost: cost(&program), program, always, conjuncts }
+    }
+
+    // Constants.
+
+    /// Operands stand before their operators, so one pass calculates everything that can be.
+    fn calculate_constants(&mut self) -> Result<()> {
+        for (id, node) in (0..).zip(&self.tree.nodes) {
+            let constant = self.calculate(id, node)?;
+            self.constants.push(constant);
+        }
+        Ok(())
+    }
+
+    fn constant(&self, id: Id) -> Option<&Literal> {
+        self.constants.get(id as usize).and_then(Option::as_ref)
+    }
+
+    fn boolean(&self, id: Id) -> Option<bool> {
+        match self.constant(id) {
+            Some(Literal::Bool(value)) => Some(*value),
+            _ => None,
+        }
+    }
+
+    /// The number a constant is in arithmetic. It is that from now on: the character `'A'` becomes 65.
+    fn number(&mut self, id: Id) -> Option<Number> {
+        let number = self.constant(id)?.number()?;
+        if let Some(constant) = self.constants.get_mut(id as usize) {
+            *constant = Some(number.into());
+        }
+        Some(number)
+    }
+
+    fn calculate(&mut self, id: Id, node: &Node) -> Result<Option<Literal>> {
+        Ok(match node {
+            Node::Literal(literal) => Some(literal.clone()),
+            Node::Not(operand) => self.boolean(*operand).map(|value| Literal::Bool(!value)),
+            Node::Negate(operand) => self.number(*operand).map(|number| number.negate().into()),
+            Node::Plus(operand) => self.number(*operand).map(Literal::from),
+            Node::And(left, right) => match (self.boolean(*left), self.boolean(*right)) {
+                (Some(false), _) => Some(Literal::Bool(false)),
+                (Some(true), right) => right.map(Literal::Bool),
+                (None, _) => None,
+            },
+            Node::Or(left, right) => match (self.boolean(*left), self.boolean(*right)) {
+                (Some(true), _) => Some(Literal::Bool(true)),
+                (Some(false), right) => right.map(Literal::Bool),
+                (None, _) => None,
+            },
+            Node::Compare(op, left, right) => self
+                .constant(*left)
+                .zip(self.constant(*right))
+                .and_then(|(left, right)| left.value().holds(*op, &right.value()))
+                .map(Literal::Bool),
+            Node::Substring(left, right) => match (self.constant(*left), self.constant(*right)) {
+                (Some(Literal::Text(left)), Some(Literal::Text(right))) => {
+                    Text::new(left).is_within(&Text::new(right), &mut Steps::new(CONSTANT_STEPS)).map(Literal::Bool)
+                }
+                _ => None,
+            },
+            Node::Calculate(op, left, right) => {
+                let (left, right) = (self.number(*left), self.number(*right));
+                // Any number will do to see whether the operator can divide by this one.
+                let result = right.map(|right| left.unwrap_or(Number::Int(0)).calculate(*op, right));
+                if result == Some(None) {
+                    return fault(self.tree.offset(id) as usize, Reason::DivisionByZero);
+                }
+                left.and(result.flatten()).map(Literal::from)
+            }
+            Node::Field(_) | Node::Name(_) | Node::In(..) | Node::Exist(_) | Node::Default(_) => None,
+        })
+    }
+
+    /// The node that says the same as this one: `TRUE and x` is `x`, if `x` can only be true or false.
+    fn same(&self, mut id: Id) -> Id {
+        loop {
+            let (left, right, neutral) = match self.tree.node(id) {
+                Node::And(left, right) => (*left, *right, true),
+                Node::Or(left, right) => (*left, *right, false),
+                _ => return id,
+            };
+            id = match (self.boolean(left), self.boolean(right)) {
+                (Some(value), None) if value == neutral && self.tree.kind(right) == Kind::Truth => right,
+                (None, Some(value)) if value == neutral && self.tree.kind(left) == Kind::Truth => left,
+                _ => return id,
+            };
+        }
+    }
+
+    // Instructions.
+
+    fn emit(&mut self, op: Op, offset: u32) {
+        self.ops.push(op);
+        self.offsets.push(offset);
+    }
+
+    fn path(&mut self, index: u32) -> u32 {
+        let path = self.tree.paths.get(index as usize).cloned();
+        path.map_or(u32::MAX, |path| self.intern(path))
+    }
+
+    fn intern(&mut self, path: Path) -> u32 {
+        let known = self.paths.iter().position(|known| *known == path);
+        let index = known.unwrap_or_else(|| {
+            self.paths.push(path);
+            self.paths.len() - 1
+        });
+        u32::try_from(index).unwrap_or(u32::MAX)
+    }
+
+    /// A path of the tree with one part more.
+    fn path_and(&mut self, index: u32, part: Part) -> u32 {
+        let Some(path) = self.tree.paths.get(index as usize) else { return u32::MAX };
+        let parts = path.parts.iter().cloned().chain([part]).collect();
+        let path = Path { root: path.root.clone(), parts };
+        self.intern(path)
+    }
+
+    /// Instructions that leave the value of `id` in the accumulator.
+    ///
+    /// Goes down along first operands by a loop and into second ones by recursion: the latter is as deep as the
+    /// parentheses are, the former as long as the text.
+    fn expression(&mut self, id: Id) -> Result<()> {
+        let mut pending = Vec::new();
+        let mut next = Some(id);
+        while let Some(id) = next {
+            let id = self.same(id);
+            next = self.begin(id)?;
+            if next.is_some() {
+                pending.push(id);
+            }
+        }
+        while let Some(id) = pending.pop() {
+            self.complete(id)?;
+        }
+        Ok(())
+    }
+
+    /// Emits a node that needs no other, or says which of its operands comes first.
+    fn begin(&mut self, id: Id) -> Result<Option<Id>> {
+        let offset = self.tree.offset(id);
+        if let Some(constant) = self.constant(id) {
+            let constant = constant.clone();
+            self.emit(Op::Constant(constant), offset);
+            return Ok(None);
+        }
+        let op = match self.tree.node(id) {
+            Node::Compare(op, left, right) => match self.simple_comparison(*op, *left, *right) {
+                Some(op) => op,
+                None if self.exchanged(*left, *right) => return Ok(Some(*right)),
+                None => return Ok(Some(*left)),
+            },
+            Node::Substring(left, right) if self.constant(*left).is_some() => return Ok(Some(*right)),
+            Node::In(left, path) => match self.tree.node(*left) {
+                Node::Name(name) => Op::NameIn(self.path(*name), self.path(*path)),
+                _ => return Ok(Some(*left)),
+            },
+            Node::Or(left, _) | Node::And(left, _) | Node::Substring(left, _) | Node::Calculate(_, left, _) => {
+                return Ok(Some(*left));
+            }
+            Node::Not(operand) | Node::Negate(operand) | Node::Plus(operand) => return Ok(Some(*operand)),
+            Node::Field(path) | Node::Name(path) => Op::Field(self.path(*path)),
+            Node::Exist(path) => Op::Exist(self.path(*path)),
+            Node::Default(path) => {
+                Op::Default(self.path_and(*path, Part::Default), self.path_and(*path, Part::Discriminator))
+            }
+            Node::Literal(literal) => Op::Constant(literal.clone()),
+        };
+        self.emit(op, offset);
+        Ok(None)
+    }
+
+    /// A comparison that is one instruction: of fields or names with constants, or of two names.
+    fn simple_comparison(&mut self, op: Comparison, left: Id, right: Id) -> Option<Op> {
+        let field = |node: &Node| match node {
+            Node::Field(path) | Node::Name(path) => Some(*path),
+            _ => None,
+        };
+        let (left_node, right_node) = (self.tree.node(left), self.tree.node(right));
+        if let (Some(path), Some(constant)) = (field(left_node), self.constant(right)) {
+            let constant = constant.clone();
+            return Some(Op::Test { path: self.path(path), op, constant });
+        }
+        if let (Some(constant), Some(path)) = (self.constant(left), field(right_node)) {
+            let constant = constant.clone();
+            return Some(Op::Test { path: self.path(path), op: op.mirrored(), constant });
+        }
+        match (left_node, right_node) {
+            (Node::Name(left), Node::Name(right)) => Some(Op::CompareNames(op, self.path(*left), self.path(*right))),
+            _ => None,
+        }
+    }
+
+    /// Whether a comparison begins with its right side: where the left one is a constant or a name, it then needs no
+    /// stack.
+    fn exchanged(&self, left: Id, right: Id) -> bool {
+        let name = |id| matches!(self.tree.node(id), Node::Name(_));
+        (self.constant(left).is_some() || name(left)) && !name(right)
+    }
+
+    /// Emits the rest of a node, the value of the operand that came first being in the accumulator.
+    fn complete(&mut self, id: Id) -> Result<()> {
+        let offset = self.tree.offset(id);
+        match self.tree.node(id) {
+            Node::Or(left, right) => self.branch(*left, *right, offset, Op::JumpIfTrue)?,
+            Node::And(left, right) => self.branch(*left, *right, offset, Op::JumpIfFalse)?,
+            Node::Compare(op, left, right) => self.comparison(*op, *left, *right, offset)?,
+            Node::Substring(left, right) => match self.constant(*left) {
+                Some(constant) => {
+                    let constant = constant.clone();
+                    self.emit(Op::ConstantSubstring(constant), offset);
+                }
+                None => self.with_right(*right, Op::Substring, offset)?,
+            },
+            Node::Calculate(op, _, right) => match self.constant(*right) {
+                Some(constant) => {
+                    let constant = constant.clone();
+                    self.emit(Op::CalculateConstant(*op, constant), offset);
+                }
+                None => self.with_right(*right, Op::Calculate(*op), offset)?,
+            },
+            Node::In(_, path) => {
+                let path = self.path(*path);
+                self.emit(Op::In(path), offset);
+            }
+            Node::Not(_) => self.emit(Op::Not, offset),
+            Node::Negate(_) => self.emit(Op::Negate, offset),
+            Node::Plus(_) => self.emit(Op::Plus, offset),
+            // `begin` has emitted these whole.
+            Node::Literal(_) | Node::Field(_) | Node::Name(_) | Node::Exist(_) | Node::Default(_) => {}
+        }
+        Ok(())
+    }
+
+    fn comparison(&mut self, op: Comparison, left: Id, right: Id, offset: u32) -> Result<()> {
+        let (first, second, op) =
+            if self.exchanged(left, right) { (right, left, op.mirrored()) } else { (left, right, op) };
+        debug_assert!(self.constant(first).is_none(), "two constants have been compared");
+        if let Some(constant) = self.constant(second) {
+            let constant = constant.clone();
+            self.emit(Op::CompareConstant(op, constant), offset);
+        } else if let Node::Name(name) = self.tree.node(second) {
+            let name = self.path(*name);
+            self.emit(Op::CompareName(op, name), offset);
+        } else {
+            self.with_right(second, Op::Compare(op), offset)?;
+        }
+        Ok(())
+    }
+
+    /// The accumulator waits while the right side is worked out, then `op` takes both.
+    fn with_right(&mut self, right: Id, op: Op, offset: u32) -> Result<()> {
+        if self.waiting >= STACK_MAX {
+            return fault(offset as usize, Reason::TooManyWaiting { operands_max: STACK_MAX });
+        }
+        self.waiting += 1;
+        self.stack = self.stack.max(self.waiting);
+        self.emit(Op::Push, offset);
+        self.expression(right)?;
+        self.waiting -= 1;
+        self.emit(op, offset);
+        Ok(())
+    }
+
+    /// `and` and `or`: the right side is jumped over if the left one decides.
+    fn branch(&mut self, left: Id, right: Id, offset: u32, jump: fn(u32) -> Op) -> Result<()> {
+        self.truth(left);
+        let at = self.ops.len();
+        self.emit(jump(0), offset);
+        self.expression(right)?;
+        self.truth(right);
+        let end = u32::try_from(self.ops.len()).unwrap_or(u32::MAX);
+        if let Some(op) = self.ops.get_mut(at) {
+            *op = jump(end);
+        }
+        Ok(())
+    }
+
+    /// Checks that the accumulator is true or false, where only the event can tell.
+    fn truth(&mut self, id: Id) {
+        if self.tree.kind(id) != Kind::Truth {
+            let offset = self.tree.offset(id);
+            self.emit(Op::Truth, offset);
+        }
+    }
+
+    /// A jump to a jump goes where that one will go.
+    fn thread_jumps(&mut self) {
+        for at in (0..self.ops.len()).rev() {
+            let (mut target, is_true) = match self.ops.get(at) {
+                Some(Op::JumpIfTrue(target)) => (*target, true),
+                Some(Op::JumpIfFalse(target)) => (*target, false),
+                _ => continue,
+            };
+            loop {
+                target = match self.ops.get(target as usize) {
+                    Some(Op::JumpIfTrue(further)) if is_true => *further,
+                    Some(Op::JumpIfFalse(further)) if !is_true => *further,
+                    Some(Op::JumpIfTrue(_) | Op::JumpIfFalse(_)) => target + 1,
+                    _ => break,
+                };
+            }
+            if let Some(op) = self.ops.get_mut(at) {
+                *op = if is_true { Op::JumpIfTrue(target) } else { Op::JumpIfFalse(target) };
+            }
+        }
+    }
+
+    // Conjuncts.
+
+    fn conjuncts(&mut self, root: Id) -> Box<[Condition]> {
+        let mut conjuncts = Vec::new();
+        let mut open = vec![root];
+        while let Some(id) = open.pop() {
+            let id = self.same(id);
+            match self.tree.node(id) {
+                Node::And(left, right) => open.extend([*right, *left]),
+                _ if self.boolean(id) == Some(true) => {}
+                node => {
+                    let condition = self.condition(node);
+                    conjuncts.push(condition);
+                }
+            }
+        }
+        conjuncts.into()
+    }
+
+    fn condition(&mut self, node: &Node) -> Condition {
+        let (op, left, right) = match node {
+            Node::Compare(op, left, right) => (*op, *left, *right),
+            Node::Field(path) | Node::Name(path) => {
+                return Condition::Compare {
+                    path: self.path(*path),
+                    op: Comparison::Eq,
+                    constant: Literal::Bool(true),
+                };
+            }
+            Node::Not(operand) => match self.tree.node(*operand) {
+                Node::Field(path) | Node::Name(path) => {
+                    let constant = Literal::Bool(false);
+                    return Condition::Compare { path: self.path(*path), op: Comparison::Eq, constant };
+                }
+                _ => return Condition::Other,
+            },
+            _ => return Condition::Other,
+        };
+        if let Some(Op::Test { path, op, constant }) = self.simple_comparison(op, left, right) {
+            return Condition::Compare { path, op, constant };
+        }
+        match (self.tree.node(left), self.tree.node(right)) {
+            (Node::Field(path), Node::Name(name)) | (Node::Name(name), Node::Field(path))
+                if matches!(op, Comparison::Eq | Comparison::Ne) =>
+            {
+                Condition::Name { path: self.path(*path), op, name: self.path(*name) }
+            }
+            _ => Condition::Other,
+        }
+    }
+}
+
+/// The cheapest and the dearest way through a program.
+fn cost(program: &Program) -> Cost {
+    let read = |path: &u32| {
+        let parts = program.paths.get(*path as usize).map_or(0, |path| path.parts.len());
+        u32::try_from(parts).unwrap_or(u32::MAX).saturating_add(1)
+    };
+    // What is to come from each instruction on; jumps go forward only.
+    let mut ahead = vec![Cost { best: 0, worst: 0 }; program.ops.len() + 1];
+    for (at, op) in program.ops.iter().enumerate().rev() {
+        let next = ahead.get(at + 1).copied().unwrap_or(Cost { best: 0, worst: 0 });
+        let mut best = next.best;
+        let mut worst = next.worst;
+        let (least, most) = match op {
+            Op::Test { path, .. } | Op::Field(path) | Op::Exist(path) | Op::In(path) => (read(path), read(path)),
+            Op::CompareName(_, name) => (0, read(name)),
+            Op::CompareNames(_, left, right) => (read(left), read(left).saturating_add(read(right))),
+            Op::NameIn(name, path) => (read(name).saturating_add(read(path)), read(name).saturating_add(read(path))),
+            Op::Default(member, discriminator) => (read(member), read(member).saturating_add(read(discriminator))),
+            Op::JumpIfFalse(target) | Op::JumpIfTrue(target) => {
+                let there = ahead.get(*target as usize).copied().unwrap_or(next);
+                best = best.min(there.best);
+                worst = worst.max(there.worst);
+                (0, 0)
+            }
+            _ => (0, 0),
+        };
+        if let Some(here) = ahead.get_mut(at) {
+            *here = Cost { best: best.saturating_add(least + 1), worst: worst.saturating_add(most.saturating_add(1)) };
+        }
+    }
+    ahead.first().copied().unwrap_or(Cost { best: 1, worst: 1 })
+}

@@ -1,0 +1,321 @@
+//! A constraint as a program, and its evaluation.
+//!
+//! The program works on one value, the *accumulator*; what an operator's left side gave waits on a small stack of fixed
+//! size while the right side is worked out. The common conditions, a field against a constant, are one instruction and
+//! need no stack. `and` and `or` are jumps over what need not be looked at. There is no recursion and no allocation, and
+//! the program only ever runs forward, so that its length bounds the evaluation even without its step budget.
+
+use crate::constraint::{Comparison, Failure, FailureKind, Steps, Verdict};
+use crate::number::Arithmetic;
+use crate::path::{Part, Path, Root};
+use crate::text::Text;
+use crate::value::{Fields, Literal, Value};
+use alloc::boxed::Box;
+
+/// The most values that can wait on the stack.
+pub(crate) const STACK_MAX: u32 = 64;
+/// Enough for nearly every constraint, so that a large stack need not be cleared for each evaluation.
+const STACK_SMALL: usize = 4;
+
+/// One instruction. Paths and targets are indices.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Op {
+    /// The accumulator becomes whether the field compares so with the constant.
+    Test {
+        path: u32,
+        op: Comparison,
+        constant: Literal,
+    },
+    /// The accumulator becomes the field.
+    Field(u32),
+    /// The accumulator becomes the constant.
+    Constant(Literal),
+    /// The accumulator waits on the stack.
+    Push,
+    /// What waits compares so with the accumulator.
+    Compare(Comparison),
+    /// The accumulator compares so with the constant.
+    CompareConstant(Comparison, Literal),
+    /// The accumulator compares so with a name: an enumerator beside an enumeration value, otherwise a field.
+    CompareName(Comparison, u32),
+    /// The same of two names.
+    CompareNames(Comparison, u32, u32),
+    /// What waits, calculated with the accumulator.
+    Calculate(Arithmetic),
+    /// The accumulator, calculated with the constant.
+    CalculateConstant(Arithmetic, Literal),
+    Negate,
+    /// The accumulator as a number.
+    Plus,
+    Not,
+    /// Nothing, if the accumulator is true or false; otherwise the evaluation fails.
+    Truth,
+    JumpIfFalse(u32),
+    JumpIfTrue(u32),
+    Exist(u32),
+    /// Whether the union selects its default member: the path of that member, and of the discriminator.
+    Default(u32, u32),
+    /// Whether the accumulator is in the sequence.
+    In(u32),
+    /// Whether a name, as a field or an enumerator, is in the sequence.
+    NameIn(u32, u32),
+    /// Whether what waits is part of the accumulator.
+    Substring,
+    /// Whether the constant is part of the accumulator.
+    ConstantSubstring(Literal),
+}
+
+/// A compiled constraint.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Program {
+    pub(crate) ops: Box<[Op]>,
+    /// Where in the text each instruction comes from.
+    pub(crate) offsets: Box<[u32]>,
+    pub(crate) paths: Box<[Path]>,
+    /// How many values wait at most.
+    pub(crate) stack: u32,
+}
+
+/// Why an instruction did not succeed.
+enum Stop {
+    Failed(FailureKind),
+    Cut,
+}
+
+impl From<FailureKind> for Stop {
+    fn from(kind: FailureKind) -> Self {
+        Self::Failed(kind)
+    }
+}
+
+impl Program {
+    pub(crate) fn run<F: Fields + ?Sized>(&self, fields: &F, steps: &mut Steps) -> Verdict {
+        match self.stack as usize {
+            0 => self.run_with::<F, 0>(fields, steps),
+            1..=STACK_SMALL => self.run_with::<F, STACK_SMALL>(fields, steps),
+            _ => self.run_with::<F, { STACK_MAX as usize }>(fields, steps),
+        }
+    }
+
+    fn run_with<F: Fields + ?Sized, const N: usize>(&self, fields: &F, steps: &mut Steps) -> Verdict {
+        let mut machine = Machine {
+            fields,
+            steps,
+            paths: &self.paths,
+            accumulator: Value::Bool(true),
+            stack: [Value::Composite; N],
+            waiting: 0,
+        };
+        let mut at = 0;
+        while let Some(op) = self.ops.get(at) {
+            at += 1;
+            if !machine.steps.take(1) {
+                return Verdict::Cut;
+            }
+            match (op, &machine.accumulator) {
+                (Op::JumpIfFalse(target), Value::Bool(false)) | (Op::JumpIfTrue(target), Value::Bool(true)) => {
+                    at = *target as usize;
+                }
+                (Op::JumpIfFalse(_) | Op::JumpIfTrue(_), _) => {}
+                _ => match machine.step(op) {
+                    Ok(value) => machine.accumulator = value,
+                    Err(Stop::Cut) => return Verdict::Cut,
+                    Err(Stop::Failed(kind)) => {
+                        let offset = self.offsets.get(at - 1).copied().unwrap_or_default();
+                        return Verdict::Failed(Failure { kind, offset });
+                    }
+                },
+            }
+        }
+        match machine.accumulator {
+            Value::Bool(true) => Verdict::Match,
+            _ => Verdict::NoMatch,
+        }
+    }
+}
+
+struct Machine<'r, 's, F: ?Sized, const N: usize> {
+    fields: &'r F,
+    steps: &'s mut Steps,
+    paths: &'r [Path],
+    accumulator: Value<'r>,
+    stack: [Value<'r>; N],
+    waiting: usize,
+}
+
+impl<'r, F: Fields + ?Sized, const N: usize> Machine<'r, '_, F, N> {
+    /// Carries out an instruction; what it gives is the accumulator's new value.
+    #[inline]
+    fn step(&mut self, op: &'r Op) -> Result<Value<'r>, Stop> {
+        Ok(match op {
+            Op::Test { path, op, constant } => {
+                let field = self.field(*path)?;
+                Value::Bool(self.compare(&field, *op, &constant.value())?)
+            }
+            Op::Field(path) => self.field(*path)?,
+            Op::Constant(literal) => literal.value(),
+            Op::Push => {
+                let top = self.stack.get_mut(self.waiting).ok_or(Stop::Cut)?;
+                *top = self.accumulator;
+                self.waiting += 1;
+                self.accumulator
+            }
+            Op::Compare(op) => {
+                let left = self.pop()?;
+                Value::Bool(self.compare(&left, *op, &self.accumulator.clone())?)
+            }
+            Op::CompareConstant(op, constant) => {
+                let left = self.accumulator;
+                Value::Bool(self.compare(&left, *op, &constant.value())?)
+            }
+            Op::CompareName(op, name) => {
+                let left = self.accumulator;
+                Value::Bool(self.compare_name(&left, *op, *name)?)
+            }
+            Op::CompareNames(op, left, right) => Value::Bool(self.compare_names(*op, *left, *right)?),
+            Op::Calculate(op) => {
+                let left = self.pop()?;
+                calculate(&left, *op, &self.accumulator)?
+            }
+            Op::CalculateConstant(op, constant) => calculate(&self.accumulator, *op, &constant.value())?,
+            Op::Negate => self.accumulator.number().ok_or(FailureKind::WrongType)?.negate().into(),
+            Op::Plus => self.accumulator.number().ok_or(FailureKind::WrongType)?.into(),
+            Op::Not | Op::Truth => match self.accumulator {
+                Value::Bool(value) => Value::Bool(value != (*op == Op::Not)),
+                _ => return Err(FailureKind::WrongType.into()),
+            },
+            Op::Exist(path) => Value::Bool(self.look(*path)?.is_some()),
+            Op::Default(member, discriminator) => {
+                let selected = self.look(*member)?.is_some();
+                if !selected {
+                    self.field(*discriminator)?;
+                }
+                Value::Bool(selected)
+            }
+            Op::In(path) => {
+                let needle = self.accumulator;
+                Value::Bool(self.contains(*path, &needle)?)
+            }
+            Op::NameIn(name, path) => {
+                let needle = match self.look(*name)? {
+                    Some(value) => value,
+                    None => Value::Enum { ordinal: 0, name: Text::new(self.name(*name)) },
+                };
+                Value::Bool(self.contains(*path, &needle)?)
+            }
+            Op::Substring => {
+                let left = self.pop()?;
+                Value::Bool(self.is_within(&left)?)
+            }
+            Op::ConstantSubstring(constant) => Value::Bool(self.is_within(&constant.value())?),
+            // `run_with` does these.
+            Op::JumpIfFalse(_) | Op::JumpIfTrue(_) => self.accumulator,
+        })
+    }
+
+    fn pop(&mut self) -> Result<Value<'r>, Stop> {
+        // The compiler pairs each pop with a push.
+        self.waiting = self.waiting.checked_sub(1).ok_or(Stop::Cut)?;
+        self.stack.get(self.waiting).copied().ok_or(Stop::Cut)
+    }
+
+    /// The value of a field, if the event has it.
+    #[inline]
+    fn look(&mut self, path: u32) -> Result<Option<Value<'r>>, Stop> {
+        let path = self.paths.get(path as usize).ok_or(Stop::Cut)?;
+        let value = match path.root {
+            Root::CurrentTime => current_time(self.fields.current_time(), &path.parts),
+            _ => self.fields.field(path, self.steps),
+        };
+        // Not there, or not found out.
+        if value.is_none() && self.steps.is_spent() { Err(Stop::Cut) } else { Ok(value) }
+    }
+
+    #[inline]
+    fn field(&mut self, path: u32) -> Result<Value<'r>, Stop> {
+        self.look(path)?.ok_or(Stop::Failed(FailureKind::Missing))
+    }
+
+    #[inline]
+    fn compare(&mut self, left: &Value<'_>, op: Comparison, right: &Value<'_>) -> Result<bool, Stop> {
+        let cost = left.steps(right);
+        if cost > 0 && !self.steps.take(cost) {
+            return Err(Stop::Cut);
+        }
+        left.holds(op, right).ok_or(Stop::Failed(FailureKind::WrongType))
+    }
+
+    /// A value with a name: as an enumerator if the value is an enumeration's, otherwise as a field.
+    fn compare_name(&mut self, left: &Value<'_>, op: Comparison, name: u32) -> Result<bool, Stop> {
+        if let (Value::Enum { .. }, Comparison::Eq | Comparison::Ne) = (left, op) {
+            let enumerator = Value::Text(Text::new(self.name(name)));
+            return self.compare(left, op, &enumerator);
+        }
+        let right = self.field(name)?;
+        self.compare(left, op, &right)
+    }
+
+    /// Two names: the one that is a field is, and the other is an enumerator or a field too.
+    fn compare_names(&mut self, op: Comparison, left: u32, right: u32) -> Result<bool, Stop> {
+        if let Some(value) = self.look(left)? {
+            return self.compare_name(&value, op, right);
+        }
+        match self.look(right)? {
+            Some(value @ Value::Enum { .. }) => self.compare_name(&value, op.mirrored(), left),
+            _ => Err(FailureKind::Missing.into()),
+        }
+    }
+
+    fn name(&self, path: u32) -> &'r str {
+        match self.paths.get(path as usize).map(|path| &path.root) {
+            Some(Root::Name(name)) => name,
+            _ => "curtime",
+        }
+    }
+
+    fn contains(&mut self, path: u32, needle: &Value<'_>) -> Result<bool, Stop> {
+        let path = self.paths.get(path as usize).ok_or(Stop::Cut)?;
+        let answer = match path.root {
+            Root::CurrentTime => None,
+            _ => self.fields.contains(path, needle, self.steps),
+        };
+        match answer {
+            // "Not in it" is only known if there were steps to see it all.
+            Some(true) => Ok(true),
+            _ if self.steps.is_spent() => Err(Stop::Cut),
+            Some(false) => Ok(false),
+            None => Err(FailureKind::NotASequence.into()),
+        }
+    }
+
+    fn is_within(&mut self, needle: &Value<'_>) -> Result<bool, Stop> {
+        let (mut one, mut other) = ([0; 4], [0; 4]);
+        let needle = needle.text(&mut one).ok_or(FailureKind::WrongType)?;
+        let whole = self.accumulator;
+        let whole = whole.text(&mut other).ok_or(FailureKind::WrongType)?;
+        needle.is_within(&whole, self.steps).ok_or(Stop::Cut)
+    }
+}
+
+fn calculate<'r>(left: &Value<'_>, op: Arithmetic, right: &Value<'_>) -> Result<Value<'r>, Stop> {
+    let left = left.number().ok_or(FailureKind::WrongType)?;
+    let right = right.number().ok_or(FailureKind::WrongType)?;
+    Ok(left.calculate(op, right).ok_or(FailureKind::DivisionByZero)?.into())
+}
+
+/// `$curtime`, a `TimeBase::UtcT` of which nothing but the time is known. Notification Service 1.1, 2.4.3.
+fn current_time(now: u64, parts: &[Part]) -> Option<Value<'static>> {
+    let name = |part: Option<&Part>| match part {
+        Some(Part::Member(name)) => match &**name {
+            "time" => Some(Value::UInt(now)),
+            "high" => Some(Value::UInt(now >> 32)),
+            "low" => Some(Value::UInt(now & 0xFFFF_FFFF)),
+            _ => Some(Value::Int(0)),
+        },
+        Some(Part::TypeId) => Some(Value::Text(Text::new("UtcT"))),
+        Some(Part::ReposId) => Some(Value::Text(Text::new("IDL:omg.org/TimeBase/UtcT:1.0"))),
+        Some(_) => None,
+        None => Some(Value::UInt(now)),
+    };
+    name(parts.last())
+}

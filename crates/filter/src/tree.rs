@@ -1,0 +1,231 @@
+//! A constraint as a tree, in an arena: each node stands after those it is made of.
+
+use crate::constraint::Comparison;
+use crate::number::Arithmetic;
+use crate::path::{Path, Root, Written};
+use crate::value::{Literal, single};
+use alloc::vec;
+use alloc::vec::Vec;
+use core::fmt;
+
+/// What is known of an operand before there is an event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Kind {
+    /// True or false.
+    Truth,
+    /// A number.
+    Number,
+    /// A string.
+    Text,
+    /// A string of one character, which is also that character, and in arithmetic its number.
+    Character,
+    /// A field of the event: whatever it is.
+    Field,
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Truth => "true or false",
+            Self::Number => "a number",
+            Self::Text => "a string",
+            Self::Character => "a character",
+            Self::Field => "a field",
+        })
+    }
+}
+
+/// A node's index.
+pub(crate) type Id = u32;
+
+/// One operand or operator.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Node {
+    Literal(Literal),
+    /// `$path`: an index of the tree's paths.
+    Field(u32),
+    /// A name without `$`: an enumerator beside an enumeration value, otherwise the field of that name.
+    Name(u32),
+    Not(Id),
+    Negate(Id),
+    /// A `+` before its operand.
+    Plus(Id),
+    Or(Id, Id),
+    And(Id, Id),
+    Compare(Comparison, Id, Id),
+    /// `left in path`.
+    In(Id, u32),
+    /// `left ~ right`: left is part of right.
+    Substring(Id, Id),
+    Calculate(Arithmetic, Id, Id),
+    Exist(u32),
+    Default(u32),
+}
+
+/// A parsed constraint. The last node is its root; a tree without nodes is the empty constraint.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Tree {
+    pub(crate) nodes: Vec<Node>,
+    /// What each node is known to be.
+    pub(crate) kinds: Vec<Kind>,
+    /// Where each node's operand or operator stands in the text.
+    pub(crate) offsets: Vec<u32>,
+    /// Each distinct path once.
+    pub(crate) paths: Vec<Path>,
+}
+
+impl Tree {
+    pub(crate) fn root(&self) -> Option<Id> {
+        u32::try_from(self.nodes.len()).ok()?.checked_sub(1)
+    }
+
+    pub(crate) fn node(&self, id: Id) -> &Node {
+        const NEVER: &Node = &Node::Literal(Literal::Bool(false));
+        self.nodes.get(id as usize).unwrap_or(NEVER)
+    }
+
+    pub(crate) fn kind(&self, id: Id) -> Kind {
+        self.kinds.get(id as usize).copied().unwrap_or(Kind::Field)
+    }
+
+    pub(crate) fn offset(&self, id: Id) -> u32 {
+        self.offsets.get(id as usize).copied().unwrap_or_default()
+    }
+
+    /// Adds a node; its operands are there already.
+    pub(crate) fn push(&mut self, node: Node, offset: u32) -> Id {
+        let kind = self.kind_of(&node);
+        self.nodes.push(node);
+        self.kinds.push(kind);
+        self.offsets.push(offset);
+        self.root().unwrap_or_default()
+    }
+
+    /// The index of `path`, added if it is new.
+    pub(crate) fn path(&mut self, path: Path) -> u32 {
+        let known = self.paths.iter().position(|known| *known == path);
+        let index = known.unwrap_or_else(|| {
+            self.paths.push(path);
+            self.paths.len() - 1
+        });
+        u32::try_from(index).unwrap_or(u32::MAX)
+    }
+
+    fn kind_of(&self, node: &Node) -> Kind {
+        match node {
+            Node::Literal(Literal::Bool(_)) => Kind::Truth,
+            Node::Literal(Literal::Text(text)) if single(text).is_some() => Kind::Character,
+            Node::Literal(Literal::Text(_)) => Kind::Text,
+            Node::Literal(_) | Node::Negate(_) | Node::Plus(_) | Node::Calculate(..) => Kind::Number,
+            Node::Field(path) => self.paths.get(*path as usize).map_or(Kind::Field, Path::kind),
+            Node::Name(_) => Kind::Field,
+            _ => Kind::Truth,
+        }
+    }
+}
+
+/// How tightly an operator binds; what stands in parentheses is [`TIGHTEST`].
+pub(crate) fn power(node: &Node) -> u8 {
+    match node {
+        Node::Or(..) => 1,
+        Node::And(..) => 2,
+        Node::Compare(..) => 3,
+        Node::In(..) => 4,
+        Node::Substring(..) => 5,
+        Node::Calculate(Arithmetic::Add | Arithmetic::Subtract, ..) => 6,
+        Node::Calculate(..) => 7,
+        _ => TIGHTEST,
+    }
+}
+
+pub(crate) const TIGHTEST: u8 = 8;
+
+impl Comparison {
+    pub(crate) fn text(self) -> &'static str {
+        match self {
+            Self::Eq => "==",
+            Self::Ne => "!=",
+            Self::Lt => "<",
+            Self::Le => "<=",
+            Self::Gt => ">",
+            Self::Ge => ">=",
+        }
+    }
+
+    /// The comparison with its sides exchanged.
+    pub(crate) fn mirrored(self) -> Self {
+        match self {
+            Self::Lt => Self::Gt,
+            Self::Le => Self::Ge,
+            Self::Gt => Self::Lt,
+            Self::Ge => Self::Le,
+            same => same,
+        }
+    }
+}
+
+/// Prints a node as text that is parsed to the same tree, with no more parentheses than that needs.
+pub(crate) struct Printed<'t>(pub(crate) &'t Tree, pub(crate) Id);
+
+enum Piece {
+    Node(Id),
+    /// In parentheses unless it binds at least as tightly as this.
+    Operand(Id, u8),
+    Text(&'static str),
+    Path(u32),
+}
+
+impl fmt::Display for Printed<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let tree = self.0;
+        // Not by recursion: a sum of thousands is a tree thousands deep.
+        let mut pieces = vec![Piece::Node(self.1)];
+        while let Some(piece) = pieces.pop() {
+            match piece {
+                Piece::Text(text) => f.write_str(text)?,
+                Piece::Path(path) => match tree.paths.get(path as usize) {
+                    Some(path) => write!(f, "{path}")?,
+                    None => f.write_str("$")?,
+                },
+                Piece::Operand(id, at_least) if power(tree.node(id)) < at_least => {
+                    pieces.extend([Piece::Text(")"), Piece::Node(id), Piece::Text("(")]);
+                }
+                Piece::Operand(id, _) => pieces.push(Piece::Node(id)),
+                Piece::Node(id) => print_node(tree, tree.node(id), &mut pieces, f)?,
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Prints `node` or puts its pieces on the stack, last first.
+fn print_node(tree: &Tree, node: &Node, pieces: &mut Vec<Piece>, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    let own = power(node);
+    let mut binary = |left, left_power, operator, right| {
+        pieces.extend([Piece::Operand(right, own + 1), Piece::Text(" "), Piece::Text(operator)]);
+        pieces.extend([Piece::Text(" "), Piece::Operand(left, left_power)]);
+    };
+    match node {
+        Node::Literal(literal) => write!(f, "{literal}")?,
+        Node::Field(path) => pieces.push(Piece::Path(*path)),
+        Node::Name(path) => match tree.paths.get(*path as usize).map(|path| &path.root) {
+            Some(Root::Name(name)) => write!(f, "{}", Written(name))?,
+            _ => f.write_str("curtime")?,
+        },
+        Node::Not(operand) => pieces.extend([Piece::Operand(*operand, TIGHTEST), Piece::Text("not ")]),
+        Node::Negate(operand) => pieces.extend([Piece::Operand(*operand, TIGHTEST), Piece::Text("-")]),
+        Node::Plus(operand) => pieces.extend([Piece::Operand(*operand, TIGHTEST), Piece::Text("+")]),
+        Node::Or(left, right) => binary(*left, own, "or", *right),
+        Node::And(left, right) => binary(*left, own, "and", *right),
+        Node::Substring(left, right) => binary(*left, own + 1, "~", *right),
+        Node::Compare(op, left, right) => binary(*left, own + 1, op.text(), *right),
+        Node::Calculate(op, left, right) => binary(*left, own, op.text(), *right),
+        Node::In(left, path) => {
+            pieces.extend([Piece::Path(*path), Piece::Text(" in "), Piece::Operand(*left, own + 1)]);
+        }
+        Node::Exist(path) => pieces.extend([Piece::Path(*path), Piece::Text("exist ")]),
+        Node::Default(path) => pieces.extend([Piece::Path(*path), Piece::Text("default ")]),
+    }
+    Ok(())
+}

@@ -1,0 +1,502 @@
+//! What filters read of events, read where it lies and not before it is asked for.
+//!
+//! How a constraint's paths are understood (OMG Notification Service 1.1, 2.4):
+//!
+//! - A path from the event itself (`$.header.fixed_header.event_type.type_name`, `$.filterable_data(name)`,
+//!   `$.remainder_of_body[3]`, and of an Any event `$.member`, `$(name)`, `$[0]` or just `$`) follows the types as the IDL
+//!   has them. Values within an `any` are looked through.
+//! - A name on its own (`$name`) is, of a structured event, the first of these that there is: one of the run-time variables
+//!   `$domain_name`, `$type_name`, `$event_name`, `$priority` and `$timeout` (the properties `Priority` and `Timeout` of the
+//!   variable header); another member of the fixed header; the property of that name in the variable header; that in the
+//!   filterable data; the member of that name of the event itself.
+//! - Of an Any event, `$type_name` is `%ANY`, `$domain_name` and `$event_name` are empty, and any other name is a member of
+//!   the structure or union in it, or a named value of the list in it.
+//! - Of a list of properties alone (a typed event, for `match_typed`), `$name` is the property of that name.
+//!
+//! A structured event in an Any can be read both ways: as the structure that it is, and by names as the structured event
+//! that sequence and structured consumers get. An Any in a structured event of the type `%ANY` likewise.
+
+use super::translate::{any_inside, says_structured_event};
+use super::{ANY_TYPE_NAME, FORM_STRUCTURED, UtcClock, reader, types};
+use engine::{Event, Forms, Time};
+use filter::{Fields, Label, Part, Path, Root, Steps, Text, Value};
+use giop::cdr::{CharSet, ReadError, ReadErrorKind, Reader};
+use giop::cursor::{self, Cursor, DefaultMember, Scalar, find_named, pass_named};
+use giop::typecode::Work;
+use std::cell::{Cell, OnceCell};
+
+/// Types and values within each other that a path may lead through.
+const DEPTH_MAX: u32 = 128;
+
+/// Octets of text that are compared for one step.
+const BYTES_PER_STEP: usize = 64;
+
+/// How a lane's filters read events that came through CORBA.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct CorbaForms {
+    /// What `$curtime` is: 100 ns since 15 October 1582, UTC.
+    pub utc: u64,
+}
+
+impl CorbaForms {
+    /// For the events that are looked at `now`.
+    #[must_use]
+    pub fn at(clock: &UtcClock, now: Time) -> Self {
+        Self { utc: clock.utc_time(now) }
+    }
+}
+
+impl Forms for CorbaForms {
+    type Fields<'e> = EventFields<'e>;
+
+    fn fields<'e>(&'e self, event: &'e Event) -> EventFields<'e> {
+        let source = reader(&event.bytes, event.tag);
+        let shape = if event.form == FORM_STRUCTURED { Shape::Structured } else { Shape::Any };
+        EventFields::new(shape, source, self.utc)
+    }
+}
+
+/// The fields of an Any, as `Filter::match` is given one. `utc` is what `$curtime` is.
+#[must_use]
+pub fn fields_of_any(source: Reader<'_>, utc: u64) -> EventFields<'_> {
+    EventFields::new(Shape::Any, source, utc)
+}
+
+/// The fields of a structured event, as `Filter::match_structured` is given one. `utc` is what `$curtime` is.
+#[must_use]
+pub fn fields_of_structured(source: Reader<'_>, utc: u64) -> EventFields<'_> {
+    EventFields::new(Shape::Structured, source, utc)
+}
+
+/// The fields of a `CosNotification::PropertySeq`, as `Filter::match_typed` is given one. `utc` is what `$curtime` is.
+#[must_use]
+pub fn fields_of_properties(source: Reader<'_>, utc: u64) -> EventFields<'_> {
+    EventFields::new(Shape::Properties, source, utc)
+}
+
+/// What an event consists of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Shape {
+    Any,
+    Structured,
+    Properties,
+}
+
+/// The fields of one event, which is read as they are asked for.
+#[derive(Clone, Debug)]
+pub struct EventFields<'e> {
+    shape: Shape,
+    /// Stands in front of the event.
+    source: Reader<'e>,
+    /// The structured event that the event is or holds, once somebody asked.
+    structured: OnceCell<Option<Structured<'e>>>,
+    utc: u64,
+}
+
+impl<'e> EventFields<'e> {
+    fn new(shape: Shape, source: Reader<'e>, utc: u64) -> Self {
+        Self { shape, source, structured: OnceCell::new(), utc }
+    }
+
+    fn structured(&self, work: &mut Work) -> Option<&Structured<'e>> {
+        let find = || match self.shape {
+            Shape::Structured => Some(Structured::new(self.source.clone())),
+            Shape::Any if says_structured_event(self.source.clone()) => {
+                Cursor::any(self.source.clone(), work).ok().map(|held| Structured::new(held.reader()))
+            }
+            Shape::Any | Shape::Properties => None,
+        };
+        self.structured.get_or_init(find).as_ref()
+    }
+
+    /// Where a path leads to, with the parts of it that are still to be followed.
+    fn begin<'p>(&self, path: &'p Path, work: &mut Work) -> Found<'e, 'p> {
+        match &path.root {
+            Root::Name(name) => Ok(self.name(name, work)?.map(|place| (place, &*path.parts))),
+            Root::Event => self.event(&path.parts, work),
+            Root::CurrentTime => Ok(None),
+        }
+    }
+
+    fn name(&self, name: &str, work: &mut Work) -> Result<Option<Place<'e>>, ReadError> {
+        if let Some(structured) = self.structured(work) {
+            return structured.name(name, work);
+        }
+        if self.shape == Shape::Properties {
+            return Ok(find_named(&mut self.source.clone(), name, work)?.map(Place::Value));
+        }
+        match name {
+            "type_name" => Ok(Some(Place::Text(ANY_TYPE_NAME))),
+            "domain_name" | "event_name" => Ok(Some(Place::Text(b""))),
+            _ => generic(&Cursor::any(self.source.clone(), work)?, name, work),
+        }
+    }
+
+    fn event<'p>(&self, parts: &'p [Part], work: &mut Work) -> Found<'e, 'p> {
+        let source = self.source.clone();
+        let at = match self.shape {
+            Shape::Any => Cursor::any(source, work)?,
+            Shape::Properties => match parts {
+                [Part::Named(name), rest @ ..] => {
+                    return Ok(find_named(&mut source.clone(), name, work)?.map(|at| (Place::Value(at), rest)));
+                }
+                _ => types::properties(source, work)?,
+            },
+            Shape::Structured => match self.structured(work) {
+                Some(structured) => return structured.event(parts, work),
+                None => return Ok(None),
+            },
+        };
+        Ok(Some((Place::Value(at), parts)))
+    }
+
+    fn value(&self, path: &Path, work: &mut Work) -> Result<Option<Value<'e>>, ReadError> {
+        let chars = self.source.encoding().chars;
+        let Some((place, parts)) = self.begin(path, work)? else {
+            return Ok(None);
+        };
+        match place {
+            Place::Text(bytes) if parts.is_empty() => Ok(Some(Value::Text(text(bytes, chars)))),
+            Place::Text(_) => Ok(None),
+            Place::Value(at) => follow(at, parts, work),
+        }
+    }
+
+    fn has(&self, path: &Path, needle: &Value<'_>, work: &mut Work) -> Result<Option<bool>, ReadError> {
+        let Some((Place::Value(at), parts)) = self.begin(path, work)? else {
+            return Ok(None);
+        };
+        let Some(at) = descend(at, parts, work)? else {
+            return Ok(None);
+        };
+        let Some(mut elements) = at.elements(work)? else {
+            return Ok(None);
+        };
+        let mut comparable = elements.left() == 0;
+        while let Some(element) = elements.next(work)? {
+            let value = value_at(&element, work)?;
+            if let Value::Text(text) = &value {
+                spend_on(text.bytes, work)?;
+            }
+            match value.equals(needle) {
+                Some(true) => return Ok(Some(true)),
+                Some(false) => comparable = true,
+                None => {}
+            }
+        }
+        Ok(comparable.then_some(false))
+    }
+}
+
+impl Fields for EventFields<'_> {
+    fn field<'f>(&'f self, path: &Path, steps: &mut Steps) -> Option<Value<'f>> {
+        within(steps, |work| self.value(path, work))
+    }
+
+    fn contains(&self, path: &Path, needle: &Value<'_>, steps: &mut Steps) -> Option<bool> {
+        within(steps, |work| self.has(path, needle, work))
+    }
+
+    fn current_time(&self) -> u64 {
+        self.utc
+    }
+}
+
+/// Does something in as many steps as there are. What cannot be read is not there.
+#[inline]
+fn within<T>(steps: &mut Steps, read: impl FnOnce(&mut Work) -> Result<Option<T>, ReadError>) -> Option<T> {
+    let mut work = Work::new(steps.left, DEPTH_MAX);
+    let found = read(&mut work);
+    steps.left = match &found {
+        Err(error) if error.kind == ReadErrorKind::TooMuchWork => 0,
+        _ => work.steps_left(),
+    };
+    found.ok().flatten()
+}
+
+/// Where a path has led to so far.
+enum Place<'e> {
+    /// A string of the fixed header.
+    Text(&'e [u8]),
+    /// A value with its type.
+    Value(Cursor<'e>),
+}
+
+/// Where the first parts of a path lead to, and the other parts.
+type Found<'e, 'p> = Result<Option<(Place<'e>, &'p [Part])>, ReadError>;
+
+/// A structured event, and where its parts begin as far as that is known.
+#[derive(Clone, Debug)]
+struct Structured<'e> {
+    /// Stands in front of the event.
+    source: Reader<'e>,
+    /// Octets from there to the variable header, the filterable data and the remainder of the body; 0 where it is not
+    /// known, since nothing begins there.
+    begins: Cell<[u32; 3]>,
+}
+
+/// What can be looked up in a structured event, in the order in which it lies there.
+#[derive(Clone, Copy)]
+enum Section {
+    VariableHeader = 0,
+    FilterableData = 1,
+    Remainder = 2,
+}
+
+impl<'e> Structured<'e> {
+    fn new(source: Reader<'e>) -> Self {
+        Self { source, begins: Cell::new([0; 3]) }
+    }
+
+    /// What `$name` is.
+    fn name(&self, name: &str, work: &mut Work) -> Result<Option<Place<'e>>, ReadError> {
+        let found = match name {
+            "domain_name" => return self.fixed(0, work),
+            "type_name" => return self.fixed(1, work),
+            "event_name" => return self.fixed(2, work),
+            "event_type" => {
+                let fixed_header = types::structured(self.source.clone(), work)?;
+                let way = [Part::Position(0), Part::Position(0), Part::Position(0)];
+                return Ok(descend(fixed_header, &way, work)?.map(Place::Value));
+            }
+            "priority" => self.named(Section::VariableHeader, "Priority", work)?,
+            "timeout" => self.named(Section::VariableHeader, "Timeout", work)?,
+            _ => None,
+        };
+        if let Some(found) = found {
+            return Ok(Some(Place::Value(found)));
+        }
+        for section in [Section::VariableHeader, Section::FilterableData] {
+            if let Some(found) = self.named(section, name, work)? {
+                return Ok(Some(Place::Value(found)));
+            }
+        }
+        if let Some(any) = self.wrapped(work)? {
+            return generic(&any, name, work);
+        }
+        Ok(types::structured(self.source.clone(), work)?.member(name, work)?.map(Place::Value))
+    }
+
+    /// Where a path from the event itself leads to. What is asked for most is found without looking at the type.
+    fn event<'p>(&self, parts: &'p [Part], work: &mut Work) -> Found<'e, 'p> {
+        let value = |found: Option<Cursor<'e>>, rest| Ok(found.map(|at| (Place::Value(at), rest)));
+        match parts {
+            [Part::Member(member), rest @ ..] => match (&**member, rest) {
+                ("filterable_data", [Part::Named(name), rest @ ..]) => {
+                    value(self.named(Section::FilterableData, name, work)?, rest)
+                }
+                ("remainder_of_body", rest) => {
+                    value(Some(Cursor::any(self.section(Section::Remainder, work)?, work)?), rest)
+                }
+                ("header", rest) => self.header(parts, rest, work),
+                _ => self.typed(parts, work),
+            },
+            _ => self.typed(parts, work),
+        }
+    }
+
+    fn header<'p>(&self, all: &'p [Part], parts: &'p [Part], work: &mut Work) -> Found<'e, 'p> {
+        let is = |part: &Part, name: &str| matches!(part, Part::Member(member) if **member == *name);
+        match parts {
+            [variable, Part::Named(name), rest @ ..] if is(variable, "variable_header") => {
+                let found = self.named(Section::VariableHeader, name, work)?;
+                Ok(found.map(|at| (Place::Value(at), rest)))
+            }
+            [fixed, name, rest @ ..] if is(fixed, "fixed_header") && is(name, "event_name") => {
+                Ok(self.fixed(2, work)?.map(|place| (place, rest)))
+            }
+            [fixed, kind, name, rest @ ..] if is(fixed, "fixed_header") && is(kind, "event_type") => {
+                let index = if is(name, "domain_name") {
+                    0
+                } else if is(name, "type_name") {
+                    1
+                } else {
+                    return self.typed(all, work);
+                };
+                Ok(self.fixed(index, work)?.map(|place| (place, rest)))
+            }
+            _ => self.typed(all, work),
+        }
+    }
+
+    /// Where a path leads to along the type. If it begins with nothing that a structured event has, it may be meant for
+    /// the Any in one.
+    fn typed<'p>(&self, parts: &'p [Part], work: &mut Work) -> Found<'e, 'p> {
+        let at = types::structured(self.source.clone(), work)?;
+        let Some((first, rest)) = parts.split_first() else {
+            return Ok(Some((Place::Value(at), parts)));
+        };
+        if let Some(at) = step(&at, first, work)? {
+            return Ok(Some((Place::Value(at), rest)));
+        }
+        if is_about_type(first) {
+            return Ok(Some((Place::Value(at), parts)));
+        }
+        Ok(self.wrapped(work)?.map(|any| (Place::Value(any), parts)))
+    }
+
+    /// The string at that place of the fixed header: domain, type, name.
+    fn fixed(&self, index: usize, work: &mut Work) -> Result<Option<Place<'e>>, ReadError> {
+        let mut source = self.source.clone();
+        spend(1, &source, work)?;
+        for _ in 0..index {
+            source.string()?;
+        }
+        source.string().map(|text| Some(Place::Text(text)))
+    }
+
+    /// The property of that name in one of the lists.
+    fn named(&self, section: Section, name: &str, work: &mut Work) -> Result<Option<Cursor<'e>>, ReadError> {
+        let mut source = self.section(section, work)?;
+        let found = find_named(&mut source, name, work)?;
+        if found.is_none() {
+            // The reader went through the whole list and stands where the next section begins.
+            self.remember(section as usize + 1, &source);
+        }
+        Ok(found)
+    }
+
+    /// A reader in front of a section.
+    fn section(&self, section: Section, work: &mut Work) -> Result<Reader<'e>, ReadError> {
+        spend(1, &self.source, work)?;
+        let wanted = section as usize;
+        let mut source = self.source.clone();
+        let begins = self.begins.get();
+        let known = begins.iter().take(wanted + 1).enumerate().rfind(|(_, begin)| **begin > 0);
+        let next = match known {
+            Some((at, begin)) => {
+                source.take(*begin as usize)?;
+                at + 1
+            }
+            None => 0,
+        };
+        for at in next..=wanted {
+            match at {
+                0 => (0..3).try_for_each(|_| source.string().map(|_| ()))?,
+                _ => pass_named(&mut source, work)?,
+            }
+            self.remember(at, &source);
+        }
+        Ok(source)
+    }
+
+    /// Remembers where a section begins.
+    fn remember(&self, section: usize, source: &Reader<'e>) {
+        let mut begins = self.begins.get();
+        if let Some(begin) = begins.get_mut(section) {
+            *begin = u32::try_from(source.position() - self.source.position()).unwrap_or(0);
+            self.begins.set(begins);
+        }
+    }
+
+    /// The Any of which the structured event was made, if it was made of one.
+    fn wrapped(&self, work: &mut Work) -> Result<Option<Cursor<'e>>, ReadError> {
+        match any_inside(self.source.clone(), work) {
+            Some(any) => Cursor::any(any, work).map(Some),
+            None => Ok(None),
+        }
+    }
+}
+
+/// What `$name` is of a value without names of its own.
+fn generic<'e>(at: &Cursor<'e>, name: &str, work: &mut Work) -> Result<Option<Place<'e>>, ReadError> {
+    let member = at.member(name, work)?;
+    let found = if member.is_some() { member } else { at.named(name, work)? };
+    Ok(found.map(Place::Value))
+}
+
+// ---- following a path ----
+
+/// The value at the end of a path.
+fn follow<'e>(mut at: Cursor<'e>, parts: &[Part], work: &mut Work) -> Result<Option<Value<'e>>, ReadError> {
+    let Some((last, others)) = parts.split_last() else {
+        return value_at(&at, work).map(Some);
+    };
+    let chars = at.reader().encoding().chars;
+    match descend(at, others, work)? {
+        Some(reached) => at = reached,
+        None => return Ok(None),
+    }
+    Ok(match last {
+        Part::Length => at.length()?.map(|length| Value::Int(length.into())),
+        Part::TypeId => at.type_name().map(|name| Value::Text(text(name, chars))),
+        Part::ReposId => at.repository_id().map(|id| Value::Text(text(id, chars))),
+        Part::Default => match at.default_member(work)? {
+            DefaultMember::Member(member) => Some(value_at(&member, work)?),
+            DefaultMember::Nothing => Some(Value::Composite),
+            DefaultMember::Another => None,
+        },
+        part => match step(&at, part, work)? {
+            Some(reached) => Some(value_at(&reached, work)?),
+            None => None,
+        },
+    })
+}
+
+fn descend<'e>(mut at: Cursor<'e>, parts: &[Part], work: &mut Work) -> Result<Option<Cursor<'e>>, ReadError> {
+    for part in parts {
+        match step(&at, part, work)? {
+            Some(next) => at = next,
+            None => return Ok(None),
+        }
+    }
+    Ok(Some(at))
+}
+
+fn step<'e>(at: &Cursor<'e>, part: &Part, work: &mut Work) -> Result<Option<Cursor<'e>>, ReadError> {
+    match part {
+        Part::Member(name) => at.member(name, work),
+        Part::Position(position) => at.position(*position, work),
+        Part::Element(index) => at.element(*index, work),
+        Part::Named(name) => at.named(name, work),
+        Part::Discriminator => at.discriminator(work),
+        Part::Label(label) => at.labelled(label_of(label), work),
+        Part::Default => Ok(match at.default_member(work)? {
+            DefaultMember::Member(member) => Some(member),
+            DefaultMember::Nothing | DefaultMember::Another => None,
+        }),
+        Part::Length | Part::TypeId | Part::ReposId => Ok(None),
+    }
+}
+
+/// Whether a part asks for something that every value has.
+fn is_about_type(part: &Part) -> bool {
+    matches!(part, Part::Length | Part::TypeId | Part::ReposId)
+}
+
+fn label_of(label: &Label) -> cursor::Label<'_> {
+    match label {
+        Label::Int(value) => cursor::Label::Int(*value),
+        Label::Bool(value) => cursor::Label::Bool(*value),
+        Label::Char(value) => cursor::Label::Char(*value),
+        Label::Name(name) => cursor::Label::Name(name),
+    }
+}
+
+fn value_at<'e>(at: &Cursor<'e>, work: &mut Work) -> Result<Value<'e>, ReadError> {
+    let chars = at.reader().encoding().chars;
+    Ok(match at.scalar(work)? {
+        Some(Scalar::Bool(value)) => Value::Bool(value),
+        Some(Scalar::Int(value)) => Value::Int(value),
+        Some(Scalar::UInt(value)) => Value::UInt(value),
+        Some(Scalar::Float(value)) => Value::Float(value),
+        Some(Scalar::Char(value)) => Value::Char(value),
+        Some(Scalar::Text(bytes)) => Value::Text(text(bytes, chars)),
+        Some(Scalar::Enum { ordinal, name }) => Value::Enum { ordinal, name: text(name, chars) },
+        Some(Scalar::Wide(_)) | None => Value::Composite,
+    })
+}
+
+fn text(bytes: &[u8], chars: CharSet) -> Text<'_> {
+    Text { bytes, latin1: chars == CharSet::Latin1 }
+}
+
+fn spend_on(bytes: &[u8], work: &mut Work) -> Result<(), ReadError> {
+    let steps = u32::try_from(bytes.len() / BYTES_PER_STEP).unwrap_or(u32::MAX);
+    let kind = ReadErrorKind::TooMuchWork;
+    if work.spend(steps) { Ok(()) } else { Err(ReadError { offset: 0, kind }) }
+}
+
+fn spend(steps: u32, at: &Reader<'_>, work: &mut Work) -> Result<(), ReadError> {
+    if work.spend(steps) { Ok(()) } else { Err(at.error(ReadErrorKind::TooMuchWork)) }
+}
