@@ -92,7 +92,7 @@ impl Lane {
         }
         let chosen = known.is_conditional() && self.choose(channel, &known, &draft, forms, &mut steps);
         self.admitting = true;
-        let admission = match self.plan(channel, known, chosen, &draft) {
+        let admission = match self.plan(supplier, known, chosen, &draft) {
             Err(refusal) => self.refuse(draft, refusal),
             Ok(plan) if plan.destinations == 0 => {
                 self.abandon_event(draft);
@@ -135,9 +135,10 @@ impl Lane {
     }
 
     /// Counts the destinations and makes room for them, or says why not.
-    fn plan(&mut self, channel: u32, known: Known, chosen: bool, draft: &Draft) -> Result<Plan, Refusal> {
+    fn plan(&mut self, supplier: &Supplier, known: Known, chosen: bool, draft: &Draft) -> Result<Plan, Refusal> {
+        let channel = supplier.channel;
         let mut plan = Plan { channel, known, chosen, destinations: 0, charge: 0, hold: None };
-        self.count(&mut plan, draft);
+        self.count(&mut plan, supplier, draft);
         let Some(state) = self.channels.get(channel) else { return Ok(plan) };
         if plan.destinations == 0 {
             return Ok(plan);
@@ -161,17 +162,18 @@ impl Lane {
                 let is_alive = |slot: &u32| outboxes.get(*slot).is_some_and(|outbox| !outbox.dead);
                 self.filters.chosen.retain(|chosen| slot(chosen).is_some_and(is_alive));
             }
-            self.count(&mut plan, draft);
+            self.count(&mut plan, supplier, draft);
         }
         Ok(plan)
     }
 
     /// Counts a plan's destinations, and what the event is charged for them.
-    fn count(&self, plan: &mut Plan, draft: &Draft) {
+    fn count(&self, plan: &mut Plan, supplier: &Supplier, draft: &Draft) {
         plan.destinations = if plan.chosen { self.filters.chosen.len() } else { plan.known.always.len() };
-        let has_times = draft.timeout.is_some() || draft.start.is_some() || draft.stop.is_some();
-        let state = self.channels.get(plan.channel);
-        let is_sorted = has_times || state.is_some_and(|state| state.any_sorted || state.routes.filtering.any_mapping);
+        let timeout = draft.timeout.or(supplier.settings.timeout);
+        let has_times = timeout.is_some() || draft.start.is_some() || draft.stop.is_some();
+        let sorts = |state: &ChannelState| state.any_sorted || state.routes.filtering.any_mapping;
+        let is_sorted = has_times || self.channels.get(plan.channel).is_some_and(sorts);
         let holder = if is_sorted { SORTED_OVERHEAD_BYTES } else { HOLDER_OVERHEAD_BYTES };
         plan.charge = draft.weight() + holder * plan.destinations as u64;
     }
