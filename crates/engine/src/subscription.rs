@@ -48,12 +48,81 @@ impl EventType {
             && (self.name == other.name || (self.any_name() && other.any_name()))
     }
 
+    /// The same in one spelling: `*` where anything matches.
+    pub(crate) fn canonical(&self) -> Self {
+        let spelt = |any: bool, text: &String| if any { "*".into() } else { text.clone() };
+        Self { domain: spelt(self.any_domain(), &self.domain), name: spelt(self.any_name(), &self.name) }
+    }
+
+    /// Whether it stands for more than one event type.
+    pub(crate) fn is_pattern(&self) -> bool {
+        [self.domain_part(), self.name_part()].iter().any(|part| !matches!(part, Part::Exactly(_)))
+    }
+
+    /// Whether every event that the other matches matches this one too.
+    pub(crate) fn covers(&self, other: &Self) -> bool {
+        self.domain_part().covers(other.domain_part()) && self.name_part().covers(other.name_part())
+    }
+
+    /// What both match, canonical; `None` if there is nothing.
+    pub(crate) fn and(&self, other: &Self) -> Option<Self> {
+        let narrower = |a: Part<'_>, b: Part<'_>| match (a.covers(b), b.covers(a)) {
+            (true, _) => Some(b.spelt()),
+            (_, true) => Some(a.spelt()),
+            _ => None,
+        };
+        Some(Self {
+            domain: narrower(self.domain_part(), other.domain_part())?,
+            name: narrower(self.name_part(), other.name_part())?,
+        })
+    }
+
+    fn domain_part(&self) -> Part<'_> {
+        if self.any_domain() { Part::Anything } else { Part::of(&self.domain) }
+    }
+
+    fn name_part(&self) -> Part<'_> {
+        if self.any_name() { Part::Anything } else { Part::of(&self.name) }
+    }
+
     fn any_domain(&self) -> bool {
         matches!(self.domain.as_str(), "" | "*")
     }
 
     fn any_name(&self) -> bool {
         matches!(self.name.as_str(), "" | "*" | "%ALL")
+    }
+}
+
+/// A domain or a name, by what it matches.
+#[derive(Clone, Copy)]
+enum Part<'t> {
+    Anything,
+    Beginning(&'t str),
+    Exactly(&'t str),
+}
+
+impl<'t> Part<'t> {
+    fn of(text: &'t str) -> Self {
+        text.strip_suffix('*').map_or(Self::Exactly(text), Self::Beginning)
+    }
+
+    /// Whether it matches all that the other matches. Of two parts that have something in common one covers the other.
+    fn covers(self, other: Part<'_>) -> bool {
+        match (self, other) {
+            (Self::Anything, _) => true,
+            (Self::Beginning(a), Part::Beginning(b) | Part::Exactly(b)) => b.starts_with(a),
+            (Self::Exactly(a), Part::Exactly(b)) => a == b,
+            _ => false,
+        }
+    }
+
+    fn spelt(self) -> String {
+        match self {
+            Self::Anything => "*".into(),
+            Self::Beginning(text) => alloc::format!("{text}*"),
+            Self::Exactly(text) => text.into(),
+        }
     }
 }
 
@@ -205,6 +274,24 @@ mod tests {
     fn adding_to_everything_stays_everything() {
         let list = never_changed().with(&[EventType::new("a", "x")], &[]);
         assert!(list.matches(b"b", b"y") && list.is_changed());
+    }
+
+    #[test]
+    fn what_two_patterns_have_in_common_is_the_narrower_of_each_part() {
+        let and = |a: (&str, &str), b: (&str, &str)| EventType::new(a.0, a.1).and(&EventType::new(b.0, b.1));
+        assert_eq!(and(("", "x*"), ("AL*", "%ALL")), Some(EventType::new("AL*", "x*")));
+        assert_eq!(and(("ALMA", "xy*"), ("AL*", "x*")), Some(EventType::new("ALMA", "xy*")));
+        assert_eq!(and(("*", ""), ("", "*")), Some(EventType::everything()));
+        assert_eq!(and(("a", "x"), ("a", "y*")), None);
+        assert_eq!(and(("a", "x"), ("b", "x")), None);
+    }
+
+    #[test]
+    fn a_pattern_covers_what_it_matches() {
+        let covers = |a: (&str, &str), b: (&str, &str)| EventType::new(a.0, a.1).covers(&EventType::new(b.0, b.1));
+        assert!(covers(("*", "%ALL"), ("a", "x")) && covers(("a*", "x"), ("ab*", "x")));
+        assert!(!covers(("ab*", "x"), ("a*", "x")) && !covers(("a", "x"), ("a*", "x")));
+        assert!(!covers(("a", "*"), ("*", "x")));
     }
 
     #[test]

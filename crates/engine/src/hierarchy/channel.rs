@@ -95,6 +95,9 @@ pub struct Channel {
     /// Whether a filter that may count here changed since the routes were last built.
     filters_changed: bool,
     filter_table: Arc<FilterTable>,
+    /// Counts up whenever what suppliers offer, or consumers want, may have changed.
+    offers_version: u64,
+    wishes_version: u64,
     /// The routes as last built; `None` when something has changed since.
     routes: Option<Arc<ChannelRoutes>>,
 }
@@ -115,6 +118,8 @@ impl Channel {
             own_filters: BTreeSet::new(),
             filters_changed: false,
             filter_table: Arc::default(),
+            offers_version: 0,
+            wishes_version: 0,
             routes: None,
         }
     }
@@ -205,7 +210,22 @@ impl Channel {
     /// For a change of what is attached where, or of a filter that is attached here.
     pub(super) fn note_filters_changed(&mut self) {
         self.filters_changed = true;
+        self.note_types_changed(Side::Consumers);
         self.routes = None;
+    }
+
+    pub(super) fn note_types_changed(&mut self, side: Side) {
+        match side {
+            Side::Consumers => self.wishes_version += 1,
+            Side::Suppliers => self.offers_version += 1,
+        }
+    }
+
+    pub(super) fn types_version(&self, side: Side) -> u64 {
+        match side {
+            Side::Consumers => self.wishes_version,
+            Side::Suppliers => self.offers_version,
+        }
     }
 
     /// What is attached to each of its admins and proxies.
@@ -293,6 +313,7 @@ impl Channel {
         let gone = self.proxies.remove(&proxy).ok_or(Refusal::ProxyNotFound { proxy: key })?;
         if gone.state != ProxyState::Unconnected {
             *self.connected_mut(gone.side) -= 1;
+            self.note_types_changed(gone.side);
         }
         if gone.side == Side::Suppliers || gone.state != ProxyState::Unconnected {
             self.routes = None;
@@ -320,6 +341,7 @@ impl Channel {
         let has_filters = !found.attached.is_empty();
         self.filters_changed |= has_filters;
         *self.connected_mut(side) += 1;
+        self.note_types_changed(side);
         Ok(())
     }
 
@@ -330,6 +352,7 @@ impl Channel {
         let (peer, side, has_filters) = (found.peer.take(), found.side, !found.attached.is_empty());
         self.filters_changed |= has_filters;
         *self.connected_mut(side) -= 1;
+        self.note_types_changed(side);
         Ok(peer)
     }
 

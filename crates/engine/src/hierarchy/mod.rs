@@ -6,6 +6,7 @@
 mod channel;
 mod compile;
 mod filters;
+mod offers;
 mod routes;
 
 use alloc::collections::BTreeMap;
@@ -370,6 +371,10 @@ impl Hierarchy {
         removed: &[EventType],
     ) -> Result<(), Refusal> {
         let limit = self.limits.event_types_max;
+        let (channel, side) = match target {
+            SubscriptionTarget::Admin { channel, side, .. } => (channel, side),
+            SubscriptionTarget::Proxy(key) => (key.channel, self.proxy(key)?.side),
+        };
         let subscription = match target {
             SubscriptionTarget::Admin { channel, side, admin } => {
                 &mut self.channel_mut(channel)?.admin_mut(side, admin)?.subscription
@@ -381,6 +386,7 @@ impl Hierarchy {
             return Err(Refusal::TooManyEventTypes { limit });
         }
         *subscription = changed;
+        self.channel_mut(channel)?.note_types_changed(side);
         Ok(())
     }
 
