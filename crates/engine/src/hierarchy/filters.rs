@@ -451,3 +451,206 @@ fn check_constraints(
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Form, Operator, ProxyKind, SettingsPatch, Want};
+
+    fn hierarchy(limits: ChannelLimits) -> (Hierarchy, ChannelId) {
+        let mut hierarchy = Hierarchy::default();
+        let channel = hierarchy.create_channel(SettingsPatch::default(), limits).unwrap();
+        (hierarchy, channel)
+    }
+
+    fn proxy(hierarchy: &mut Hierarchy, channel: ChannelId, side: Side) -> ProxyKey {
+        let proxy = hierarchy.create_proxy(channel, side, AdminId::DEFAULT, Form(1), ProxyKind::default()).unwrap();
+        let key = ProxyKey { channel, proxy };
+        hierarchy.connect(key, Some(Peer(u64::from(proxy.0))), Want(0)).unwrap();
+        key
+    }
+
+    fn constraint(text: &str) -> FilterConstraint {
+        let program = filter::Constraint::parse(text, &filter::Limits::default()).unwrap();
+        FilterConstraint { types: Arc::new([]), program: Arc::new(program), value: 0 }
+    }
+
+    #[test]
+    fn ids_count_up_and_are_never_used_again() {
+        let (mut hierarchy, channel) = hierarchy(ChannelLimits::default());
+        let [first, second] = [0, 1].map(|_| hierarchy.create_filter(channel).unwrap());
+        assert_eq!((first, second), (FilterId(0), FilterId(1)));
+        let target = FilterTarget::Proxy(proxy(&mut hierarchy, channel, Side::Consumers));
+        assert_eq!(hierarchy.add_filter(target, FilterRef::Local(first)), Ok(0));
+        assert_eq!(hierarchy.add_filter(target, FilterRef::Remote(Peer(7))), Ok(1));
+        assert_eq!(hierarchy.add_filter(target, FilterRef::Local(first)), Ok(2), "the same one again");
+        assert_eq!(hierarchy.remove_filter(target, 1), Ok(FilterRef::Remote(Peer(7))));
+        assert_eq!(hierarchy.remove_filter(target, 1), Err(Refusal::FilterNotFound { id: 1 }));
+        let ids: Vec<u32> = hierarchy.filters(target).unwrap().iter().map(|(id, _)| *id).collect();
+        assert_eq!(ids, [0, 2]);
+        hierarchy.remove_all_filters(target).unwrap();
+        assert_eq!(hierarchy.filters(target).unwrap(), []);
+        assert_eq!(hierarchy.add_filter(target, FilterRef::Local(second)), Ok(3));
+        hierarchy.destroy_filter(second).unwrap();
+        assert_eq!(hierarchy.create_filter(channel), Ok(FilterId(2)));
+    }
+
+    #[test]
+    fn a_filter_that_is_destroyed_is_attached_nowhere() {
+        let (mut hierarchy, channel) = hierarchy(ChannelLimits::default());
+        let filter = hierarchy.create_filter(channel).unwrap();
+        let key = proxy(&mut hierarchy, channel, Side::Consumers);
+        let targets =
+            [FilterTarget::Proxy(key), FilterTarget::Admin { channel, side: Side::Consumers, admin: AdminId::DEFAULT }];
+        for target in targets {
+            hierarchy.add_filter(target, FilterRef::Local(filter)).unwrap();
+            hierarchy.add_filter(target, FilterRef::Local(filter)).unwrap();
+            hierarchy.set_mapping(target, Mapping::Lifetime, Some(filter)).unwrap();
+        }
+        hierarchy.destroy_filter(filter).unwrap();
+        for target in targets {
+            assert_eq!(hierarchy.filters(target).unwrap(), []);
+            assert_eq!(hierarchy.mapping(target, Mapping::Lifetime), Ok(None));
+        }
+        assert_eq!(hierarchy.destroy_filter(filter), Err(Refusal::NoSuchFilter { filter }));
+        let gone = hierarchy.add_filter(targets[0], FilterRef::Local(filter));
+        assert_eq!(gone, Err(Refusal::NoSuchFilter { filter }));
+        assert_eq!(hierarchy.set_constraints(filter, Vec::new(), None), Err(Refusal::NoSuchFilter { filter }));
+    }
+
+    #[test]
+    fn a_channel_takes_its_filters_with_it_from_other_channels_too() {
+        let (mut hierarchy, channel) = hierarchy(ChannelLimits::default());
+        let other = hierarchy.create_channel(SettingsPatch::default(), ChannelLimits::default()).unwrap();
+        let [mine, theirs] = [channel, other].map(|channel| hierarchy.create_filter(channel).unwrap());
+        let target = FilterTarget::Proxy(proxy(&mut hierarchy, other, Side::Consumers));
+        let here = FilterTarget::Proxy(proxy(&mut hierarchy, channel, Side::Consumers));
+        hierarchy.add_filter(target, FilterRef::Local(mine)).unwrap();
+        hierarchy.add_filter(here, FilterRef::Local(theirs)).unwrap();
+        hierarchy.destroy_channel(channel).unwrap();
+        assert_eq!(hierarchy.filters(target).unwrap(), []);
+        assert!(hierarchy.constraints(mine).is_err() && hierarchy.constraints(theirs).is_ok());
+        hierarchy.destroy_filter(theirs).unwrap();
+    }
+
+    #[test]
+    fn whatever_is_destroyed_is_forgotten_by_the_filters_it_had() {
+        let (mut hierarchy, channel) = hierarchy(ChannelLimits::default());
+        let filter = hierarchy.create_filter(channel).unwrap();
+        let side = Side::Consumers;
+        let admin = hierarchy.create_admin(channel, side, Operator::And).unwrap();
+        let kind = ProxyKind::default();
+        let proxy = hierarchy.create_proxy(channel, side, admin, Form(1), kind).unwrap();
+        for target in [FilterTarget::Admin { channel, side, admin }, FilterTarget::Proxy(ProxyKey { channel, proxy })] {
+            hierarchy.add_filter(target, FilterRef::Local(filter)).unwrap();
+            hierarchy.set_mapping(target, Mapping::Priority, Some(filter)).unwrap();
+        }
+        assert_eq!(hierarchy.filters.get(filter).unwrap().targets.len(), 2);
+        hierarchy.destroy_admin(channel, side, admin).unwrap();
+        assert!(hierarchy.filters.get(filter).unwrap().targets.is_empty());
+    }
+
+    #[test]
+    fn refuses_more_than_the_channel_allows_and_says_the_limit() {
+        let limits = ChannelLimits {
+            constraint_bytes_max: 20,
+            constraint_nodes_max: 3,
+            constraints_per_filter_max: 2,
+            filters_per_object_max: 1,
+            filters_max: 2,
+            ..ChannelLimits::default()
+        };
+        let (mut hierarchy, channel) = hierarchy(limits);
+        let [filter, _] = [0, 1].map(|_| hierarchy.create_filter(channel).unwrap());
+        assert_eq!(hierarchy.create_filter(channel), Err(Refusal::TooManyFilters { limit: 2 }));
+        let set = |hierarchy: &mut Hierarchy, texts: &[&str]| {
+            hierarchy.set_constraints(filter, texts.iter().map(|text| constraint(text)).collect(), None)
+        };
+        set(&mut hierarchy, &["$a == 1", "$b == 1"]).unwrap();
+        assert_eq!(set(&mut hierarchy, &["TRUE", "$a == 1", "$b == 1"]), Err(Refusal::TooManyConstraints { limit: 2 }));
+        let long = set(&mut hierarchy, &["TRUE", "$a == 'twelve chars'"]);
+        assert_eq!(long, Ok(()));
+        let long = set(&mut hierarchy, &["TRUE", "$a == 'thirteen chars'"]);
+        assert_eq!(long, Err(Refusal::ConstraintTooLong { bytes: 22, limit: 20 }));
+        let complex = set(&mut hierarchy, &["$a + $b > $c + 1"]);
+        assert!(matches!(complex, Err(Refusal::ConstraintTooComplex { nodes: 4.., limit: 3 })), "{complex:?}");
+        assert_eq!(hierarchy.constraints(filter).unwrap().len(), 2, "a refused command changes nothing");
+        let target = FilterTarget::Admin { channel, side: Side::Suppliers, admin: AdminId::DEFAULT };
+        hierarchy.add_filter(target, FilterRef::Local(filter)).unwrap();
+        let more = hierarchy.add_filter(target, FilterRef::Remote(Peer(1)));
+        assert_eq!(more, Err(Refusal::TooManyFiltersAttached { limit: 1 }));
+    }
+
+    #[test]
+    fn mapping_filters_are_refused_on_the_suppliers_side() {
+        let (mut hierarchy, channel) = hierarchy(ChannelLimits::default());
+        let filter = hierarchy.create_filter(channel).unwrap();
+        let key = proxy(&mut hierarchy, channel, Side::Suppliers);
+        let admin = FilterTarget::Admin { channel, side: Side::Suppliers, admin: AdminId::DEFAULT };
+        for target in [FilterTarget::Proxy(key), admin] {
+            let refused = hierarchy.set_mapping(target, Mapping::Priority, Some(filter));
+            assert_eq!(refused, Err(Refusal::NoMapping));
+        }
+    }
+
+    #[test]
+    fn a_snapshot_changes_with_a_filter_only_where_it_is_attached() {
+        let (mut hierarchy, channel) = hierarchy(ChannelLimits::default());
+        let other = hierarchy.create_channel(SettingsPatch::default(), ChannelLimits::default()).unwrap();
+        let filter = hierarchy.create_filter(channel).unwrap();
+        let key = proxy(&mut hierarchy, other, Side::Consumers);
+        hierarchy.add_filter(FilterTarget::Proxy(key), FilterRef::Local(filter)).unwrap();
+        let before = hierarchy.snapshot();
+        let unattached = hierarchy.create_filter(channel).unwrap();
+        hierarchy.set_constraints(unattached, Vec::from([constraint("$a == 1")]), None).unwrap();
+        assert!(Arc::ptr_eq(&before, &hierarchy.snapshot()));
+        hierarchy.set_constraints(filter, Vec::from([constraint("$a == 1")]), None).unwrap();
+        let after = hierarchy.snapshot();
+        let same: Vec<bool> = before.channels().iter().zip(after.channels()).map(|(a, b)| Arc::ptr_eq(a, b)).collect();
+        assert_eq!(same, [true, false]);
+    }
+
+    #[test]
+    fn a_snapshot_shares_the_filters_when_something_else_changed() {
+        let (mut hierarchy, channel) = hierarchy(ChannelLimits::default());
+        let filter = hierarchy.create_filter(channel).unwrap();
+        hierarchy.set_constraints(filter, Vec::from([constraint("$a == 1")]), None).unwrap();
+        let key = proxy(&mut hierarchy, channel, Side::Consumers);
+        hierarchy.add_filter(FilterTarget::Proxy(key), FilterRef::Local(filter)).unwrap();
+        let table = |snapshot: &crate::Snapshot| Arc::as_ptr(&snapshot.channels()[0].filtering.table);
+        let before = hierarchy.snapshot();
+        hierarchy.suspend(key).unwrap();
+        proxy(&mut hierarchy, channel, Side::Consumers);
+        let after = hierarchy.snapshot();
+        assert_ne!(before.version, after.version);
+        assert_eq!(table(&before), table(&after));
+        hierarchy.disconnect(key).unwrap();
+        assert!(hierarchy.snapshot().channels()[0].filtering.table.ids.is_empty(), "nobody is there for it");
+    }
+
+    #[test]
+    fn equal_constraints_are_one_and_asked_with_those_of_the_same_types() {
+        let (mut hierarchy, channel) = hierarchy(ChannelLimits::default());
+        let types: [Arc<[EventType]>; 3] = [
+            Arc::new([EventType::new("a", "x")]),
+            Arc::new([EventType::new("a", "x")]),
+            Arc::new([EventType::new("b", "*"), EventType::new("*", "%ALL")]),
+        ];
+        for types in &types {
+            let filter = hierarchy.create_filter(channel).unwrap();
+            let constraints = ["$a == 1", "$b == 1", "TRUE"].map(|text| FilterConstraint {
+                types: if text == "$b == 1" { Arc::clone(types) } else { Arc::new([]) },
+                ..constraint(text)
+            });
+            hierarchy.set_constraints(filter, constraints.into(), None).unwrap();
+            let key = proxy(&mut hierarchy, channel, Side::Consumers);
+            hierarchy.add_filter(FilterTarget::Proxy(key), FilterRef::Local(filter)).unwrap();
+        }
+        let snapshot = hierarchy.snapshot();
+        let table = &snapshot.channels()[0].filtering.table;
+        assert_eq!((table.texts.len(), table.lists.len()), (3, 2), "a list with everything in it is the empty one");
+        let sections: Vec<(usize, usize)> =
+            table.sections.iter().map(|section| (section.lists.len(), section.bank.len())).collect();
+        assert_eq!(sections, [(1, 1), (2, 1)], "what is always true need not be asked");
+    }
+}

@@ -144,3 +144,154 @@ fn together(all: impl Iterator<Item = Types>) -> Vec<EventType> {
     let is_within = |narrow: &EventType| patterns.iter().any(|wide| wide != narrow && wide.covers(narrow));
     types.into_iter().filter(|narrow| !is_within(narrow)).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use alloc::sync::Arc;
+
+    use super::*;
+    use crate::{
+        AdminId, ChannelLimits, FilterConstraint, FilterRef, FilterTarget, Form, Peer, ProxyKey, ProxyKind,
+        SettingsPatch, SubscriptionTarget, Want,
+    };
+
+    struct Rig {
+        hierarchy: Hierarchy,
+        channel: ChannelId,
+    }
+
+    impl Rig {
+        fn new() -> Self {
+            let mut hierarchy = Hierarchy::default();
+            let channel = hierarchy.create_channel(SettingsPatch::default(), ChannelLimits::default()).unwrap();
+            Self { hierarchy, channel }
+        }
+
+        fn admin(&mut self, side: Side, operator: Operator, types: &[(&str, &str)]) -> AdminId {
+            let channel = self.channel;
+            let admin = self.hierarchy.create_admin(channel, side, operator).unwrap();
+            self.subscribe(SubscriptionTarget::Admin { channel, side, admin }, types);
+            admin
+        }
+
+        /// A connected proxy with these types; with none it never says any.
+        fn proxy(&mut self, side: Side, admin: AdminId, types: &[(&str, &str)]) -> ProxyKey {
+            let (channel, kind) = (self.channel, ProxyKind::default());
+            let proxy = self.hierarchy.create_proxy(channel, side, admin, Form(1), kind).unwrap();
+            let key = ProxyKey { channel, proxy };
+            self.hierarchy.connect(key, Some(Peer(1)), Want(0)).unwrap();
+            if !types.is_empty() {
+                self.subscribe(SubscriptionTarget::Proxy(key), types);
+            }
+            key
+        }
+
+        fn subscribe(&mut self, target: SubscriptionTarget, types: &[(&str, &str)]) {
+            let types: Vec<EventType> = types.iter().map(|(domain, name)| EventType::new(*domain, *name)).collect();
+            self.hierarchy.subscribe(target, &types, &[EventType::everything()]).unwrap();
+        }
+
+        fn filter(&mut self, target: FilterTarget, types: &[(&str, &str)]) {
+            let types: Vec<EventType> = types.iter().map(|(domain, name)| EventType::new(*domain, *name)).collect();
+            let program = filter::Constraint::parse("$n == 1", &filter::Limits::default()).unwrap();
+            let constraint = FilterConstraint { types: types.into(), program: Arc::new(program), value: 0 };
+            let filter = self.hierarchy.create_filter(self.channel).unwrap();
+            self.hierarchy.set_constraints(filter, Vec::from([constraint]), None).unwrap();
+            self.hierarchy.add_filter(target, FilterRef::Local(filter)).unwrap();
+        }
+
+        fn offered(&self) -> Vec<EventType> {
+            self.hierarchy.offered_types(self.channel).unwrap()
+        }
+
+        fn wanted(&self) -> Vec<EventType> {
+            self.hierarchy.subscribed_types(self.channel).unwrap()
+        }
+    }
+
+    fn types(types: &[(&str, &str)]) -> Vec<EventType> {
+        types.iter().map(|(domain, name)| EventType::new(*domain, *name)).collect()
+    }
+
+    #[test]
+    fn nobody_offers_nothing_and_one_who_says_nothing_offers_everything() {
+        let mut rig = Rig::new();
+        assert_eq!((rig.offered(), rig.wanted()), (types(&[]), types(&[])));
+        rig.proxy(Side::Suppliers, AdminId::DEFAULT, &[("a", "x")]);
+        assert_eq!(rig.offered(), types(&[("a", "x")]));
+        rig.proxy(Side::Suppliers, AdminId::DEFAULT, &[]);
+        assert_eq!(rig.offered(), types(&[("*", "*")]));
+    }
+
+    #[test]
+    fn a_list_is_sorted_in_one_spelling_and_without_what_is_within_another() {
+        let mut rig = Rig::new();
+        let first = [("b", "x"), ("a", "%ALL"), ("b", "x"), ("c*", "y")];
+        rig.proxy(Side::Suppliers, AdminId::DEFAULT, &first);
+        rig.proxy(Side::Suppliers, AdminId::DEFAULT, &[("a", ""), ("a", "x"), ("cd", "y"), ("c", "z")]);
+        assert_eq!(rig.offered(), types(&[("a", "*"), ("b", "x"), ("c", "z"), ("c*", "y")]));
+    }
+
+    #[test]
+    fn a_supplier_that_says_nothing_offers_what_its_admin_says() {
+        let mut rig = Rig::new();
+        let admin = rig.admin(Side::Suppliers, Operator::And, &[("a", "x")]);
+        rig.proxy(Side::Suppliers, admin, &[]);
+        rig.proxy(Side::Suppliers, admin, &[("b", "x")]);
+        assert_eq!(rig.offered(), types(&[("a", "x"), ("b", "x")]));
+    }
+
+    #[test]
+    fn what_a_consumer_wants_is_what_both_its_lists_let_pass_or_either() {
+        for (operator, wanted) in
+            [(Operator::And, types(&[("a", "xy")])), (Operator::Or, types(&[("*", "x*"), ("a", "z")]))]
+        {
+            let mut rig = Rig::new();
+            let admin = rig.admin(Side::Consumers, operator, &[("*", "x*")]);
+            rig.proxy(Side::Consumers, admin, &[("a", "xy"), ("a", "z")]);
+            assert_eq!(rig.wanted(), wanted, "{operator:?}");
+        }
+    }
+
+    #[test]
+    fn what_a_consumer_wants_is_narrowed_by_the_types_of_its_filters() {
+        let mut rig = Rig::new();
+        let key = rig.proxy(Side::Consumers, AdminId::DEFAULT, &[]);
+        assert_eq!(rig.wanted(), types(&[("*", "*")]));
+        rig.filter(FilterTarget::Proxy(key), &[("a", "*"), ("b", "x")]);
+        assert_eq!(rig.wanted(), types(&[("a", "*"), ("b", "x")]));
+        rig.subscribe(SubscriptionTarget::Proxy(key), &[("*", "x")]);
+        assert_eq!(rig.wanted(), types(&[("a", "x"), ("b", "x")]));
+        rig.filter(FilterTarget::Proxy(key), &[]);
+        assert_eq!(rig.wanted(), types(&[("*", "x")]));
+        rig.hierarchy.add_filter(FilterTarget::Proxy(key), FilterRef::Remote(Peer(9))).unwrap();
+        assert_eq!(rig.wanted(), types(&[("*", "x")]), "nobody knows what a client's filter wants");
+    }
+
+    #[test]
+    fn lists_too_long_to_compare_say_more_rather_than_less() {
+        let many: Vec<EventType> = (0..300).map(|n| EventType::new("d", alloc::format!("{n}"))).collect();
+        let both = Types::These(many.clone()).and(Types::These(many[..250].to_vec()));
+        let Types::These(both) = both else { panic!("a list") };
+        assert_eq!(both, many);
+    }
+
+    #[test]
+    fn the_version_tells_when_a_list_may_have_changed() {
+        let mut rig = Rig::new();
+        let version = |rig: &Rig, side| rig.hierarchy.types_version(rig.channel, side).unwrap();
+        let both = |rig: &Rig| (version(rig, Side::Suppliers), version(rig, Side::Consumers));
+        let nobody = both(&rig);
+        let key = rig.proxy(Side::Suppliers, AdminId::DEFAULT, &[("a", "x")]);
+        let one = both(&rig);
+        assert!(one.0 > nobody.0 && one.1 == nobody.1);
+        rig.hierarchy.set_proxy_settings(key, SettingsPatch::default()).unwrap();
+        assert_eq!(both(&rig), one);
+        rig.hierarchy.disconnect(key).unwrap();
+        assert!(both(&rig).0 > one.0);
+        let consumer = rig.proxy(Side::Consumers, AdminId::DEFAULT, &[]);
+        let before = both(&rig);
+        rig.filter(FilterTarget::Proxy(consumer), &[]);
+        assert!(both(&rig).1 > before.1);
+    }
+}
