@@ -1,5 +1,10 @@
-//! Many constraints asked together.
+//! Many constraints asked together: those that cannot match are not even looked at.
 
+mod index;
+#[cfg(test)]
+mod tests;
+
+use self::index::Index;
 use crate::constraint::{Constraint, Steps, Verdict};
 use crate::value::Fields;
 use alloc::sync::Arc;
@@ -9,6 +14,7 @@ use alloc::vec::Vec;
 #[derive(Debug, Default)]
 pub struct Bank {
     constraints: Vec<Arc<Constraint>>,
+    index: Index,
 }
 
 /// Working space for [`Bank::evaluate`], kept by whoever evaluates. It grows when a larger bank is first used and not
@@ -43,7 +49,8 @@ impl Bank {
     /// A bank of these; a constraint's index is its place. The same text is best given once.
     #[must_use]
     pub fn new(constraints: Vec<Arc<Constraint>>) -> Self {
-        Self { constraints }
+        let index = Index::new(&constraints);
+        Self { constraints, index }
     }
 
     /// How many there are.
@@ -58,28 +65,29 @@ impl Bank {
         self.constraints.is_empty()
     }
 
-    /// Asks them all.
+    /// Asks all those that can match, as far as look-ups can tell.
     pub fn evaluate<'s, F: Fields + ?Sized>(
         &self,
         fields: &F,
         scratch: &'s mut Scratch,
         steps: &mut Steps,
     ) -> Evaluated<'s> {
-        scratch.matched.clear();
-        scratch.matched.reserve(self.constraints.len());
-        let (mut cut, mut evaluations, mut failures) = (false, 0, 0);
-        for (index, constraint) in (0..).zip(&self.constraints) {
+        let matched = &mut scratch.matched;
+        matched.clear();
+        matched.reserve(self.constraints.len());
+        let (mut evaluations, mut failures) = (0, 0);
+        let complete = self.index.find(fields, steps, &mut |at, steps| {
+            let Some(constraint) = self.constraints.get(at as usize) else { return true };
             evaluations += 1;
             match constraint.matches(fields, steps) {
-                Verdict::Match => scratch.matched.push(index),
+                Verdict::Match => matched.push(at),
                 Verdict::NoMatch => {}
                 Verdict::Failed(_) => failures += 1,
-                Verdict::Cut => {
-                    cut = true;
-                    break;
-                }
+                Verdict::Cut => return false,
             }
-        }
-        Evaluated { matched: &scratch.matched, cut, evaluations, failures }
+            true
+        });
+        matched.sort_unstable();
+        Evaluated { matched, cut: !complete, evaluations, failures }
     }
 }

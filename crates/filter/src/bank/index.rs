@@ -1,0 +1,335 @@
+//! Which constraints of a bank can match at all: found by looking values up, not by asking each constraint.
+//!
+//! A constraint that demands `$antenna == 'DV01'` can match only if the event's `antenna` is that; so all constraints that
+//! demand something of `antenna` are filed under what they demand, and one look-up finds those that are left. They are filed
+//! once more, under their next demand, where many are left. Those that demand an order (`$priority > 3`) lie sorted by
+//! their constants. What demands nothing that can be looked up is asked each time.
+//!
+//! A look-up may find more than can match (two constants may share a key), never less; whatever it finds is asked.
+
+use crate::constraint::{Comparison, Conjunct, Constraint, Steps};
+use crate::path::Path;
+use crate::text::Text;
+use crate::value::{Fields, Literal, Value};
+use alloc::boxed::Box;
+use alloc::collections::BTreeMap;
+use alloc::string::{String, ToString};
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+/// How many look-ups may follow one another before the constraints that are left are asked.
+const DEPTH: u32 = 3;
+/// As many constraints as this are rather asked than looked up.
+const FEW: usize = 4;
+/// Values that are read once for all look-ups; those at further paths are read for each.
+const CACHED: usize = 16;
+
+/// An index over the constraints of a bank.
+#[derive(Debug, Default)]
+pub(super) struct Index {
+    paths: Box<[Path]>,
+    root: Node,
+}
+
+/// Constraints among which to find those that can match.
+#[derive(Debug, Default)]
+struct Node {
+    /// Those that are to be asked, by their places in the bank.
+    ask: Box<[u32]>,
+    equal: Box<[Equal]>,
+    ordered: Box<[Ordered]>,
+}
+
+/// Constraints that demand the value at one path to be something, by the key of that. Sorted by key.
+#[derive(Debug)]
+struct Equal {
+    path: usize,
+    filed: Box<[(u64, Node)]>,
+}
+
+/// Constraints that demand the number at one path to be on one side of something. Sorted by what.
+#[derive(Debug)]
+struct Ordered {
+    path: usize,
+    /// Whether the value is to be above (or equal to) the constants, otherwise below (or equal).
+    above: bool,
+    filed: Box<[(f64, u32)]>,
+}
+
+/// What one constraint demands.
+#[derive(Debug)]
+struct Demands {
+    constraint: u32,
+    all: Vec<(usize, Demand)>,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Demand {
+    /// A value with this key.
+    Equal(u64),
+    /// A number that is this or more.
+    Above(f64),
+    /// A number that is this or less.
+    Below(f64),
+}
+
+impl Index {
+    pub(super) fn new(constraints: &[Arc<Constraint>]) -> Self {
+        let mut paths = Paths::default();
+        // What never matches need not be found.
+        let possible = (0..).zip(constraints).filter(|(_, constraint)| constraint.always() != Some(false));
+        let demands = possible.map(|(at, constraint)| Demands::of(at, constraint, &mut paths)).collect();
+        let root = Node::new(demands, DEPTH);
+        Self { paths: paths.all.into(), root }
+    }
+
+    /// Calls `ask` for each constraint that can match, until it says that there is no going on.
+    pub(super) fn find<F: Fields + ?Sized>(
+        &self,
+        fields: &F,
+        steps: &mut Steps,
+        ask: &mut impl FnMut(u32, &mut Steps) -> bool,
+    ) -> bool {
+        let mut values = Values { fields, paths: &self.paths, read: [None; CACHED] };
+        self.root.find(&mut values, steps, ask)
+    }
+}
+
+impl Node {
+    fn new(demands: Vec<Demands>, depth: u32) -> Self {
+        if demands.len() <= FEW || depth == 0 {
+            return Self { ask: demands.iter().map(|one| one.constraint).collect(), ..Self::default() };
+        }
+        let telling = how_telling(&demands);
+        let rank = |path: usize| telling.get(&path).copied().unwrap_or(0);
+        let mut equal: BTreeMap<usize, BTreeMap<u64, Vec<Demands>>> = BTreeMap::new();
+        let mut ordered: BTreeMap<(usize, bool), Vec<(f64, u32)>> = BTreeMap::new();
+        let mut ask = Vec::new();
+        for mut one in demands {
+            let best = one.take_most_telling(rank);
+            match best {
+                Some((path, Demand::Equal(key))) => {
+                    equal.entry(path).or_default().entry(key).or_default().push(one);
+                }
+                Some((path, Demand::Above(bound))) => {
+                    ordered.entry((path, true)).or_default().push((bound, one.constraint));
+                }
+                Some((path, Demand::Below(bound))) => {
+                    ordered.entry((path, false)).or_default().push((bound, one.constraint));
+                }
+                None => ask.push(one.constraint),
+            }
+        }
+        let file = |filed: BTreeMap<u64, Vec<Demands>>| {
+            filed.into_iter().map(|(key, demands)| (key, Self::new(demands, depth - 1))).collect()
+        };
+        let equal = equal.into_iter().map(|(path, filed)| Equal { path, filed: file(filed) });
+        let ordered = ordered.into_iter().map(|((path, above), mut filed)| {
+            filed.sort_by(|a, b| a.0.total_cmp(&b.0));
+            Ordered { path, above, filed: filed.into() }
+        });
+        Self { ask: ask.into(), equal: equal.collect(), ordered: ordered.collect() }
+    }
+
+    /// False as soon as there is no going on.
+    fn find<F: Fields + ?Sized>(
+        &self,
+        values: &mut Values<'_, F>,
+        steps: &mut Steps,
+        ask: &mut impl FnMut(u32, &mut Steps) -> bool,
+    ) -> bool {
+        for constraint in &self.ask {
+            if !ask(*constraint, steps) {
+                return false;
+            }
+        }
+        for equal in &self.equal {
+            let value = values.at(equal.path, steps);
+            let length = if let Some(Value::Text(text)) = value { text.steps(&text) } else { 0 };
+            if !steps.take(1 + length) {
+                return false;
+            }
+            for key in value.map_or([None, None], |value| keys_of(&value)).into_iter().flatten() {
+                if let Ok(at) = equal.filed.binary_search_by_key(&key, |filed| filed.0)
+                    && let Some((_, node)) = equal.filed.get(at)
+                    && !node.find(values, steps, ask)
+                {
+                    return false;
+                }
+            }
+        }
+        for ordered in &self.ordered {
+            let value = values.at(ordered.path, steps);
+            if !steps.take(1) {
+                return false;
+            }
+            for (_, constraint) in ordered.met_by(value.and_then(|value| number_of(&value))) {
+                if !ask(*constraint, steps) {
+                    return false;
+                }
+            }
+        }
+        true
+    }
+}
+
+impl Ordered {
+    /// Those whose demand a number meets.
+    fn met_by(&self, number: Option<f64>) -> &[(f64, u32)] {
+        // What is no number, or not a number, is on neither side of anything.
+        let Some(number) = number.filter(|number| !number.is_nan()) else { return &[] };
+        let met = if self.above {
+            let end = self.filed.partition_point(|(bound, _)| *bound <= number);
+            self.filed.get(..end)
+        } else {
+            let start = self.filed.partition_point(|(bound, _)| *bound < number);
+            self.filed.get(start..)
+        };
+        met.unwrap_or_default()
+    }
+}
+
+impl Demands {
+    fn of(at: u32, constraint: &Constraint, paths: &mut Paths) -> Self {
+        let demand = |conjunct| match conjunct {
+            Conjunct::Compare { path, op, constant } => Some((path, Demand::of(op, constant)?)),
+            // What the name stands for depends on the event.
+            Conjunct::Name { .. } | Conjunct::Other => None,
+        };
+        let all = constraint.conjuncts().filter_map(demand);
+        Self { constraint: at, all: all.map(|(path, demand)| (paths.number(path), demand)).collect() }
+    }
+
+    /// Takes out the demand that leaves the fewest constraints when it is looked up: a value before an order, at the path
+    /// of which the most is demanded.
+    fn take_most_telling(&mut self, rank: impl Fn(usize) -> usize) -> Option<(usize, Demand)> {
+        let telling = |(_, (path, demand)): &(usize, &(usize, Demand))| (demand.is_equal(), rank(*path));
+        let (at, _) = self.all.iter().enumerate().max_by_key(telling)?;
+        Some(self.all.swap_remove(at))
+    }
+}
+
+impl Demand {
+    fn of(op: Comparison, constant: &Literal) -> Option<Self> {
+        let value = constant.value();
+        match op {
+            // A constant has one key.
+            Comparison::Eq => keys_of(&value).into_iter().flatten().next().map(Self::Equal),
+            Comparison::Gt | Comparison::Ge => number_of(&value).map(Self::Above),
+            Comparison::Lt | Comparison::Le => number_of(&value).map(Self::Below),
+            // All but one value meet it.
+            Comparison::Ne => None,
+        }
+    }
+
+    fn is_equal(self) -> bool {
+        matches!(self, Self::Equal(_))
+    }
+}
+
+/// How many different values are demanded at each path.
+fn how_telling(demands: &[Demands]) -> BTreeMap<usize, usize> {
+    let each = demands.iter().flat_map(|one| &one.all);
+    let mut keys: Vec<(usize, u64)> = each
+        .filter_map(|(path, demand)| match demand {
+            Demand::Equal(key) => Some((*path, *key)),
+            Demand::Above(_) | Demand::Below(_) => None,
+        })
+        .collect();
+    keys.sort_unstable();
+    keys.dedup();
+    let mut counts = BTreeMap::new();
+    for (path, _) in keys {
+        *counts.entry(path).or_default() += 1;
+    }
+    counts
+}
+
+/// The paths that constraints read, each once.
+#[derive(Default)]
+struct Paths {
+    all: Vec<Path>,
+    /// By how they are written.
+    numbers: BTreeMap<String, usize>,
+}
+
+impl Paths {
+    fn number(&mut self, path: &Path) -> usize {
+        let next = self.all.len();
+        let number = *self.numbers.entry(path.to_string()).or_insert(next);
+        if number == next {
+            self.all.push(path.clone());
+        }
+        number
+    }
+}
+
+/// An event's values, each read once.
+struct Values<'f, F: ?Sized> {
+    fields: &'f F,
+    paths: &'f [Path],
+    read: [Option<Option<Value<'f>>>; CACHED],
+}
+
+impl<'f, F: Fields + ?Sized> Values<'f, F> {
+    fn at(&mut self, path: usize, steps: &mut Steps) -> Option<Value<'f>> {
+        if let Some(Some(value)) = self.read.get(path) {
+            return *value;
+        }
+        let value = self.fields.field(self.paths.get(path)?, steps);
+        if let Some(read) = self.read.get_mut(path) {
+            *read = Some(value);
+        }
+        value
+    }
+}
+
+/// Keys under which what equals a value can be filed: values that are equal share one.
+fn keys_of(value: &Value<'_>) -> [Option<u64>; 2] {
+    match value {
+        Value::Text(text) => [Some(key_of_text(text)), None],
+        Value::Char(c) => [Some(key_of_text(&Text::new(c.encode_utf8(&mut [0; 4])))), None],
+        // It equals the string that is its name and the number that is its ordinal.
+        Value::Enum { name, .. } => [Some(key_of_text(name)), number_of(value).map(key_of_number)],
+        Value::Bool(value) => [Some(mix(2, u64::from(*value))), None],
+        Value::Int(_) | Value::UInt(_) | Value::Float(_) => [number_of(value).map(key_of_number), None],
+        Value::Composite => [None, None],
+    }
+}
+
+/// A number near enough: numbers that are equal have the same, and a larger one has no smaller one.
+#[expect(clippy::cast_precision_loss, reason = "what is found is asked, and asked exactly")]
+fn number_of(value: &Value<'_>) -> Option<f64> {
+    match value {
+        Value::Int(value) => Some(*value as f64),
+        Value::UInt(value) => Some(*value as f64),
+        Value::Float(value) => Some(*value),
+        Value::Enum { ordinal, .. } => Some(f64::from(*ordinal)),
+        Value::Bool(_) | Value::Char(_) | Value::Text(_) | Value::Composite => None,
+    }
+}
+
+fn key_of_number(number: f64) -> u64 {
+    // 0 and -0 are equal.
+    mix(1, if number == 0.0 { 0 } else { number.to_bits() })
+}
+
+fn key_of_text(text: &Text<'_>) -> u64 {
+    if !text.bytes.is_ascii() {
+        return key_of_characters(text.characters());
+    }
+    // The same characters in any encoding.
+    let (words, rest) = text.bytes.as_chunks::<8>();
+    let last = rest.iter().fold(1, |word, byte| word << 8 | u64::from(*byte));
+    mix(words.iter().fold(0, |key, word| mix(key, u64::from_le_bytes(*word))), last)
+}
+
+fn key_of_characters(characters: impl Iterator<Item = u32>) -> u64 {
+    characters.fold(0, |key, character| mix(key, u64::from(character)))
+}
+
+/// Stirs `more` into a key.
+fn mix(key: u64, more: u64) -> u64 {
+    let stirred = (key ^ more).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    stirred ^ stirred >> 29
+}
