@@ -32,7 +32,7 @@ pub use constraint::{Comparison, Conjunct, Constraint, Cost, Failure, FailureKin
 pub use error::{ConstraintError, Reason};
 pub use explain::Explanation;
 pub use path::{Label, Part, Path, Root};
-pub use text::Text;
+pub use text::{Chars, Text};
 pub use tree::Kind;
 pub use value::{Fields, Literal, Value};
 

@@ -11,8 +11,28 @@ use core::fmt;
 pub struct Text<'f> {
     /// The bytes, without a terminating zero.
     pub bytes: &'f [u8],
-    /// ISO 8859-1, one byte a character; otherwise UTF-8. A byte that is not UTF-8 equals no character but itself.
-    pub latin1: bool,
+    /// How they are to be read.
+    pub chars: Chars,
+}
+
+/// How characters are encoded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Chars {
+    /// UTF-8. A byte that is not equals no character but itself.
+    Utf8,
+    /// ISO 8859-1, one byte a character.
+    Latin1,
+    /// UTF-16, the more significant byte first, without a byte order mark. Half a surrogate pair equals itself only.
+    Utf16Be,
+    /// UTF-16, the less significant byte first.
+    Utf16Le,
+}
+
+impl Chars {
+    /// Whether a character takes at least two bytes, so that bytes do not compare as characters do.
+    const fn is_wide(self) -> bool {
+        matches!(self, Self::Utf16Be | Self::Utf16Le)
+    }
 }
 
 /// What a byte that is not UTF-8 counts as: beyond the characters.
@@ -25,7 +45,7 @@ impl<'f> Text<'f> {
     /// The text of a string.
     #[must_use]
     pub fn new(text: &'f str) -> Self {
-        Self { bytes: text.as_bytes(), latin1: false }
+        Self { bytes: text.as_bytes(), chars: Chars::Utf8 }
     }
 
     /// Whether this is the one character `c`.
@@ -37,7 +57,7 @@ impl<'f> Text<'f> {
 
     /// The characters' numbers.
     pub(crate) fn characters(&self) -> Characters<'f> {
-        Characters { rest: self.bytes, latin1: self.latin1 }
+        Characters { rest: self.bytes, chars: self.chars }
     }
 
     /// What it costs to compare this with another text, beyond the one step of the comparison.
@@ -52,7 +72,8 @@ impl<'f> Text<'f> {
             return None;
         }
         let Some(first) = self.bytes.first() else { return Some(true) };
-        if self.latin1 != whole.latin1 && !self.bytes.is_ascii() {
+        let is_wide = self.chars.is_wide() || whole.chars.is_wide();
+        if is_wide || self.chars != whole.chars && !self.bytes.is_ascii() {
             return self.is_within_by_characters(whole, steps);
         }
         let each = 1 + steps_for(self.bytes.len());
@@ -94,10 +115,13 @@ fn steps_for(bytes: usize) -> u32 {
 impl PartialEq for Text<'_> {
     #[inline]
     fn eq(&self, other: &Text<'_>) -> bool {
-        if self.latin1 == other.latin1 {
+        if self.chars == other.chars {
             return self.bytes == other.bytes;
         }
-        let (latin1, utf8) = if self.latin1 { (self.bytes, other) } else { (other.bytes, self) };
+        if self.chars.is_wide() || other.chars.is_wide() {
+            return self.characters().eq(other.characters());
+        }
+        let (latin1, utf8) = if self.chars == Chars::Latin1 { (self.bytes, other) } else { (other.bytes, self) };
         match utf8.bytes.len().cmp(&latin1.len()) {
             Ordering::Less => false,
             // As many bytes as characters: all of ASCII, where both encodings are the same.
@@ -118,7 +142,7 @@ impl PartialOrd for Text<'_> {
 impl Ord for Text<'_> {
     fn cmp(&self, other: &Self) -> Ordering {
         // The order of UTF-8's bytes is the order of its characters.
-        if self.latin1 == other.latin1 {
+        if self.chars == other.chars && !self.chars.is_wide() {
             self.bytes.cmp(other.bytes)
         } else {
             self.characters().cmp(other.characters())
@@ -148,17 +172,43 @@ impl fmt::Display for Text<'_> {
 #[derive(Clone)]
 pub(crate) struct Characters<'f> {
     rest: &'f [u8],
-    latin1: bool,
+    chars: Chars,
+}
+
+impl Characters<'_> {
+    /// The next unit of UTF-16.
+    fn unit(&mut self) -> Option<u16> {
+        let (unit, rest) = self.rest.split_first_chunk::<2>()?;
+        self.rest = rest;
+        Some(if self.chars == Chars::Utf16Be { u16::from_be_bytes(*unit) } else { u16::from_le_bytes(*unit) })
+    }
+
+    /// The next character of UTF-16, or half of one that stands alone.
+    fn wide(&mut self) -> Option<u32> {
+        let first = self.unit()?;
+        let mut ahead = self.clone();
+        let pair = [first, ahead.unit().unwrap_or(0)];
+        if let Some(Ok(c)) = char::decode_utf16(pair).next() {
+            if c.len_utf16() == 2 {
+                *self = ahead;
+            }
+            return Some(u32::from(c));
+        }
+        Some(u32::from(first))
+    }
 }
 
 impl Iterator for Characters<'_> {
     type Item = u32;
 
     fn next(&mut self) -> Option<u32> {
+        if self.chars.is_wide() {
+            return self.wide();
+        }
         let first = *self.rest.first()?;
         let width = match first {
             0..=0x7F => 1,
-            _ if self.latin1 => 1,
+            _ if self.chars == Chars::Latin1 => 1,
             0xC2..=0xDF => 2,
             0xE0..=0xEF => 3,
             0xF0..=0xF4 => 4,
@@ -178,25 +228,49 @@ impl Iterator for Characters<'_> {
 mod tests {
     use super::*;
 
-    const LATIN1: Text<'_> = Text { bytes: b"Br\xFCcke", latin1: true };
+    const LATIN1: Text<'_> = Text { bytes: b"Br\xFCcke", chars: Chars::Latin1 };
 
     #[test]
     fn texts_compare_by_characters_across_encodings() {
         assert_eq!(LATIN1, Text::new("Brücke"));
         assert_ne!(LATIN1, Text::new("Brucke"));
         assert!(LATIN1 > Text::new("Brucke"));
-        assert!(Text::new("Brücke") < Text { bytes: b"Br\xFD", latin1: true });
-        assert_eq!(Text { bytes: b"DV01", latin1: true }, Text::new("DV01"));
+        assert!(Text::new("Brücke") < Text { bytes: b"Br\xFD", chars: Chars::Latin1 });
+        assert_eq!(Text { bytes: b"DV01", chars: Chars::Latin1 }, Text::new("DV01"));
         // The same bytes, other characters.
-        assert_ne!(Text { bytes: "ü".as_bytes(), latin1: true }, Text::new("ü"));
+        assert_ne!(Text { bytes: "ü".as_bytes(), chars: Chars::Latin1 }, Text::new("ü"));
     }
 
     #[test]
     fn bytes_that_are_not_utf8_equal_only_themselves() {
-        let broken = Text { bytes: b"a\xFFb", latin1: false };
+        let broken = Text { bytes: b"a\xFFb", chars: Chars::Utf8 };
         assert_eq!(broken, broken);
-        assert_ne!(broken, Text { bytes: b"a\xFFb", latin1: true });
+        assert_ne!(broken, Text { bytes: b"a\xFFb", chars: Chars::Latin1 });
         assert_eq!(broken.characters().count(), 3);
+    }
+
+    #[test]
+    fn wide_text_compares_by_characters() {
+        let units = |text: &str, to_bytes: fn(u16) -> [u8; 2]| -> alloc::vec::Vec<u8> {
+            text.encode_utf16().flat_map(to_bytes).collect()
+        };
+        let (big, little) = (units("a𝄞ü", u16::to_be_bytes), units("a𝄞ü", u16::to_le_bytes));
+        let big = Text { bytes: &big, chars: Chars::Utf16Be };
+        let little = Text { bytes: &little, chars: Chars::Utf16Le };
+        for text in [big, little] {
+            assert_eq!(text, Text::new("a𝄞ü"));
+            assert_ne!(text, Text::new("a𝄞u"));
+            assert!(text > Text::new("a\u{FFFD}") && text < Text::new("b"));
+            let mut steps = Steps::new(1_000);
+            assert_eq!(Text::new("𝄞").is_within(&text, &mut steps), Some(true));
+            assert_eq!(text.is_within(&Text::new("da𝄞ü"), &mut steps), Some(true));
+            assert_eq!(Text::new("\u{D4D}").is_within(&text, &mut steps), Some(false));
+        }
+        assert_eq!(big, little);
+        // Half a pair, then a character; and a byte too many, which nothing hands in, ends the text.
+        let half = Text { bytes: &[0xD8, 0x34, 0, b'x', 0], chars: Chars::Utf16Be };
+        assert_eq!(half.characters().collect::<alloc::vec::Vec<_>>(), [0xD834, 0x78]);
+        assert!(Text { bytes: &[0, b'x'], chars: Chars::Utf16Be }.is_char('x'));
     }
 
     #[test]
@@ -213,8 +287,8 @@ mod tests {
     fn a_search_that_would_take_long_is_cut() {
         let (needle, whole) = ([b'a'; 1_000], [b'a'; 100_000]);
         let needle = [&needle[..], b"b"].concat();
-        let needle = Text { bytes: &needle, latin1: true };
-        let whole = Text { bytes: &whole, latin1: true };
+        let needle = Text { bytes: &needle, chars: Chars::Latin1 };
+        let whole = Text { bytes: &whole, chars: Chars::Latin1 };
         assert_eq!(needle.is_within(&whole, &mut Steps::new(100_000)), None);
     }
 }

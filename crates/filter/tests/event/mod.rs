@@ -9,7 +9,7 @@
 //!         Type union(discriminator default except 1, 2: member = v)   Type union(discriminator)   nothing
 //! ```
 
-use filter::{Fields, Label, Part, Path, Root, Steps, Text, Value};
+use filter::{Chars, Fields, Label, Part, Path, Root, Steps, Text, Value};
 
 /// The time it is in every example: high 3, low 5.
 pub(crate) const NOW: u64 = (3 << 32) + 5;
@@ -224,7 +224,9 @@ impl Tree {
             Self::UInt(value) => Value::UInt(*value),
             Self::Float(value) => Value::Float(*value),
             Self::Char(value) => Value::Char(*value),
-            Self::Text(bytes, latin1) => Value::Text(Text { bytes, latin1: *latin1 }),
+            Self::Text(bytes, latin1) => {
+                Value::Text(Text { bytes, chars: if *latin1 { Chars::Latin1 } else { Chars::Utf8 } })
+            }
             Self::Enum(ordinal, name) => Value::Enum { ordinal: *ordinal, name: Text::new(name) },
             Self::Any(inside) => return inside.value(),
             Self::Nothing => return None,

@@ -75,6 +75,12 @@ impl<'a> WideUnits<'a> {
             _ => Self { bytes, endian: otherwise },
         }
     }
+
+    /// The octets in which the units lie that are left, and their order.
+    #[must_use]
+    pub const fn as_bytes(&self) -> (&'a [u8], Endian) {
+        (self.bytes, self.endian)
+    }
 }
 
 impl Iterator for WideUnits<'_> {

@@ -19,8 +19,8 @@
 use super::translate::{any_inside, says_structured_event};
 use super::{ANY_TYPE_NAME, FORM_STRUCTURED, UtcClock, reader, types};
 use engine::{Event, Forms, Time};
-use filter::{Fields, Label, Part, Path, Root, Steps, Text, Value};
-use giop::cdr::{CharSet, ReadError, ReadErrorKind, Reader};
+use filter::{Chars, Fields, Label, Part, Path, Root, Steps, Text, Value};
+use giop::cdr::{CharSet, Endian, ReadError, ReadErrorKind, Reader};
 use giop::cursor::{self, Cursor, DefaultMember, Scalar, find_named, pass_named};
 use giop::typecode::Work;
 use std::cell::{Cell, OnceCell};
@@ -483,12 +483,21 @@ fn value_at<'e>(at: &Cursor<'e>, work: &mut Work) -> Result<Value<'e>, ReadError
         Some(Scalar::Char(value)) => Value::Char(value),
         Some(Scalar::Text(bytes)) => Value::Text(text(bytes, chars)),
         Some(Scalar::Enum { ordinal, name }) => Value::Enum { ordinal, name: text(name, chars) },
-        Some(Scalar::Wide(_)) | None => Value::Composite,
+        Some(Scalar::Wide(units)) => {
+            let (bytes, endian) = units.as_bytes();
+            let chars = if endian == Endian::Big { Chars::Utf16Be } else { Chars::Utf16Le };
+            Value::Text(Text { bytes, chars })
+        }
+        None => Value::Composite,
     })
 }
 
 fn text(bytes: &[u8], chars: CharSet) -> Text<'_> {
-    Text { bytes, latin1: chars == CharSet::Latin1 }
+    let chars = match chars {
+        CharSet::Latin1 => Chars::Latin1,
+        CharSet::Utf8 => Chars::Utf8,
+    };
+    Text { bytes, chars }
 }
 
 fn spend_on(bytes: &[u8], work: &mut Work) -> Result<(), ReadError> {
