@@ -1,12 +1,14 @@
 //! Events in every form and encoding, against events of omniORB and JacORB.
 
+mod fields;
+
 use super::types::structured_event_type;
 use super::{
     ANY_TYPE_NAME, FORM_ANY, FORM_STRUCTURED, Header as EventHeader, Translated, Untranslatable, encoding_of, fits,
     name_in_utf8, phase_of, read_any, read_structured, reader, tag_of, translate, version_of, want_for, work_for,
 };
 use crate::corba::tests::dialogue::client;
-use engine::{Form, Want};
+use engine::{Event, Form, Want};
 use giop::cdr::{CharSet, Encoding, Endian, Reader, Version, Writer};
 use giop::codeset::CodeSetInfo;
 use giop::ior::{Ior, Profile};
@@ -40,6 +42,14 @@ impl Sample {
         };
         reader.finish(if self.form == FORM_ANY { "any" } else { "structured event" }).unwrap();
         value
+    }
+
+    /// The event as a lane holds it.
+    fn event(&self) -> Event {
+        let mut event = Event::default();
+        (event.form, event.tag) = (self.form, self.tag);
+        event.bytes.clone_from(&self.bytes);
+        event
     }
 
     fn translated(&self, want: Want) -> Self {
