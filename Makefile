@@ -1,6 +1,8 @@
 # Two commands: `make run` shows the service at work, `make test` checks everything.
 CARGO ?= cargo
 CAMPANILE := target/release/campanile
+# Named in the reports of `campanile bench`.
+export CAMPANILE_COMMIT := $(shell git describe --always --dirty 2>/dev/null)
 
 .PHONY: run test check build install-test-tools bench fuzz clean
 

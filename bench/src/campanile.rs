@@ -5,20 +5,41 @@ use std::fmt::Display;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 
 use client::notify::{
-    ClientType, EventChannel, EventChannelFactory, Property, StructuredProxyPushConsumer, StructuredProxyPushSupplier,
+    ClientType, EventChannel, EventChannelFactory, Property, ProxyPullSupplier, ProxyPushConsumer, ProxyPushSupplier,
+    SequenceProxyPullSupplier, SequenceProxyPushConsumer, SequenceProxyPushSupplier, StructuredProxyPullSupplier,
+    StructuredProxyPushConsumer, StructuredProxyPushSupplier,
 };
-use client::{Orb, OrbOptions};
+use client::{ObjectRef, Orb, OrbOptions};
 use giop::cdr::Version;
 use giop::ior::{CodeSetInfo, IiopProfile, Ior};
 
 use crate::process::{Process, arguments, ready_address};
-use crate::{BenchError, DeliveryOptions};
+use crate::{BenchError, CarriageOptions, DeliveryOptions, Form, clock};
 
 /// The name under which reports show it.
 pub(crate) const NAME: &str = "Campanile";
 
-/// What a consumer's reference says it is.
-const CONSUMER_TYPE: &str = "IDL:omg.org/CosNotifyComm/StructuredPushConsumer:1.0";
+impl Form {
+    const fn client_type(self) -> ClientType {
+        match self {
+            Self::Any => ClientType::Any,
+            Self::Structured => ClientType::Structured,
+            Self::Sequence => ClientType::Sequence,
+        }
+    }
+
+    /// What a push consumer's reference says it is.
+    const fn consumer_type(self) -> &'static str {
+        match self {
+            Self::Any => "IDL:omg.org/CosNotifyComm/PushConsumer:1.0",
+            Self::Structured => "IDL:omg.org/CosNotifyComm/StructuredPushConsumer:1.0",
+            Self::Sequence => "IDL:omg.org/CosNotifyComm/SequencePushConsumer:1.0",
+        }
+    }
+}
+
+/// The OMG's unit of time, 100 ns, in nanoseconds.
+const TIME_UNIT: u64 = 100;
 
 /// A running service.
 pub(crate) struct Campanile {
@@ -27,7 +48,7 @@ pub(crate) struct Campanile {
     orb: Orb,
 }
 
-/// Where a supplier pushes to.
+/// Where a supplier pushes to, or a consumer pulls from.
 #[derive(Debug, Clone)]
 pub(crate) struct ProxyAddress {
     address: SocketAddr,
@@ -36,9 +57,15 @@ pub(crate) struct ProxyAddress {
 }
 
 impl ProxyAddress {
-    /// Opens a connection of the supplier's own.
+    fn of(proxy: &ObjectRef, doing: &'static str) -> Result<Self, BenchError> {
+        let profile = proxy.ior().iiop().ok_or_else(|| setup(doing)("the proxy has no IIOP profile"))?;
+        let ip: std::net::IpAddr = profile.host.parse().map_err(setup(doing))?;
+        Ok(Self { address: SocketAddr::new(ip, profile.port), key: profile.key.clone() })
+    }
+
+    /// Opens a connection of the client's own.
     pub(crate) fn connect(&self) -> Result<TcpStream, BenchError> {
-        TcpStream::connect(self.address).map_err(BenchError::io("connecting a supplier to Campanile"))
+        TcpStream::connect(self.address).map_err(BenchError::io("connecting to Campanile"))
     }
 }
 
@@ -114,15 +141,44 @@ pub(crate) struct Channel {
 
 impl Channel {
     /// Makes a proxy for one more supplier and connects it.
-    pub(crate) fn add_supplier(&self) -> Result<ProxyAddress, BenchError> {
+    pub(crate) fn add_supplier(&self, carriage: CarriageOptions) -> Result<ProxyAddress, BenchError> {
         let doing = "connecting a supplier to Campanile";
         let admin = self.channel.default_supplier_admin().map_err(setup(doing))?;
-        let (proxy, _) = admin.obtain_notification_push_consumer(ClientType::Structured).map_err(setup(doing))?;
-        let proxy = StructuredProxyPushConsumer::unchecked(proxy.object().clone());
-        proxy.connect_structured_push_supplier(None).map_err(setup(doing))?;
-        let profile = proxy.object().ior().iiop().ok_or_else(|| setup(doing)("the proxy has no IIOP profile"))?;
-        let ip: std::net::IpAddr = profile.host.parse().map_err(setup(doing))?;
-        Ok(ProxyAddress { address: SocketAddr::new(ip, profile.port), key: profile.key.clone() })
+        let form = carriage.form;
+        let (proxy, _) = admin.obtain_notification_push_consumer(form.client_type()).map_err(setup(doing))?;
+        if let Some(seconds) = carriage.timeout {
+            let timeout = clock::nanoseconds(seconds) / TIME_UNIT;
+            proxy
+                .set_qos(&[Property::new("Timeout", timeout)])
+                .map_err(setup("setting the `Timeout` of a supplier"))?;
+        }
+        let object = proxy.object().clone();
+        match form {
+            Form::Any => ProxyPushConsumer::unchecked(object.clone()).connect_any_push_supplier(None),
+            Form::Structured => {
+                StructuredProxyPushConsumer::unchecked(object.clone()).connect_structured_push_supplier(None)
+            }
+            Form::Sequence => SequenceProxyPushConsumer::unchecked(object.clone()).connect_sequence_push_supplier(None),
+        }
+        .map_err(setup(doing))?;
+        ProxyAddress::of(&object, doing)
+    }
+
+    /// Makes a proxy for one more consumer that pulls, and connects it.
+    pub(crate) fn add_puller(&self, form: Form) -> Result<ProxyAddress, BenchError> {
+        let doing = "connecting a consumer that pulls to Campanile";
+        let admin = self.channel.default_consumer_admin().map_err(setup(doing))?;
+        let (proxy, _) = admin.obtain_notification_pull_supplier(form.client_type()).map_err(setup(doing))?;
+        let object = proxy.object().clone();
+        match form {
+            Form::Any => ProxyPullSupplier::unchecked(object.clone()).connect_any_pull_consumer(None),
+            Form::Structured => {
+                StructuredProxyPullSupplier::unchecked(object.clone()).connect_structured_pull_consumer(None)
+            }
+            Form::Sequence => SequenceProxyPullSupplier::unchecked(object.clone()).connect_sequence_pull_consumer(None),
+        }
+        .map_err(setup(doing))?;
+        ProxyAddress::of(&object, doing)
     }
 
     /// Makes a proxy for one more consumer, which waits on `listener` and goes by `key`, and connects it.
@@ -132,6 +188,7 @@ impl Channel {
         &self,
         listener: &TcpListener,
         key: &[u8],
+        form: Form,
         delivery: DeliveryOptions,
     ) -> Result<(), BenchError> {
         let doing = "connecting a consumer to Campanile";
@@ -143,14 +200,21 @@ impl Channel {
             key: key.to_vec(),
             components: vec![CodeSetInfo::campanile().to_component()],
         };
-        let consumer = self.channel.object().orb().object(Ior::new(CONSUMER_TYPE, profile));
+        let consumer = self.channel.object().orb().object(Ior::new(form.consumer_type(), profile));
         let admin = self.channel.default_consumer_admin().map_err(setup(doing))?;
-        let (proxy, _) = admin.obtain_notification_push_supplier(ClientType::Structured).map_err(setup(doing))?;
-        let proxy = StructuredProxyPushSupplier::unchecked(proxy.object().clone());
+        let (proxy, _) = admin.obtain_notification_push_supplier(form.client_type()).map_err(setup(doing))?;
         if let Some(window) = delivery.push_window {
             proxy.set_qos(&[Property::new("PushWindow", window)]).map_err(setup(doing))?;
         }
-        proxy.connect_structured_push_consumer(&consumer).map_err(setup(doing))
+        let object = proxy.object().clone();
+        match form {
+            Form::Any => ProxyPushSupplier::unchecked(object).connect_any_push_consumer(&consumer),
+            Form::Structured => {
+                StructuredProxyPushSupplier::unchecked(object).connect_structured_push_consumer(&consumer)
+            }
+            Form::Sequence => SequenceProxyPushSupplier::unchecked(object).connect_sequence_push_consumer(&consumer),
+        }
+        .map_err(setup(doing))
     }
 }
 

@@ -35,6 +35,11 @@ pub enum BenchError {
         /// What was wrong.
         reason: String,
     },
+    /// A benchmark that is to show something did not show it.
+    NotShown {
+        /// What was found instead.
+        found: String,
+    },
     /// An option's value makes no sense.
     Option {
         /// Which one, as written on the command line.
@@ -58,6 +63,7 @@ impl fmt::Display for BenchError {
             Self::Process { name, reason } => write!(f, "the process {name} {reason}"),
             Self::Setup { doing, reason } => write!(f, "{doing}: {reason}"),
             Self::Protocol { contender, reason } => write!(f, "{contender} {reason}"),
+            Self::NotShown { found } => f.write_str(found),
             Self::Option { name, must_be } => write!(f, "{name} must be {must_be}"),
         }
     }
@@ -67,7 +73,11 @@ impl std::error::Error for BenchError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             Self::Io { source, .. } => Some(source),
-            Self::Process { .. } | Self::Setup { .. } | Self::Protocol { .. } | Self::Option { .. } => None,
+            Self::Process { .. }
+            | Self::Setup { .. }
+            | Self::Protocol { .. }
+            | Self::NotShown { .. }
+            | Self::Option { .. } => None,
         }
     }
 }

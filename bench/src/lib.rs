@@ -25,6 +25,7 @@ mod workload;
 
 pub mod floor;
 pub mod monitor;
+pub mod order;
 pub mod pipeline;
 pub mod relay;
 
@@ -32,8 +33,8 @@ pub use error::BenchError;
 pub use latency::{Percentiles, Spread};
 pub use loss::Losses;
 pub use options::{
-    Command, Contender, DeliveryOptions, FloorOptions, LeashedOptions, MonitorOptions, PipelineOptions, RelayOptions,
-    ReportOptions,
+    CarriageOptions, Command, Contender, DeliveryOptions, FloorOptions, Form, LeashedOptions, MonitorOptions,
+    OrderOptions, PipelineOptions, RelayOptions, ReportOptions,
 };
 pub use output::Output;
 pub use system::Machine;
@@ -50,6 +51,7 @@ pub fn run(command: &Command, out: &mut Output<'_>) -> Result<(), BenchError> {
     match command {
         Command::Monitor(options) => monitor::run(options, out),
         Command::Pipeline(options) => pipeline::run(options, out),
+        Command::Order(options) => order::run(options, out),
         Command::Floor(options) => floor::run(options, out),
         Command::RelayProcess(options) => relay::run_process(options, out),
         Command::LeashedProcess(options) => leash::run_process(options),

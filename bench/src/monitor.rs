@@ -11,7 +11,7 @@ use serde::Serialize;
 use crate::campanile::Campanile;
 use crate::output::write_json;
 use crate::workload::{self, Carrier, Lasting, RunReport, Traffic};
-use crate::{BenchError, Machine, MonitorOptions, Output, clock};
+use crate::{BenchError, CarriageOptions, Machine, MonitorOptions, Output, clock};
 
 mod demo;
 
@@ -43,9 +43,10 @@ pub(crate) const PLAIN_SOCKETS_ARE: &str = "every supplier has a TCP connection 
 /// When a contender cannot be started, breaks off, or answers what it should not.
 pub fn run(options: &MonitorOptions, out: &mut Output<'_>) -> Result<(), BenchError> {
     if options.demo {
-        return demo::run(&traffic(options), options.delivery, out);
+        return demo::run(&traffic(options), options.carriage, out);
     }
     let lasting = lasting(options.duration)?;
+    check_timeout(&options.carriage)?;
     let mut report = Report {
         benchmark: "monitor",
         machine: Machine::describe(),
@@ -62,7 +63,7 @@ pub fn run(options: &MonitorOptions, out: &mut Output<'_>) -> Result<(), BenchEr
         let traffics = [traffic];
         let service = Campanile::start()?;
         report.runs.push(workload::run(
-            &Carrier::Campanile(&service, options.delivery),
+            &Carrier::Campanile(&service, options.carriage),
             &traffics,
             lasting,
             workload::wait_out,
@@ -78,12 +79,23 @@ pub fn run(options: &MonitorOptions, out: &mut Output<'_>) -> Result<(), BenchEr
     write_json(&report, &options.report, out)?;
     if !options.report.json {
         workload::write_table(&report.runs, out)?;
+        workload::write_losses(&report.runs, out)?;
         if !options.no_sockets {
             writeln!(out, "\nPlain sockets: {PLAIN_SOCKETS_ARE}.")?;
         }
         report.machine.write_remarks(out)?;
     }
     Ok(())
+}
+
+/// Refuses a `Timeout` that is none.
+pub(crate) fn check_timeout(carriage: &CarriageOptions) -> Result<(), BenchError> {
+    match carriage.timeout {
+        Some(seconds) if !(0.001..=1e6).contains(&seconds) => {
+            Err(BenchError::Option { name: "--timeout", must_be: "from 0.001 to 1000000 seconds" })
+        }
+        _ => Ok(()),
+    }
 }
 
 /// How long a run takes that is to be measured for so many seconds.

@@ -12,6 +12,9 @@ pub enum Command {
     /// Run a correlator pipeline: 16 suppliers of 13 KB at 2 Hz, alone and beside the monitor system
     #[command(after_help = PIPELINE_EXAMPLES)]
     Pipeline(PipelineOptions),
+    /// Show that order is kept and nothing lost: 8 suppliers × 100,000 events into 8 consumers, at full speed
+    #[command(after_help = ORDER_EXAMPLES)]
+    Order(OrderOptions),
     /// Compare with the floor: a bare TCP relay, and two omniORB programs without a service
     #[command(after_help = FLOOR_EXAMPLES)]
     Floor(FloorOptions),
@@ -27,6 +30,7 @@ const MONITOR_EXAMPLES: &str = "\
 Examples:
   campanile bench monitor                         one consumer, staggered by 5 ms, 10 s
   campanile bench monitor --consumers 3 --bytes 23552
+  campanile bench monitor --pull --timeout 1      as the memorandum's consumer: it pulls, and events expire
   campanile bench monitor --paper                 every case of the CARMA memorandum's tables 1 to 3
   campanile bench monitor --demo                  serve on the default port and watch until Ctrl-C
   campanile bench monitor --json > monitor.json";
@@ -35,6 +39,15 @@ const PIPELINE_EXAMPLES: &str = "\
 Examples:
   campanile bench pipeline                        alone, then beside the monitor system
   campanile bench pipeline --duration 60 --json-file pipeline.json";
+
+const ORDER_EXAMPLES: &str = "\
+Examples:
+  campanile bench order                           a minute or more
+  campanile bench order --quick                   some seconds
+  campanile bench order --form sequence --pull --json | jq .complete_and_in_order
+
+Exit status 0 if every consumer got every supplier's events, each once and in
+the order in which they were pushed; 1 if not.";
 
 const FLOOR_EXAMPLES: &str = "\
 Examples:
@@ -59,6 +72,62 @@ pub struct DeliveryOptions {
     /// Pushes that may be unanswered on one consumer (QoS `PushWindow`) [default: the service's, which is 1]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub push_window: Option<u16>,
+}
+
+/// The form in which events travel.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum, serde::Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Form {
+    /// Anys
+    Any,
+    /// Structured events
+    #[default]
+    Structured,
+    /// Sequences of structured events: each push has one, a consumer gets as many as the service gives
+    Sequence,
+}
+
+/// How events travel through the service.
+#[derive(Debug, Clone, Copy, Default, clap::Args)]
+pub struct CarriageOptions {
+    /// The form in which suppliers push and consumers get events
+    #[arg(long, value_name = "FORM", value_enum, default_value_t = Form::Structured)]
+    pub form: Form,
+    /// Consumers pull: each asks for the next event when it has the one before
+    #[arg(long)]
+    pub pull: bool,
+    /// Seconds after which an event is no longer wanted (QoS `Timeout` of the suppliers) [default: none]
+    #[arg(long, value_name = "SECONDS")]
+    pub timeout: Option<f64>,
+    /// How the service is asked to deliver
+    #[command(flatten)]
+    pub delivery: DeliveryOptions,
+}
+
+/// Options of `campanile bench order`.
+#[derive(Debug, Clone, clap::Args)]
+pub struct OrderOptions {
+    /// Suppliers, each with its own connection
+    #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub suppliers: u32,
+    /// Consumers, each given every event
+    #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=64))]
+    pub consumers: u32,
+    /// Events of each supplier [default: 100000, with --quick 5000]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
+    pub events: Option<u64>,
+    /// Payload of an event in bytes
+    #[arg(long, value_name = "BYTES", default_value_t = 128, value_parser = clap::value_parser!(u32).range(64..=1_048_576))]
+    pub bytes: u32,
+    /// Finish within seconds: fewer events
+    #[arg(long)]
+    pub quick: bool,
+    /// How events travel
+    #[command(flatten)]
+    pub carriage: CarriageOptions,
+    /// How to report
+    #[command(flatten)]
+    pub report: ReportOptions,
 }
 
 /// Options of `campanile bench monitor`.
@@ -91,9 +160,9 @@ pub struct MonitorOptions {
     /// Serve at the default address, show a live table, and go on until Ctrl-C
     #[arg(long, conflicts_with_all = ["json", "json_file"])]
     pub demo: bool,
-    /// How the service is asked to deliver
+    /// How events travel
     #[command(flatten)]
-    pub delivery: DeliveryOptions,
+    pub carriage: CarriageOptions,
     /// How to report
     #[command(flatten)]
     pub report: ReportOptions,
@@ -123,9 +192,9 @@ pub struct PipelineOptions {
     /// Leave out the same traffic over plain sockets
     #[arg(long)]
     pub no_sockets: bool,
-    /// How the service is asked to deliver
+    /// How events travel
     #[command(flatten)]
-    pub delivery: DeliveryOptions,
+    pub carriage: CarriageOptions,
     /// How to report
     #[command(flatten)]
     pub report: ReportOptions,

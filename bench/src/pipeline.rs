@@ -8,7 +8,7 @@ use std::io::Write;
 use serde::Serialize;
 
 use crate::campanile::Campanile;
-use crate::monitor::{PLAIN_SOCKETS_ARE, lasting};
+use crate::monitor::{PLAIN_SOCKETS_ARE, check_timeout, lasting};
 use crate::output::write_json;
 use crate::workload::{self, Carrier, RunReport, Traffic};
 use crate::{BenchError, Machine, Output, PipelineOptions};
@@ -33,6 +33,7 @@ pub struct Report {
 /// When a contender cannot be started, breaks off, or answers what it should not.
 pub fn run(options: &PipelineOptions, out: &mut Output<'_>) -> Result<(), BenchError> {
     let lasting = lasting(options.duration)?;
+    check_timeout(&options.carriage)?;
     let mut report = Report {
         benchmark: "pipeline",
         machine: Machine::describe(),
@@ -46,7 +47,7 @@ pub fn run(options: &PipelineOptions, out: &mut Output<'_>) -> Result<(), BenchE
         out.progress(&format!("{case}: Campanile"))?;
         let service = Campanile::start()?;
         report.runs.push(workload::run(
-            &Carrier::Campanile(&service, options.delivery),
+            &Carrier::Campanile(&service, options.carriage),
             &traffics,
             lasting,
             workload::wait_out,
@@ -62,6 +63,7 @@ pub fn run(options: &PipelineOptions, out: &mut Output<'_>) -> Result<(), BenchE
     write_json(&report, &options.report, out)?;
     if !options.report.json {
         workload::write_table(&report.runs, out)?;
+        workload::write_losses(&report.runs, out)?;
         writeln!(out, "\nTogether: one service carries both, each on a channel of its own; its CPU is that of both.")?;
         if !options.no_sockets {
             writeln!(out, "Plain sockets: {PLAIN_SOCKETS_ARE}.")?;

@@ -80,6 +80,8 @@ pub struct Machine {
     stolen_ticks_before: u64,
     /// Version of this program.
     pub campanile: &'static str,
+    /// The commit it was built from, as `CAMPANILE_COMMIT` said at build time; `null` if it did not.
+    pub commit: Option<&'static str>,
 }
 
 impl Machine {
@@ -100,6 +102,7 @@ impl Machine {
             stolen_seconds: 0.0,
             stolen_ticks_before: stolen_ticks(),
             campanile: env!("CARGO_PKG_VERSION"),
+            commit: option_env!("CAMPANILE_COMMIT"),
         }
     }
 }

@@ -8,7 +8,7 @@ use giop::message::{
     Header, Reply, ReplyHead, ReplyStatus, Request, RequestHead, Response, begin_reply, begin_request,
 };
 
-use crate::BenchError;
+use crate::{BenchError, Form};
 
 /// Octets at the beginning of every payload that say which event it is.
 pub(crate) const STAMP_LEN: usize = 32;
@@ -22,6 +22,29 @@ const TK_OCTET: u32 = 10;
 
 /// The operation by which structured events are pushed.
 const PUSH: &[u8] = b"push_structured_event";
+
+/// Events a consumer asks for that pulls sequences.
+const PULLED_MAX: i32 = 64;
+
+impl Form {
+    /// The operation by which events of this form are pushed.
+    pub(crate) const fn push(self) -> &'static [u8] {
+        match self {
+            Self::Any => b"push",
+            Self::Structured => PUSH,
+            Self::Sequence => b"push_structured_events",
+        }
+    }
+
+    /// The operation by which one waits for the next.
+    pub(crate) const fn pull(self) -> &'static [u8] {
+        match self {
+            Self::Any => b"pull",
+            Self::Structured => b"pull_structured_event",
+            Self::Sequence => b"pull_structured_events",
+        }
+    }
+}
 
 /// What the payload of an event says about it.
 ///
@@ -119,8 +142,13 @@ pub(crate) struct PushMessage {
 }
 
 impl PushMessage {
-    /// A push of `payload_bytes` octets to the object with this key.
+    /// A push of `payload_bytes` octets to the object with this key, as a structured event.
     pub(crate) fn new(key: &[u8], payload_bytes: usize) -> Self {
+        Self::of(Form::Structured, key, payload_bytes)
+    }
+
+    /// A push of `payload_bytes` octets to the object with this key; a sequence has one event.
+    pub(crate) fn of(form: Form, key: &[u8], payload_bytes: usize) -> Self {
         let mut bytes = Vec::new();
         let head = RequestHead {
             version: Version::V1_2,
@@ -128,17 +156,22 @@ impl PushMessage {
             request_id: 0,
             response: Response::Expected,
             key,
-            operation: PUSH,
+            operation: form.push(),
             contexts: &[],
             body_phase: None,
         };
         let open = begin_request(&mut bytes, &head);
         let mut body = open.body(&mut bytes, CharSet::Latin1);
-        body.string("Bench");
-        body.string("Small");
-        body.string("");
-        body.u32(0); // no property in the variable header
-        body.u32(0); // none in the filterable data
+        if form == Form::Sequence {
+            body.u32(1);
+        }
+        if form != Form::Any {
+            body.string("Bench");
+            body.string("Small");
+            body.string("");
+            body.u32(0); // no property in the variable header
+            body.u32(0); // none in the filterable data
+        }
         body.u32(TK_SEQUENCE);
         body.encapsulation(|type_code| {
             type_code.u32(TK_OCTET);
@@ -199,12 +232,90 @@ pub(crate) fn read_request<'a>(message: &'a [u8], header: &Header) -> Result<(Re
 /// Reads an event from its properties on; `None` when it is not one of ours.
 fn read_payload(body: &mut Reader<'_>) -> Result<Option<Stamp>, ReadError> {
     let properties = body.u32()?.checked_add(body.u32()?);
-    if properties != Some(0) || body.u32()? != TK_SEQUENCE {
+    if properties != Some(0) {
+        body.take(body.remaining())?;
+        return Ok(None);
+    }
+    read_any(body)
+}
+
+/// Reads an Any; `None` when it is not one of ours.
+fn read_any(body: &mut Reader<'_>) -> Result<Option<Stamp>, ReadError> {
+    if body.u32()? != TK_SEQUENCE {
         body.take(body.remaining())?;
         return Ok(None);
     }
     body.octets()?;
     Ok(Stamp::read(body.octets()?))
+}
+
+/// Reads the events of a push's arguments or a pull's result, to the last one and nothing behind it; what is not ours is
+/// left out.
+fn read_events(mut body: Reader<'_>, form: Form, found: &mut impl FnMut(Stamp)) -> Result<(), ReadError> {
+    let count = if form == Form::Sequence { body.u32()? } else { 1 };
+    for _ in 0..count {
+        let stamp = if form == Form::Any {
+            read_any(&mut body)?
+        } else {
+            for _domain_type_and_event_name in 0..3 {
+                body.string()?;
+            }
+            read_payload(&mut body)?
+        };
+        stamp.into_iter().for_each(&mut *found);
+    }
+    body.finish("events")
+}
+
+/// Reads a request as a consumer of that form must, and hands out the events it brings; other operations, such as
+/// `offer_change`, bring none.
+pub(crate) fn read_push<'a>(
+    message: &'a [u8],
+    header: &Header,
+    form: Form,
+    found: &mut impl FnMut(Stamp),
+) -> Result<Request<'a>, ReadError> {
+    let request = Request::parse(message, header)?;
+    if request.operation == form.push() {
+        read_events(request.body(message, header, CharSet::Latin1), form, found)?;
+    }
+    Ok(request)
+}
+
+/// Writes a request that waits for the next event or events.
+pub(crate) fn write_pull(buffer: &mut Vec<u8>, form: Form, key: &[u8], request_id: u32) {
+    let head = RequestHead {
+        version: Version::V1_2,
+        endian: Endian::NATIVE,
+        request_id,
+        response: Response::Expected,
+        key,
+        operation: form.pull(),
+        contexts: &[],
+        body_phase: None,
+    };
+    let open = begin_request(buffer, &head);
+    if form == Form::Sequence {
+        open.body(buffer, CharSet::Latin1).i32(PULLED_MAX);
+    }
+    open.finish(buffer);
+}
+
+/// Reads the reply to it, and hands out the events it brings.
+pub(crate) fn read_pulled(
+    contender: &'static str,
+    message: &[u8],
+    header: &Header,
+    request_id: u32,
+    form: Form,
+    found: &mut impl FnMut(Stamp),
+) -> Result<(), BenchError> {
+    check_reply(contender, message, header, request_id)?;
+    let body = Reply::parse(message, header).map(|reply| reply.body(message, header, CharSet::Latin1));
+    body.and_then(|body| read_events(body, form, found)).map_err(|error| BenchError::Protocol {
+        contender: contender.to_owned(),
+        reason: format!("answered a pull with what cannot be read: {error}"),
+    })
 }
 
 /// Writes the reply to a request that was understood: no exception, no result.
@@ -268,6 +379,51 @@ mod tests {
         assert_eq!(received, Received::Event(STAMP));
         let longer = [message.bytes(), &[0]].concat();
         assert!(read_request(&longer, &header).is_err());
+    }
+
+    #[test]
+    fn a_consumer_finds_the_stamp_in_every_form() {
+        for form in [Form::Any, Form::Structured, Form::Sequence] {
+            let mut message = PushMessage::of(form, b"key", 128);
+            message.stamp(77, STAMP);
+            let header = Header::parse(message.bytes()).unwrap();
+            let mut found = Vec::new();
+            let request = read_push(message.bytes(), &header, form, &mut |stamp| found.push(stamp)).unwrap();
+            assert_eq!((request.operation, found), (form.push(), vec![STAMP]));
+        }
+    }
+
+    #[test]
+    fn a_pull_brings_the_events_of_its_reply() {
+        for form in [Form::Any, Form::Structured, Form::Sequence] {
+            let mut request = Vec::new();
+            write_pull(&mut request, form, b"key", 5);
+            let header = Header::parse(&request).unwrap();
+            assert_eq!(Request::parse(&request, &header).unwrap().operation, form.pull());
+            let mut push = PushMessage::of(form, b"key", 64);
+            push.stamp(5, STAMP);
+            // A reply whose body is that of the push; both bodies begin at a multiple of 8.
+            let header = Header::parse(push.bytes()).unwrap();
+            let pushed = Request::parse(push.bytes(), &header).unwrap().body(push.bytes(), &header, CharSet::Latin1);
+            let mut reply = Vec::new();
+            let head = ReplyHead {
+                version: Version::V1_2,
+                endian: Endian::NATIVE,
+                request_id: 5,
+                status: ReplyStatus::NoException,
+                contexts: &[],
+            };
+            let open = begin_reply(&mut reply, &head);
+            let mut body = open.body(&mut reply, CharSet::Latin1);
+            body.align(8);
+            body.raw(pushed.rest());
+            open.finish(&mut reply);
+            let header = Header::parse(&reply).unwrap();
+            let mut found = Vec::new();
+            read_pulled("test", &reply, &header, 5, form, &mut |stamp| found.push(stamp)).unwrap();
+            assert_eq!(found, [STAMP]);
+            assert!(read_pulled("test", &reply, &header, 6, form, &mut |_| ()).is_err());
+        }
     }
 
     #[test]

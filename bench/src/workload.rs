@@ -1,6 +1,7 @@
 //! What the monitor and the pipeline benchmarks have in common: many suppliers on a schedule, a few consumers, and
 //! what the events, the service and the consumers went through meanwhile.
 
+use std::collections::BTreeMap;
 use std::net::TcpStream;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError, mpsc};
@@ -13,16 +14,20 @@ use crate::latency::Recorder;
 use crate::loss::Losses;
 use crate::process::Process;
 use crate::wire::PushMessage;
-use crate::{BenchError, DeliveryOptions, Percentiles, clock, system};
+use crate::{BenchError, CarriageOptions, Form, Percentiles, clock, system};
 
 mod catcher;
 mod feeds;
+mod intake;
+mod puller;
 mod table;
 
-pub(crate) use table::write as write_table;
+pub(crate) use table::{write as write_table, write_losses};
 
 use catcher::Catcher;
 use feeds::{Fed, Feed, Generator, Role};
+use intake::Intake;
+use puller::Puller;
 
 /// The name under which reports show plain sockets.
 pub(crate) const SOCKETS: &str = "plain sockets";
@@ -37,12 +42,19 @@ pub(crate) struct Lasting {
     pub(crate) warm_up: u64,
     /// Traffic that is measured.
     pub(crate) measured: u64,
+    /// Events that each supplier sends at most, however long it takes.
+    pub(crate) events: u64,
 }
 
 impl Lasting {
     /// The usual warm-up, and so many nanoseconds after it.
     pub(crate) fn measured(measured: u64) -> Self {
-        Self { warm_up: WARM_UP, measured }
+        Self { warm_up: WARM_UP, measured, events: u64::MAX }
+    }
+
+    /// So many events of each supplier, all of them measured, however long it takes.
+    pub(crate) fn events(events: u64) -> Self {
+        Self { warm_up: 0, measured: u64::MAX, events }
     }
 
     /// The usual warm-up, and then until whoever watches has seen enough.
@@ -56,6 +68,9 @@ const LEAD: u64 = clock::SECOND / 5;
 
 /// How often whoever waits for the end looks whether the run has failed, in nanoseconds.
 const LOOK_UP_EVERY: u64 = clock::SECOND / 5;
+
+/// When nothing has come for this long, whoever waits for everything gives up.
+const STALLED_AFTER: u64 = 20 * clock::SECOND;
 
 /// A number of suppliers that do the same, and the consumers of what they send: a channel's worth of traffic.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -89,8 +104,8 @@ impl Traffic {
 
 /// Who carries the traffic.
 pub(crate) enum Carrier<'a> {
-    /// The service: every supplier pushes two-way to its proxy, every consumer is pushed to two-way.
-    Campanile(&'a Campanile, DeliveryOptions),
+    /// The service: every supplier pushes two-way to its proxy, every consumer is pushed to two-way, or pulls.
+    Campanile(&'a Campanile, CarriageOptions),
     /// Nobody: every supplier has a TCP connection to every consumer and writes the same messages, unanswered.
     Sockets,
 }
@@ -105,9 +120,27 @@ impl Carrier<'_> {
 
     fn push_window(&self) -> Option<u16> {
         match self {
-            Self::Campanile(_, delivery) => delivery.push_window,
+            Self::Campanile(_, carriage) => carriage.delivery.push_window,
             Self::Sockets => None,
         }
+    }
+
+    fn carriage(&self) -> CarriageOptions {
+        match self {
+            Self::Campanile(_, carriage) => *carriage,
+            Self::Sockets => CarriageOptions::default(),
+        }
+    }
+
+    /// What the service says that it dropped or refused, by its counters' names; nothing that is 0.
+    fn drops(&self) -> Result<BTreeMap<String, u64>, BenchError> {
+        let Self::Campanile(service, _) = self else { return Ok(BTreeMap::new()) };
+        let mut counters = service.counters()?;
+        // The sum of those that say why.
+        counters.remove("lane_dropped");
+        counters
+            .retain(|name, count| *count > 0 && (name.starts_with("lane_dropped_") || name == "lane_events_refused"));
+        Ok(counters)
     }
 
     fn process(&self) -> Option<&Process> {
@@ -127,6 +160,8 @@ pub(crate) struct Schedule {
     measured_from: u64,
     /// No event is due from then on.
     until: u64,
+    /// Events that each supplier sends at most.
+    events: u64,
     /// Period and stagger of each traffic, in nanoseconds.
     steps: Vec<(u64, u64)>,
 }
@@ -141,7 +176,8 @@ impl Schedule {
                 (clock::nanoseconds(1.0 / traffic.rate).max(1), clock::nanoseconds(traffic.stagger_ms / 1e3))
             })
             .collect();
-        Self { start, measured_from, until: measured_from.saturating_add(lasting.measured), steps }
+        let until = measured_from.saturating_add(lasting.measured);
+        Self { start, measured_from, until, events: lasting.events, steps }
     }
 
     /// When a supplier's first event is due.
@@ -247,6 +283,12 @@ pub struct TrafficReport {
 pub struct RunReport {
     /// `Campanile` or `plain sockets`.
     pub contender: &'static str,
+    /// The form in which the events travelled; over plain sockets that of the messages.
+    pub form: Form,
+    /// Whether the consumers pulled.
+    pub pull: bool,
+    /// Seconds after which an event was no longer wanted (QoS `Timeout`); `null` for none.
+    pub timeout: Option<f64>,
     /// Pushes that may be unanswered on a consumer of the service, if other than its default of 1.
     pub push_window: Option<u16>,
     /// Seconds over which processor time was taken.
@@ -255,6 +297,9 @@ pub struct RunReport {
     pub service_cpu_percent: Option<f64>,
     /// Memory the service had resident at the end, in octets; `null` where there is none.
     pub service_resident_bytes: Option<u64>,
+    /// Events that the service dropped or refused, by the counter that says why; those that are not 0. An event dropped
+    /// for several consumers counts for each.
+    pub service_drops: BTreeMap<String, u64>,
     /// Processor time of the one thread that drives all suppliers, in percent of one core.
     pub suppliers_cpu_percent: f64,
     /// Each traffic.
@@ -307,14 +352,17 @@ pub(crate) fn run(
         let fed = join(feeding);
         shared.over_since.store(clock::now(), Ordering::Relaxed);
         shared.sending_is_over.store(true, Ordering::Release);
-        let caught: Result<Vec<Catcher>, BenchError> = catching.into_iter().map(join).collect();
+        let caught: Result<Vec<Consumer>, BenchError> = catching.into_iter().map(join).collect();
         // When the service has ended, all the others fail too, and its last words say most; else a thread that has
         // failed is no longer there to be looked at, and what it says comes first.
         if let Err(error @ BenchError::Process { .. }) = window {
             return Err(error);
         }
         let (fed, caught) = (fed?, caught?);
-        Ok(report(carrier, traffics, &window?, &fed, &caught, shared))
+        let window = window?;
+        // While the consumers are still connected: what they leave behind is not lost.
+        let drops = carrier.drops()?;
+        Ok(RunReport { service_drops: drops, ..report(carrier, traffics, &window, &fed, &caught, shared) })
     })
 }
 
@@ -390,7 +438,7 @@ fn report(
     traffics: &[Traffic],
     window: &CpuWindow,
     fed: &[Fed],
-    catchers: &[Catcher],
+    consumers: &[Consumer],
     shared: &Shared,
 ) -> RunReport {
     let reports = traffics.iter().enumerate().map(|(index, traffic)| {
@@ -401,9 +449,10 @@ fn report(
         let sent: Vec<u64> = of_this.iter().step_by(copies).map(|fed| fed.sent).collect();
         let (mut losses, mut all) = (Losses::default(), Latency::default());
         let mut cpu = Vec::new();
-        for ((catcher, own), &time) in catchers.iter().zip(&shared.catchers).zip(&window.catchers) {
-            if catcher.traffic == index {
-                losses.add(catcher.losses(&sent));
+        for ((consumer, own), &time) in consumers.iter().zip(&shared.catchers).zip(&window.catchers) {
+            let intake = consumer.intake();
+            if intake.traffic == index {
+                losses.add(intake.losses(&sent));
                 let latency = own.latency.lock().unwrap_or_else(PoisonError::into_inner);
                 all.add(&latency);
                 cpu.push(window.percent(time));
@@ -422,34 +471,68 @@ fn report(
     });
     RunReport {
         contender: carrier.name(),
+        form: carrier.carriage().form,
+        pull: carrier.carriage().pull,
+        timeout: carrier.carriage().timeout,
         push_window: carrier.push_window(),
         seconds: clock::seconds(window.lasted),
         service_cpu_percent: window.service.map(|time| window.percent(time)),
         service_resident_bytes: window.resident,
+        service_drops: BTreeMap::new(),
         suppliers_cpu_percent: window.percent(window.suppliers),
         traffics: reports.collect(),
     }
 }
 
+/// A consumer of either kind.
+enum Consumer {
+    PushedTo(Catcher),
+    Pulling(Puller),
+}
+
+impl Consumer {
+    /// Takes events until all have come that were sent, or none has for a while.
+    fn run(self, own: &CatcherShared, shared: &Shared) -> Result<Self, BenchError> {
+        match self {
+            Self::PushedTo(catcher) => catcher.run(own, shared).map(Self::PushedTo),
+            Self::Pulling(puller) => puller.run(own, shared).map(Self::Pulling),
+        }
+    }
+
+    fn intake(&self) -> &Intake {
+        match self {
+            Self::PushedTo(catcher) => &catcher.intake,
+            Self::Pulling(puller) => &puller.intake,
+        }
+    }
+}
+
 /// Makes all connections: of the service, a channel for each traffic.
-fn wire_up(carrier: &Carrier<'_>, traffics: &[Traffic]) -> Result<(Vec<Feed>, Vec<Catcher>), BenchError> {
+fn wire_up(carrier: &Carrier<'_>, traffics: &[Traffic]) -> Result<(Vec<Feed>, Vec<Consumer>), BenchError> {
     let (mut feeds, mut catchers) = (Vec::new(), Vec::new());
     for (index, traffic) in traffics.iter().enumerate() {
         let payload = usize::try_from(traffic.payload_bytes).unwrap_or(usize::MAX);
         let name = carrier.name();
         match carrier {
-            Carrier::Campanile(service, delivery) => {
+            Carrier::Campanile(service, carriage) => {
                 // The only traffic there is runs on the channel that everybody finds, so that it can be looked at.
                 let channel = if traffics.len() == 1 { service.default_channel()? } else { service.new_channel()? };
                 for consumer in 0..traffic.consumers {
+                    let intake = Intake::new(name, carriage.form, index, traffic.suppliers);
+                    if carriage.pull {
+                        let proxy = channel.add_puller(carriage.form)?;
+                        let stream = proxy.connect()?;
+                        catchers.push(Consumer::Pulling(Puller::new(intake, stream, proxy.key)?));
+                        continue;
+                    }
                     let listener = campanile::listen()?;
                     let key = format!("bench-{}-{consumer}", traffic.name);
-                    channel.add_consumer(&listener, key.as_bytes(), *delivery)?;
-                    catchers.push(Catcher::new(name, listener, true, index, traffic.suppliers)?);
+                    channel.add_consumer(&listener, key.as_bytes(), carriage.form, carriage.delivery)?;
+                    catchers.push(Consumer::PushedTo(Catcher::new(intake, listener, true)?));
                 }
                 for supplier in 0..traffic.suppliers {
-                    let proxy = channel.add_supplier()?;
-                    let message = PushMessage::new(&proxy.key, payload);
+                    let proxy = channel.add_supplier(*carriage)?;
+                    let message = PushMessage::of(carriage.form, &proxy.key, payload);
                     feeds.push(Feed::new(name, proxy.connect()?, message, Role::campanile(index, supplier))?);
                 }
             }
@@ -458,7 +541,8 @@ fn wire_up(carrier: &Carrier<'_>, traffics: &[Traffic]) -> Result<(Vec<Feed>, Ve
                 for _ in 0..traffic.consumers {
                     let listener = campanile::listen()?;
                     addresses.push(listener.local_addr().map_err(BenchError::io("reading a consumer's address"))?);
-                    catchers.push(Catcher::new(name, listener, false, index, traffic.suppliers)?);
+                    let intake = Intake::new(name, Form::Structured, index, traffic.suppliers);
+                    catchers.push(Consumer::PushedTo(Catcher::new(intake, listener, false)?));
                 }
                 for supplier in 0..traffic.suppliers {
                     for (copy, address) in addresses.iter().enumerate() {
@@ -482,6 +566,30 @@ pub(crate) fn wait_out(view: &View<'_>) -> Result<(), BenchError> {
     Ok(())
 }
 
+/// Watches by waiting until every consumer has that many events, or none of them has got any for a while; `tell` is
+/// told how many deliveries there have been.
+pub(crate) fn wait_for_all(
+    view: &View<'_>,
+    events: u64,
+    mut tell: impl FnMut(u64) -> Result<(), BenchError>,
+) -> Result<(), BenchError> {
+    let (mut before, mut since) = (0, clock::now());
+    while !view.shared.is_stopped() {
+        let received = || view.shared.catchers.iter().map(|catcher| catcher.received.load(Ordering::Relaxed));
+        let (sum, least) = (received().sum::<u64>(), received().min().unwrap_or(0));
+        tell(sum)?;
+        let now = clock::now();
+        if sum > before {
+            (before, since) = (sum, now);
+        }
+        if least >= events || now.saturating_sub(since) > STALLED_AFTER {
+            return Ok(());
+        }
+        clock::sleep_until(now + LOOK_UP_EVERY)?;
+    }
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -492,7 +600,7 @@ mod tests {
 
     #[test]
     fn staggers_suppliers_and_keeps_their_periods() {
-        let lasting = Lasting { warm_up: 100, measured: 1000 };
+        let lasting = Lasting { warm_up: 100, measured: 1000, events: u64::MAX };
         let schedule = Schedule::new(&[traffic("monitor", 3, 1)], 7000, lasting);
         assert_eq!(schedule.first_due(0, 0), 7000);
         assert_eq!(schedule.first_due(0, 2), 7000 + 1_000_000);
@@ -509,9 +617,18 @@ mod tests {
     }
 
     #[test]
+    fn suppliers_stop_at_the_number_of_events_asked_for() {
+        let lasting = Lasting::events(70);
+        let watch = |view: &View<'_>| wait_for_all(view, 3 * 70, |_| Ok(()));
+        let report = run(&Carrier::Sockets, &[traffic("order", 3, 2)], lasting, watch).unwrap();
+        let expected = Losses { sent: 2 * 3 * 70, received: 2 * 3 * 70, ..Losses::default() };
+        assert_eq!(report.traffics[0].losses, expected);
+    }
+
+    #[test]
     fn every_consumer_gets_every_event_over_plain_sockets() {
         let traffics = [traffic("monitor", 3, 2), traffic("pipeline", 2, 1)];
-        let lasting = Lasting { warm_up: 10_000_000, measured: 40_000_000 };
+        let lasting = Lasting { warm_up: 10_000_000, measured: 40_000_000, events: u64::MAX };
         let report = run(&Carrier::Sockets, &traffics, lasting, wait_out).unwrap();
         assert_eq!(report.service_cpu_percent, None);
         for (of_traffic, traffic) in report.traffics.iter().zip(&traffics) {

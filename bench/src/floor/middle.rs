@@ -15,7 +15,7 @@ use crate::campanile::{self, Campanile};
 use crate::latency::ratio;
 use crate::process::Process;
 use crate::wire::PushMessage;
-use crate::{BenchError, DeliveryOptions, clock, relay};
+use crate::{BenchError, CarriageOptions, DeliveryOptions, Form, clock, relay};
 
 /// Events that are sent before those that count, in every turn.
 pub(super) const WARM_UP: u64 = 200;
@@ -48,10 +48,10 @@ impl Middle {
     pub(super) fn campanile(settings: &Settings, places: Places) -> Result<(Self, Vec<u8>), BenchError> {
         let service = Campanile::start()?;
         let channel = service.new_channel()?;
-        let proxy = channel.add_supplier()?;
+        let proxy = channel.add_supplier(CarriageOptions::default())?;
         let listener = campanile::listen()?;
         let delivery = DeliveryOptions { push_window: settings.push_window };
-        channel.add_consumer(&listener, &campanile::key_as_long_as(&proxy.key), delivery)?;
+        channel.add_consumer(&listener, &campanile::key_as_long_as(&proxy.key), Form::Structured, delivery)?;
         let mut supplier = supplier(campanile::NAME, proxy.connect()?, &proxy.key, settings)?;
         // The service may connect only when it has something to push.
         supplier.send_without_waiting()?;

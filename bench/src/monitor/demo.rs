@@ -11,10 +11,10 @@ use crate::campanile::Campanile;
 use crate::latency::ratio;
 use crate::table::{Cell, Table, counted};
 use crate::workload::{self, Carrier, Lasting, Latency, Shared, Traffic, View};
-use crate::{BenchError, DeliveryOptions, Output, clock};
+use crate::{BenchError, CarriageOptions, Output, clock};
 
 /// Serves and shows until Ctrl-C.
-pub(super) fn run(traffic: &Traffic, delivery: DeliveryOptions, out: &mut Output<'_>) -> Result<(), BenchError> {
+pub(super) fn run(traffic: &Traffic, carriage: CarriageOptions, out: &mut Output<'_>) -> Result<(), BenchError> {
     let over = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM] {
         signal_hook::flag::register(signal, Arc::clone(&over)).map_err(BenchError::io("waiting for Ctrl-C"))?;
@@ -32,7 +32,7 @@ pub(super) fn run(traffic: &Traffic, delivery: DeliveryOptions, out: &mut Output
     out.flush()?;
     let mut board = Board::new(&service);
     let report = workload::run(
-        &Carrier::Campanile(&service, delivery),
+        &Carrier::Campanile(&service, carriage),
         std::slice::from_ref(traffic),
         Lasting::until_told(),
         |view| {

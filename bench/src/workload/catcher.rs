@@ -6,16 +6,14 @@
 use std::io::{ErrorKind, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::OwnedFd;
-use std::sync::PoisonError;
-use std::sync::atomic::Ordering;
 
 use giop::framing::{Inbound, Limits};
 use giop::message::{MessageKind, Response};
 use rustix::event::epoll::{self, EventData, EventFlags};
 
+use super::intake::Intake;
 use super::{CatcherShared, Shared};
-use crate::loss::{Ledger, Losses};
-use crate::wire::{self, Phase, Received};
+use crate::wire::{self, Stamp};
 use crate::{BenchError, clock};
 
 /// What the poll answers for the listener; connections have their index.
@@ -24,22 +22,15 @@ const LISTENER: u64 = u64::MAX;
 /// The poll returns at least this often, to see whether all has come that was sent.
 const LOOK_UP_EVERY: u64 = clock::SECOND / 20;
 
-/// When nothing has come for this long although something is missing, it is lost.
-const LOST_AFTER: u64 = 3 * clock::SECOND;
-
-/// One consumer.
+/// One consumer that is pushed to.
 pub(crate) struct Catcher {
-    contender: &'static str,
+    pub(super) intake: Intake,
     listener: TcpListener,
     answers: bool,
-    /// Which of the traffics it takes.
-    pub(super) traffic: usize,
-    ledgers: Vec<Ledger>,
     connections: Vec<Option<Connection>>,
     reply: Vec<u8>,
     poll: OwnedFd,
-    received: u64,
-    last: u64,
+    found: Vec<Stamp>,
 }
 
 struct Connection {
@@ -48,34 +39,15 @@ struct Connection {
 }
 
 impl Catcher {
-    /// A consumer of one traffic, which has so many suppliers, waiting on this listener.
-    pub(crate) fn new(
-        contender: &'static str,
-        listener: TcpListener,
-        answers: bool,
-        traffic: usize,
-        suppliers: u32,
-    ) -> Result<Self, BenchError> {
+    /// A consumer that waits on this listener.
+    pub(crate) fn new(intake: Intake, listener: TcpListener, answers: bool) -> Result<Self, BenchError> {
         listener.set_nonblocking(true).map_err(BenchError::io("making a consumer's listener not block"))?;
         let poll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(polling)?;
         epoll::add(&poll, &listener, EventData::new_u64(LISTENER), EventFlags::IN).map_err(polling)?;
-        let suppliers = usize::try_from(suppliers).unwrap_or(0);
-        Ok(Self {
-            contender,
-            listener,
-            answers,
-            traffic,
-            ledgers: vec![Ledger::default(); suppliers],
-            connections: Vec::new(),
-            reply: Vec::new(),
-            poll,
-            received: 0,
-            last: 0,
-        })
+        Ok(Self { intake, listener, answers, connections: Vec::new(), reply: Vec::new(), poll, found: Vec::new() })
     }
 
-    /// Takes events until everything that was sent has come, or nothing has for a while; what each supplier's events
-    /// came to, given how many each sent.
+    /// Takes events until everything that was sent has come, or nothing has for a while.
     pub(crate) fn run(mut self, own: &CatcherShared, shared: &Shared) -> Result<Self, BenchError> {
         let mut events = [epoll::Event { flags: EventFlags::empty(), data: EventData::new_u64(0) }; 64];
         loop {
@@ -92,16 +64,10 @@ impl Catcher {
                     self.read(usize::try_from(data.u64()).unwrap_or(usize::MAX), own)?;
                 }
             }
-            if shared.sending_is_over.load(Ordering::Acquire) && self.is_done(shared) {
+            if self.intake.is_done(shared) {
                 return Ok(self);
             }
         }
-    }
-
-    fn is_done(&self, shared: &Shared) -> bool {
-        let sent = shared.sent.get(self.traffic).map_or(0, |sent| sent.load(Ordering::Relaxed));
-        let since = self.last.max(shared.over_since.load(Ordering::Relaxed));
-        self.received >= sent || clock::now().saturating_sub(since) > LOST_AFTER
     }
 
     fn accept(&mut self) -> Result<(), BenchError> {
@@ -135,7 +101,7 @@ impl Catcher {
             Err(source) => return Err(BenchError::Io { doing: "reading from a contender", source }),
         }
         let at = clock::now();
-        let contender = self.contender;
+        let contender = self.intake.contender;
         let broken = |reason: String| BenchError::Protocol { contender: contender.to_owned(), reason };
         while let Some(message) = connection.inbound.poll_message().map_err(|error| broken(error.to_string()))? {
             if message.header.kind == MessageKind::CloseConnection {
@@ -144,29 +110,12 @@ impl Catcher {
             if message.header.kind != MessageKind::Request {
                 return Err(broken(format!("sent a {} to a consumer", message.header.kind)));
             }
-            let (request, received) = wire::read_request(message.bytes, &message.header)
-                .map_err(|error| broken(format!("sent a request that cannot be read: {error}")))?;
-            if let Received::Event(stamp) = received {
-                let supplier = usize::try_from(stamp.supplier).unwrap_or(usize::MAX);
-                let change = self
-                    .ledgers
-                    .get_mut(supplier)
-                    .and_then(|ledger| {
-                        let before = ledger.missing();
-                        ledger.enter(stamp.number).ok().map(|()| ledger.missing().wrapping_sub(before))
-                    })
-                    .ok_or_else(|| broken("delivered an event that nobody sent".to_owned()))?;
-                if change != 0 {
-                    own.missing.fetch_add(change, Ordering::Relaxed);
-                }
-                self.received += 1;
-                self.last = at;
-                own.received.fetch_add(1, Ordering::Relaxed);
-                if stamp.phase == Phase::Measured {
-                    let mut latency = own.latency.lock().unwrap_or_else(PoisonError::into_inner);
-                    latency.since_sent.record(at.saturating_sub(stamp.sent));
-                    latency.since_due.record(at.saturating_sub(stamp.due));
-                }
+            let found = &mut self.found;
+            let request =
+                wire::read_push(message.bytes, &message.header, self.intake.form, &mut |stamp| found.push(stamp))
+                    .map_err(|error| broken(format!("sent a request that cannot be read: {error}")))?;
+            for stamp in self.found.drain(..) {
+                self.intake.take(stamp, at, own)?;
             }
             if self.answers && request.response != Response::None {
                 self.reply.clear();
@@ -175,15 +124,6 @@ impl Catcher {
             }
         }
         Ok(())
-    }
-
-    /// What became of the events of each supplier, given how many each sent.
-    pub(crate) fn losses(&self, sent: &[u64]) -> Losses {
-        let mut losses = Losses::default();
-        for (ledger, &sent) in self.ledgers.iter().zip(sent) {
-            losses.add(ledger.balance(sent));
-        }
-        losses
     }
 }
 

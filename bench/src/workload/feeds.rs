@@ -249,6 +249,9 @@ impl Generator {
     /// Puts an idle supplier back among those that wait for their time.
     fn rest(&mut self, index: usize, schedule: &Schedule) {
         let Some(feed) = self.feeds.get_mut(index).filter(|feed| feed.state == State::Idle) else { return };
+        if feed.sent >= schedule.events {
+            return;
+        }
         feed.due = schedule.next_due(feed.role.traffic, feed.due);
         if feed.due < clock::now() {
             feed.late += 1;

@@ -1,6 +1,6 @@
 //! The runs of a benchmark as a table.
 
-use std::io;
+use std::io::{self, Write};
 
 use super::RunReport;
 use crate::Output;
@@ -53,4 +53,36 @@ pub(crate) fn write(runs: &[RunReport], out: &mut Output<'_>) -> io::Result<()> 
         }
     }
     table.write(out)
+}
+
+/// Says of each run in which something was lost what the service says about it.
+pub(crate) fn write_losses(runs: &[RunReport], out: &mut Output<'_>) -> io::Result<()> {
+    for run in runs {
+        if let Some(text) = explain(run) {
+            writeln!(out, "\n{text}")?;
+        }
+    }
+    Ok(())
+}
+
+/// What was lost in a run, and why; `None` if nothing was.
+pub(crate) fn explain(run: &RunReport) -> Option<String> {
+    let lost: u64 = run.traffics.iter().map(|report| report.losses.lost).sum();
+    if lost == 0 && run.service_drops.is_empty() {
+        return None;
+    }
+    let names: Vec<&str> = run.traffics.iter().map(|report| report.traffic.name).collect();
+    let mut text = format!("Lost of {} under {}: {lost}.", names.join(" and "), run.contender);
+    let mut explained = 0;
+    for (name, count) in &run.service_drops {
+        text.push_str(&match name.strip_prefix("lane_dropped_") {
+            Some(reason) => format!(" The service dropped {count}: {}.", reason.replace('_', " ")),
+            None => format!(" The service refused {count} to their suppliers."),
+        });
+        explained += count;
+    }
+    if lost > explained {
+        text.push_str(&format!(" Not explained: {}.", lost - explained));
+    }
+    Some(text)
 }

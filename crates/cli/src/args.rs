@@ -87,6 +87,7 @@ came or the service failed; 2 wrong usage.";
 const BENCH_EXAMPLES: &str = "\
 Examples:
   campanile bench monitor            a telescope's monitor system, for 10 s
+  campanile bench order --quick      nothing is lost, order is kept
   campanile bench floor --quick      beside a bare relay, within 40 s
   campanile bench floor --json       every figure as one JSON object";
 

@@ -358,3 +358,19 @@ fn service_that_comes_back_gets_its_subscriber_back() {
     assert_eq!(ended.code, Some(0));
     assert!(ended.stderr.contains("had forgotten"), "{}", ended.stderr);
 }
+
+#[test]
+fn order_benchmark_shows_that_nothing_is_lost() {
+    let output = campanile(&["bench", "order", "--events", "50", "--suppliers", "3", "--consumers", "2", "--json"]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let report = json(&text(&output.stdout));
+    assert_eq!(report["complete_and_in_order"], true);
+    assert_eq!(report["run"]["traffics"][0]["losses"]["received"], 300);
+}
+
+#[test]
+fn benchmark_refuses_a_timeout_that_is_none() {
+    let (error, code) = refusal(&["bench", "monitor", "--timeout", "0"]);
+    assert_eq!(code, 2);
+    assert!(error.contains("--timeout must be from 0.001 to 1000000 seconds"), "{error}");
+}

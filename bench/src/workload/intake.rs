@@ -1,0 +1,78 @@
+//! What a consumer keeps of the events it gets, however it gets them.
+
+use std::sync::PoisonError;
+use std::sync::atomic::Ordering;
+
+use super::{CatcherShared, Shared};
+use crate::loss::{Ledger, Losses};
+use crate::wire::{Phase, Stamp};
+use crate::{BenchError, Form, clock};
+
+/// When nothing has come for this long although something is missing, it is lost.
+const LOST_AFTER: u64 = 3 * clock::SECOND;
+
+/// What one consumer got.
+pub(crate) struct Intake {
+    pub(super) contender: &'static str,
+    /// Which of the traffics it takes.
+    pub(super) traffic: usize,
+    pub(super) form: Form,
+    ledgers: Vec<Ledger>,
+    received: u64,
+    /// When the last event came.
+    last: u64,
+}
+
+impl Intake {
+    /// Of a consumer of one traffic, which has so many suppliers.
+    pub(crate) fn new(contender: &'static str, form: Form, traffic: usize, suppliers: u32) -> Self {
+        let suppliers = usize::try_from(suppliers).unwrap_or(0);
+        Self { contender, traffic, form, ledgers: vec![Ledger::default(); suppliers], received: 0, last: 0 }
+    }
+
+    /// Enters an event that came at this time.
+    pub(super) fn take(&mut self, stamp: Stamp, at: u64, own: &CatcherShared) -> Result<(), BenchError> {
+        let supplier = usize::try_from(stamp.supplier).unwrap_or(usize::MAX);
+        let change = self.ledgers.get_mut(supplier).and_then(|ledger| {
+            let before = ledger.missing();
+            ledger.enter(stamp.number).ok().map(|()| ledger.missing().wrapping_sub(before))
+        });
+        let Some(change) = change else { return Err(self.broken("delivered an event that nobody sent".to_owned())) };
+        if change != 0 {
+            own.missing.fetch_add(change, Ordering::Relaxed);
+        }
+        self.received += 1;
+        self.last = at;
+        own.received.fetch_add(1, Ordering::Relaxed);
+        if stamp.phase == Phase::Measured {
+            let mut latency = own.latency.lock().unwrap_or_else(PoisonError::into_inner);
+            latency.since_sent.record(at.saturating_sub(stamp.sent));
+            latency.since_due.record(at.saturating_sub(stamp.due));
+        }
+        Ok(())
+    }
+
+    /// Whether no more events will come: all that were sent are there, or none has come for a while.
+    pub(super) fn is_done(&self, shared: &Shared) -> bool {
+        if !shared.sending_is_over.load(Ordering::Acquire) {
+            return false;
+        }
+        let sent = shared.sent.get(self.traffic).map_or(0, |sent| sent.load(Ordering::Relaxed));
+        let since = self.last.max(shared.over_since.load(Ordering::Relaxed));
+        self.received >= sent || clock::now().saturating_sub(since) > LOST_AFTER
+    }
+
+    /// What became of the events of each supplier, given how many each sent.
+    pub(super) fn losses(&self, sent: &[u64]) -> Losses {
+        let mut losses = Losses::default();
+        for (ledger, &sent) in self.ledgers.iter().zip(sent) {
+            losses.add(ledger.balance(sent));
+        }
+        losses
+    }
+
+    /// The contender did what it must not.
+    pub(super) fn broken(&self, reason: String) -> BenchError {
+        BenchError::Protocol { contender: self.contender.to_owned(), reason }
+    }
+}

@@ -1,0 +1,89 @@
+//! The consumers that pull: each a thread of its own with a connection of its own, which waits for the next event as
+//! soon as it has taken the one before. The consumer of the papers' monitor system is such a one.
+
+use std::io::{ErrorKind, Read, Write};
+use std::net::TcpStream;
+use std::time::Duration;
+
+use giop::framing::{Inbound, Limits};
+use giop::message::MessageKind;
+
+use super::intake::Intake;
+use super::{CatcherShared, Shared};
+use crate::wire::{self, Stamp};
+use crate::{BenchError, clock};
+
+/// A read returns at least this often, to see whether all has come that was sent.
+const LOOK_UP_EVERY: Duration = Duration::from_millis(50);
+
+/// One consumer that pulls.
+pub(crate) struct Puller {
+    pub(super) intake: Intake,
+    stream: TcpStream,
+    inbound: Inbound,
+    /// The key of the proxy it pulls from.
+    key: Vec<u8>,
+    request_id: u32,
+    request: Vec<u8>,
+    found: Vec<Stamp>,
+}
+
+impl Puller {
+    /// A consumer that pulls from the proxy of this key over this connection.
+    pub(crate) fn new(intake: Intake, stream: TcpStream, key: Vec<u8>) -> Result<Self, BenchError> {
+        stream.set_nodelay(true).map_err(BenchError::io("switching off Nagle's algorithm"))?;
+        stream.set_read_timeout(Some(LOOK_UP_EVERY)).map_err(BenchError::io("limiting a consumer's reads"))?;
+        let inbound = Inbound::new(Limits::default());
+        Ok(Self { intake, stream, inbound, key, request_id: 0, request: Vec::new(), found: Vec::new() })
+    }
+
+    /// Pulls until everything that was sent has come, or nothing has for a while. The last pull is left unanswered.
+    pub(crate) fn run(mut self, own: &CatcherShared, shared: &Shared) -> Result<Self, BenchError> {
+        self.ask()?;
+        while !self.intake.is_done(shared) {
+            match self.stream.read(self.inbound.space()) {
+                Ok(0) => return Err(self.intake.broken("closed the connection of a consumer that pulls".to_owned())),
+                Ok(count) => self.inbound.filled(count),
+                Err(error)
+                    if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted) =>
+                {
+                    continue;
+                }
+                Err(source) => return Err(BenchError::Io { doing: "reading from a contender", source }),
+            }
+            self.take(clock::now(), own)?;
+        }
+        Ok(self)
+    }
+
+    /// Takes what has come whole, and asks for more.
+    fn take(&mut self, at: u64, own: &CatcherShared) -> Result<(), BenchError> {
+        loop {
+            let (contender, form) = (self.intake.contender, self.intake.form);
+            let broken = |reason| BenchError::Protocol { contender: contender.to_owned(), reason };
+            let Some(message) = self.inbound.poll_message().map_err(|error| broken(error.to_string()))? else {
+                return Ok(());
+            };
+            match message.header.kind {
+                MessageKind::CloseConnection => continue, // its end follows
+                MessageKind::Reply => {}
+                kind => return Err(broken(format!("sent a {kind} to a consumer that pulls"))),
+            }
+            let found = &mut self.found;
+            wire::read_pulled(contender, message.bytes, &message.header, self.request_id, form, &mut |stamp| {
+                found.push(stamp);
+            })?;
+            for stamp in self.found.drain(..) {
+                self.intake.take(stamp, at, own)?;
+            }
+            self.ask()?;
+        }
+    }
+
+    fn ask(&mut self) -> Result<(), BenchError> {
+        self.request_id = self.request_id.wrapping_add(1);
+        self.request.clear();
+        wire::write_pull(&mut self.request, self.intake.form, &self.key, self.request_id);
+        self.stream.write_all(&self.request).map_err(BenchError::io("asking a contender for an event"))
+    }
+}
