@@ -1,7 +1,7 @@
 //! The engine beside a model of itself that is too simple to be wrong in the same way.
 //!
 //! [`run`] takes a seed, makes random operations of it (publishing, connecting, suspending, subscribing, answering,
-//! failing, waiting, changing settings and limits), does each to the real [`engine::Hierarchy`] and [`engine::Lane`]
+//! failing, pulling, waiting, changing settings and limits), does each to the real [`engine::Hierarchy`] and [`engine::Lane`]
 //! and to the naive model, and compares everything that can be seen: each delivery, admission, release, notice and
 //! refusal, each outbox's and channel's state, and the counters. Time is simulated, so a run takes as long as it takes
 //! to compute, and the same seed is always the same run.
@@ -10,4 +10,4 @@
 mod model;
 mod random;
 
-pub use random::{Mismatch, Summary, run};
+pub use random::{Mismatch, Summary, policies, run};

@@ -1,6 +1,9 @@
 //! The engine against its naive model, over thousands of seeds.
 
-use campanile_sim::{Summary, run};
+use std::collections::BTreeMap;
+
+use campanile_sim::{Summary, policies, run};
+use engine::DiscardReason;
 
 const OPERATIONS: u32 = 400;
 
@@ -21,6 +24,7 @@ fn the_engine_and_its_model_agree_on_seeds_that_once_showed_a_difference() {
 #[test]
 fn the_engine_and_its_model_agree_under_random_operations() {
     let mut reached = Summary::default();
+    let mut by_policies = BTreeMap::new();
     for seed in 0..1_500 {
         let summary = agree(seed);
         reached.accepted += summary.accepted;
@@ -31,17 +35,25 @@ fn the_engine_and_its_model_agree_under_random_operations() {
         reached.failures += summary.failures;
         reached.timed_out += summary.timed_out;
         reached.disconnected += summary.disconnected;
+        reached.pulled += summary.pulled;
+        reached.batches += summary.batches;
         for (sum, count) in reached.discards.iter_mut().zip(summary.discards) {
             *sum += count;
         }
+        let (delivered, dropped): &mut (u64, u64) = by_policies.entry(format!("{:?}", policies(seed))).or_default();
+        *delivered += summary.delivered;
+        *dropped += summary.discards[DiscardReason::OutboxFull as usize]
+            + summary.discards[DiscardReason::MemorySpent as usize]
+            + summary.discards[DiscardReason::QueueFull as usize];
     }
     // Runs in which little happens would agree about little.
-    let Summary { accepted, held, refused, deliveries, delivered, failures, timed_out, disconnected, discards } =
-        reached;
+    let Summary { accepted, held, refused, deliveries, delivered, failures, timed_out, disconnected, .. } = reached;
     let all = [accepted, held, refused, deliveries, delivered, failures, timed_out, disconnected];
-    // Nothing expires here yet, and no remote filter is asked.
-    let discards = &discards[..7];
-    assert!(all.iter().chain(discards).all(|count| *count > 1_000), "{reached:?}");
+    let all = all.iter().chain([&reached.pulled, &reached.batches]).chain(&reached.discards);
+    assert!(all.copied().all(|count| count > 500), "{reached:?}");
+    assert_eq!(by_policies.len(), 20);
+    let mut each = by_policies.values().flat_map(|(delivered, dropped)| [delivered, dropped]);
+    assert!(each.all(|count| *count > 500), "{by_policies:?}");
 }
 
 #[test]

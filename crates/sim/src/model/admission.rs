@@ -5,6 +5,7 @@ use engine::{
     ProxyState, Refusal, Side, Ticket,
 };
 
+use super::waiting::{Header, Waiting};
 use super::{Held, Hold, Model, Reason};
 
 /// What each of its consumers adds to what an event costs, and where events are sorted or expire.
@@ -30,7 +31,9 @@ impl Model {
             self.counts.unwanted += 1;
             return Ok(Admission::Accepted { destinations: 0 });
         }
-        let consumer_bytes = if self.sorts(channel) { SORTED_CONSUMER_BYTES } else { CONSUMER_BYTES };
+        let Header { timeout, start, stop, .. } = self.events[event].header;
+        let has_times = timeout.is_some() || start.is_some() || stop.is_some();
+        let consumer_bytes = if has_times || self.sorts(channel) { SORTED_CONSUMER_BYTES } else { CONSUMER_BYTES };
         let charge = |destinations: &[usize], weight: u64| weight + consumer_bytes * destinations.len() as u64;
         let weight = self.events[event].weight;
         let charged_bytes = charge(&destinations, weight);
@@ -64,10 +67,15 @@ impl Model {
         let mut doomed = vec![];
         let mut taken = 0;
         for at in destinations {
-            if self.is_full(at) && !self.make_place(at, &mut doomed) {
+            let waiting = self.waiting(at, event);
+            if self.has_expired(waiting) {
+                self.count_discards(at, DiscardReason::Expired, 1);
                 continue;
             }
-            self.outboxes[at].waiting.push(event);
+            if self.is_full(at) && !self.make_place(at, waiting, &mut doomed) {
+                continue;
+            }
+            self.outboxes[at].waiting.push(waiting);
             taken += 1;
             if self.outboxes[at].holding {
                 reasons.push(Reason::Outbox(at));
@@ -121,7 +129,7 @@ impl Model {
     }
 
     /// Makes place in a full outbox; says whether the arriving event goes in.
-    pub(super) fn make_place(&mut self, at: usize, doomed: &mut Vec<usize>) -> bool {
+    pub(super) fn make_place(&mut self, at: usize, arriving: Waiting, doomed: &mut Vec<usize>) -> bool {
         let settings = self.settings(at);
         let policy = settings.full_outbox.unwrap_or(FullOutbox::Discard);
         if policy == FullOutbox::Disconnect {
@@ -138,12 +146,14 @@ impl Model {
         if policy == FullOutbox::Hold {
             return true;
         }
-        if settings.discard_policy == DiscardPolicy::Lifo {
-            self.count_discards(at, DiscardReason::OutboxFull, 1);
-            self.outboxes[at].dropped_while_full += 1;
-            return false;
-        }
         while self.is_full(at) {
+            let mut all = self.outboxes[at].waiting.clone();
+            all.push(arriving);
+            if Self::victim(settings.discard_policy, &all) == Some(arriving.event) {
+                self.count_discards(at, DiscardReason::OutboxFull, 1);
+                self.outboxes[at].dropped_while_full += 1;
+                return false;
+            }
             self.discard_one(at, DiscardReason::OutboxFull);
         }
         true

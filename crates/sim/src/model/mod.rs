@@ -3,14 +3,18 @@
 
 mod admission;
 mod outboxes;
+mod waiting;
 mod world;
 
 use engine::{
-    Admission, ChannelId, DiscardReason, DisconnectReason, Notice, OutboxState, Outcome, Peer, ProxyKey, ProxyState,
-    Side, Ticket, Time, Want,
+    Admission, ChannelId, DiscardReason, DisconnectReason, Notice, OrderPolicy, OutboxState, Outcome, Peer, ProxyKey,
+    ProxyState, Refusal, Side, Ticket, Time, Want,
 };
 
+pub(crate) use waiting::Header;
 pub(crate) use world::World;
+
+use waiting::Waiting;
 
 /// What an event costs beside its bytes.
 const EVENT_BYTES: u64 = 256;
@@ -45,6 +49,7 @@ struct Event {
     weight: u64,
     charge: u64,
     serial: u64,
+    header: Header,
 }
 
 pub(crate) struct Outbox {
@@ -55,8 +60,14 @@ pub(crate) struct Outbox {
     pub(crate) removed: bool,
     /// The lane gave it up.
     dead: bool,
-    waiting: Vec<usize>,
+    pull: bool,
+    batches: bool,
+    /// What its order was when its consumer was last routed.
+    order: OrderPolicy,
+    waiting: Vec<Waiting>,
     in_flight: Vec<Flight>,
+    /// How many events each client that waits takes at most.
+    credits: Vec<u32>,
     next_serial: u32,
     blocked: Option<(u32, Option<Time>)>,
     retry_at: Option<Time>,
@@ -75,8 +86,11 @@ pub(crate) struct Outbox {
 
 struct Flight {
     serial: u32,
-    event: usize,
+    events: Vec<Waiting>,
     deadline: Option<Time>,
+    pulled: bool,
+    /// Of a client that waited: how many events it takes at most.
+    credit: Option<u32>,
 }
 
 /// A channel's suppliers are held for the sake of its limits.
@@ -116,19 +130,21 @@ pub(crate) struct Counts {
     pub(crate) disconnected: u64,
     pub(crate) stale: u64,
     pub(crate) unknown: u64,
+    pub(crate) filtered: u64,
     pub(crate) discards: [u64; 9],
 }
 
 /// A delivery as the model expects it.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Expected {
-    pub(crate) label: usize,
-    pub(crate) event_serial: u64,
+    pub(crate) labels: Vec<usize>,
+    pub(crate) event_serials: Vec<u64>,
     pub(crate) peer: Option<Peer>,
     pub(crate) want: Want,
     pub(crate) serial: u32,
     pub(crate) one_way: bool,
     pub(crate) deadline: Option<Time>,
+    pub(crate) pulled: bool,
 }
 
 impl Model {
@@ -174,13 +190,16 @@ impl Model {
         for channel in &self.routed.channels {
             for proxy in channel.proxies.iter().filter(|proxy| is_consumer(proxy)) {
                 let key = ProxyKey { channel: channel.id, proxy: proxy.id };
-                connected.push((key, proxy.connection, proxy.peer));
+                connected.push(Outbox::new(key, proxy));
             }
         }
-        for (key, connection, peer) in connected {
-            if !self.outboxes.iter().any(|outbox| !outbox.removed && outbox.key == key) {
-                self.outboxes.push(Outbox::new(key, connection, peer));
+        for new in connected {
+            if !self.outboxes.iter().any(|outbox| !outbox.removed && outbox.key == new.key) {
+                self.outboxes.push(new);
             }
+        }
+        for at in self.present() {
+            self.outboxes[at].order = self.settings(at).order_policy;
         }
         self.look_for_room();
     }
@@ -190,9 +209,15 @@ impl Model {
         self.events.len()
     }
 
-    pub(crate) fn publish(&mut self, source: ProxyKey, domain: &str, name: &str, content_bytes: u64) -> Admission {
+    pub(crate) fn publish(
+        &mut self,
+        source: ProxyKey,
+        (domain, name): (&str, &str),
+        content_bytes: u64,
+        header: Header,
+    ) -> Admission {
         let weight = content_bytes + EVENT_BYTES;
-        self.events.push(Event { channel: source.channel, weight, charge: 0, serial: 0 });
+        self.events.push(Event { channel: source.channel, weight, charge: 0, serial: 0, header });
         let admission = self.admit(source, domain, name);
         self.counts.accepted += u64::from(admission.is_ok());
         self.counts.held += u64::from(matches!(admission, Ok(Admission::Held(_))));
@@ -211,20 +236,72 @@ impl Model {
             let waits = other != at && self.can_deliver(other);
             self.outboxes[other].passed_over = if waits { self.outboxes[other].passed_over + 1 } else { 0 };
         }
+        let most = self.most(at, self.settings(at));
+        let credit = if self.outboxes[at].pull { Some(self.outboxes[at].credits.remove(0)) } else { None };
+        let pulled = credit.is_some();
+        Some((at, self.begin(at, most, pulled, credit)))
+    }
+
+    /// What a client gets that takes what there is, if there is something.
+    ///
+    /// # Errors
+    ///
+    /// If no consumer that pulls is connected there.
+    pub(crate) fn pull(&mut self, key: ProxyKey, most: u32) -> Result<Option<(usize, Expected)>, Refusal> {
+        let at = self.puller(key)?;
         let settings = self.settings(at);
-        let deadline = self.limit_from_now(settings);
-        let want = self.routed.proxy(key).map_or(Want(0), |proxy| proxy.want);
+        let suspended = self.state(at) == OutboxState::Suspended;
+        if suspended || self.line(at, OrderPolicy::Fifo).is_empty() {
+            return Ok(None);
+        }
+        let most = if self.outboxes[at].batches { most.min(settings.batch_size_max.get()) } else { 1 };
+        Ok(Some((at, self.begin(at, most, true, None))))
+    }
+
+    /// A client waits.
+    ///
+    /// # Errors
+    ///
+    /// If no consumer that pulls is connected there.
+    pub(crate) fn await_events(&mut self, key: ProxyKey, most: u32) -> Result<(), Refusal> {
+        let at = self.puller(key)?;
+        self.outboxes[at].credits.push(most);
+        Ok(())
+    }
+
+    /// The client is gone that began to wait last.
+    pub(crate) fn cancel_wait(&mut self, key: ProxyKey) {
+        if let Ok(at) = self.puller(key) {
+            self.outboxes[at].credits.pop();
+        }
+    }
+
+    fn puller(&self, key: ProxyKey) -> Result<usize, Refusal> {
+        let is_it = |at: &usize| {
+            let outbox = &self.outboxes[*at];
+            outbox.key == key && outbox.pull && !outbox.dead
+        };
+        self.present().into_iter().find(is_it).ok_or(Refusal::NotConnected { proxy: key })
+    }
+
+    fn begin(&mut self, at: usize, most: u32, pulled: bool, credit: Option<u32>) -> Expected {
+        let settings = self.settings(at);
+        let deadline = if pulled { None } else { self.limit_from_now(settings) };
+        let want = self.routed.proxy(self.outboxes[at].key).map_or(Want(0), |proxy| proxy.want);
+        let mut events = self.line(at, settings.order_policy);
+        events.truncate(most as usize);
+        let labels: Vec<usize> = events.iter().map(|waiting| waiting.event).collect();
+        let event_serials = labels.iter().map(|label| self.events[*label].serial).collect();
         let outbox = &mut self.outboxes[at];
-        let event = outbox.waiting.remove(0);
-        let serial = outbox.next_serial;
+        outbox.waiting.retain(|waiting| !labels.contains(&waiting.event));
+        let (serial, peer) = (outbox.next_serial, outbox.peer);
         outbox.next_serial += 1;
-        outbox.in_flight.push(Flight { serial, event, deadline });
-        self.door.push(event);
+        outbox.in_flight.push(Flight { serial, events, deadline, pulled, credit });
+        self.door.extend(&labels);
         self.counts.deliveries += 1;
         self.look_for_room();
-        let event_serial = self.events[event].serial;
-        let peer = self.outboxes[at].peer;
-        Some((at, Expected { label: event, event_serial, peer, want, serial, one_way: settings.one_way, deadline }))
+        let one_way = settings.one_way && !pulled;
+        Expected { labels, event_serials, peer, want, serial, one_way, deadline, pulled }
     }
 
     pub(crate) fn outcome(&mut self, at: usize, serial: u32, outcome: Outcome) {
@@ -237,38 +314,66 @@ impl Model {
             return;
         };
         let limit = self.limit_from_now(self.settings(at));
-        let outbox = &mut self.outboxes[at];
+        let (pulled, count) = {
+            let flight = &self.outboxes[at].in_flight[place];
+            (flight.pulled, flight.events.len() as u64)
+        };
         match outcome {
-            Outcome::Delivered | Outcome::Sent => {
-                outbox.in_flight.remove(place);
-                outbox.delivered += 1;
-                self.counts.delivered += 1;
-                self.succeed(at);
-            }
-            Outcome::Rejected => {
-                outbox.in_flight.remove(place);
-                self.count_discards(at, DiscardReason::Rejected, 1);
-                self.succeed(at);
-            }
-            Outcome::Untranslatable => {
-                outbox.in_flight.remove(place);
-                self.count_discards(at, DiscardReason::Untranslatable, 1);
-            }
-            Outcome::Filtered => {
-                outbox.in_flight.remove(place);
-            }
-            Outcome::FilterFailed => {
-                outbox.in_flight.remove(place);
-                self.count_discards(at, DiscardReason::FilterFailed, 1);
+            Outcome::NoRoom | Outcome::Unreachable | Outcome::TimedOut | Outcome::Refused if pulled => {
+                let flight = self.outboxes[at].in_flight.remove(place);
+                self.put_back(at, vec![flight]);
             }
             Outcome::NoRoom => {
-                outbox.blocked = Some((serial, limit));
-                self.put_back(at, place);
+                self.outboxes[at].blocked = Some((serial, limit));
+                let flights = self.outboxes[at].in_flight.drain(place..).collect();
+                self.put_back(at, flights);
             }
             Outcome::Unreachable | Outcome::TimedOut | Outcome::Refused => self.fail(at),
             Outcome::Gone => self.disconnect(at, DisconnectReason::Gone),
+            Outcome::Delivered
+            | Outcome::Sent
+            | Outcome::Rejected
+            | Outcome::Untranslatable
+            | Outcome::Filtered
+            | Outcome::FilterFailed => {
+                let flight = self.outboxes[at].in_flight.remove(place);
+                self.conclude(at, flight, outcome, count);
+            }
         }
+        self.expire(at);
         self.look_for_room();
+    }
+
+    /// A delivery is done with, well or not.
+    fn conclude(&mut self, at: usize, flight: Flight, outcome: Outcome, count: u64) {
+        let comes_to_nothing = match outcome {
+            Outcome::Rejected => {
+                self.count_discards(at, DiscardReason::Rejected, count);
+                self.succeed(at);
+                false
+            }
+            Outcome::Untranslatable => {
+                self.count_discards(at, DiscardReason::Untranslatable, count);
+                true
+            }
+            Outcome::FilterFailed => {
+                self.count_discards(at, DiscardReason::FilterFailed, count);
+                true
+            }
+            Outcome::Filtered => {
+                self.counts.filtered += count;
+                true
+            }
+            _ => {
+                self.outboxes[at].delivered += count;
+                self.counts.delivered += count;
+                self.succeed(at);
+                false
+            }
+        };
+        if comes_to_nothing && let Some(credit) = flight.credit {
+            self.outboxes[at].credits.insert(0, credit);
+        }
     }
 
     pub(crate) fn resume(&mut self, at: usize) {
@@ -310,6 +415,7 @@ impl Model {
             } else if is_over(outbox.retry_at) {
                 outbox.retry_at = None;
             }
+            self.expire(at);
         }
         self.look_for_room();
     }
@@ -321,11 +427,13 @@ impl Model {
         if !self.leftovers.is_empty() {
             return Some(self.now);
         }
-        let outboxes = self.present().into_iter().map(|at| &self.outboxes[at]);
-        outboxes
-            .flat_map(|outbox| {
+        self.present()
+            .into_iter()
+            .flat_map(|at| {
+                let outbox = &self.outboxes[at];
                 let answers = outbox.in_flight.iter().filter_map(|flight| flight.deadline);
-                answers.chain(outbox.blocked.and_then(|blocked| blocked.1)).chain(outbox.retry_at)
+                let room = outbox.blocked.and_then(|blocked| blocked.1);
+                answers.chain(room).chain(outbox.retry_at).chain(self.waiting_due(at)).collect::<Vec<_>>()
             })
             .min()
     }
@@ -367,15 +475,23 @@ impl Model {
     /// How many events an outbox has, how many of them unanswered, and what they weigh.
     pub(crate) fn backlog(&self, at: usize) -> (u64, u32, u64) {
         let outbox = &self.outboxes[at];
-        let (events, in_flight) = (outbox.waiting.len() + outbox.in_flight.len(), outbox.in_flight.len());
+        let in_flight: usize = outbox.in_flight.iter().map(|flight| flight.events.len()).sum();
+        let events = outbox.waiting.len() + in_flight;
         (events as u64, u32::try_from(in_flight).unwrap_or(u32::MAX), self.weight(at))
+    }
+
+    /// How many of an outbox's events wait for their time, and how many clients for an event.
+    pub(crate) fn waits(&self, at: usize) -> (u64, u32) {
+        let credits = u32::try_from(self.outboxes[at].credits.len()).unwrap_or(u32::MAX);
+        (self.delayed(at).len() as u64, credits)
     }
 
     /// How many events a channel has, what they are charged, and how many replies are withheld.
     pub(crate) fn usage(&self, channel: ChannelId) -> (u64, u64, u64) {
         let mut held: Vec<usize> = self.leftovers.iter().chain(&self.door).copied().collect();
         for outbox in &self.outboxes {
-            held.extend(outbox.waiting.iter().copied().chain(outbox.in_flight.iter().map(|flight| flight.event)));
+            let in_flight = outbox.in_flight.iter().flat_map(|flight| &flight.events);
+            held.extend(outbox.waiting.iter().chain(in_flight).map(|waiting| waiting.event));
         }
         held.retain(|event| self.events[*event].channel == channel);
         held.sort_unstable();
@@ -387,11 +503,15 @@ impl Model {
 }
 
 impl Outbox {
-    fn new(key: ProxyKey, connection: u64, peer: Option<Peer>) -> Self {
+    fn new(key: ProxyKey, proxy: &world::Proxy) -> Self {
         Self {
             key,
-            peer,
-            connection,
+            peer: proxy.peer,
+            connection: proxy.connection,
+            pull: proxy.kind.pull,
+            batches: proxy.kind.batches,
+            order: OrderPolicy::Fifo,
+            credits: vec![],
             removed: false,
             dead: false,
             waiting: vec![],
@@ -414,5 +534,5 @@ impl Outbox {
 }
 
 fn is_consumer(proxy: &world::Proxy) -> bool {
-    proxy.side == Side::Consumers && proxy.state != ProxyState::Unconnected && proxy.peer.is_some()
+    proxy.side == Side::Consumers && proxy.state != ProxyState::Unconnected && (proxy.peer.is_some() || proxy.kind.pull)
 }

@@ -1,18 +1,12 @@
 //! Outboxes: who can have a delivery, and what failures and departures do.
 
-use engine::{DiscardPolicy, DiscardReason, DisconnectReason, Notice, OutboxSettings, OutboxState, Time};
+use engine::{DiscardReason, DisconnectReason, Notice, OutboxSettings, Time};
 
 use super::Model;
+use super::waiting::Waiting;
 
 impl Model {
     // ---- outboxes ----
-
-    pub(super) fn can_deliver(&self, at: usize) -> bool {
-        let outbox = &self.outboxes[at];
-        let window = if outbox.failures > 0 { 1 } else { self.settings(at).push_window };
-        let is_idle = self.state(at) == OutboxState::Active;
-        is_idle && !outbox.waiting.is_empty() && outbox.in_flight.len() < usize::from(window)
-    }
 
     pub(super) fn settings(&self, at: usize) -> OutboxSettings {
         self.routed.effective(self.outboxes[at].key).unwrap_or_default()
@@ -24,15 +18,8 @@ impl Model {
 
     pub(super) fn weight(&self, at: usize) -> u64 {
         let outbox = &self.outboxes[at];
-        let all = outbox.waiting.iter().copied().chain(outbox.in_flight.iter().map(|flight| flight.event));
-        all.map(|event| self.events[event].weight).sum()
-    }
-
-    pub(super) fn put_back(&mut self, at: usize, from: usize) {
-        let outbox = &mut self.outboxes[at];
-        let back: Vec<usize> = outbox.in_flight.drain(from..).map(|flight| flight.event).collect();
-        self.counts.put_back += back.len() as u64;
-        outbox.waiting.splice(0..0, back);
+        let in_flight = outbox.in_flight.iter().flat_map(|flight| &flight.events);
+        outbox.waiting.iter().chain(in_flight).map(|waiting| self.events[waiting.event].weight).sum()
     }
 
     pub(super) fn succeed(&mut self, at: usize) {
@@ -46,7 +33,8 @@ impl Model {
 
     pub(super) fn fail(&mut self, at: usize) {
         let settings = self.settings(at);
-        self.put_back(at, 0);
+        let flights = self.outboxes[at].in_flight.drain(..).collect();
+        self.put_back(at, flights);
         self.counts.failures += 1;
         let outbox = &mut self.outboxes[at];
         outbox.blocked = None;
@@ -81,9 +69,15 @@ impl Model {
 
     /// Drops all an outbox has, and ends what it was the reason for. Says how many events.
     pub(super) fn drop_all(&mut self, at: usize, reason: DiscardReason) -> u64 {
+        // What is unanswered is let go of first, then what waits, in the order of delivery.
+        let mut all: Vec<Waiting> = vec![];
+        all.extend(self.outboxes[at].in_flight.drain(..).flat_map(|flight| flight.events));
+        all.append(&mut self.line(at, self.outboxes[at].order));
+        all.append(&mut self.delayed(at));
+        let events: Vec<usize> = all.into_iter().map(|waiting| waiting.event).collect();
         let outbox = &mut self.outboxes[at];
-        let mut events: Vec<usize> = outbox.in_flight.drain(..).map(|flight| flight.event).collect();
-        events.append(&mut outbox.waiting);
+        outbox.waiting.clear();
+        outbox.credits.clear();
         (outbox.full_at_bound, outbox.full_as_laggard) = (false, false);
         let (count, channel) = (events.len() as u64, outbox.key.channel);
         self.leftovers.extend(events);
@@ -96,9 +90,8 @@ impl Model {
     }
 
     pub(super) fn discard_one(&mut self, at: usize, reason: DiscardReason) {
-        let policy = self.settings(at).discard_policy;
-        let waiting = &mut self.outboxes[at].waiting;
-        waiting.remove(if policy == DiscardPolicy::Lifo { waiting.len() - 1 } else { 0 });
+        let victim = Self::victim(self.settings(at).discard_policy, &self.outboxes[at].waiting);
+        self.outboxes[at].waiting.retain(|waiting| Some(waiting.event) != victim);
         self.outboxes[at].dropped_while_full += 1;
         self.count_discards(at, reason, 1);
     }

@@ -2,7 +2,7 @@
 
 use engine::{
     AdminId, ChannelId, ChannelLimits, EventType, Operator, OrderPolicy, OutboxSettings, Peer, ProxyId, ProxyKey,
-    ProxyState, Refusal, SettingsPatch, Side, Want,
+    ProxyKind, ProxyState, Refusal, SettingsPatch, Side, Want,
 };
 
 #[derive(Clone, Default)]
@@ -38,6 +38,7 @@ pub(crate) struct Proxy {
     pub(crate) id: ProxyId,
     pub(crate) admin: AdminId,
     pub(crate) side: Side,
+    pub(crate) kind: ProxyKind,
     pub(crate) peer: Option<Peer>,
     pub(crate) want: Want,
     pub(crate) state: ProxyState,
@@ -96,7 +97,13 @@ impl World {
         Ok(gone)
     }
 
-    pub(crate) fn create_proxy(&mut self, channel: ChannelId, side: Side, admin: AdminId) -> Result<ProxyId, Refusal> {
+    pub(crate) fn create_proxy(
+        &mut self,
+        channel: ChannelId,
+        side: Side,
+        admin: AdminId,
+        kind: ProxyKind,
+    ) -> Result<ProxyId, Refusal> {
         self.admin_mut(channel, side, admin)?;
         self.check_connected(channel, side)?;
         let channel = self.channel_mut(channel)?;
@@ -106,6 +113,7 @@ impl World {
             id,
             admin,
             side,
+            kind,
             peer: None,
             want: Want(0),
             state: ProxyState::Unconnected,

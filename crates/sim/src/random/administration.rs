@@ -1,6 +1,6 @@
 //! Administration's operations: each is done to the hierarchy and to its model, and both must say the same.
 
-use engine::{EventType, Form, Operator, Peer, ProxyKey, ProxyKind, Side, SubscriptionTarget, Want};
+use engine::{EventType, Form, Operator, Peer, ProxyKey, Side, SubscriptionTarget, Want};
 
 use super::{PATTERNS, Run, same};
 
@@ -41,15 +41,16 @@ impl Run {
     pub(super) fn create_proxy(&mut self, side: Side) -> Result<String, String> {
         let channel = self.channel();
         let admin = self.admin(channel, side);
-        let engine = self.hierarchy.create_proxy(channel, side, admin, Form(1), ProxyKind::default());
-        let model = self.model.world.create_proxy(channel, side, admin);
+        let kind = self.kind(side);
+        let engine = self.hierarchy.create_proxy(channel, side, admin, Form(1), kind);
+        let model = self.model.world.create_proxy(channel, side, admin, kind);
         same("create proxy", &engine, &model)?;
         if let Ok(proxy) = engine
             && self.random.bool()
         {
             self.connect(ProxyKey { channel, proxy })?;
         }
-        Ok(format!("create proxy in {channel:?} {side:?} {admin:?}: {engine:?}"))
+        Ok(format!("create proxy in {channel:?} {side:?} {admin:?} {kind:?}: {engine:?}"))
     }
 
     pub(super) fn connect(&mut self, key: ProxyKey) -> Result<String, String> {

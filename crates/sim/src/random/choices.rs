@@ -4,10 +4,17 @@ use std::num::NonZeroU32;
 use std::time::Duration;
 
 use engine::{
-    AdminId, ChannelId, ChannelLimits, DiscardPolicy, FullOutbox, ProxyId, ProxyKey, ProxyState, SettingsPatch, Side,
+    AdminId, ChannelId, ChannelLimits, DiscardPolicy, FullOutbox, OrderPolicy, ProxyId, ProxyKey, ProxyKind,
+    ProxyState, SettingsPatch, Side, Time,
 };
 
 use super::Run;
+use crate::model::Header;
+
+pub(crate) const ORDER_POLICIES: [OrderPolicy; 4] =
+    [OrderPolicy::Any, OrderPolicy::Fifo, OrderPolicy::Priority, OrderPolicy::Deadline];
+pub(crate) const DISCARD_POLICIES: [DiscardPolicy; 5] =
+    [DiscardPolicy::Any, DiscardPolicy::Fifo, DiscardPolicy::Lifo, DiscardPolicy::Priority, DiscardPolicy::Deadline];
 
 impl Run {
     #[expect(clippy::indexing_slicing, reason = "the index is drawn below the length; nothing is drawn from nothing")]
@@ -39,6 +46,21 @@ impl Run {
         ProxyKey { channel, proxy }
     }
 
+    /// A connected consumer that pulls, mostly.
+    pub(super) fn puller(&mut self) -> ProxyKey {
+        let mut connected = vec![];
+        for channel in &self.model.world.channels {
+            let proxies = channel.proxies.iter().filter(|proxy| proxy.side == Side::Consumers && proxy.kind.pull);
+            let proxies = proxies.filter(|proxy| proxy.state != ProxyState::Unconnected);
+            connected.extend(proxies.map(|proxy| ProxyKey { channel: channel.id, proxy: proxy.id }));
+        }
+        if connected.is_empty() || self.random.u32(..20) == 0 {
+            self.key(Side::Consumers)
+        } else {
+            self.pick(&connected)
+        }
+    }
+
     /// A connected supplier, mostly.
     pub(super) fn source(&mut self) -> ProxyKey {
         let mut connected = vec![];
@@ -51,6 +73,27 @@ impl Run {
             self.key(Side::Suppliers)
         } else {
             self.pick(&connected)
+        }
+    }
+
+    /// How a new proxy passes events.
+    pub(super) fn kind(&mut self, side: Side) -> ProxyKind {
+        let is_consumer = side == Side::Consumers;
+        ProxyKind { pull: is_consumer && self.random.u32(..4) == 0, batches: self.random.u32(..3) == 0 }
+    }
+
+    /// What an event's header says.
+    pub(super) fn header(&mut self) -> Header {
+        let millis = Duration::from_millis;
+        let mut moments: Vec<Option<Time>> = vec![None; 12];
+        moments.extend([0, 10, 10, 50, 400].map(|wait| Some(self.now + millis(wait))));
+        moments.push(Some(Time(self.now.0.saturating_sub(1))));
+        let timeouts = [None, None, None, None, None, Some(0), Some(1), Some(20), Some(20), Some(300), Some(3_000)];
+        Header {
+            priority: if self.random.bool() { Some(self.random.i16(-2..3)) } else { None },
+            timeout: self.pick(&timeouts).map(millis),
+            start: self.pick(&moments),
+            stop: self.pick(&moments),
         }
     }
 
@@ -71,22 +114,28 @@ impl Run {
         let millis = Duration::from_millis;
         let max_events = [None, NonZeroU32::new(1), NonZeroU32::new(2), NonZeroU32::new(3), NonZeroU32::new(9)];
         let policies = [FullOutbox::Hold, FullOutbox::Discard, FullOutbox::Reject, FullOutbox::Disconnect];
-        let discards = [DiscardPolicy::Any, DiscardPolicy::Fifo, DiscardPolicy::Lifo];
         let mut patch = SettingsPatch::default();
-        for setting in 0..9 {
+        for setting in 0..16 {
             if self.random.u32(..4) > if setting < 2 { 1 } else { 0 } {
                 continue;
             }
             match setting {
                 0 => patch.max_events_per_consumer = Some(self.pick(&max_events)),
                 1 => patch.full_outbox = Some(self.pick(&policies)),
-                2 => patch.discard_policy = Some(self.pick(&discards)),
+                2 => patch.discard_policy = Some(self.pick(&DISCARD_POLICIES)),
                 3 => patch.push_window = Some(self.pick(&[1, 2, 3, 1024])),
                 4 => patch.one_way = Some(self.random.bool()),
                 5 => patch.reply_timeout = Some(self.pick(&[Duration::ZERO, millis(100), millis(1_000)])),
                 6 => patch.give_up_after = Some(self.pick(&[Duration::ZERO, millis(300), millis(3_000)])),
                 7 => patch.backoff_min = Some(self.pick(&[millis(10), millis(50)])),
-                _ => patch.backoff_max = Some(self.pick(&[Duration::ZERO, millis(100), millis(1_000)])),
+                8 => patch.backoff_max = Some(self.pick(&[Duration::ZERO, millis(100), millis(1_000)])),
+                9 => patch.order_policy = Some(self.pick(&ORDER_POLICIES)),
+                10 => patch.timeout = Some(self.pick(&[None, None, None, Some(millis(200)), Some(millis(1_000))])),
+                11 => patch.start_time_supported = Some(self.random.bool()),
+                12 => patch.stop_time_supported = Some(self.random.bool()),
+                13 => patch.batch_size_max = NonZeroU32::new(self.random.u32(1..6)),
+                14 => patch.pacing_interval = Some(self.pick(&[Duration::ZERO, millis(20), millis(300)])),
+                _ => patch.priority = Some(self.random.i16(-2..3)),
             }
         }
         patch

@@ -9,12 +9,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use engine::{
-    AdminId, ChannelId, DiscardReason, Event, Form, Hierarchy, Lane, NoFields, Notice, OutboxId, Outcome, ProxyKey,
-    ProxyKind, Side, Time, Want,
+    AdminId, ChannelId, Delivery, DiscardPolicy, DiscardReason, Event, Form, Hierarchy, Lane, NoFields, Notice,
+    OrderPolicy, OutboxId, Outcome, ProxyKey, Side, Time, Want,
 };
 use fastrand::Rng;
 
-use crate::model::{Counts, Model};
+use crate::model::{Counts, Expected, Model};
+use choices::{DISCARD_POLICIES, ORDER_POLICIES};
 
 /// The engine and its model differed.
 #[derive(Debug)]
@@ -55,6 +56,10 @@ pub struct Summary {
     pub timed_out: u64,
     /// Consumers given up.
     pub disconnected: u64,
+    /// Deliveries that a consumer asked for.
+    pub pulled: u64,
+    /// Deliveries of more than one event.
+    pub batches: u64,
     /// Events dropped, by reason in the order of [`DiscardReason::ALL`].
     pub discards: [u64; 9],
 }
@@ -91,6 +96,7 @@ struct Unanswered {
 }
 
 struct Run {
+    seed: u64,
     random: Rng,
     now: Time,
     hierarchy: Hierarchy,
@@ -106,6 +112,22 @@ struct Run {
     /// The lane's notices since they were last compared.
     heard: Vec<Notice>,
     next_peer: u64,
+    pulled: u64,
+    batches: u64,
+}
+
+/// The policies that a seed's first channel begins with: each combination has every twentieth seed.
+#[must_use]
+pub fn policies(seed: u64) -> (OrderPolicy, DiscardPolicy) {
+    let nth = usize::try_from(seed % 20).unwrap_or(0);
+    let order = ORDER_POLICIES.get(nth % 4).copied().unwrap_or_default();
+    (order, DISCARD_POLICIES.get(nth / 4).copied().unwrap_or_default())
+}
+
+/// What each of a delivery's events is called.
+fn labels(events: &[Arc<Event>]) -> Vec<usize> {
+    let label = |event: &Arc<Event>| event.bytes.first_chunk().map_or(u64::MAX, |label| u64::from_le_bytes(*label));
+    events.iter().map(|event| usize::try_from(label(event)).unwrap_or(usize::MAX)).collect()
 }
 
 /// Both said the same, or else what each said.
@@ -117,6 +139,7 @@ impl Run {
     fn new(seed: u64) -> Self {
         let now = Time(1_000_000);
         let mut run = Self {
+            seed,
             random: Rng::with_seed(seed),
             now,
             hierarchy: Hierarchy::default(),
@@ -128,6 +151,8 @@ impl Run {
             names: BTreeMap::new(),
             heard: vec![],
             next_peer: 0,
+            pulled: 0,
+            batches: 0,
         };
         run.begin();
         run
@@ -135,7 +160,9 @@ impl Run {
 
     /// A channel with a supplier and two consumers, so that events flow from the start.
     fn begin(&mut self) {
-        let (patch, limits) = (self.patch(), self.limits());
+        let (mut patch, limits) = (self.patch(), self.limits());
+        let (order, discard) = policies(self.seed);
+        (patch.order_policy, patch.discard_policy) = (Some(order), Some(discard));
         let channel = self.model.world.create_channel(patch, limits);
         let _ = self.hierarchy.create_channel(patch, limits);
         self.populate(channel);
@@ -144,8 +171,9 @@ impl Run {
 
     fn populate(&mut self, channel: ChannelId) {
         for side in [Side::Suppliers, Side::Consumers, Side::Consumers, Side::Consumers] {
-            if let Ok(proxy) = self.model.world.create_proxy(channel, side, AdminId::DEFAULT) {
-                let _ = self.hierarchy.create_proxy(channel, side, AdminId::DEFAULT, Form(1), ProxyKind::default());
+            let kind = self.kind(side);
+            if let Ok(proxy) = self.model.world.create_proxy(channel, side, AdminId::DEFAULT, kind) {
+                let _ = self.hierarchy.create_proxy(channel, side, AdminId::DEFAULT, Form(1), kind);
                 let _ = self.connect(ProxyKey { channel, proxy });
             }
         }
@@ -159,8 +187,9 @@ impl Run {
             34..66 => Ok(self.answer()),
             66..76 => Ok(self.let_go()),
             76..79 => Ok(self.repeat_outcome()),
-            79..83 => Ok(self.resume_outbox()),
-            83..90 => self.advance(),
+            79..81 => Ok(self.resume_outbox()),
+            81..85 => self.pull(),
+            85..90 => self.advance(),
             90..98 => {
                 let done = self.administer()?;
                 if self.random.u32(..4) > 0 {
@@ -196,10 +225,51 @@ impl Run {
             content += 10;
         }
         self.lane.classify(&mut draft, domain.as_bytes(), name.as_bytes());
+        let header = self.header();
+        (draft.priority, draft.timeout, draft.start, draft.stop) =
+            (header.priority, header.timeout, header.start, header.stop);
         let engine = self.lane.handle_event(source, draft, &NoFields, self.now);
-        let model = self.model.publish(source, domain, name, content);
+        let model = self.model.publish(source, (domain, name), content, header);
         same(&format!("publishing {label} from {source} as {domain}:{name}"), &engine, &model)?;
-        Ok(format!("publish {label} ({content} bytes) from {source} as {domain}:{name}: {engine:?}"))
+        Ok(format!("publish {label} ({content} bytes) from {source} as {domain}:{name}, {header:?}: {engine:?}"))
+    }
+
+    fn pull(&mut self) -> Result<String, String> {
+        let pulls = (0..self.random.u32(1..=4)).map(|_| self.pull_one()).collect::<Result<Vec<_>, _>>()?;
+        Ok(pulls.join(", "))
+    }
+
+    /// A client asks for events, waits for some, or goes.
+    fn pull_one(&mut self) -> Result<String, String> {
+        let key = self.puller();
+        let most = self.random.u32(1..5);
+        match self.random.u32(..6) {
+            0 => {
+                self.lane.cancel_wait(key);
+                self.model.cancel_wait(key);
+                Ok(format!("a client of {key} waits no more"))
+            }
+            1..4 => {
+                let engine = self.lane.await_events(key, most, self.now);
+                same("waiting for events", &engine, &self.model.await_events(key, most))?;
+                Ok(format!("a client of {key} waits for {most} events: {engine:?}"))
+            }
+            _ => {
+                let mut events = vec![];
+                let engine = self.lane.pull(key, most, &mut events, self.now);
+                let done = format!("a client of {key} pulls {most} events: {engine:?}");
+                match (engine, self.model.pull(key, most)) {
+                    (Ok(None), Ok(None)) => {}
+                    (Ok(Some(delivery)), Ok(Some(expected))) => self.take(delivery, events, expected)?,
+                    (Err(engine), Err(model)) => same("pulling", &engine, &model)?,
+                    (engine, model) => {
+                        let model = model.map(|expected| expected.map(|(_, expected)| expected));
+                        return Err(format!("pulling {key}: the engine says {engine:?}, the model {model:?}"));
+                    }
+                }
+                Ok(done)
+            }
+        }
     }
 
     fn answer(&mut self) -> String {
@@ -223,8 +293,10 @@ impl Run {
             79..84 => Outcome::Unreachable,
             84..87 => Outcome::TimedOut,
             87..92 => Outcome::Refused,
-            92..95 => Outcome::Rejected,
-            95..98 => Outcome::Untranslatable,
+            92..94 => Outcome::Rejected,
+            94..96 => Outcome::Untranslatable,
+            96 => Outcome::Filtered,
+            97 => Outcome::FilterFailed,
             _ if self.random.u32(..4) == 0 => Outcome::Gone,
             _ => Outcome::Delivered,
         };
@@ -321,33 +393,47 @@ impl Run {
                     Some(key) => Err(format!("no delivery, although {key} could have one")),
                 };
             };
-            let Some(event) = events.pop() else { return Err("a delivery of nothing".into()) };
-            let label = event.bytes.first_chunk().map_or(u64::MAX, |label| u64::from_le_bytes(*label));
-            trace(&format!("        deliver {label} to {} as serial {}", delivery.key, delivery.serial));
-            let Some((at, expected)) = self.model.deliver(delivery.key) else {
-                return Err(format!("a delivery of {label} to {}, which should get none", delivery.key));
+            let Some(expected) = self.model.deliver(delivery.key) else {
+                return Err(format!("a delivery to {}, which should get none", delivery.key));
             };
-            let said = crate::model::Expected {
-                label: usize::try_from(label).unwrap_or(usize::MAX),
-                event_serial: event.serial,
-                peer: delivery.peer,
-                want: delivery.want,
-                serial: delivery.serial,
-                one_way: delivery.one_way,
-                deadline: delivery.deadline,
-            };
-            same(&format!("delivery to {}", delivery.key), &said, &expected)?;
+            trace(&format!("        deliver {:?} to {} as serial {}", labels(&events), delivery.key, delivery.serial));
+            self.take(delivery, events, expected)?;
             if let Some(key) = self.model.someone_starves() {
                 return Err(format!("{key} was passed over too often"));
             }
-            self.name(at, delivery.outbox)?;
-            self.unanswered.push(Unanswered { outbox: delivery.outbox, serial: delivery.serial, at });
+        }
+        Ok(())
+    }
+
+    /// Takes a delivery, which must be the expected one.
+    fn take(
+        &mut self,
+        delivery: Delivery,
+        events: Vec<Arc<Event>>,
+        (at, expected): (usize, Expected),
+    ) -> Result<(), String> {
+        let said = Expected {
+            labels: labels(&events),
+            event_serials: events.iter().map(|event| event.serial).collect(),
+            peer: delivery.peer,
+            want: delivery.want,
+            serial: delivery.serial,
+            one_way: delivery.one_way,
+            deadline: delivery.deadline,
+            pulled: delivery.pulled,
+        };
+        same(&format!("delivery to {}", delivery.key), &said, &expected)?;
+        self.pulled += u64::from(said.pulled);
+        self.batches += u64::from(said.labels.len() > 1);
+        self.name(at, delivery.outbox)?;
+        self.unanswered.push(Unanswered { outbox: delivery.outbox, serial: delivery.serial, at });
+        for (event, label) in events.into_iter().zip(expected.labels) {
             // The door keeps some events for longer than it takes to write them.
             if self.random.u32(..4) == 0 {
-                self.kept.push((event, expected.label));
+                self.kept.push((event, label));
             } else {
                 self.lane.release(event);
-                self.model.release(expected.label);
+                self.model.release(label);
             }
         }
         Ok(())
@@ -409,6 +495,7 @@ impl Run {
             same(&what, &said, &(outbox.delivered, outbox.failures, outbox.discards))?;
             let said = (stats.backlog_events, stats.in_flight, stats.backlog_bytes);
             same(&format!("backlog of {}", stats.key), &said, &self.model.backlog(at))?;
+            same(&format!("waits of {}", stats.key), &(stats.delayed, stats.pulls_waiting), &self.model.waits(at))?;
             same(&format!("state of {}", stats.key), &stats.state, &self.model.state(at))?;
         }
         Ok(())
@@ -431,6 +518,7 @@ impl Run {
             disconnected: counters.disconnected,
             stale: counters.stale_outcomes,
             unknown: counters.unknown_outboxes,
+            filtered: counters.events_filtered,
             discards: DiscardReason::ALL.map(|reason| counters.discards.of(reason)),
         }
     }
@@ -446,6 +534,8 @@ impl Run {
             failures: counts.failures,
             timed_out: counts.timed_out,
             disconnected: counts.disconnected,
+            pulled: self.pulled,
+            batches: self.batches,
             discards: counts.discards,
         }
     }

@@ -1,0 +1,132 @@
+//! What waits in an outbox, naively: a list in no particular order, in which whatever is asked for is searched.
+
+use std::cmp::Reverse;
+
+use engine::{DiscardPolicy, DiscardReason, OrderPolicy, OutboxSettings, OutboxState, Time};
+
+use super::{Flight, Model};
+
+/// Later than everything.
+const NEVER: Time = Time(u64::MAX);
+
+/// What a door says of an event beside its bytes.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Header {
+    pub(crate) priority: Option<i16>,
+    pub(crate) timeout: Option<std::time::Duration>,
+    pub(crate) start: Option<Time>,
+    pub(crate) stop: Option<Time>,
+}
+
+/// An event that waits in an outbox. Events are numbered in the order in which they were handed in.
+#[derive(Clone, Copy)]
+pub(super) struct Waiting {
+    pub(super) event: usize,
+    priority: i16,
+    since: Time,
+    expiry: Time,
+}
+
+impl Model {
+    /// An event as it would wait in an outbox.
+    pub(super) fn waiting(&self, at: usize, event: usize) -> Waiting {
+        let (settings, header) = (self.settings(at), self.events[event].header);
+        let lifetime = header.timeout.or(settings.timeout).filter(|lifetime| !lifetime.is_zero());
+        let expiry = lifetime.map_or(NEVER, |lifetime| self.now + lifetime);
+        let stop = if settings.stop_time_supported { header.stop } else { None };
+        let start = if settings.start_time_supported { header.start } else { None };
+        Waiting {
+            event,
+            priority: header.priority.unwrap_or(0),
+            since: self.now.max(start.unwrap_or(self.now)),
+            expiry: expiry.min(stop.unwrap_or(NEVER)),
+        }
+    }
+
+    pub(super) fn has_expired(&self, waiting: Waiting) -> bool {
+        waiting.expiry <= self.now
+    }
+
+    /// Drops what has expired.
+    pub(super) fn expire(&mut self, at: usize) {
+        let now = self.now;
+        let before = self.outboxes[at].waiting.len();
+        self.outboxes[at].waiting.retain(|waiting| waiting.expiry > now);
+        let count = before - self.outboxes[at].waiting.len();
+        self.count_discards(at, DiscardReason::Expired, count as u64);
+    }
+
+    /// The events that could be delivered, in the order in which they would be.
+    pub(super) fn line(&self, at: usize, order: OrderPolicy) -> Vec<Waiting> {
+        let all = self.outboxes[at].waiting.iter().copied();
+        let mut ready: Vec<Waiting> = all.filter(|waiting| waiting.since <= self.now).collect();
+        ready.sort_by_key(|waiting| (waiting.since, waiting.event));
+        match order {
+            OrderPolicy::Any | OrderPolicy::Fifo => {}
+            OrderPolicy::Priority => ready.sort_by_key(|waiting| Reverse(waiting.priority)),
+            OrderPolicy::Deadline => ready.sort_by_key(|waiting| waiting.expiry),
+        }
+        ready
+    }
+
+    /// The events that wait for their time, the next first.
+    pub(super) fn delayed(&self, at: usize) -> Vec<Waiting> {
+        let all = self.outboxes[at].waiting.iter().copied();
+        let mut delayed: Vec<Waiting> = all.filter(|waiting| waiting.since > self.now).collect();
+        delayed.sort_by_key(|waiting| (waiting.since, waiting.event));
+        delayed
+    }
+
+    /// Which of some events is given up first.
+    pub(super) fn victim(policy: DiscardPolicy, among: &[Waiting]) -> Option<usize> {
+        let mut order = among.to_vec();
+        order.sort_by_key(|waiting| waiting.event);
+        match policy {
+            DiscardPolicy::Any | DiscardPolicy::Fifo => {}
+            DiscardPolicy::Lifo => order.reverse(),
+            DiscardPolicy::Priority => order.sort_by_key(|waiting| waiting.priority),
+            DiscardPolicy::Deadline => order.sort_by_key(|waiting| waiting.expiry),
+        }
+        order.first().map(|waiting| waiting.event)
+    }
+
+    // ---- deliveries ----
+
+    pub(super) fn can_deliver(&self, at: usize) -> bool {
+        let (outbox, settings) = (&self.outboxes[at], self.settings(at));
+        let window = if outbox.failures > 0 { 1 } else { usize::from(settings.push_window) };
+        let wanted = if outbox.pull { !outbox.credits.is_empty() } else { outbox.in_flight.len() < window };
+        let line = self.line(at, OrderPolicy::Fifo);
+        let (Some(oldest), OutboxState::Active, true) = (line.first(), self.state(at), wanted) else { return false };
+        let is_full = line.len() >= self.most(at, settings) as usize;
+        is_full || !outbox.batches || oldest.since + settings.pacing_interval <= self.now
+    }
+
+    /// How many events the next delivery may have.
+    pub(super) fn most(&self, at: usize, settings: OutboxSettings) -> u32 {
+        let outbox = &self.outboxes[at];
+        match outbox.credits.first() {
+            _ if !outbox.batches => 1,
+            Some(credit) => settings.batch_size_max.get().min(*credit),
+            None => settings.batch_size_max.get(),
+        }
+    }
+
+    /// When something is due next of what waits in an outbox.
+    pub(super) fn waiting_due(&self, at: usize) -> Option<Time> {
+        let (outbox, settings) = (&self.outboxes[at], self.settings(at));
+        let expiry = outbox.waiting.iter().map(|waiting| waiting.expiry).filter(|expiry| *expiry < NEVER);
+        let start = self.delayed(at).into_iter().map(|waiting| waiting.since);
+        let oldest = self.line(at, OrderPolicy::Fifo).first().map(|oldest| oldest.since + settings.pacing_interval);
+        let paced = oldest.filter(|due| outbox.batches && *due > self.now);
+        expiry.chain(start).chain(paced).min()
+    }
+
+    /// Puts deliveries back.
+    pub(super) fn put_back(&mut self, at: usize, flights: Vec<Flight>) {
+        for flight in flights {
+            self.counts.put_back += flight.events.len() as u64;
+            self.outboxes[at].waiting.extend(flight.events);
+        }
+    }
+}
