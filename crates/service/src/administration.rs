@@ -6,7 +6,7 @@
 use core::time::Duration;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
-use std::time::Instant;
+use std::time::{Instant, SystemTime};
 
 use arc_swap::ArcSwap;
 use engine::{DisconnectReason, FullOutbox, Notice, OutboxStats, ProxyKey, Time};
@@ -16,6 +16,7 @@ use giop::ior::Ior;
 use giop::message::{self, Header, LocateStatus, MessageKind, ReplyHead, ReplyStatus, Request, Response};
 use hashbrown::HashMap;
 
+use crate::corba::event::UtcClock;
 use crate::corba::{Call, Door, Effect, Exception, Published};
 use crate::counters::{Block, Counter, Counters};
 use crate::lanes::mail::{self, CallFailure, LaneBox, OWN_ENDIAN, Reply, ToAdministration, ToLane};
@@ -214,7 +215,10 @@ impl Administration {
         if key == statistics::KEY {
             statistics::handle(&self.registry, &call, reply)
         } else {
-            self.door.handle(&call, reply)
+            self.door.handle_time(time_now());
+            let outcome = self.door.handle(&call, reply);
+            self.counters.add(Counter::FilterCallsCut, self.door.take_filter_cuts());
+            outcome
         }
     }
 
@@ -327,6 +331,12 @@ impl Administration {
             }
         }
     }
+}
+
+/// What time it is in the world, as a `TimeBase::TimeT`.
+fn time_now() -> u64 {
+    let since_1970 = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    UtcClock::new(Time(0), since_1970).utc
 }
 
 /// One line per episode: who, what, and what is being done about it.

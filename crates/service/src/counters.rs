@@ -114,6 +114,8 @@ counters! {
     AdministrationFull = "refused_administration_full",
     /// Consumers that the service disconnected: they failed for too long, or were full with `FullOutbox` = `Disconnect`.
     ConsumersGivenUp = "consumers_given_up",
+    /// Evaluations that clients asked filters for and that were cut when their time or their steps were over.
+    FilterCallsCut = "filter_calls_cut",
     /// Log lines that were only counted because there were too many of their kind in a second.
     LogLinesLeftOut = "log_lines_left_out",
 }

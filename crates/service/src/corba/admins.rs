@@ -2,7 +2,7 @@
 
 use super::door::Door;
 use super::exceptions::{Raised, UserException};
-use super::filters::{mapping_filter, set_mapping_filter};
+use super::filters::{lifetime_filter, priority_filter, set_lifetime_filter, set_priority_filter};
 use super::proxy_kind::{Events, ProxyKind};
 use super::table::{Interface, Operation, Target};
 use super::wire::{read_enum, read_id, write_id, write_ids};
@@ -16,10 +16,10 @@ pub(super) static CONSUMER_ADMIN: Interface = Interface {
         Operation::done("_get_MyID", my_id),
         Operation::done("_get_MyChannel", my_channel),
         Operation::done("_get_MyOperator", my_operator),
-        Operation::done("_get_priority_filter", mapping_filter),
-        Operation::in_part("_set_priority_filter", set_mapping_filter),
-        Operation::done("_get_lifetime_filter", mapping_filter),
-        Operation::in_part("_set_lifetime_filter", set_mapping_filter),
+        Operation::done("_get_priority_filter", priority_filter),
+        Operation::done("_set_priority_filter", set_priority_filter),
+        Operation::done("_get_lifetime_filter", lifetime_filter),
+        Operation::done("_set_lifetime_filter", set_lifetime_filter),
         Operation::done("_get_pull_suppliers", pull_proxies),
         Operation::done("_get_push_suppliers", push_proxies),
         Operation::done("get_proxy_supplier", get_proxy),

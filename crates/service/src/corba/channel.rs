@@ -15,7 +15,7 @@ pub(super) static EVENT_CHANNEL: Interface = Interface {
         Operation::done("_get_MyFactory", my_factory),
         Operation::done("_get_default_consumer_admin", default_consumer_admin),
         Operation::done("_get_default_supplier_admin", default_supplier_admin),
-        Operation::not_yet("_get_default_filter_factory"),
+        Operation::done("_get_default_filter_factory", default_filter_factory),
         Operation::done("new_for_consumers", new_for_consumers),
         Operation::done("new_for_suppliers", new_for_suppliers),
         Operation::done("get_consumeradmin", get_consumeradmin),
@@ -50,6 +50,12 @@ pub(super) fn default_admin(
     args.finish("the arguments of an operation that gives the default admin")?;
     let admin = AdminKey { channel: on.channel()?, side, admin: AdminId::DEFAULT };
     door.reference(Target::Admin(admin))?.write(reply);
+    Ok(())
+}
+
+fn default_filter_factory(door: &mut Door, on: Target, args: Reader<'_>, reply: &mut Writer<'_>) -> Result<(), Raised> {
+    args.finish("the arguments of default_filter_factory")?;
+    door.reference(Target::FilterFactory(on.channel()?))?.write(reply);
     Ok(())
 }
 

@@ -61,4 +61,5 @@ static MODULES: &[&[&Interface]] = &[
     proxies::ALL,
     &[&admins::CONSUMER_ADMIN, &admins::SUPPLIER_ADMIN, &channel::EVENT_CHANNEL, &factory::EVENT_CHANNEL_FACTORY],
     naming::ALL,
+    filters::OWN,
 ];

@@ -1,9 +1,11 @@
 //! The door itself: one state machine that answers administrative requests and says what the event path must know.
 
 mod clients;
+mod filters;
 
 use self::clients::Client;
 use super::exceptions::{Exception, Raised};
+use super::filters::Filters;
 use super::keys::ObjectKey;
 use super::naming::{Naming, NamingLimits};
 use super::proxy_kind::ProxyKind;
@@ -11,7 +13,7 @@ use super::qos::{Effective, Wanted};
 use super::references::References;
 use super::table::{self, AdminKey, Answer, Level, Servant, Target};
 use engine::{
-    AdminId, ChannelId, ChannelLimits, DisconnectReason, EventType, Hierarchy, HierarchyLimits, Operator,
+    AdminId, ChannelId, ChannelLimits, DisconnectReason, EventType, FilterTarget, Hierarchy, HierarchyLimits, Operator,
     OutboxSettings, Peer, ProxyId, ProxyKey, SettingsPatch, Side, Snapshot, SubscriptionTarget, SupplierSettings,
 };
 use giop::cdr::{CharSet, Reader, Writer};
@@ -54,7 +56,8 @@ pub struct DoorSettings {
 #[derive(Debug)]
 pub struct Door {
     references: References,
-    hierarchy: Hierarchy,
+    pub(super) hierarchy: Hierarchy,
+    pub(super) filters: Filters,
     delivery: SettingsPatch,
     limits: ChannelLimits,
     naming: Naming,
@@ -69,6 +72,9 @@ pub struct Door {
     effects: VecDeque<Effect>,
     published: Option<Published>,
     peers_changed: bool,
+    /// What time it is, as a `TimeBase::TimeT`.
+    now: u64,
+    filter_cuts: u64,
 }
 
 /// One request: which object, which operation, and the arguments.
@@ -91,7 +97,7 @@ pub enum Effect {
         to: Ior,
         /// The operation.
         operation: &'static str,
-        /// Its arguments. Empty for all that are called so far, which take none.
+        /// Its arguments, in this machine's byte order from position 0 of a body of GIOP 1.2. Empty for those that take none.
         body: Vec<u8>,
     },
     /// No client goes by this handle any more: what was kept for it, such as its connection, can go.
@@ -156,6 +162,7 @@ impl Door {
             naming: Naming::new(naming, random.u32(1..), &references),
             references,
             hierarchy: Hierarchy::new(hierarchy),
+            filters: Filters::default(),
             delivery,
             limits,
             random,
@@ -167,6 +174,8 @@ impl Door {
             effects: VecDeque::new(),
             published: None,
             peers_changed: false,
+            now: 0,
+            filter_cuts: 0,
         };
         match door.hierarchy.create_channel(delivery, limits) {
             Ok(channel) => {
@@ -278,6 +287,15 @@ impl Door {
                 let side = self.hierarchy.proxy(key).ok()?.side;
                 (self.nonces.get(&channel)?.objects == nonce).then_some(Target::Proxy(key, side))
             }
+            ObjectKey::FilterFactory { channel, nonce } => {
+                (self.nonces.get(&channel)?.own == nonce).then_some(Target::FilterFactory(channel))
+            }
+            ObjectKey::Filter { channel, nonce, filter } => {
+                self.has_filter(channel, nonce, filter, false).then_some(Target::Filter(filter))
+            }
+            ObjectKey::MappingFilter { channel, nonce, filter } => {
+                self.has_filter(channel, nonce, filter, true).then_some(Target::MappingFilter(filter))
+            }
             ObjectKey::NamingContext { id, nonce } => self.naming.context(id, nonce).map(Target::NamingContext),
             ObjectKey::BindingIterator { id, nonce } => self.naming.iterator(id, nonce).map(Target::BindingIterator),
         }
@@ -299,6 +317,17 @@ impl Door {
             Target::Proxy(ProxyKey { channel, proxy }, _) => {
                 ObjectKey::Proxy { channel, nonce: self.nonces.get(&channel)?.objects, proxy }
             }
+            Target::FilterFactory(channel) => {
+                ObjectKey::FilterFactory { channel, nonce: self.nonces.get(&channel)?.own }
+            }
+            Target::Filter(filter) => {
+                let channel = self.filters.channel(filter)?;
+                ObjectKey::Filter { channel, nonce: self.nonces.get(&channel)?.objects, filter }
+            }
+            Target::MappingFilter(filter) => {
+                let channel = self.filters.channel(filter)?;
+                ObjectKey::MappingFilter { channel, nonce: self.nonces.get(&channel)?.objects, filter }
+            }
             Target::NamingContext(id) => self.naming.context_key(id),
             Target::BindingIterator(id) => self.naming.iterator_key(id),
         })
@@ -311,6 +340,9 @@ impl Door {
             Target::Admin(AdminKey { side: Side::Consumers, .. }) => table::CONSUMER_ADMIN,
             Target::Admin(AdminKey { side: Side::Suppliers, .. }) => table::SUPPLIER_ADMIN,
             Target::Proxy(proxy, side) => self.proxy_kind(proxy)?.servant(side),
+            Target::FilterFactory(_) => table::FILTER_FACTORY,
+            Target::Filter(_) => table::FILTER,
+            Target::MappingFilter(_) => table::MAPPING_FILTER,
             Target::NamingContext(_) => table::NAMING_CONTEXT,
             Target::BindingIterator(_) => table::BINDING_ITERATOR,
         })
@@ -359,6 +391,7 @@ impl Door {
         let removed = self.hierarchy.destroy_channel(channel)?;
         self.forget_all(&removed);
         self.nonces.remove(&channel);
+        self.forget_filters(channel);
         Ok(())
     }
 
@@ -388,6 +421,7 @@ impl Door {
     pub(super) fn destroy_admin(&mut self, AdminKey { channel, side, admin }: AdminKey) -> Result<(), Raised> {
         let removed = self.hierarchy.destroy_admin(channel, side, admin)?;
         self.forget_all(&removed);
+        self.forget_filters_of(FilterTarget::Admin { channel, side, admin });
         Ok(())
     }
 

@@ -35,6 +35,7 @@ mod wants;
 
 pub use batch::{Batch, Written, write_batch};
 pub use fields::{CorbaForms, EventFields, fields_of_any, fields_of_properties, fields_of_structured};
+pub(super) use header::read_through;
 pub use header::{Header, UtcClock, read_header, read_structured};
 pub use pulled::{Pulled, read_pulled, write_nothing, write_pulled};
 pub use translate::{Translated, Untranslatable, translate};
@@ -128,7 +129,7 @@ pub fn name_in_utf8<'n>(name: &'n [u8], chars: CharSet, scratch: &'n mut String)
     scratch.as_bytes()
 }
 
-fn skip_properties(body: &mut Reader<'_>, work: &mut Work) -> Result<(), ReadError> {
+pub(super) fn skip_properties(body: &mut Reader<'_>, work: &mut Work) -> Result<(), ReadError> {
     for _ in 0..body.seq_len(PROPERTY_BYTES_MIN)? {
         body.string()?;
         skip_any(body, work)?;

@@ -4,6 +4,7 @@
 //! the IDL has room for; the refusal's own sentence, with its numbers, goes to the log. Bytes that are not what an
 //! operation takes are `MARSHAL`, and their fault too is told in the log only.
 
+use super::filters::{Expression, Held};
 use super::naming::{NameComponent, write_name};
 use super::qos::{PropertyError, PropertyValue, write_property_errors};
 use engine::{Refusal, Side};
@@ -144,6 +145,10 @@ impl From<Refusal> for Raised {
             Refusal::NotConnected { .. } => UserException::NotConnected.into(),
             Refusal::AlreadyActive { .. } => UserException::ConnectionAlreadyActive.into(),
             Refusal::AlreadyInactive { .. } => UserException::ConnectionAlreadyInactive.into(),
+            // Filters are looked up before, too.
+            Refusal::NoSuchFilter { .. } => Self::object_not_exist(),
+            Refusal::FilterNotFound { .. } => UserException::FilterNotFound.into(),
+            Refusal::NoMapping => Self::bad_param(),
             Refusal::DefaultAdmin { .. } => Self::no_permission(),
             Refusal::AdminLimit { side, limit } => {
                 log::info!(target: "campanile::corba", "a client gets no proxy: {refusal}");
@@ -214,6 +219,12 @@ pub(super) enum UserException {
     // CosNotifyComm
     InvalidEventType { domain: String, name: String },
     // CosNotifyFilter
+    UnsupportedFilterableData,
+    InvalidGrammar,
+    InvalidConstraint(Expression),
+    ConstraintNotFound(i32),
+    CallbackNotFound,
+    InvalidValue { constraint: Expression, value: Box<Held> },
     FilterNotFound,
     // CosNotifyChannelAdmin
     ConnectionAlreadyActive,
@@ -241,6 +252,12 @@ impl UserException {
             Self::UnsupportedQoS(_) => "IDL:omg.org/CosNotification/UnsupportedQoS:1.0",
             Self::UnsupportedAdmin(_) => "IDL:omg.org/CosNotification/UnsupportedAdmin:1.0",
             Self::InvalidEventType { .. } => "IDL:omg.org/CosNotifyComm/InvalidEventType:1.0",
+            Self::UnsupportedFilterableData => "IDL:omg.org/CosNotifyFilter/UnsupportedFilterableData:1.0",
+            Self::InvalidGrammar => "IDL:omg.org/CosNotifyFilter/InvalidGrammar:1.0",
+            Self::InvalidConstraint(_) => "IDL:omg.org/CosNotifyFilter/InvalidConstraint:1.0",
+            Self::ConstraintNotFound(_) => "IDL:omg.org/CosNotifyFilter/ConstraintNotFound:1.0",
+            Self::CallbackNotFound => "IDL:omg.org/CosNotifyFilter/CallbackNotFound:1.0",
+            Self::InvalidValue { .. } => "IDL:omg.org/CosNotifyFilter/InvalidValue:1.0",
             Self::FilterNotFound => "IDL:omg.org/CosNotifyFilter/FilterNotFound:1.0",
             Self::ConnectionAlreadyActive => "IDL:omg.org/CosNotifyChannelAdmin/ConnectionAlreadyActive:1.0",
             Self::ConnectionAlreadyInactive => "IDL:omg.org/CosNotifyChannelAdmin/ConnectionAlreadyInactive:1.0",
@@ -265,6 +282,12 @@ impl UserException {
                 out.string(domain);
                 out.string(name);
             }
+            Self::InvalidConstraint(constraint) => constraint.write(out),
+            Self::ConstraintNotFound(id) => out.i32(*id),
+            Self::InvalidValue { constraint, value } => {
+                constraint.write(out);
+                value.write_or_null(out);
+            }
             Self::AdminLimitExceeded { name, value } => {
                 out.string(name);
                 value.write_any(out);
@@ -280,6 +303,9 @@ impl UserException {
             Self::Disconnected
             | Self::AlreadyConnected
             | Self::TypeError
+            | Self::UnsupportedFilterableData
+            | Self::InvalidGrammar
+            | Self::CallbackNotFound
             | Self::FilterNotFound
             | Self::ConnectionAlreadyActive
             | Self::ConnectionAlreadyInactive

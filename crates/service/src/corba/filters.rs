@@ -1,23 +1,37 @@
-//! `CosNotifyFilter`: filters are not here yet, so no object has any.
+//! `CosNotifyFilter`: filters, mapping filters, their factories, and who has which.
 //!
-//! An object that can have filters says so truthfully: it has none, none can be found, and adding one is `NO_IMPLEMENT`.
+//! Filters belong to the channel whose factory made them, and live until they are destroyed or that channel is. What they
+//! decide on the event path is the engine's business: here constraints are read, checked and given ids ([`store`]), and
+//! handed to the engine whole at each change.
+//!
+//! - [`expression`]: constraints and values as they travel.
+//! - [`store`]: all filters, and what a change to one does.
+//! - [`matching`]: a filter asked about an event by a client, without any channel.
+//! - The others hold the servants: [`factory`], [`filter`], [`mapping`], [`callbacks`], [`admin`].
 
-use super::door::Door;
-use super::exceptions::{Raised, UserException};
-use super::table::{Interface, Operation, Target};
-use super::wire::{read_id, write_ids};
-use giop::cdr::{Reader, Writer};
-use giop::ior::Ior;
+mod admin;
+mod callbacks;
+mod expression;
+mod factory;
+mod filter;
+mod mapping;
+mod matching;
+mod store;
+
+pub(super) use self::expression::{Expression, Held};
+pub(super) use self::mapping::{lifetime_filter, priority_filter, set_lifetime_filter, set_priority_filter};
+pub(super) use self::store::Filters;
+use super::table::{Interface, Operation};
 
 pub(super) static FILTER_ADMIN: Interface = Interface {
     name: "CosNotifyFilter::FilterAdmin",
     id: "IDL:omg.org/CosNotifyFilter/FilterAdmin:1.0",
     operations: &[
-        Operation::not_yet("add_filter"),
-        Operation::done("remove_filter", no_such_filter),
-        Operation::done("get_filter", no_such_filter),
-        Operation::done("get_all_filters", get_all_filters),
-        Operation::done("remove_all_filters", remove_all_filters),
+        Operation::done("add_filter", admin::add_filter),
+        Operation::done("remove_filter", admin::remove_filter),
+        Operation::done("get_filter", admin::get_filter),
+        Operation::done("get_all_filters", admin::get_all_filters),
+        Operation::done("remove_all_filters", admin::remove_all_filters),
     ],
 };
 
@@ -25,19 +39,29 @@ pub(super) static FILTER: Interface = Interface {
     name: "CosNotifyFilter::Filter",
     id: "IDL:omg.org/CosNotifyFilter/Filter:1.0",
     operations: &[
-        Operation::not_yet("_get_constraint_grammar"),
-        Operation::not_yet("add_constraints"),
-        Operation::not_yet("modify_constraints"),
-        Operation::not_yet("get_constraints"),
-        Operation::not_yet("get_all_constraints"),
-        Operation::not_yet("remove_all_constraints"),
-        Operation::not_yet("destroy"),
-        Operation::not_yet("match"),
-        Operation::not_yet("match_structured"),
-        Operation::not_yet("match_typed"),
-        Operation::not_yet("attach_callback"),
-        Operation::not_yet("detach_callback"),
-        Operation::not_yet("get_callbacks"),
+        Operation::done("_get_constraint_grammar", filter::grammar),
+        Operation::done("add_constraints", filter::add_constraints),
+        Operation::done("modify_constraints", filter::modify_constraints),
+        Operation::done("get_constraints", filter::get_constraints),
+        Operation::done("get_all_constraints", filter::get_all_constraints),
+        Operation::done("remove_all_constraints", filter::remove_all),
+        Operation::done("destroy", filter::destroy),
+        Operation::done("match", matching::match_any),
+        Operation::done("match_structured", matching::match_structured),
+        Operation::done("match_typed", matching::match_typed),
+        Operation::done("attach_callback", callbacks::attach),
+        Operation::done("detach_callback", callbacks::detach),
+        Operation::done("get_callbacks", callbacks::list),
+    ],
+};
+
+/// Our own: a filter that is asked with a limit on how long it may take.
+pub(super) static TIMEOUT_FILTER: Interface = Interface {
+    name: "Campanile::TimeoutFilter",
+    id: "IDL:Campanile/TimeoutFilter:1.0",
+    operations: &[
+        Operation::done("match_with_timeout", matching::match_with_timeout),
+        Operation::done("match_structured_with_timeout", matching::match_structured_with_timeout),
     ],
 };
 
@@ -45,62 +69,32 @@ pub(super) static MAPPING_FILTER: Interface = Interface {
     name: "CosNotifyFilter::MappingFilter",
     id: "IDL:omg.org/CosNotifyFilter/MappingFilter:1.0",
     operations: &[
-        Operation::not_yet("_get_constraint_grammar"),
-        Operation::not_yet("_get_value_type"),
-        Operation::not_yet("_get_default_value"),
-        Operation::not_yet("add_mapping_constraints"),
-        Operation::not_yet("modify_mapping_constraints"),
-        Operation::not_yet("get_mapping_constraints"),
-        Operation::not_yet("get_all_mapping_constraints"),
-        Operation::not_yet("remove_all_mapping_constraints"),
-        Operation::not_yet("destroy"),
-        Operation::not_yet("match"),
-        Operation::not_yet("match_structured"),
-        Operation::not_yet("match_typed"),
+        Operation::done("_get_constraint_grammar", filter::grammar),
+        Operation::done("_get_value_type", mapping::value_type),
+        Operation::done("_get_default_value", mapping::default_value),
+        Operation::done("add_mapping_constraints", mapping::add_constraints),
+        Operation::done("modify_mapping_constraints", mapping::modify_constraints),
+        Operation::done("get_mapping_constraints", mapping::get_constraints),
+        Operation::done("get_all_mapping_constraints", mapping::get_all_constraints),
+        Operation::done("remove_all_mapping_constraints", filter::remove_all),
+        Operation::done("destroy", filter::destroy),
+        Operation::done("match", matching::map_any),
+        Operation::done("match_structured", matching::map_structured),
+        Operation::done("match_typed", matching::map_typed),
     ],
 };
 
 pub(super) static FILTER_FACTORY: Interface = Interface {
     name: "CosNotifyFilter::FilterFactory",
     id: "IDL:omg.org/CosNotifyFilter/FilterFactory:1.0",
-    operations: &[Operation::not_yet("create_filter"), Operation::not_yet("create_mapping_filter")],
+    operations: &[
+        Operation::done("create_filter", factory::create_filter),
+        Operation::done("create_mapping_filter", factory::create_mapping_filter),
+    ],
 };
 
 /// Every interface of the module, in the order of its IDL.
 pub(super) const ALL: &[&Interface] = &[&FILTER, &MAPPING_FILTER, &FILTER_FACTORY, &FILTER_ADMIN];
 
-fn no_such_filter(_: &mut Door, _: Target, mut args: Reader<'_>, _: &mut Writer<'_>) -> Result<(), Raised> {
-    read_id(&mut args)?;
-    args.finish("the arguments of an operation that names a filter")?;
-    Err(UserException::FilterNotFound.into())
-}
-
-fn get_all_filters(_: &mut Door, _: Target, args: Reader<'_>, reply: &mut Writer<'_>) -> Result<(), Raised> {
-    args.finish("the arguments of get_all_filters")?;
-    write_ids(core::iter::empty(), reply);
-    Ok(())
-}
-
-fn remove_all_filters(_: &mut Door, _: Target, args: Reader<'_>, _: &mut Writer<'_>) -> Result<(), Raised> {
-    args.finish("the arguments of remove_all_filters")?;
-    Ok(())
-}
-
-/// The attributes `priority_filter` and `lifetime_filter`: nil.
-pub(super) fn mapping_filter(_: &mut Door, _: Target, args: Reader<'_>, reply: &mut Writer<'_>) -> Result<(), Raised> {
-    args.finish("the arguments of an attribute that is a mapping filter")?;
-    Ior::nil().write(reply);
-    Ok(())
-}
-
-/// Setting `priority_filter` or `lifetime_filter`: nil, which it is already, or nothing.
-pub(super) fn set_mapping_filter(
-    _: &mut Door,
-    _: Target,
-    mut args: Reader<'_>,
-    _: &mut Writer<'_>,
-) -> Result<(), Raised> {
-    let filter = Ior::read(&mut args)?;
-    args.finish("the value of an attribute that is a mapping filter")?;
-    if filter.is_nil() { Ok(()) } else { Err(Raised::no_implement()) }
-}
+/// Our own interfaces that have to do with filters.
+pub(super) const OWN: &[&Interface] = &[&TIMEOUT_FILTER];

@@ -12,18 +12,22 @@
 //! ConsumerAdmin/cccccccc.nnnnnnnn.aaaaaaaa               a consumer admin of a channel
 //! SupplierAdmin/cccccccc.nnnnnnnn.aaaaaaaa               a supplier admin of a channel
 //! Proxy/cccccccc.nnnnnnnn.pppppppp                       a proxy of a channel
+//! FilterFactory/cccccccc.nnnnnnnn                        the filter factory of a channel
+//! Filter/cccccccc.nnnnnnnn.ffffffff                      a filter of a channel's factory
+//! MappingFilter/cccccccc.nnnnnnnn.ffffffff               a mapping filter of a channel's factory
 //! NamingContext/iiiiiiii.nnnnnnnn                        a naming context other than the root
 //! BindingIterator/iiiiiiii.nnnnnnnn                      an iterator over a naming context
 //! ```
 //!
 //! The numbers `n` are drawn at random when the object is made. They keep a reference that outlived a restart from
 //! reaching an object that merely got the same number. What every service has (the factory, the root naming context,
-//! the default channel and its two default admins) has 0 there, so that its reference survives a restart.
+//! the default channel, its two default admins and its filter factory) has 0 there, so that its reference survives a
+//! restart.
 //!
 //! Parsing borrows and allocates nothing, since a lane does it for each request. One object has one key: upper case
 //! digits, other separators and missing zeros are not accepted.
 
-use engine::{AdminId, ChannelId, ProxyId, Side};
+use engine::{AdminId, ChannelId, FilterId, ProxyId, Side};
 
 /// The object that a key names. Whether it exists is for the door to say.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -57,6 +61,31 @@ pub enum ObjectKey {
         /// Its number in its channel.
         proxy: ProxyId,
     },
+    /// The factory of a channel's filters.
+    FilterFactory {
+        /// Its channel.
+        channel: ChannelId,
+        /// Drawn when the channel was made; 0 for the default channel.
+        nonce: u32,
+    },
+    /// A filter that decides which events pass.
+    Filter {
+        /// The channel of its factory.
+        channel: ChannelId,
+        /// Drawn when the channel was made, and for the default channel when the service started.
+        nonce: u32,
+        /// Its number.
+        filter: FilterId,
+    },
+    /// A filter that gives events another priority or lifetime.
+    MappingFilter {
+        /// The channel of its factory.
+        channel: ChannelId,
+        /// Drawn when the channel was made, and for the default channel when the service started.
+        nonce: u32,
+        /// Its number.
+        filter: FilterId,
+    },
     /// A naming context.
     NamingContext {
         /// Its number; 0 is the root.
@@ -88,6 +117,9 @@ const CHANNEL: &str = "Channel";
 const CONSUMER_ADMIN: &str = "ConsumerAdmin";
 const SUPPLIER_ADMIN: &str = "SupplierAdmin";
 const PROXY: &str = "Proxy";
+const FILTER_FACTORY: &str = "FilterFactory";
+const FILTER: &str = "Filter";
+const MAPPING_FILTER: &str = "MappingFilter";
 const NAMING_CONTEXT: &str = "NamingContext";
 const BINDING_ITERATOR: &str = "BindingIterator";
 
@@ -115,6 +147,18 @@ impl ObjectKey {
             CHANNEL => {
                 let [channel, nonce] = hexadecimal(numbers)?;
                 Some(Self::Channel { channel: ChannelId(channel), nonce }).filter(|key| *key != Self::DEFAULT_CHANNEL)
+            }
+            FILTER_FACTORY => {
+                let [channel, nonce] = hexadecimal(numbers)?;
+                Some(Self::FilterFactory { channel: ChannelId(channel), nonce })
+            }
+            FILTER => {
+                let [channel, nonce, filter] = hexadecimal(numbers)?;
+                Some(Self::Filter { channel: ChannelId(channel), nonce, filter: FilterId(filter) })
+            }
+            MAPPING_FILTER => {
+                let [channel, nonce, filter] = hexadecimal(numbers)?;
+                Some(Self::MappingFilter { channel: ChannelId(channel), nonce, filter: FilterId(filter) })
             }
             NAMING_CONTEXT => {
                 let [id, nonce] = hexadecimal(numbers)?;
@@ -171,6 +215,13 @@ impl core::fmt::Display for ObjectKey {
             Self::Proxy { channel, nonce, proxy } => {
                 write!(f, "{PROXY}/{:08x}.{nonce:08x}.{:08x}", channel.0, proxy.0)
             }
+            Self::FilterFactory { channel, nonce } => write!(f, "{FILTER_FACTORY}/{:08x}.{nonce:08x}", channel.0),
+            Self::Filter { channel, nonce, filter } => {
+                write!(f, "{FILTER}/{:08x}.{nonce:08x}.{:08x}", channel.0, filter.0)
+            }
+            Self::MappingFilter { channel, nonce, filter } => {
+                write!(f, "{MAPPING_FILTER}/{:08x}.{nonce:08x}.{:08x}", channel.0, filter.0)
+            }
             Self::NamingContext { id, nonce } => write!(f, "{NAMING_CONTEXT}/{id:08x}.{nonce:08x}"),
             Self::BindingIterator { id, nonce } => write!(f, "{BINDING_ITERATOR}/{id:08x}.{nonce:08x}"),
         }
@@ -214,6 +265,10 @@ mod tests {
             ObjectKey::Admin { channel, nonce: 7, side: Side::Consumers, admin: AdminId(u32::MAX) },
             ObjectKey::Admin { channel: ChannelId(0), nonce: 0, side: Side::Suppliers, admin: AdminId(0) },
             ObjectKey::Proxy { channel, nonce: 0x0123_4567, proxy: ProxyId(0x89ab_cdef) },
+            ObjectKey::FilterFactory { channel: ChannelId(0), nonce: 0 },
+            ObjectKey::FilterFactory { channel, nonce: 5 },
+            ObjectKey::Filter { channel, nonce: 8, filter: FilterId(1) },
+            ObjectKey::MappingFilter { channel, nonce: 8, filter: FilterId(1) },
             ObjectKey::NamingContext { id: 3, nonce: 9 },
             ObjectKey::BindingIterator { id: 0, nonce: 0 },
         ]

@@ -5,7 +5,7 @@
 
 use super::door::Door;
 use super::exceptions::{Raised, UserException};
-use super::filters::{mapping_filter, set_mapping_filter};
+use super::filters::{lifetime_filter, priority_filter, set_lifetime_filter, set_priority_filter};
 use super::qos::validate_event_qos;
 use super::table::{Interface, Operation, Target};
 use super::wire::read_reference;
@@ -28,10 +28,10 @@ pub(super) static PROXY_SUPPLIER: Interface = Interface {
     operations: &[
         Operation::done("_get_MyType", my_type),
         Operation::done("_get_MyAdmin", my_admin),
-        Operation::done("_get_priority_filter", mapping_filter),
-        Operation::in_part("_set_priority_filter", set_mapping_filter),
-        Operation::done("_get_lifetime_filter", mapping_filter),
-        Operation::in_part("_set_lifetime_filter", set_mapping_filter),
+        Operation::done("_get_priority_filter", priority_filter),
+        Operation::done("_set_priority_filter", set_priority_filter),
+        Operation::done("_get_lifetime_filter", lifetime_filter),
+        Operation::done("_set_lifetime_filter", set_lifetime_filter),
         Operation::not_yet("obtain_offered_types"),
         Operation::done("validate_event_qos", validate_event_qos),
     ],

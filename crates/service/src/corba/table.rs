@@ -7,7 +7,7 @@
 use super::door::Door;
 use super::exceptions::Raised;
 use super::{admins, channel, event_service, factory, filters, naming, notify_comm, object, proxies, qos};
-use engine::{AdminId, ChannelId, ProxyKey, Side};
+use engine::{AdminId, ChannelId, FilterId, ProxyKey, Side};
 use giop::cdr::{Reader, Writer};
 
 /// Executes one operation on one object: reads all arguments, then acts, then writes the results.
@@ -20,6 +20,9 @@ pub(super) enum Target {
     Channel(ChannelId),
     Admin(AdminKey),
     Proxy(ProxyKey, Side),
+    FilterFactory(ChannelId),
+    Filter(FilterId),
+    MappingFilter(FilterId),
     NamingContext(u32),
     BindingIterator(u32),
 }
@@ -46,7 +49,7 @@ impl Target {
             Self::Channel(channel) => Ok(Level::Channel(channel)),
             Self::Admin(admin) => Ok(Level::Admin(admin)),
             Self::Proxy(proxy, side) => Ok(Level::Proxy(proxy, side)),
-            Self::Factory | Self::NamingContext(_) | Self::BindingIterator(_) => Err(Raised::internal()),
+            _ => Err(Raised::internal()),
         }
     }
 
@@ -67,6 +70,20 @@ impl Target {
     pub(super) fn proxy(self) -> Result<ProxyKey, Raised> {
         match self {
             Self::Proxy(proxy, _) => Ok(proxy),
+            _ => Err(Raised::internal()),
+        }
+    }
+
+    pub(super) fn filter_factory(self) -> Result<ChannelId, Raised> {
+        match self {
+            Self::FilterFactory(channel) => Ok(channel),
+            _ => Err(Raised::internal()),
+        }
+    }
+
+    pub(super) fn filter(self) -> Result<FilterId, Raised> {
+        match self {
+            Self::Filter(filter) | Self::MappingFilter(filter) => Ok(filter),
             _ => Err(Raised::internal()),
         }
     }
@@ -284,6 +301,12 @@ pub(super) static PLAIN_PROXY_PULL_CONSUMER: Servant =
 /// Proxies of the plain Event Service from which consumers pull Anys.
 pub(super) static PLAIN_PROXY_PULL_SUPPLIER: Servant =
     &[&event_service::PROXY_PULL_SUPPLIER, &event_service::COMM_PULL_SUPPLIER];
+/// Factories of filters.
+pub(super) static FILTER_FACTORY: Servant = &[&filters::FILTER_FACTORY];
+/// Filters that decide which events pass.
+pub(super) static FILTER: Servant = &[&filters::FILTER, &filters::TIMEOUT_FILTER];
+/// Filters that give events another priority or lifetime.
+pub(super) static MAPPING_FILTER: Servant = &[&filters::MAPPING_FILTER];
 /// Naming contexts.
 pub(super) static NAMING_CONTEXT: Servant = &[&naming::NAMING_CONTEXT_EXT, &naming::NAMING_CONTEXT];
 /// Iterators over naming contexts.

@@ -3,6 +3,7 @@
 pub(super) mod dialogue;
 
 mod conformance;
+mod filters;
 mod hostile;
 mod objects;
 mod proxies;

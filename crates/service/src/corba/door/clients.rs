@@ -6,7 +6,7 @@ use crate::corba::exceptions::{Raised, UserException};
 use crate::corba::proxy_kind::ProxyKind;
 use crate::corba::references::log_name;
 use crate::corba::table::{Target, client_has};
-use engine::{ChannelId, Peer, ProxyKey, ProxyState, Removed, Side, Want};
+use engine::{ChannelId, FilterTarget, Peer, ProxyKey, ProxyState, Removed, Side, Want};
 use giop::ior::Ior;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -85,6 +85,7 @@ impl Door {
     /// Drops what is kept for a proxy that is gone, and tells its client if it is to be told.
     pub(super) fn forget(&mut self, removed: &Removed, tell: bool) {
         let Some(kind) = self.kinds.remove(&removed.key) else { return };
+        self.forget_filters_of(FilterTarget::Proxy(removed.key));
         let Some(peer) = removed.peer else { return };
         let Some(client) = self.clients.remove(&peer) else { return };
         if tell {

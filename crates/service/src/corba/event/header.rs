@@ -124,7 +124,7 @@ pub fn read_header<'a>(mut body: Reader<'a>, work: &mut Work) -> Result<Header<'
 }
 
 /// Moves `body` behind a structured event.
-pub(super) fn read_through<'a>(body: &mut Reader<'a>, work: &mut Work) -> Result<Header<'a>, ReadError> {
+pub(in crate::corba) fn read_through<'a>(body: &mut Reader<'a>, work: &mut Work) -> Result<Header<'a>, ReadError> {
     let header = header(body, work)?;
     skip_properties(body, work)?;
     skip_any(body, work)?;

@@ -1,6 +1,7 @@
 //! Every operation of every kind of object, in every version and byte order, with every exception.
 
 use super::dialogue::{Dialogue, Expect, STYLES, Style, client, key_of, write_types};
+use super::filters;
 use super::proxies::{self, every_proxy};
 use crate::corba::table::{self, Answer};
 use crate::corba::{conformance, keys};
@@ -27,7 +28,16 @@ const CASES: &[Case] = &[
     ("clients of the plain Event Service are of it and nothing more", event_service),
     ("references to the wrong kind of object, or back to the service, are refused", proxies::wrong_references),
     ("a consumer without a reference, or with a useless one, cannot connect", useless_consumers),
-    ("filters are not there yet, and every object says so", filters),
+    ("a channel's factory makes filters and mapping filters of the grammar asked for", filters::factories),
+    ("a filter's constraints are added, changed, given and taken away, all or none", filters::constraints),
+    ("a mapping filter's constraints likewise, with their values", filters::mapping_constraints),
+    ("a filter is asked about events of every form", filters::matching),
+    ("a mapping filter gives the best value that an event can have", filters::mapping),
+    ("a filter is asked with a limit on how long it may take", filters::time_limits),
+    ("callbacks are told when a filter's event types change", filters::callbacks),
+    ("admins and proxies have filters, this service's and others'", filters::attachments),
+    ("consumers' admins and proxies have mapping filters", filters::mapping_attachments),
+    ("limits on filters hold", filters::limits),
     ("subscriptions and offers are taken, wildcards in the middle are not", subscriptions),
     ("what is not there yet says so", not_yet),
     ("limits of a channel are told with the proxy", admin_limits),
@@ -85,6 +95,9 @@ const SERVANTS: &[table::Servant] = &[
     table::PLAIN_PROXY_PUSH_SUPPLIER,
     table::PLAIN_PROXY_PULL_CONSUMER,
     table::PLAIN_PROXY_PULL_SUPPLIER,
+    table::FILTER_FACTORY,
+    table::FILTER,
+    table::MAPPING_FILTER,
     table::NAMING_CONTEXT,
     table::BINDING_ITERATOR,
 ];
@@ -120,10 +133,16 @@ const EXCEPTIONS: &[&str] = &[
     "IDL:omg.org/CosNotifyChannelAdmin/NotConnected:1.0",
     "IDL:omg.org/CosNotifyChannelAdmin/ProxyNotFound:1.0",
     "IDL:omg.org/CosNotifyComm/InvalidEventType:1.0",
+    "IDL:omg.org/CosNotifyFilter/CallbackNotFound:1.0",
+    "IDL:omg.org/CosNotifyFilter/ConstraintNotFound:1.0",
     "IDL:omg.org/CosNotifyFilter/FilterNotFound:1.0",
+    "IDL:omg.org/CosNotifyFilter/InvalidConstraint:1.0",
+    "IDL:omg.org/CosNotifyFilter/InvalidGrammar:1.0",
+    "IDL:omg.org/CosNotifyFilter/InvalidValue:1.0",
+    "IDL:omg.org/CosNotifyFilter/UnsupportedFilterableData:1.0",
 ];
 
-fn new_channel(d: &mut Dialogue) -> (Ior, i32) {
+pub(super) fn new_channel(d: &mut Dialogue) -> (Ior, i32) {
     let factory = d.bootstrap(keys::FACTORY_TAO);
     let body = d.call(&factory, "create_channel", |w| {
         w.u32(0);
@@ -178,7 +197,6 @@ fn channel(d: &mut Dialogue) {
         d.call(&channel, "get_supplieradmin", |w| w.i32(unknown)).raises("AdminNotFound");
     }
     d.call(&channel, "new_for_consumers", |w| w.u32(2)).raises("MARSHAL");
-    d.call(&channel, "_get_default_filter_factory", |_| {}).raises("NO_IMPLEMENT");
     d.get(&channel, "destroy");
     for gone in [&channel, &consumers, &suppliers, &consumer_admin, &supplier_admin] {
         d.call(gone, "_non_existent", |_| {}).raises("OBJECT_NOT_EXIST");
@@ -288,30 +306,6 @@ fn useless_consumers(d: &mut Dialogue) {
     let crate::corba::Exception::System(refused) = refused else { panic!("{refused:?}") };
     assert_eq!(refused.kind, giop::exception::Kind::ImpLimit);
     assert!(!d.door.publish().unwrap().routing.channels().iter().any(|channel| !channel.consumers().is_empty()));
-}
-
-fn filters(d: &mut Dialogue) {
-    let (channel, _) = new_channel(d);
-    let mut objects = every_proxy(d, &channel);
-    objects.extend(["for_consumers", "for_suppliers"].map(|admin| d.object(&channel, admin)));
-    for object in &objects {
-        assert_eq!(d.ids(object, "get_all_filters"), []);
-        d.give(object, "add_filter", &client("filter")).raises("NO_IMPLEMENT");
-        d.call(object, "get_filter", |w| w.i32(0)).raises("FilterNotFound");
-        d.call(object, "remove_filter", |w| w.i32(0)).raises("FilterNotFound");
-        d.get(object, "remove_all_filters");
-    }
-    let has_mapping_filters =
-        |object: &&Ior| object.type_id.contains("ConsumerAdmin") || object.type_id.ends_with("Supplier:1.0");
-    let with_mapping: Vec<&Ior> = objects.iter().filter(has_mapping_filters).collect();
-    assert_eq!(with_mapping.len(), 7);
-    for object in with_mapping {
-        for filter in ["priority_filter", "lifetime_filter"] {
-            assert!(d.object(object, &format!("_get_{filter}")).is_nil());
-            d.give(object, &format!("_set_{filter}"), &Ior::nil()).unwrap();
-            d.give(object, &format!("_set_{filter}"), &client("filter")).raises("NO_IMPLEMENT");
-        }
-    }
 }
 
 fn subscriptions(d: &mut Dialogue) {

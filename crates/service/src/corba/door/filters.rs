@@ -1,0 +1,59 @@
+//! What filters need of the door beside its objects: other servers' filters among the peers, calls to callbacks, the time.
+
+use super::{Door, Effect, PeerAddress};
+use engine::{ChannelId, FilterId, Peer};
+use giop::ior::Ior;
+use std::sync::Arc;
+
+impl Door {
+    /// Tells the time, for the run-time variable `$curtime` and for limits that are points in time: in 100 ns since 15
+    /// October 1582, UTC, as `TimeBase::TimeT`. Without it that is when it is.
+    pub fn handle_time(&mut self, now: u64) {
+        self.now = now;
+    }
+
+    /// How many evaluations that clients asked for were cut, because of their time or their steps, since this was last
+    /// asked.
+    pub fn take_filter_cuts(&mut self) -> u64 {
+        core::mem::take(&mut self.filter_cuts)
+    }
+
+    pub(in crate::corba) fn now(&self) -> u64 {
+        self.now
+    }
+
+    pub(in crate::corba) fn note_cut(&mut self) {
+        self.filter_cuts += 1;
+    }
+
+    /// Whether there is a filter, or mapping filter, with these numbers in its key.
+    pub(super) fn has_filter(&self, channel: ChannelId, nonce: u32, filter: FilterId, maps: bool) -> bool {
+        self.filters.channel(filter) == Some(channel)
+            && self.filters.is_mapping(filter) == maps
+            && self.nonces.get(&channel).is_some_and(|nonces| nonces.objects == nonce)
+    }
+
+    /// An object of another server that the event path is to call.
+    pub(in crate::corba) fn add_peer(&mut self, address: PeerAddress) -> Peer {
+        let peer = self.next_peer();
+        self.peers.insert(peer, Arc::new(address));
+        self.peers_changed = true;
+        peer
+    }
+
+    pub(in crate::corba) fn peer(&self, peer: Peer) -> Option<&PeerAddress> {
+        self.peers.get(&peer).map(AsRef::as_ref)
+    }
+
+    /// Nobody is going to call it any more.
+    pub(in crate::corba) fn drop_peer(&mut self, peer: Peer) {
+        if self.peers.remove(&peer).is_some() {
+            self.peers_changed = true;
+            self.effects.push_back(Effect::ReleasePeer(peer));
+        }
+    }
+
+    pub(in crate::corba) fn call_client(&mut self, to: Ior, operation: &'static str, body: Vec<u8>) {
+        self.effects.push_back(Effect::Call { to, operation, body });
+    }
+}
