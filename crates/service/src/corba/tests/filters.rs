@@ -246,6 +246,10 @@ pub(super) fn constraints(d: &mut Dialogue) {
 
     // All or nothing, whatever is wrong with a change.
     let bad: Expression<'_> = (&[("ALMA", "b*d")], "TRUE");
+    for wrong in ["$a ==", "1 +", "((TRUE)", "$a === 2", "TRUE FALSE", "unknown($a)", "\u{e9}"] {
+        let refused = add(d, &filter, &[(&[], "TRUE"), (&[("a", "b")], wrong)]).raises("InvalidConstraint");
+        assert_eq!(refused.read(read_expression), (vec![("a".into(), "b".into())], wrong.to_owned()));
+    }
     for _ in 0..2 {
         let refused = add(d, &filter, &[(&[], "TRUE"), bad]).raises("InvalidConstraint");
         let refused = refused.read(read_expression);
@@ -375,6 +379,73 @@ pub(super) fn matching(d: &mut Dialogue) {
     }
 }
 
+/// Writes an event with one property in its filterable data and a struct-free body.
+fn write_reading(property: &str, value: impl FnOnce(&mut Writer<'_>), w: &mut Writer<'_>) {
+    w.string("ALMA");
+    w.string("Reading");
+    w.string("one");
+    w.u32(0);
+    w.u32(1);
+    w.string(property);
+    value(w);
+    write_text("the body", w);
+}
+
+fn write_double(value: f64, w: &mut Writer<'_>) {
+    w.u32(7);
+    w.f64(value);
+}
+
+pub(super) fn fields(d: &mut Dialogue) {
+    let factory = factory(d);
+    let ask = |d: &mut Dialogue, constraint: &str, property: &str, value: f64| {
+        let filter = made_filter(d, &factory);
+        add(d, &filter, &[(&[], constraint)]).unwrap();
+        let structured =
+            d.call(&filter, "match_structured", |w| write_reading(property, |w| write_double(value, w), w));
+        let typed = d.call(&filter, "match_typed", |w| {
+            w.u32(1);
+            w.string(property);
+            write_double(value, w);
+        });
+        let answers = [structured, typed].map(|body| body.map(|body| body.read(|r| r.bool().unwrap())));
+        let [structured, typed] = answers.map(|answer| answer.map_err(|thrown| thrown.name().to_owned()));
+        assert_eq!(structured, typed, "{constraint}");
+        structured
+    };
+    assert_eq!(ask(d, "$value > 3", "value", 3.25), Ok(true));
+    assert_eq!(ask(d, "$value > 3", "value", 3.0), Ok(false));
+    assert_eq!(ask(d, "$value > 3", "other", 3.25), Ok(false), "what is not there does not match");
+    assert_eq!(ask(d, "not exist $other and $value < 4", "value", 3.25), Ok(true));
+    assert_eq!(ask(d, "$value == 'three'", "value", 3.0), Err("UnsupportedFilterableData".into()));
+
+    let filter = made_filter(d, &factory);
+    add(d, &filter, &[(&[], "$ == 'here'"), (&[], "$.remainder_of_body == 'the body' and $event_name == 'one'")])
+        .unwrap();
+    assert!(matched(d.call(&filter, "match", |w| write_text("here", w))));
+    assert!(!matched(d.call(&filter, "match", |w| write_text("there", w))));
+    assert!(matched(d.call(&filter, "match_structured", |w| write_reading("x", |w| write_short(1, w), w))));
+    // One constraint that cannot be asked of an event does not keep another from matching it.
+    add(d, &filter, &[(&[], "$x == 'two'"), (&[], "$x == 2")]).unwrap();
+    let event = |x: i16| {
+        move |w: &mut Writer<'_>| {
+            w.u32(1);
+            w.string("x");
+            write_short(x, w);
+        }
+    };
+    assert!(matched(d.call(&filter, "match_typed", event(2))));
+    d.call(&filter, "match_typed", event(3)).raises("UnsupportedFilterableData");
+
+    let now = 0x01F1_64F5_4A00_0000;
+    d.door.handle_time(now);
+    let filter = made_filter(d, &factory);
+    add(d, &filter, &[(&[], &format!("$curtime == {now}"))]).unwrap();
+    assert!(matched(d.call(&filter, "match", |w| write_short(1, w))));
+    d.door.handle_time(now + 1);
+    assert!(!matched(d.call(&filter, "match", |w| write_short(1, w))));
+}
+
 pub(super) fn mapping(d: &mut Dialogue) {
     let factory = factory(d);
     let filter = made_mapping(d, &factory, |w| write_short(-1, w));
@@ -415,6 +486,10 @@ pub(super) fn time_limits(d: &mut Dialogue) {
     assert!(asked(10_000), "a millisecond from now");
     assert!(asked(NOW + 10_000), "a millisecond from now, as a point in time");
     assert!(asked(u64::MAX));
+    assert!(!asked(0), "nothing can be decided in no time");
+    assert!(!asked(NOW), "nor in time that is over");
+    assert!(!asked(NOW - 1));
+    assert!(d.door.take_filter_cuts() >= 6 && d.door.take_filter_cuts() == 0);
     assert!(
         d.call(&filter, "_is_a", |w| w.string("IDL:Campanile/TimeoutFilter:1.0")).unwrap().read(|r| r.bool().unwrap())
     );
@@ -563,6 +638,7 @@ pub(super) fn mapping_attachments(d: &mut Dialogue) {
 pub(super) fn limits(d: &mut Dialogue) {
     let limits = ChannelLimits {
         constraint_bytes_max: 20,
+        constraint_nodes_max: 6,
         constraints_per_filter_max: 3,
         filters_per_object_max: 2,
         filters_max: 4,
@@ -573,6 +649,7 @@ pub(super) fn limits(d: &mut Dialogue) {
     let channel = new_channel(d).0;
     let factory = d.object(&channel, "_get_default_filter_factory");
     let filter = made_filter(d, &factory);
+    add(d, &filter, &[(&[], "1 + 1 + 1 == 3")]).raises("InvalidConstraint");
     let long = format!("TRUE{}", " ".repeat(17));
     add(d, &filter, &[(&[], &long)]).raises("InvalidConstraint");
     let four = |w: &mut Writer<'_>| write_expressions(&[(&[][..], "TRUE"); 4], w);

@@ -32,6 +32,7 @@ const CASES: &[Case] = &[
     ("a filter's constraints are added, changed, given and taken away, all or none", filters::constraints),
     ("a mapping filter's constraints likewise, with their values", filters::mapping_constraints),
     ("a filter is asked about events of every form", filters::matching),
+    ("a filter reads what is in an event", filters::fields),
     ("a mapping filter gives the best value that an event can have", filters::mapping),
     ("a filter is asked with a limit on how long it may take", filters::time_limits),
     ("callbacks are told when a filter's event types change", filters::callbacks),
