@@ -215,7 +215,7 @@ impl Administration {
         if key == statistics::KEY {
             statistics::handle(&self.registry, &call, reply)
         } else {
-            self.door.handle_time(time_now());
+            self.door.handle_utc(time_now());
             let outcome = self.door.handle(&call, reply);
             self.counters.add(Counter::FilterCallsCut, self.door.take_filter_cuts());
             outcome

@@ -6,9 +6,9 @@ use giop::ior::Ior;
 use std::sync::Arc;
 
 impl Door {
-    /// Tells the time, for the run-time variable `$curtime` and for limits that are points in time: in 100 ns since 15
+    /// Tells the time of the world, for the run-time variable `$curtime` and for limits that are points in time: in 100 ns since 15
     /// October 1582, UTC, as `TimeBase::TimeT`. Without it that is when it is.
-    pub fn handle_time(&mut self, now: u64) {
+    pub fn handle_utc(&mut self, now: u64) {
         self.now = now;
     }
 

@@ -438,11 +438,11 @@ pub(super) fn fields(d: &mut Dialogue) {
     d.call(&filter, "match_typed", event(3)).raises("UnsupportedFilterableData");
 
     let now = 0x01F1_64F5_4A00_0000;
-    d.door.handle_time(now);
+    d.door.handle_utc(now);
     let filter = made_filter(d, &factory);
     add(d, &filter, &[(&[], &format!("$curtime == {now}"))]).unwrap();
     assert!(matched(d.call(&filter, "match", |w| write_short(1, w))));
-    d.door.handle_time(now + 1);
+    d.door.handle_utc(now + 1);
     assert!(!matched(d.call(&filter, "match", |w| write_short(1, w))));
 }
 
@@ -470,7 +470,7 @@ pub(super) fn time_limits(d: &mut Dialogue) {
     let factory = factory(d);
     let filter = made_filter(d, &factory);
     add(d, &filter, &[(&[], "TRUE")]).unwrap();
-    d.door.handle_time(NOW);
+    d.door.handle_utc(NOW);
     let mut asked = |timeout: u64| {
         let structured = matched(d.call(&filter, "match_structured_with_timeout", |w| {
             write_empty_event(w);
