@@ -217,6 +217,10 @@ impl Model {
         header: Header,
     ) -> Admission {
         let weight = content_bytes + EVENT_BYTES;
+        // What the event does not say, its supplier does.
+        let (priority, timeout) = self.routed.of_supplier(source);
+        let priority = header.priority.or(priority);
+        let header = Header { priority, timeout: header.timeout.or(timeout), ..header };
         self.events.push(Event { channel: source.channel, weight, charge: 0, serial: 0, header });
         let admission = self.admit(source, domain, name);
         self.counts.accepted += u64::from(admission.is_ok());

@@ -1,5 +1,7 @@
 //! The hierarchy, naively: lists that are searched.
 
+use std::time::Duration;
+
 use engine::{
     AdminId, ChannelId, ChannelLimits, EventType, Operator, OrderPolicy, OutboxSettings, Peer, ProxyId, ProxyKey,
     ProxyKind, ProxyState, Refusal, SettingsPatch, Side, Want,
@@ -252,6 +254,16 @@ impl World {
             filter_timeout: nearest(&levels, |patch| patch.filter_timeout, default.filter_timeout),
             probe_interval: nearest(&levels, |patch| patch.probe_interval, default.probe_interval),
         })
+    }
+
+    /// The priority and the timeout that a supplier's events have unless they say theirs.
+    pub(crate) fn of_supplier(&self, key: ProxyKey) -> (Option<i16>, Option<Duration>) {
+        let (Ok(channel), Ok(proxy), Ok(admin)) = (self.channel(key.channel), self.proxy(key), self.admin_of(key))
+        else {
+            return (None, None);
+        };
+        let levels = [proxy.patch, admin.patch, channel.patch];
+        (levels.iter().find_map(|patch| patch.priority), nearest(&levels, |patch| patch.timeout, None))
     }
 
     /// Whether a consumer wants events of this type.

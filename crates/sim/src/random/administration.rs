@@ -70,10 +70,11 @@ impl Run {
                 self.model.world.set_channel_settings(key.channel, patch),
             ),
             1 => {
-                let admin = self.admin(key.channel, Side::Consumers);
+                let side = if self.random.u32(..4) == 0 { Side::Suppliers } else { Side::Consumers };
+                let admin = self.admin(key.channel, side);
                 (
-                    self.hierarchy.set_admin_settings(key.channel, Side::Consumers, admin, patch),
-                    self.model.world.set_admin_settings(key.channel, Side::Consumers, admin, patch),
+                    self.hierarchy.set_admin_settings(key.channel, side, admin, patch),
+                    self.model.world.set_admin_settings(key.channel, side, admin, patch),
                 )
             }
             _ => (self.hierarchy.set_proxy_settings(key, patch), self.model.world.set_proxy_settings(key, patch)),
