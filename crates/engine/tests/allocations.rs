@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use campanile_engine as engine;
 use engine::{
-    AdminId, Admission, ChannelLimits, Delivery, Event, FullOutbox, Hierarchy, Lane, NoFields, Outcome, Peer, ProxyKey,
-    ProxyKind, Refusal, SettingsPatch, Side, Time, Want,
+    AdminId, Admission, ChannelLimits, Delivery, Event, FilterConstraint, FilterRef, FilterTarget, Forms, FullOutbox,
+    Hierarchy, Lane, Mapping, NoFields, Outcome, Peer, ProxyKey, ProxyKind, Refusal, SettingsPatch, Side, Time, Want,
 };
 
 thread_local! {
@@ -146,6 +146,81 @@ fn events_of_changing_size_allocate_nothing() {
     };
     run(10);
     assert_eq!(allocations_during(|| run(1_000)), 0);
+}
+
+/// Events of which every field is a number: the first byte of the event.
+struct FirstByte;
+
+struct Numbers(i64);
+
+impl Forms for FirstByte {
+    type Fields<'e> = Numbers;
+
+    fn fields<'e>(&'e self, event: &'e Event) -> Numbers {
+        Numbers(event.bytes.first().copied().unwrap_or(0).into())
+    }
+}
+
+impl filter::Fields for Numbers {
+    fn field<'f>(&'f self, _: &filter::Path, steps: &mut filter::Steps) -> Option<filter::Value<'f>> {
+        steps.take(1).then_some(filter::Value::Int(self.0))
+    }
+
+    fn contains(&self, _: &filter::Path, _: &filter::Value<'_>, _: &mut filter::Steps) -> Option<bool> {
+        None
+    }
+
+    fn current_time(&self) -> u64 {
+        0
+    }
+}
+
+#[test]
+fn filters_allocate_nothing() {
+    let mut hierarchy = Hierarchy::default();
+    let channel = hierarchy.create_channel(SettingsPatch::default(), ChannelLimits::default()).unwrap();
+    let kind = ProxyKind::default();
+    let mut connect = |side, texts: &[String]| {
+        let proxy = hierarchy.create_proxy(channel, side, AdminId::DEFAULT, engine::Form(1), kind).unwrap();
+        let key = ProxyKey { channel, proxy };
+        hierarchy.connect(key, Some(Peer(1)), Want(0)).unwrap();
+        let constraints = texts.iter().zip(1..).map(|(text, value)| {
+            let program = filter::Constraint::parse(text, &filter::Limits::default()).unwrap();
+            FilterConstraint { types: Arc::new([]), program: Arc::new(program), value }
+        });
+        let filter = hierarchy.create_filter(channel).unwrap();
+        hierarchy.set_constraints(filter, constraints.collect(), None).unwrap();
+        hierarchy.add_filter(FilterTarget::Proxy(key), FilterRef::Local(filter)).unwrap();
+        if side == Side::Consumers {
+            hierarchy.set_mapping(FilterTarget::Proxy(key), Mapping::Priority, Some(filter)).unwrap();
+        }
+        key
+    };
+    let source = connect(Side::Suppliers, &["$n < 50".into()]);
+    for consumer in 0..20 {
+        connect(Side::Consumers, &[format!("$n == {consumer}"), format!("$n % 7 == {consumer}"), "$n > 40".into()]);
+    }
+    let now = Time(0);
+    let mut lane = Lane::new(now);
+    lane.handle_snapshot(hierarchy.snapshot(), now);
+    let mut events = Vec::with_capacity(64);
+    let mut delivered = 0;
+    let mut run = |rounds: u64| {
+        for number in (0..60).cycle().take(60 * usize::try_from(rounds).unwrap()) {
+            let mut draft = lane.begin_event();
+            draft.bytes.push(number);
+            lane.classify(&mut draft, b"Telescope", b"Status");
+            lane.handle_event(source, draft, &FirstByte, now);
+            while let Some(delivery) = lane.poll_delivery(now, &mut events) {
+                lane.handle_outcome(delivery.outbox, delivery.serial, Outcome::Delivered, now);
+                events.drain(..).for_each(|event| lane.release(event));
+                delivered += 1;
+            }
+        }
+    };
+    run(2);
+    assert_eq!(allocations_during(|| run(50)), 0);
+    assert!(delivered > 52 * 100, "{delivered}");
 }
 
 #[test]

@@ -8,6 +8,7 @@ use alloc::vec;
 use core::num::NonZeroU32;
 use core::time::Duration;
 
+mod filters;
 mod waiting;
 
 /// What an event of `bytes` bytes to one consumer is charged.
