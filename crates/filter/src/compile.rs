@@ -4,7 +4,7 @@ use crate::constraint::{Comparison, Cost, Steps};
 use crate::error::Reason;
 use crate::lexer::{Result, fault};
 use crate::number::Number;
-use crate::path::{Part, Path};
+use crate::path::{Part, Path, Root};
 use crate::program::{Op, Program, STACK_MAX};
 use crate::text::Text;
 use crate::tree::{Id, Kind, Node, Tree};
@@ -439,9 +439,10 @@ impl Compiler<'_> {
 
 /// The cheapest and the dearest way through a program.
 fn cost(program: &Program) -> Cost {
-    let read = |path: &u32| {
-        let parts = program.paths.get(*path as usize).map_or(0, |path| path.parts.len());
-        u32::try_from(parts).unwrap_or(u32::MAX).saturating_add(1)
+    let read = |path: &u32| match program.paths.get(*path as usize) {
+        // The time is at hand.
+        None | Some(Path { root: Root::CurrentTime, .. }) => 0,
+        Some(path) => u32::try_from(path.parts.len()).unwrap_or(u32::MAX).saturating_add(1),
     };
     // What is to come from each instruction on; jumps go forward only.
     let mut ahead = vec![Cost { best: 0, worst: 0 }; program.ops.len() + 1];

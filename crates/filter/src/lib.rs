@@ -19,6 +19,8 @@ pub mod constraint;
 pub mod error;
 pub mod explain;
 mod lexer;
+#[cfg(test)]
+mod model;
 mod number;
 mod parser;
 pub mod path;

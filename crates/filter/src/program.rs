@@ -260,8 +260,8 @@ impl<'r, F: Fields + ?Sized, const N: usize> Machine<'r, '_, F, N> {
         if let Some(value) = self.look(left)? {
             return self.compare_name(&value, op, right);
         }
-        match self.look(right)? {
-            Some(value @ Value::Enum { .. }) => self.compare_name(&value, op.mirrored(), left),
+        match (self.look(right)?, op) {
+            (Some(value @ Value::Enum { .. }), Comparison::Eq | Comparison::Ne) => self.compare_name(&value, op, left),
             _ => Err(FailureKind::Missing.into()),
         }
     }

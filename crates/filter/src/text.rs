@@ -40,6 +40,8 @@ const NOT_A_CHARACTER: u32 = 0x11_0000;
 
 /// Bytes looked at for one step.
 const BYTES_PER_STEP: usize = 64;
+/// Places at which a substring is tried for one step.
+const TRIES_PER_STEP: u32 = 16;
 
 impl<'f> Text<'f> {
     /// The text of a string.
@@ -76,10 +78,12 @@ impl<'f> Text<'f> {
         if is_wide || self.chars != whole.chars && !self.bytes.is_ascii() {
             return self.is_within_by_characters(whole, steps);
         }
-        let each = 1 + steps_for(self.bytes.len());
+        let mut tried: u32 = 0;
         for (at, byte) in whole.bytes.iter().enumerate() {
             if byte == first {
-                if !steps.take(each) {
+                tried += 1;
+                let again = u32::from(tried.is_multiple_of(TRIES_PER_STEP));
+                if !steps.take(again + steps_for(self.bytes.len())) {
                     return None;
                 }
                 if whole.bytes.get(at..).is_some_and(|rest| rest.starts_with(self.bytes)) {
@@ -93,8 +97,10 @@ impl<'f> Text<'f> {
     /// The same for different encodings, where the bytes cannot be compared.
     fn is_within_by_characters(&self, whole: &Text<'_>, steps: &mut Steps) -> Option<bool> {
         let mut rest = whole.characters();
+        let mut tried: u32 = 0;
         loop {
-            if !steps.take(1 + steps_for(self.bytes.len())) {
+            tried += 1;
+            if !steps.take(u32::from(tried.is_multiple_of(TRIES_PER_STEP)) + steps_for(self.bytes.len())) {
                 return None;
             }
             let mut here = rest.clone();
