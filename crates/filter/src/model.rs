@@ -10,6 +10,8 @@ use crate::path::{Label, Part, Path, Root};
 use crate::text::Text;
 use crate::tree::{Id, Node, Printed, Tree};
 use crate::value::{Fields, Literal, Value};
+extern crate std;
+
 use alloc::boxed::Box;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
@@ -485,19 +487,20 @@ fn holds(op: Comparison, left: Value<'_>, right: Value<'_>) -> Option<bool> {
     })
 }
 
-/// The order of two numbers, exactly, by scaling both to integers.
+/// The order of two numbers, exactly.
 #[expect(clippy::cast_possible_truncation, reason = "within the bounds just checked")]
 fn exact_order(left: &Value<'_>, right: &Value<'_>) -> Option<Option<Ordering>> {
-    const SCALE: f64 = 1_048_576.0;
-    let scaled = |value: &Value<'_>| match (whole(value), value) {
-        (Some(whole), _) => Some(Ok(whole << 20)),
-        (None, Value::Float(value)) if value.abs() < 1e28 => Some(Ok((value * SCALE) as i128)),
-        (None, Value::Float(value)) => Some(Err(*value)),
-        _ => None,
-    };
-    Some(match (scaled(left)?, scaled(right)?) {
-        (Ok(a), Ok(b)) => Some(a.cmp(&b)),
-        _ => float(left)?.partial_cmp(&float(right)?),
+    Some(match (whole(left), whole(right)) {
+        (Some(a), Some(b)) => Some(a.cmp(&b)),
+        (None, None) => float(left)?.partial_cmp(&float(right)?),
+        (None, Some(_)) => exact_order(right, left)?.map(Ordering::reverse),
+        (Some(a), None) => match float(right)? {
+            b if b.abs() < 1e28 => {
+                let floor = b.floor();
+                Some(a.cmp(&(floor as i128)).then(if b > floor { Ordering::Less } else { Ordering::Equal }))
+            }
+            b => 0.0.partial_cmp(&b),
+        },
     })
 }
 
