@@ -258,11 +258,11 @@ impl Compiler<'_> {
         let (left_node, right_node) = (self.tree.node(left), self.tree.node(right));
         if let (Some(path), Some(constant)) = (field(left_node), self.constant(right)) {
             let constant = constant.clone();
-            return Some(Op::Test { path: self.path(path), op, constant });
+            return Some(Op::Test { path: self.path(path), op, constant, at: self.tree.offset(left) });
         }
         if let (Some(constant), Some(path)) = (self.constant(left), field(right_node)) {
             let constant = constant.clone();
-            return Some(Op::Test { path: self.path(path), op: op.mirrored(), constant });
+            return Some(Op::Test { path: self.path(path), op: op.mirrored(), constant, at: self.tree.offset(right) });
         }
         match (left_node, right_node) {
             (Node::Name(left), Node::Name(right)) => Some(Op::CompareNames(op, self.path(*left), self.path(*right))),
@@ -423,7 +423,7 @@ impl Compiler<'_> {
             },
             _ => return Condition::Other,
         };
-        if let Some(Op::Test { path, op, constant }) = self.simple_comparison(op, left, right) {
+        if let Some(Op::Test { path, op, constant, .. }) = self.simple_comparison(op, left, right) {
             return Condition::Compare { path, op, constant };
         }
         match (self.tree.node(left), self.tree.node(right)) {

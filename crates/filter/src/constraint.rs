@@ -27,8 +27,7 @@ impl Default for Limits {
     }
 }
 
-/// A checked, costed, compiled constraint. Immutable; share it by `Arc`.
-#[derive(Debug)]
+/// A checked, costed, compiled constraint. Immutable; share it by `Arc`. Its `Debug` form is its text.
 pub struct Constraint {
     text: Box<str>,
     program: Program,
@@ -239,6 +238,12 @@ impl Constraint {
             }
             .unwrap_or(Conjunct::Other)
         })
+    }
+}
+
+impl fmt::Debug for Constraint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Constraint").field(&self.text).finish()
     }
 }
 

@@ -20,11 +20,12 @@ const STACK_SMALL: usize = 4;
 /// One instruction. Paths and targets are indices.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Op {
-    /// The accumulator becomes whether the field compares so with the constant.
+    /// The accumulator becomes whether the field, which stands at that offset of the text, compares so with the constant.
     Test {
         path: u32,
         op: Comparison,
         constant: Literal,
+        at: u32,
     },
     /// The accumulator becomes the field.
     Field(u32),
@@ -79,6 +80,8 @@ pub(crate) struct Program {
 /// Why an instruction did not succeed.
 enum Stop {
     Failed(FailureKind),
+    /// The event has no such field, which stands at this offset.
+    Missing(u32),
     Cut,
 }
 
@@ -120,6 +123,9 @@ impl Program {
                 _ => match machine.step(op) {
                     Ok(value) => machine.accumulator = value,
                     Err(Stop::Cut) => return Verdict::Cut,
+                    Err(Stop::Missing(offset)) => {
+                        return Verdict::Failed(Failure { kind: FailureKind::Missing, offset });
+                    }
                     Err(Stop::Failed(kind)) => {
                         let offset = self.offsets.get(at - 1).copied().unwrap_or_default();
                         return Verdict::Failed(Failure { kind, offset });
@@ -148,8 +154,8 @@ impl<'r, F: Fields + ?Sized, const N: usize> Machine<'r, '_, F, N> {
     #[inline]
     fn step(&mut self, op: &'r Op) -> Result<Value<'r>, Stop> {
         Ok(match op {
-            Op::Test { path, op, constant } => {
-                let field = self.field(*path)?;
+            Op::Test { path, op, constant, at } => {
+                let field = self.look(*path)?.ok_or(Stop::Missing(*at))?;
                 Value::Bool(self.compare(&field, *op, &constant.value())?)
             }
             Op::Field(path) => self.field(*path)?,

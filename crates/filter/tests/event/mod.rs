@@ -42,18 +42,26 @@ pub(crate) enum Tree {
 pub(crate) struct Event {
     structured: bool,
     tree: Tree,
+    /// What `$type_name` is of an event that is an `Any`.
+    any_type: Tree,
+    no_name: Tree,
 }
 
 impl Event {
+    fn new(structured: bool, tree: Tree) -> Self {
+        let text = |text: &str| Tree::Text(text.as_bytes().to_vec(), false);
+        Self { structured, tree, any_type: text("%ANY"), no_name: text("") }
+    }
+
     pub(crate) fn nothing() -> Self {
-        Self { structured: false, tree: Tree::Nothing }
+        Self::new(false, Tree::Nothing)
     }
 
     pub(crate) fn parse(text: &str) -> Self {
         let mut reader = Reader { text, at: 0 };
         let event = match reader.word().as_str() {
-            "structured" => Self { structured: true, tree: reader.structured() },
-            "any" => Self { structured: false, tree: reader.value() },
+            "structured" => Self::new(true, reader.structured()),
+            "any" => Self::new(false, reader.value()),
             other => panic!("an event is structured or any, not {other:?}"),
         };
         assert_eq!(reader.rest().trim(), "", "left over in the event {text:?}");
@@ -64,9 +72,11 @@ impl Event {
     /// named values.
     fn named(&self, name: &str) -> Option<&Tree> {
         if !self.structured {
-            return match self.tree.inside() {
-                Tree::Properties(pairs) | Tree::Struct(_, pairs) => find(pairs, name),
-                other => other.member(name),
+            return match (name, self.tree.inside()) {
+                ("type_name", _) => Some(&self.any_type),
+                ("domain_name" | "event_name", _) => Some(&self.no_name),
+                (_, Tree::Properties(pairs)) => find(pairs, name),
+                (_, other) => other.member(name),
             };
         }
         let header = self.tree.member("header")?;
@@ -82,6 +92,7 @@ impl Event {
             .or_else(|| fixed.member(name))
             .or_else(|| variable.named(name))
             .or_else(|| self.tree.member("filterable_data")?.named(name))
+            .or_else(|| self.tree.member(name))
     }
 
     /// Where a path leads, without its last part if that asks about what stands there.

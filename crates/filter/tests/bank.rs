@@ -1,0 +1,85 @@
+//! Many constraints together say what each says alone.
+
+#![expect(clippy::unwrap_used, reason = "a test")]
+
+mod event;
+
+use event::Event;
+use filter::{Bank, Constraint, Limits, Scratch, Steps, Verdict};
+use std::sync::Arc;
+
+fn bank(texts: &[&str]) -> Bank {
+    Bank::new(texts.iter().map(|text| Arc::new(Constraint::parse(text, &Limits::default()).unwrap())).collect())
+}
+
+const TEXTS: [&str; 8] =
+    ["$x == 1", "$x == 2", "", "FALSE", "$missing == 1", "$x < 3 and $s == 'a'", "1 / $zero == 1", "'a' ~ $s"];
+
+#[test]
+fn those_that_match_are_told_by_their_place_and_failures_are_counted() {
+    let bank = bank(&TEXTS);
+    let mut scratch = Scratch::new();
+    let event = Event::parse("any { x = 1, s = \"a\", zero = 0 }");
+    let evaluated = bank.evaluate(&event, &mut scratch, &mut Steps::new(10_000));
+    assert_eq!((evaluated.matched, evaluated.cut), (&[0, 2, 5, 7][..], false));
+    assert!(evaluated.failures >= 1);
+    let event = Event::parse("any { x = 2 }");
+    let evaluated = bank.evaluate(&event, &mut scratch, &mut Steps::new(10_000));
+    assert_eq!((evaluated.matched, evaluated.cut), (&[1, 2][..], false));
+}
+
+#[test]
+fn an_empty_bank_matches_nothing() {
+    let bank = Bank::new(Vec::new());
+    assert!(bank.is_empty());
+    let mut scratch = Scratch::new();
+    let evaluated = bank.evaluate(&Event::nothing(), &mut scratch, &mut Steps::new(0));
+    assert_eq!((evaluated.matched.len(), evaluated.cut, evaluated.evaluations), (0, false, 0));
+}
+
+#[test]
+fn a_cut_bank_matches_nothing_that_it_would_not_match_in_full() {
+    let bank = bank(&TEXTS);
+    let event = Event::parse("any { x = 1, s = \"a\", zero = 0 }");
+    let (mut whole, mut part) = (Scratch::new(), Scratch::new());
+    let mut steps = Steps::new(10_000);
+    let full = bank.evaluate(&event, &mut whole, &mut steps);
+    let taken = 10_000 - steps.left;
+    for budget in 0..taken {
+        let cut = bank.evaluate(&event, &mut part, &mut Steps::new(budget));
+        assert!(cut.cut, "{budget} steps of {taken}");
+        assert!(cut.matched.iter().all(|index| full.matched.contains(index)));
+    }
+    assert!(!bank.evaluate(&event, &mut part, &mut Steps::new(taken + 1)).cut);
+}
+
+#[test]
+fn random_banks_agree_with_their_constraints() {
+    let mut rng = fastrand::Rng::with_seed(7);
+    for _ in 0..300 {
+        let texts: Vec<String> = (0..rng.usize(1..40))
+            .map(|_| {
+                let name = *rng.choice(&["x", "y", "z"]).unwrap();
+                let op = *rng.choice(&["==", "!=", "<", "<=", ">", ">="]).unwrap();
+                let constant = *rng.choice(&["1", "2", "2.5", "'a'", "TRUE", "UP", "-1", "$y"]).unwrap();
+                let more = *rng.choice(&["", " and $x > 0", " or $y == 2", " and exist $z", " and $s == 'a'"]).unwrap();
+                format!("${name} {op} {constant}{more}")
+            })
+            .collect();
+        let value = *rng.choice(&["1", "2u", "2.5", "NaN", "\"a\"", "'a'", "TRUE", "UP/1", "[1]"]).unwrap();
+        let event = Event::parse(&format!("any {{ x = {value}, y = 2, s = latin1\"a\" }}"));
+        let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+        let bank = bank(&texts);
+        let mut scratch = Scratch::new();
+        let evaluated = bank.evaluate(&event, &mut scratch, &mut Steps::new(1_000_000));
+        let alone: Vec<u32> = (0..)
+            .zip(&texts)
+            .filter(|(_, text)| {
+                let constraint = Constraint::parse(text, &Limits::default()).unwrap();
+                constraint.matches(&event, &mut Steps::new(1_000_000)) == Verdict::Match
+            })
+            .map(|(index, _)| index)
+            .collect();
+        assert_eq!(evaluated.matched, alone, "{texts:?} of x = {value}");
+    }
+}
