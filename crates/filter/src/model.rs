@@ -7,7 +7,7 @@ use crate::constraint::{Comparison, Conjunct, Constraint, Limits, Steps, Verdict
 use crate::number::Arithmetic;
 use crate::parser::parse;
 use crate::path::{Label, Part, Path, Root};
-use crate::text::Text;
+use crate::text::{Chars, Text};
 use crate::tree::{Id, Node, Printed, Tree};
 use crate::value::{Fields, Literal, Value};
 extern crate std;
@@ -34,7 +34,8 @@ fn field(path: &str) -> Option<Value<'static>> {
         "$t" => Value::Bool(true),
         "$.f" => Value::Bool(false),
         "$s" => Value::Text(Text::new("abc")),
-        "$.latin" => Value::Text(Text { bytes: b"\xFCa", latin1: true }),
+        "$.latin" => Value::Text(Text { bytes: b"\xFCa", chars: Chars::Latin1 }),
+        "$.wide" => Value::Text(Text { bytes: b"\0\xFC\0a", chars: Chars::Utf16Be }),
         "$c" => Value::Char('a'),
         "$e" | "$.e" => Value::Enum { ordinal: 1, name: Text::new("UP") },
         "$.st" | "$l" | "$un" | "$.un.()" | "$un._d" | "$un.()" | "$other" | "$other._d" => Value::Composite,
@@ -62,7 +63,7 @@ impl Fields for Event {
 }
 
 const NAMES: [&str; 14] = ["i", "big", "u", "zero", "t", "s", "c", "e", "l", "un", "other", "UP", "missing", "in"];
-const MEMBERS: [&str; 8] = ["d", "nan", "f", "latin", "e", "st", "missing", "_length"];
+const MEMBERS: [&str; 9] = ["d", "nan", "f", "latin", "wide", "e", "st", "missing", "_length"];
 const TEXTS: [&str; 8] = ["", "a", "abc", "b", "it's \\ a\n\ttest", "ü", "üa", "UP"];
 const INTS: [i64; 6] = [0, 1, 2, 3, i64::MAX, 1 << 53];
 const FLOATS: [f64; 6] = [0.0, 0.5, 3.25, 3.0, 1e300, 9_223_372_036_854_775_808.0];
@@ -425,8 +426,9 @@ fn calculate(op: Arithmetic, left: Value<'_>, right: Value<'_>) -> Option<Value<
 fn characters(value: Value<'_>) -> Option<String> {
     match value {
         Value::Char(c) => Some(c.to_string()),
-        Value::Text(Text { bytes, latin1: true }) => Some(bytes.iter().map(|b| char::from(*b)).collect()),
-        Value::Text(Text { bytes, latin1: false }) => Some(String::from_utf8_lossy(bytes).into_owned()),
+        Value::Text(Text { bytes, chars: Chars::Utf8 }) => Some(String::from_utf8_lossy(bytes).into_owned()),
+        Value::Text(Text { bytes, chars: Chars::Latin1 }) => Some(bytes.iter().map(|b| char::from(*b)).collect()),
+        Value::Text(Text { bytes, .. }) => Some(bytes.chunks(2).map(|unit| char::from(unit[1])).collect()),
         _ => None,
     }
 }

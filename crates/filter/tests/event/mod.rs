@@ -4,7 +4,7 @@
 //! structured Domain::Type "name" (HeaderField = value, …) (filterable = value, …) body
 //! any value
 //!
-//! value:  TRUE  -3  3u  3.25  "text"  latin1"text"  'c'  RED/0  [v, v]  (name = v, …)  Type{member = v, …}  any v
+//! value:  TRUE  -3  3u  3.25  "text"  latin1"text"  wide"text"  'c'  RED/0  [v, v]  (name = v, …)  Type{member = v, …}  any v
 //!         Type union(discriminator, another label: member = v)   Type union(discriminator default: member = v)
 //!         Type union(discriminator default except 1, 2: member = v)   Type union(discriminator)   nothing
 //! ```
@@ -21,7 +21,7 @@ pub(crate) enum Tree {
     UInt(u64),
     Float(f64),
     Char(char),
-    Text(Vec<u8>, bool),
+    Text(Vec<u8>, Chars),
     Enum(u32, String),
     Struct(String, Vec<(String, Tree)>),
     Union {
@@ -49,7 +49,7 @@ pub(crate) struct Event {
 
 impl Event {
     fn new(structured: bool, tree: Tree) -> Self {
-        let text = |text: &str| Tree::Text(text.as_bytes().to_vec(), false);
+        let text = |text: &str| Tree::Text(text.as_bytes().to_vec(), Chars::Utf8);
         Self { structured, tree, any_type: text("%ANY"), no_name: text("") }
     }
 
@@ -235,9 +235,7 @@ impl Tree {
             Self::UInt(value) => Value::UInt(*value),
             Self::Float(value) => Value::Float(*value),
             Self::Char(value) => Value::Char(*value),
-            Self::Text(bytes, latin1) => {
-                Value::Text(Text { bytes, chars: if *latin1 { Chars::Latin1 } else { Chars::Utf8 } })
-            }
+            Self::Text(bytes, chars) => Value::Text(Text { bytes, chars: *chars }),
             Self::Enum(ordinal, name) => Value::Enum { ordinal: *ordinal, name: Text::new(name) },
             Self::Any(inside) => return inside.value(),
             Self::Nothing => return None,
@@ -300,7 +298,7 @@ impl<'t> Reader<'t> {
     }
 
     fn structured(&mut self) -> Tree {
-        let text = |text: String| Tree::Text(text.into_bytes(), false);
+        let text = |text: String| Tree::Text(text.into_bytes(), Chars::Utf8);
         let members = |name: &str, members: Vec<(&str, Tree)>| {
             Tree::Struct(name.to_owned(), members.into_iter().map(|(name, value)| (name.to_owned(), value)).collect())
         };
@@ -324,7 +322,7 @@ impl<'t> Reader<'t> {
     fn value(&mut self) -> Tree {
         self.skip();
         match self.rest().chars().next().expect("a value") {
-            '"' => return Tree::Text(self.quoted("\"").into_bytes(), false),
+            '"' => return Tree::Text(self.quoted("\"").into_bytes(), Chars::Utf8),
             '\'' => return Tree::Char(self.quoted("'").chars().next().expect("a character")),
             '[' => {
                 self.expect("[");
@@ -355,7 +353,11 @@ impl<'t> Reader<'t> {
             "any" => return Tree::Any(Box::new(self.value())),
             "latin1" => {
                 let text = self.quoted("\"");
-                return Tree::Text(text.chars().map(|c| u8::try_from(u32::from(c)).unwrap()).collect(), true);
+                return Tree::Text(text.chars().map(|c| u8::try_from(u32::from(c)).unwrap()).collect(), Chars::Latin1);
+            }
+            "wide" => {
+                let units = self.quoted("\"").encode_utf16().flat_map(u16::to_be_bytes).collect();
+                return Tree::Text(units, Chars::Utf16Be);
             }
             _ => {}
         }
