@@ -33,8 +33,8 @@ impl Pulled {
 }
 
 /// Writes the result of an operation that pulled `events`: the first of them, or all for [`Pulled::Batch`]. `tried` says
-/// that the operation was a `try_…`. Returns how many events of a batch had to be left out because they cannot be put
-/// into what the writer's encoding allows.
+/// that the operation was a `try_…`; without events it found none. Returns how many events of a batch had to be left out
+/// because they cannot be put into what the writer's encoding allows.
 ///
 /// # Errors
 ///
@@ -47,16 +47,20 @@ pub fn write_pulled(
 ) -> Result<u32, Untranslatable> {
     let begin = out.position();
     let mut sources = events.iter().map(|event| (event.form, reader(&event.bytes, event.tag)));
-    let written = match (pulled, sources.next()) {
+    let Some(first) = sources.next() else {
+        write_empty(pulled, out);
+        if tried {
+            out.bool(false);
+        }
+        return Ok(0);
+    };
+    let written = match (pulled, first) {
         (Pulled::Batch, first) => {
-            write_events(first.into_iter().chain(sources).map(Ok), out).map(|(_, left_out)| left_out)
+            let all = std::iter::once(first).chain(sources);
+            write_events(all.map(Ok), out).map(|(_, left_out)| left_out)
         }
-        (_, None) => {
-            write_nothing(pulled, out);
-            return Ok(0);
-        }
-        (Pulled::Any, Some((form, source))) => write_as(form, source, FORM_ANY, out).map(|()| 0),
-        (Pulled::Structured, Some((form, source))) => write_event(form, source, out).map(|()| 0),
+        (Pulled::Any, (form, source)) => write_as(form, source, FORM_ANY, out).map(|()| 0),
+        (Pulled::Structured, (form, source)) => write_event(form, source, out).map(|()| 0),
     };
     match written {
         Ok(_) if tried => out.bool(true),
@@ -69,6 +73,11 @@ pub fn write_pulled(
 /// Writes the result of a `try_…` operation that found nothing: the emptiest value that the result's type has, and
 /// `FALSE`.
 pub fn write_nothing(pulled: Pulled, out: &mut Writer<'_>) {
+    write_empty(pulled, out);
+    out.bool(false);
+}
+
+fn write_empty(pulled: Pulled, out: &mut Writer<'_>) {
     match pulled {
         Pulled::Any => out.u32(Kind::Null.number()),
         Pulled::Structured => {
@@ -79,7 +88,6 @@ pub fn write_nothing(pulled: Pulled, out: &mut Writer<'_>) {
         }
         Pulled::Batch => out.length(0),
     }
-    out.bool(false);
 }
 
 /// Reads the result of `pull`, `try_pull` (`tried`) or one of their structured counterparts: a reader over the bytes of

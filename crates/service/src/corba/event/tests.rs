@@ -1,6 +1,8 @@
 //! Events in every form and encoding, against events of omniORB and JacORB.
 
 mod fields;
+mod header;
+mod sequences;
 
 use super::types::structured_event_type;
 use super::{
@@ -101,6 +103,10 @@ fn encoding(endian: Endian, version: Version, chars: CharSet) -> Encoding {
 
 /// What a consumer wants that takes this version and these code sets.
 fn want(form: Form, version: Version, chars: &[CharSet]) -> Want {
+    want_of(form, false, version, chars)
+}
+
+fn want_of(form: Form, batches: bool, version: Version, chars: &[CharSet]) -> Want {
     let mut consumer = client("c");
     let Some(Profile::Iiop(profile)) = consumer.profiles.first_mut() else { panic!() };
     profile.version = version;
@@ -112,7 +118,7 @@ fn want(form: Form, version: Version, chars: &[CharSet]) -> Want {
         wchar_conversions: vec![],
     };
     profile.components = vec![info.to_component()];
-    want_for(form, false, &consumer).unwrap()
+    want_for(form, batches, &consumer).unwrap()
 }
 
 /// Every want that there is.
