@@ -112,6 +112,8 @@ pub struct SupplierRoute {
     pub settings: SupplierSettings,
     /// Whether it is asked for its events. It pushes them otherwise.
     pub pull: bool,
+    /// Whether it gives several events at a time.
+    pub batches: bool,
     /// The filters that clients implement: the proxy's, and its admin's. One of a group that says yes is enough for it.
     pub remote_filters: [Arc<[Peer]>; 2],
     /// Both groups of filters; `None` if there are none.

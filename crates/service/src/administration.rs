@@ -19,7 +19,7 @@ use hashbrown::HashMap;
 use crate::corba::event::UtcClock;
 use crate::corba::{Call, Door, Effect, Exception, Published};
 use crate::counters::{Block, Counter, Counters};
-use crate::lanes::mail::{self, CallFailure, LaneBox, OWN_ENDIAN, Reply, ToAdministration, ToLane};
+use crate::lanes::mail::{self, CallFailure, LaneBox, OWN_ENDIAN, Reply, SupplierNews, ToAdministration, ToLane};
 use crate::lanes::reports::{Allowance, printable};
 use crate::statistics;
 
@@ -130,6 +130,7 @@ impl Administration {
                 answers.push(request.answered(bytes));
             }
             ToAdministration::Notice(notice, why) => self.note(&notice, why.as_deref()),
+            ToAdministration::Supplier { key, news } => self.note_supplier(key, &news),
             ToAdministration::Answered { call, result } => self.answered(call, result),
             ToAdministration::Log(level, text) => log::log!(level, "{text}"),
             ToAdministration::Stop => {}
@@ -249,6 +250,21 @@ impl Administration {
         }
     }
 
+    /// Logs what happened to a supplier that is pulled from, and disconnects one that is gone or given up.
+    fn note_supplier(&mut self, key: ProxyKey, news: &SupplierNews) {
+        let (level, text) = describe_supplier(news, &self.name_of("supplier", key));
+        if let SupplierNews::Disconnected(reason) = news {
+            self.say(level, &text);
+            if *reason != DisconnectReason::Gone {
+                self.counters.add(Counter::SuppliersGivenUp, 1);
+            }
+            self.door.handle_disconnected(key, *reason);
+        } else {
+            // The lane has seen to it that they are not too many.
+            log::log!(level, "{text}");
+        }
+    }
+
     /// Logs a line that clients can cause, unless there are too many of them.
     fn say(&mut self, level: log::Level, text: &str) {
         let now = Time(u64::try_from(self.origin.elapsed().as_nanos()).unwrap_or(u64::MAX));
@@ -264,7 +280,11 @@ impl Administration {
 
     /// A consumer as an operator would call it.
     fn name(&self, key: ProxyKey) -> String {
-        let at = format!("consumer proxy {} of channel {}", key.proxy.0, key.channel.0);
+        self.name_of("consumer", key)
+    }
+
+    fn name_of(&self, what: &str, key: ProxyKey) -> String {
+        let at = format!("{what} proxy {} of channel {}", key.proxy.0, key.channel.0);
         let peer = self.door.hierarchy().proxy(key).ok().and_then(|proxy| proxy.peer);
         match peer.and_then(|peer| self.door.client(peer)) {
             Some(consumer) => format!("{at} ({})", consumer.name),
@@ -379,6 +399,26 @@ fn describe_notice(notice: &Notice, why: Option<&str>, name: impl Fn(ProxyKey) -
         ref other => format!("{other:?}"),
     };
     (log::Level::Warn, text)
+}
+
+/// The same for a supplier that is pulled from.
+fn describe_supplier(news: &SupplierNews, name: &str) -> (log::Level, String) {
+    match news {
+        SupplierNews::Failing { why, retry_in } => {
+            (log::Level::Warn, format!("{name} is failing: {why}; next try in {} ms", retry_in.as_millis()))
+        }
+        SupplierNews::Recovered => (log::Level::Info, format!("{name} gives events again")),
+        SupplierNews::Disconnected(DisconnectReason::GivenUp { failures, failing_for }) => {
+            let millis = failing_for.as_millis();
+            (
+                log::Level::Warn,
+                format!("disconnected {name}: it could not be asked {failures} times in a row, for {millis} ms"),
+            )
+        }
+        SupplierNews::Disconnected(_) => {
+            (log::Level::Warn, format!("disconnected {name}: it is gone, or said that it is not connected any more"))
+        }
+    }
 }
 
 /// Why a consumer was disconnected, for the log.

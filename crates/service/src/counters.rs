@@ -116,6 +116,38 @@ counters! {
     ConsumersGivenUp = "consumers_given_up",
     /// Evaluations that clients asked filters for and that were cut when their time or their steps were over.
     FilterCallsCut = "filter_calls_cut",
+    /// Events in the sequences that were pushed.
+    SequenceEventsSent = "lane_sequence_events_sent",
+    /// Events left out of a sequence because they cannot be put into what its consumer takes.
+    LeftOut = "lane_left_out",
+    /// Events with a `Priority`, `Timeout`, `StartTime` or `StopTime` of a type or value that cannot be meant.
+    WrongHeaderFields = "lane_wrong_header_fields",
+    /// Requests of consumers for events.
+    Pulls = "lane_pulls",
+    /// Those that were answered with events.
+    PullsAnswered = "lane_pulls_answered",
+    /// Requests for events that were refused because too many wait on the connection.
+    PullsRefused = "lane_pulls_refused",
+    /// Times suppliers were asked whether they have an event.
+    Polls = "lane_polls",
+    /// Events that they gave.
+    EventsPolled = "lane_events_polled",
+    /// Times that failed.
+    PollsFailed = "lane_polls_failed",
+    /// Of these, the ones without an answer in time.
+    PollTimeouts = "lane_poll_timeouts",
+    /// Suppliers that the service disconnected because they failed for too long.
+    SuppliersGivenUp = "suppliers_given_up",
+    /// Calls of remote filters.
+    RemoteFilterCalls = "lane_remote_filter_calls",
+    /// Those that failed or were not answered in time.
+    RemoteFilterFailures = "lane_remote_filter_failures",
+    /// Events that remote filters on their supplier's side did not let pass.
+    FilteredIn = "lane_remotely_filtered_in",
+    /// Events that did not pass because a remote filter on their supplier's side failed.
+    FilteredInFailed = "lane_remote_filter_dropped_in",
+    /// Events refused because too many of their proxy wait for remote filters.
+    UndecidedRefused = "lane_undecided_refused",
     /// Log lines that were only counted because there were too many of their kind in a second.
     LogLinesLeftOut = "log_lines_left_out",
 }

@@ -2,16 +2,22 @@
 //!
 //! A lane owns sockets and outboxes; nobody else touches them. There is one lane for now; what an event meets on its way
 //! through it is, in order: [`worker`] (the poll says a supplier's socket is readable), [`incoming`] (bytes become
-//! messages), [`path`] (a push becomes an event of the engine's), [`delivery`] (what the engine says is due is written to
-//! the consumers' sockets), and back: [`outgoing`] and [`replies`].
+//! messages), [`path`] (a push is recognised), [`intake`] (its events become the engine's), [`delivery`] (what the engine
+//! says is due is written to the consumers' sockets), and back: [`outgoing`] and [`replies`]. Events that are pulled come
+//! in by [`pullers`] and go out by [`pulls`]; where filters of clients have a say, [`questions`] asks them.
 
+pub(crate) mod asks;
 pub(crate) mod calls;
 pub(crate) mod delivery;
 pub(crate) mod incoming;
+pub(crate) mod intake;
 pub(crate) mod mail;
 pub(crate) mod outgoing;
 pub(crate) mod output;
 pub(crate) mod path;
+pub(crate) mod pullers;
+pub(crate) mod pulls;
+pub(crate) mod questions;
 pub(crate) mod replies;
 pub(crate) mod reports;
 pub(crate) mod routes;

@@ -83,6 +83,7 @@ impl<'c> Builder<'c> {
             admin: proxy.admin,
             settings: self.channel.effective_supplier(proxy),
             pull: proxy.kind.pull,
+            batches: proxy.kind.batches,
             remote_filters: self.remotes(proxy),
             groups: self.supplier_groups(proxy),
         }

@@ -37,7 +37,7 @@ pub use batch::{Batch, Written, write_batch};
 pub use fields::{CorbaForms, EventFields, fields_of_any, fields_of_properties, fields_of_structured};
 pub(super) use header::read_through;
 pub use header::{Header, UtcClock, read_header, read_structured};
-pub use pulled::{Pulled, read_pulled, write_nothing, write_pulled};
+pub use pulled::{Pulled, read_pulled, write_nothing, write_one, write_pulled};
 pub use translate::{Translated, Untranslatable, translate};
 pub(super) use wants::want_for;
 pub use wants::{fits, takes_batches, version_of, want_for_pulling};

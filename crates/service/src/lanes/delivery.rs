@@ -3,7 +3,7 @@
 use core::time::Duration;
 use std::sync::Arc;
 
-use engine::{Delivery, Event, OutboxId, Outcome, Peer, ProxyKey};
+use engine::{Delivery, Event, OutboxId, Outcome, Peer, ProxyKey, Want};
 use giop::cdr::Encoding;
 use giop::codeset;
 use giop::message::{self, RequestHead, Response, ServiceContexts};
@@ -13,6 +13,7 @@ use super::output::Body;
 use super::routes::{Route, Sent};
 use super::slots::Token;
 use super::worker::Core;
+use crate::corba::event;
 use crate::counters::Counter;
 
 /// Deliveries begun at one go: a one-way consumer with a long backlog and a fast connection must not keep the others
@@ -25,65 +26,79 @@ enum Unsent {
     Because(Outcome),
     /// It failed, and is tried again.
     Failed(String),
+    /// The connection was lost, and the engine has been told.
+    Lost,
+}
+
+/// What a push carries.
+struct Content {
+    /// The bytes of its one event; nothing if it is a sequence.
+    body: Option<Body>,
+    encoding: Encoding,
+    phase: usize,
+    length: usize,
 }
 
 impl Core {
     /// Sends what the engine says is due. There may be more if `undelivered` says so.
     pub(crate) fn deliver(&mut self) {
         for _ in 0..DELIVERIES_PER_TURN {
-            let Some(delivery) = self.lane.poll_delivery(self.now, &mut self.events) else {
+            let mut events = self.take_events();
+            let Some(delivery) = self.lane.poll_delivery(self.now, &mut events) else {
+                self.recycle(events);
                 self.undelivered = false;
                 return;
             };
-            let Some(event) = self.events.pop() else { continue };
-            self.send(delivery, event);
+            if delivery.pulled {
+                self.hand_over(delivery, events);
+            } else if self.questions.wait_for(delivery.outbox) {
+                // Remote filters are being asked about an earlier event, which is to stay the earlier one.
+                self.recycle(events);
+                self.lane.handle_outcome(delivery.outbox, delivery.serial, Outcome::NoRoom, self.now);
+            } else if delivery.ask.is_some() {
+                self.question_delivery(delivery, events, None);
+            } else {
+                self.send(&delivery, events);
+            }
         }
         self.undelivered = true;
     }
 
-    fn send(&mut self, delivery: Delivery, event: Arc<Event>) {
-        let Delivery { outbox, serial, one_way, .. } = delivery;
-        let outcome = match self.write_push(delivery, event) {
+    /// Sends events to the consumer that they are for.
+    pub(crate) fn send(&mut self, delivery: &Delivery, mut events: Vec<Arc<Event>>) {
+        let Delivery { outbox, serial, one_way, .. } = *delivery;
+        let written = self.write_push(delivery, &mut events);
+        self.recycle(events);
+        let outcome = match written {
             Ok(()) if one_way => Outcome::Sent,
             Ok(()) => return,
-            Err((event, why)) => {
-                if let Some(event) = event {
-                    self.lane.release(event);
-                }
-                match why {
-                    Unsent::Because(outcome) => outcome,
-                    Unsent::Failed(why) => return self.fail_push(outbox, serial, Outcome::Unreachable, || why),
-                }
-            }
+            Err(Unsent::Lost) => return,
+            Err(Unsent::Because(outcome)) => outcome,
+            Err(Unsent::Failed(why)) => return self.fail_push(outbox, serial, Outcome::Unreachable, || why),
         };
         self.lane.handle_outcome(outbox, serial, outcome, self.now);
     }
 
-    /// Puts one push on its connection: a fresh request header before the event's bytes as they are.
+    /// Puts one push on its connection: a fresh request header before the event's bytes as they are, or before a sequence
+    /// of events. An event that the connection keeps is taken out of `events`.
     ///
     /// # Errors
-    /// Says why it could not, and gives the event back unless it is gone already.
-    fn write_push(&mut self, delivery: Delivery, event: Arc<Event>) -> Result<(), (Option<Arc<Event>>, Unsent)> {
-        let Delivery { outbox, key, peer, want, serial, one_way, .. } = delivery;
-        let Some(peer) = peer else {
-            return Err((Some(event), Unsent::Failed("the consumer gave no reference".to_owned())));
-        };
-        let Some((body, encoding, phase)) = Body::choose(&event, want) else {
-            return Err((Some(event), Unsent::Because(Outcome::Untranslatable)));
-        };
-        let token = match self.way_to(outbox, key, peer, encoding) {
-            Ok(token) => token,
-            Err(why) => return Err((Some(event), Unsent::Failed(why))),
-        };
+    /// Says why it could not.
+    fn write_push(&mut self, delivery: &Delivery, events: &mut Vec<Arc<Event>>) -> Result<(), Unsent> {
+        let Delivery { outbox, key, peer, want, serial, one_way, .. } = *delivery;
+        let peer = peer.ok_or_else(|| Unsent::Failed("the consumer gave no reference".to_owned()))?;
+        let content = self.choose_content(events, want).ok_or(Unsent::Because(Outcome::Untranslatable))?;
+        let Content { encoding, phase, length, .. } = content;
+        let token = self.way_to(outbox, key, peer, encoding).map_err(Unsent::Failed)?;
         let Outgoings { routes, connections, head, .. } = &mut self.outgoing;
         let (Some(route), Some(connection)) = (routes.get_mut(outbox), connections.get_mut(token)) else {
-            return Err((Some(event), Unsent::Because(Outcome::Unreachable)));
+            return Err(Unsent::Because(Outcome::Unreachable));
         };
         // Nothing says when a one-way push is done but room in the socket, so it waits for that. One that is tried again
         // waits until the first try is gone, or they would pile up where nothing is read.
         if (one_way && !connection.has_room()) || route.still_waits(token, connection.output.taken()) {
             self.block(outbox, token);
-            return Err((Some(event), Unsent::Because(Outcome::NoRoom)));
+            return Err(Unsent::Because(Outcome::NoRoom));
         }
         let (request_id, tell) = connection.next_request(self.now);
         let context;
@@ -94,20 +109,17 @@ impl Core {
             &[]
         };
         head.clear();
-        message::begin_request(
-            head,
-            &RequestHead {
-                version: encoding.version,
-                endian: encoding.endian,
-                request_id,
-                response: if one_way { Response::None } else { Response::Expected },
-                key: &route.target.key,
-                operation: route.address.operation.as_bytes(),
-                contexts,
-                body_phase: Some(phase),
-            },
-        )
-        .finish_with_body(head, body.of(&event).len());
+        let request = RequestHead {
+            version: encoding.version,
+            endian: encoding.endian,
+            request_id,
+            response: if one_way { Response::None } else { Response::Expected },
+            key: &route.target.key,
+            operation: route.address.operation.as_bytes(),
+            contexts,
+            body_phase: Some(phase),
+        };
+        message::begin_request(head, &request).finish_with_body(head, length);
         if one_way {
             route.succeed();
         } else {
@@ -115,14 +127,50 @@ impl Core {
             connection.pending.insert(request_id, Pending::Push { outbox, serial });
         }
         self.counters.add(Counter::PushesSent, 1);
-        match connection.send(head, event, body) {
-            Ok(Some(event)) => self.lane.release(event),
-            Ok(None) => self.watch(token),
-            // Everything pending, this push included, is told that the connection is lost.
-            Err(error) => {
-                self.lose(token, &error.to_string());
-                if one_way {
-                    return Err((None, Unsent::Failed(error.to_string())));
+        // Everything pending, this push included, is told if the connection is lost.
+        self.write_content(token, content.body, events).map_err(|why| {
+            self.lose(token, &why);
+            if one_way { Unsent::Failed(why) } else { Unsent::Lost }
+        })
+    }
+
+    /// What a push of these events carries. A sequence is written to `outgoing.arguments`. Nothing if no event can be put
+    /// into what the consumer takes.
+    fn choose_content(&mut self, events: &[Arc<Event>], want: Want) -> Option<Content> {
+        if !event::takes_batches(want) {
+            let event = events.first()?;
+            let (body, encoding, phase) = Body::choose(event, want)?;
+            return Some(Content { body: Some(body), encoding, phase, length: body.of(event).len() });
+        }
+        let buffer = &mut self.outgoing.arguments;
+        buffer.clear();
+        let written = event::write_batch(events, want, buffer).ok()?;
+        let length = buffer.len();
+        self.counters.add(Counter::SequenceEventsSent, written.events.into());
+        self.counters.add(Counter::LeftOut, written.left_out.into());
+        let encoding = Encoding { version: event::version_of(want), ..event::encoding_of(written.tag) };
+        Some(Content { body: None, encoding, phase: event::phase_of(written.tag), length })
+    }
+
+    /// Writes `outgoing.head` and what is behind it.
+    ///
+    /// # Errors
+    /// Says why the connection is broken.
+    fn write_content(&mut self, token: Token, body: Option<Body>, events: &mut Vec<Arc<Event>>) -> Result<(), String> {
+        let Outgoings { connections, head, arguments, .. } = &mut self.outgoing;
+        let Some(connection) = connections.get_mut(token) else { return Ok(()) };
+        match body {
+            Some(body) => {
+                let Some(event) = events.pop() else { return Ok(()) };
+                match connection.send(head, event, body).map_err(|error| error.to_string())? {
+                    Some(event) => self.lane.release(event),
+                    None => self.watch(token),
+                }
+            }
+            None => {
+                connection.send_bytes(head, arguments).map_err(|error| error.to_string())?;
+                if !connection.output.is_empty() {
+                    self.watch(token);
                 }
             }
         }
@@ -168,12 +216,7 @@ impl Core {
 
     /// How long a consumer's connection may take to be made: its `ConnectTimeout`.
     fn connect_timeout_of(&self, key: ProxyKey) -> Duration {
-        let consumers = self.lane.snapshot().channel(key.channel).map_or(&[][..], |channel| channel.consumers());
-        consumers
-            .binary_search_by_key(&key.proxy, |consumer| consumer.key.proxy)
-            .ok()
-            .and_then(|index| consumers.get(index))
-            .map_or(self.outgoing.connect_timeout, |consumer| consumer.settings.connect_timeout)
+        self.consumer(key).map_or(self.outgoing.connect_timeout, |consumer| consumer.settings.connect_timeout)
     }
 
     /// Gives up waiting for the replies to an outbox's pushes, or for room for them. The connection stays: others may use

@@ -1,17 +1,21 @@
 //! Connections that clients made to us: requests in, replies out.
 
+use std::collections::VecDeque;
 use std::io;
 use std::net::{SocketAddr, TcpStream};
 
-use engine::Time;
+use engine::{ProxyKey, Time};
 use giop::cdr::{CharSet, Version};
 use giop::framing::{Inbound, Limits};
 use giop::message;
 
+use super::intake::OwedTo;
 use super::output::{Output, would_block};
+use super::path::{answer_done, answer_exception};
+use super::pulls::Written;
 use super::slots::Token;
 use super::system::{self, Interest, Ready};
-use super::worker::{HeldReply, KIND_INCOMING, KIND_LISTENER, Worker, datum};
+use super::worker::{KIND_INCOMING, KIND_LISTENER, Worker, datum};
 use crate::counters::Counter;
 
 /// Requests a connection may have unanswered before it is not read any more: those whose replies are withheld (its
@@ -52,6 +56,10 @@ pub(crate) struct Caller {
     unanswered_bytes: usize,
     /// Since when the rest of a message has been owed, or, of one that is being closed, that it takes its last bytes.
     pub(crate) overdue_since: Option<Time>,
+    /// The proxies at which requests of its wait for events.
+    pub(crate) waits: Vec<ProxyKey>,
+    /// Replies with events that the socket has yet to take.
+    pub(crate) written: VecDeque<Written>,
     /// To be closed once its output is written.
     closing: bool,
     /// It sends nothing more, but has sent what is not read yet.
@@ -75,6 +83,8 @@ impl Incoming {
                 unanswered: 0,
                 unanswered_bytes: 0,
                 overdue_since: None,
+                waits: Vec::new(),
+                written: VecDeque::new(),
                 closing: false,
                 ended: false,
                 hungry: false,
@@ -108,6 +118,13 @@ impl Caller {
     fn note_answer(&mut self, bytes: usize) {
         self.unanswered = self.unanswered.saturating_sub(1);
         self.unanswered_bytes = self.unanswered_bytes.saturating_sub(bytes);
+    }
+
+    /// One of its requests does not wait at a proxy any more.
+    pub(crate) fn forget_wait(&mut self, key: ProxyKey) {
+        if let Some(at) = self.waits.iter().position(|wait| *wait == key) {
+            self.waits.swap_remove(at);
+        }
     }
 
     /// Has it closed when it has taken its last bytes, or has not within the time limit for a message.
@@ -290,6 +307,9 @@ impl Worker {
                 Err(_) => return self.close(token),
             }
         };
+        if !caller.written.is_empty() {
+            self.core.note_taken(caller);
+        }
         if caller.closing {
             if written {
                 return self.close(token);
@@ -308,7 +328,8 @@ impl Worker {
     }
 
     pub(super) fn close(&mut self, token: Token) {
-        if self.incoming.remove(token).is_some() {
+        if let Some(mut entry) = self.incoming.remove(token) {
+            self.core.forget_caller(token, &mut entry.caller);
             self.incoming_open -= 1;
             self.refusing = false;
             self.core.counters.set(Counter::ConnectionsOpen, self.incoming_open as u64);
@@ -328,11 +349,28 @@ impl Worker {
 
     /// Sends the replies that were withheld until a channel had room again, in the order in which their events came.
     pub(super) fn answer_released(&mut self) {
-        while let Some(HeldReply { connection, reply, bytes }) = self.core.released.pop_front() {
+        while let Some(owed) = self.core.released.pop_front() {
+            let OwedTo::Client { connection, answer, bytes } = owed.to else { continue };
             let Some(entry) = self.incoming.get_mut(connection) else { continue };
             entry.caller.note_answer(bytes);
-            super::path::answer_done(&mut entry.caller, reply);
+            match owed.refusal {
+                None => answer_done(&mut entry.caller, answer),
+                Some(exception) => answer_exception(&mut entry.caller, answer, exception),
+            }
             self.resume(connection);
+        }
+    }
+
+    /// Answers those who asked for events.
+    pub(super) fn answer_pulls(&mut self) {
+        while let Some(due) = self.core.due.pop_front() {
+            let connection = due.waiter().connection;
+            let entry = self.incoming.get_mut(connection).filter(|entry| !entry.caller.closing);
+            let is_there = entry.is_some();
+            self.core.tell_due(entry.map(|entry| &mut entry.caller), due);
+            if is_there {
+                self.resume(connection);
+            }
         }
     }
 

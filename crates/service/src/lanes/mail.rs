@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender};
 use std::time::Instant;
 
-use engine::{Notice, OutboxStats};
+use engine::{DisconnectReason, Notice, OutboxStats, ProxyKey};
 use giop::cdr::{CharSet, Encoding, Endian, Reader, Version};
 use giop::exception::SystemException;
 use giop::ior::Ior;
@@ -45,12 +45,25 @@ pub(crate) enum ToAdministration {
     Notice(Notice, Option<String>),
     /// A call that administration asked for has ended.
     Answered { call: u64, result: Result<Reply, CallFailure> },
+    /// Something about a supplier that is pulled from.
+    Supplier { key: ProxyKey, news: SupplierNews },
     /// Something to log, which a lane does not do itself because a log can block.
     Log(log::Level, String),
     /// The answer to [`ToLane::Survey`].
     Survey(Vec<OutboxStats>),
     /// The service is to stop.
     Stop,
+}
+
+/// What happened to a supplier that is pulled from.
+#[derive(Debug)]
+pub(crate) enum SupplierNews {
+    /// It has begun to fail.
+    Failing { why: String, retry_in: Duration },
+    /// It answers again.
+    Recovered,
+    /// It is not asked any more: the proxy is to be disconnected.
+    Disconnected(DisconnectReason),
 }
 
 /// What a client answered to a call of ours: the body of its reply, as it arrived.

@@ -17,6 +17,7 @@ use giop::framing::{self, Inbound};
 use giop::message;
 use hashbrown::{HashMap, HashSet};
 
+use super::asks::{Asker, Ways};
 use super::calls::{Asked, Call};
 use super::mail::{self, Lookup, OWN_ENDIAN};
 use super::output::{Body, Output};
@@ -49,6 +50,8 @@ pub(crate) enum Pending {
     Push { outbox: OutboxId, serial: u32 },
     /// Administration.
     Call(Call),
+    /// The lane itself.
+    Ask(Asker),
 }
 
 impl Pending {
@@ -126,8 +129,20 @@ impl Outgoing {
         self.output.send(stream, head, event, body)
     }
 
+    /// Sends a request header and a body that is nobody's event, or keeps them until the socket takes them.
+    ///
+    /// # Errors
+    /// When the connection is broken.
+    pub(crate) fn send_bytes(&mut self, head: &[u8], body: &[u8]) -> io::Result<()> {
+        let stream = match &self.state {
+            State::Open(stream) => Some(stream),
+            State::Resolving | State::Connecting { .. } => None,
+        };
+        self.output.send_bytes(stream, head, body)
+    }
+
     /// Tells the peer that a reply is not waited for any more.
-    fn cancel(&mut self, request_id: u32) {
+    pub(crate) fn cancel(&mut self, request_id: u32) {
         message::cancel_request(self.output.bytes(), self.endpoint.version, OWN_ENDIAN, request_id);
     }
 
@@ -149,7 +164,8 @@ pub(crate) struct Outgoings {
     pub(crate) connections: Slots<Outgoing>,
     by_endpoint: HashMap<Endpoint, Token>,
     pub(crate) routes: Routes,
-    /// The consumers of the snapshot in use.
+    pub(crate) ways: Ways,
+    /// The clients of the snapshot in use.
     pub(crate) peers: Arc<HashMap<Peer, Arc<PeerAddress>>>,
     resolver: SyncSender<Lookup>,
     pub(crate) framing: framing::Limits,
@@ -163,6 +179,8 @@ pub(crate) struct Outgoings {
     pub(crate) stale: bool,
     /// Request headers are written here, and the buffer used again.
     pub(crate) head: Vec<u8>,
+    /// The arguments of what is asked are written here, and sequences of events.
+    pub(crate) arguments: Vec<u8>,
     /// The result that was heard last.
     pub(crate) answer: mail::Reply,
 }
@@ -178,6 +196,7 @@ impl Outgoings {
             connections: Slots::new(),
             by_endpoint: HashMap::new(),
             routes: Routes::default(),
+            ways: Ways::default(),
             peers: Arc::default(),
             resolver,
             framing,
@@ -187,6 +206,7 @@ impl Outgoings {
             calls: HashMap::new(),
             stale: false,
             head: Vec::new(),
+            arguments: Vec::new(),
             answer: mail::Reply::default(),
         }
     }
@@ -202,6 +222,7 @@ impl Outgoings {
             return;
         }
         self.peers = Arc::clone(peers);
+        self.stale |= self.ways.forget_but(peers);
         for route in self.routes.take_if(|peer| !peers.contains_key(&peer)) {
             self.forget(route);
         }
@@ -398,6 +419,7 @@ impl Core {
     /// connections it was on is said.
     pub(crate) fn withdraw(&mut self, outbox: OutboxId, first: usize, cancel: bool) -> Vec<Token> {
         let mut touched = Vec::new();
+        self.withdraw_question(outbox);
         let Outgoings { routes, connections, .. } = &mut self.outgoing;
         let Some(route) = routes.get_mut(outbox) else { return touched };
         if let Some(token) = route.waits_for.take()
@@ -455,6 +477,8 @@ impl Core {
             }
         }
         self.end_late_calls();
+        self.end_late_polls();
+        self.end_late_questions();
         if core::mem::take(&mut self.outgoing.stale) {
             self.close_unused();
         }
@@ -462,8 +486,9 @@ impl Core {
 
     fn close_unused(&mut self) {
         let now = self.now;
-        let Outgoings { connections, routes, calls, stale, .. } = &mut self.outgoing;
+        let Outgoings { connections, routes, calls, ways, stale, .. } = &mut self.outgoing;
         let mut used: HashSet<Token> = routes.iter().flat_map(Route::connections).collect();
+        used.extend(ways.connections());
         used.extend(calls.values().map(|asked| asked.connection));
         let mut unused = Vec::new();
         for (token, connection) in connections.iter_mut() {

@@ -140,18 +140,7 @@ impl Output {
         event: Arc<Event>,
         body: Body,
     ) -> io::Result<Option<Arc<Event>>> {
-        let mut written = 0;
-        if let Some(stream) = stream
-            && self.segments.is_empty()
-        {
-            let slices = [IoSlice::new(head), IoSlice::new(body.of(&event))];
-            written = match system::write_vectored(stream, &slices) {
-                Ok(written) => written,
-                Err(error) if would_block(&error) || error.kind() == io::ErrorKind::Interrupted => 0,
-                Err(error) => return Err(error),
-            };
-        }
-        self.taken += written as u64;
+        let written = self.write_now(stream, head, body.of(&event))?;
         let total = head.len() + body.of(&event).len();
         if written == total {
             return Ok(Some(event));
@@ -163,6 +152,32 @@ impl Output {
         }
         self.push_event(event, body, written.saturating_sub(head.len()));
         Ok(None)
+    }
+
+    /// Writes a header and a body behind it, at once where nothing else waits. What the socket does not take is copied.
+    ///
+    /// # Errors
+    /// When the connection is broken.
+    pub(crate) fn send_bytes(&mut self, stream: Option<&TcpStream>, head: &[u8], body: &[u8]) -> io::Result<()> {
+        let written = self.write_now(stream, head, body)?;
+        if written < head.len() + body.len() {
+            let buffer = self.bytes();
+            buffer.extend_from_slice(head.get(written..).unwrap_or_default());
+            buffer.extend_from_slice(body.get(written.saturating_sub(head.len())..).unwrap_or_default());
+        }
+        Ok(())
+    }
+
+    /// Writes as much of a header and a body as the socket takes, where nothing else waits, and says how much that was.
+    fn write_now(&mut self, stream: Option<&TcpStream>, head: &[u8], body: &[u8]) -> io::Result<usize> {
+        let Some(stream) = stream.filter(|_| self.segments.is_empty()) else { return Ok(0) };
+        let written = match system::write_vectored(stream, &[IoSlice::new(head), IoSlice::new(body)]) {
+            Ok(written) => written,
+            Err(error) if would_block(&error) || error.kind() == io::ErrorKind::Interrupted => 0,
+            Err(error) => return Err(error),
+        };
+        self.taken += written as u64;
+        Ok(written)
     }
 
     /// Writes as much as the socket takes and gives finished events to `done`. True when nothing is left.

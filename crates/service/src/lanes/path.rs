@@ -5,7 +5,8 @@
 //! the engine. Whoever waits for nothing gets it written to his socket before the supplier's reply is.
 //! Everything else a client can ask goes to administration.
 
-use engine::{Admission, Event, ProxyKey, ProxyState};
+use engine::{ProxyKey, ProxyState};
+use giop::cdr::Reader;
 use giop::codeset;
 use giop::exception::{Kind, OMG_MINOR, SystemException};
 use giop::framing::Message;
@@ -14,12 +15,12 @@ use giop::message::{
 };
 
 use super::incoming::Caller;
+use super::intake::{Intake, OwedTo};
 use super::mail::{self, ToAdministration};
 use super::slots::Token;
-use super::worker::{Answer, Core, HeldReply};
-use crate::corba::event::{self, FORM_ANY, FORM_STRUCTURED, Translated};
+use super::worker::{Answer, Core};
+use crate::corba::event::{self, FORM_ANY, FORM_STRUCTURED};
 use crate::corba::keys::ObjectKey;
-use crate::corba::refused_event;
 use crate::counters::Counter;
 
 /// Bytes of requests that may wait for administration, beside their number.
@@ -29,6 +30,8 @@ const ADMINISTRATION_BYTES_MAX: usize = 64 << 20;
 struct Push {
     source: ProxyKey,
     form: engine::Form,
+    /// Whether it is a sequence of events.
+    batches: bool,
 }
 
 impl Core {
@@ -56,8 +59,14 @@ impl Core {
                 }
                 Ok(())
             }
-            // What it would cancel is either done or will be answered to somebody who does not listen (9.4.4.1 allows it).
-            MessageKind::CancelRequest => Ok(()),
+            // What it would cancel, unless it waits for events, is either done or will be answered to somebody who does not
+            // listen (9.4.4.1 allows it).
+            MessageKind::CancelRequest => {
+                if let Ok(cancel) = message::CancelRequest::parse(message.bytes, &message.header) {
+                    self.cancel_request(connection, cancel.request_id, caller);
+                }
+                Ok(())
+            }
             MessageKind::CloseConnection => {
                 caller.close_soon(self.now);
                 Ok(())
@@ -98,25 +107,29 @@ impl Core {
                 }
             }
         }
-        match self.find_push(&request) {
-            Some(push) => self.push(connection, &message, &request, caller, answer, &push),
-            None if self.pass_on(connection, message, caller) => {}
-            None => answer_exception(caller, answer, SystemException::new(Kind::Transient, 0)),
+        if let Some(push) = self.find_push(&request) {
+            self.push(connection, &message, &request, caller, answer, &push);
+        } else if let Some(pull) = self.find_pull(&request) {
+            self.pull(connection, &message, &request, caller, answer, pull);
+        } else if !self.pass_on(connection, message, caller) {
+            answer_exception(caller, answer, SystemException::new(Kind::Transient, 0));
         }
         Ok(())
     }
 
     /// Whether a request is an event for a connected proxy. Anything else, errors included, is administration's to answer.
     fn find_push(&mut self, request: &Request<'_>) -> Option<Push> {
-        let form = match request.operation {
-            b"push_structured_event" => FORM_STRUCTURED,
-            b"push" => FORM_ANY,
+        let (form, batches) = match request.operation {
+            b"push_structured_event" => (FORM_STRUCTURED, false),
+            b"push" => (FORM_ANY, false),
+            b"push_structured_events" => (FORM_STRUCTURED, true),
             _ => return None,
         };
         let published = self.published.load();
         let source = published.proxy(&ObjectKey::parse(request.target.key()?)?)?;
         let route = published.routing.supplier(source)?;
-        (route.form == form && route.state != ProxyState::Unconnected).then_some(Push { source, form })
+        let takes = route.form == form && route.batches == batches && !route.pull;
+        (takes && route.state != ProxyState::Unconnected).then_some(Push { source, form, batches })
     }
 
     fn push(
@@ -129,72 +142,43 @@ impl Core {
         push: &Push,
     ) {
         let body = request.body(message.bytes, &message.header, caller.chars);
-        let bytes = message.bytes.get(request.body_offset..).unwrap_or(&[]);
-        let mut work = event::work_for(bytes.len());
-        let names = match push.form {
-            FORM_STRUCTURED => {
-                event::read_structured(body.clone(), &mut work).map(|head| (head.domain, head.type_name))
-            }
-            _ => event::read_any(body.clone(), &mut work).map(|()| (&b""[..], event::ANY_TYPE_NAME)),
-        };
-        let Ok((domain, type_name)) = names else {
+        let bytes = body.remaining();
+        let mut intake = Intake::new(push.source, OwedTo::Client { connection, answer, bytes });
+        if !self.take_in_body(&mut intake, push, &body) {
             self.counters.add(Counter::WrongBodies, 1);
             return answer_exception(caller, answer, SystemException::new(Kind::Marshal, 0));
-        };
-        let mut event = self.lane.begin_event_for(bytes.len());
-        let [domain_text, name_text] = &mut self.names;
-        let domain = event::name_in_utf8(domain, caller.chars, domain_text);
-        let type_name = event::name_in_utf8(type_name, caller.chars, name_text);
-        self.lane.classify(&mut event, domain, type_name);
-        event.form = push.form;
-        event.tag = event::tag_of(body.encoding(), request.body_offset);
-        event.bytes.extend_from_slice(bytes);
-        self.translate(push.source, &mut event);
-        match self.lane.handle_event(push.source, event, &engine::NoFields, self.now) {
-            Admission::Accepted { .. } => {
-                self.counters.add(Counter::EventBytesIn, bytes.len() as u64);
-                self.deliver();
-                answer_done(caller, answer);
-            }
-            Admission::Held(ticket) => {
-                self.counters.add(Counter::EventBytesIn, bytes.len() as u64);
-                self.deliver();
-                caller.await_answer(bytes.len());
-                self.held.insert(ticket, HeldReply { connection, reply: answer, bytes: bytes.len() });
-            }
-            Admission::Refused(refusal) => {
-                answer_exception(caller, answer, refused_event(&refusal));
-            }
-            Admission::Undecided(event, _) => {
-                // No remote filter can be attached yet.
-                self.lane.abandon_event(event);
-                answer_exception(caller, answer, SystemException::new(Kind::Transient, 0));
-            }
+        }
+        let finished = self.finish_intake(&intake);
+        self.deliver();
+        match finished {
+            Ok(true) => answer_done(caller, answer),
+            Ok(false) => caller.await_answer(bytes),
+            Err(exception) => answer_exception(caller, answer, exception),
         }
     }
 
-    /// Puts the event into each form that some consumer of its channel takes and that it does not have yet.
-    fn translate(&mut self, source: ProxyKey, event: &mut Event) {
-        let Some(channel) = self.lane.snapshot().channel(source.channel) else { return };
-        let Event { form, tag, bytes, alternates, .. } = event;
-        for want in channel.wants() {
-            if event::fits(*form, *tag, *want) {
-                continue;
+    /// Takes in the event or events of a push. False if they cannot be read, and nothing was taken in.
+    fn take_in_body(&mut self, intake: &mut Intake, push: &Push, body: &Reader<'_>) -> bool {
+        let mut work = event::work_for(body.remaining());
+        if push.batches {
+            let mut batch = core::mem::take(&mut self.batch_in);
+            let is_read = batch.read(body, &mut work).is_ok();
+            if is_read {
+                self.take_in_batch(intake, &batch, body);
             }
-            let alternate = alternates.push(*want);
-            match event::translate(*form, *tag, bytes, *want, &mut alternate.bytes) {
-                Ok(Translated::AlreadyFits) => alternates.pop(),
-                Ok(Translated::Written { tag }) => {
-                    alternate.tag = tag;
-                    self.counters.add(Counter::Translations, 1);
-                }
-                Err(_) => {
-                    // Consumers that want it so do without: the engine is told when their turn comes.
-                    alternates.pop();
-                    self.counters.add(Counter::Untranslatable, 1);
-                }
-            }
+            self.batch_in = batch;
+            return is_read;
         }
+        let header = match push.form {
+            FORM_STRUCTURED => event::read_structured(body.clone(), &mut work),
+            _ => event::read_any(body.clone(), &mut work)
+                .map(|()| event::Header { type_name: event::ANY_TYPE_NAME, ..event::Header::default() }),
+        };
+        let is_read = header.is_ok();
+        if let Ok(header) = header {
+            self.take_in(intake, push.form, body, &header);
+        }
+        is_read
     }
 
     /// Passes a request on. False when administration has no room: the client is to be told so and may come again.
@@ -226,7 +210,7 @@ pub(crate) fn answer_done(caller: &mut Caller, answer: Answer) {
 }
 
 /// Answers a request with a system exception. A one-way request gets no answer.
-fn answer_exception(caller: &mut Caller, answer: Answer, exception: SystemException) {
+pub(crate) fn answer_exception(caller: &mut Caller, answer: Answer, exception: SystemException) {
     if answer.expected {
         let chars = caller.chars;
         let buffer = caller.output.bytes();

@@ -56,7 +56,7 @@ enum Heard {
 }
 
 /// The user exception with which a consumer says that it is not connected any more (Event Service 1.2, 2.1.1).
-const DISCONNECTED: &str = "IDL:omg.org/CosEventComm/Disconnected:1.0";
+pub(crate) const DISCONNECTED: &str = "IDL:omg.org/CosEventComm/Disconnected:1.0";
 
 impl Core {
     /// Reads replies. False when the connection is gone.
@@ -109,6 +109,7 @@ impl Core {
         match pending {
             Pending::Push { outbox, serial } => self.conclude_push(outbox, serial, verdict),
             Pending::Call(call) => self.conclude_call(call, verdict),
+            Pending::Ask(asker) => self.conclude_ask(asker, verdict),
         }
     }
 

@@ -8,9 +8,9 @@ use core::time::Duration;
 use std::collections::VecDeque;
 use std::sync::mpsc::{SyncSender, TrySendError};
 
-use engine::{Notice, Time};
+use engine::{Notice, ProxyKey, Time};
 
-use super::mail::ToAdministration;
+use super::mail::{SupplierNews, ToAdministration};
 
 /// Lines about connections in a second.
 const CONNECTION_LINES: u32 = 10;
@@ -60,6 +60,17 @@ impl Reports {
             || self.consumers.take(now, self.waiting.len() < LINES_WAITING_MAX);
         if may {
             self.waiting.push_back(ToAdministration::Notice(notice, why));
+        }
+        may
+    }
+
+    /// Tells of a supplier that is pulled from. False when it is only counted.
+    pub(crate) fn supplier(&mut self, key: ProxyKey, news: SupplierNews, now: Time) -> bool {
+        // That one is given up is acted on, the others are lines for the log.
+        let may = matches!(news, SupplierNews::Disconnected(_))
+            || self.consumers.take(now, self.waiting.len() < LINES_WAITING_MAX);
+        if may {
+            self.waiting.push_back(ToAdministration::Supplier { key, news });
         }
         may
     }
@@ -140,7 +151,7 @@ impl Allowance {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use engine::{ChannelId, DisconnectReason, Peer, ProxyId, ProxyKey};
+    use engine::{ChannelId, DisconnectReason, Peer, ProxyId};
     use std::sync::mpsc::sync_channel;
 
     const KEY: ProxyKey = ProxyKey { channel: ChannelId(0), proxy: ProxyId(1) };

@@ -32,6 +32,12 @@ pub(crate) struct Slots<T> {
     free: Vec<u32>,
 }
 
+impl<T> Default for Slots<T> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl<T> Slots<T> {
     pub(crate) const fn new() -> Self {
         Self { places: Vec::new(), free: Vec::new() }

@@ -10,7 +10,7 @@ use std::io;
 use std::net::TcpListener;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender};
-use std::time::Instant;
+use std::time::{Instant, SystemTime};
 
 use arc_swap::ArcSwap;
 use engine::{DiscardReason, Event, Lane, Notice, ProxyKey, Time};
@@ -18,13 +18,18 @@ use giop::framing;
 use hashbrown::HashMap;
 
 use super::incoming::Incoming;
+use super::intake::{Owed, UndecidedEvents};
 use super::mail::{self, LaneBox, Lookup, ToAdministration, ToLane};
 use super::outgoing::Outgoings;
+use super::pullers::Pullers;
+use super::pulls::{Due, Waiting};
+use super::questions::QuestionsOpen;
 use super::reports::Reports;
 use super::slots::{Slots, Token};
 use super::system::{self, Bell, Interest, Poll};
 use crate::allocations;
 use crate::corba::Published;
+use crate::corba::event::{Batch, CorbaForms, UtcClock};
 use crate::counters::{Block, Counter};
 
 /// What a lane is made with.
@@ -77,28 +82,34 @@ pub(crate) struct Core {
     pub(crate) counters: Arc<Block>,
     pub(crate) now: Time,
     /// Replies withheld, by the engine's ticket.
-    pub(crate) held: HashMap<engine::Ticket, HeldReply>,
+    pub(crate) held: HashMap<engine::Ticket, Token>,
+    pub(crate) owed: Slots<Owed>,
     /// Withheld replies that are due now.
-    pub(crate) released: VecDeque<HeldReply>,
+    pub(crate) released: VecDeque<Owed>,
+    /// Suppliers that are asked for events.
+    pub(crate) pullers: Pullers,
+    /// Clients that wait for events, and what is due to those that asked for some.
+    pub(crate) waiting: Waiting,
+    pub(crate) due: VecDeque<Due>,
+    /// Events about which remote filters are asked, and those that came through a proxy while they were.
+    pub(crate) questions: QuestionsOpen,
+    pub(crate) undecided: UndecidedEvents,
     pub(crate) reports: Reports,
     /// Why consumers have begun to fail, until the notices of that go out.
     pub(crate) failures: HashMap<ProxyKey, String>,
     /// The engine may have more deliveries due than were begun at one go.
     pub(crate) undelivered: bool,
-    /// The events of the delivery that is being begun; empty but for that.
-    pub(crate) events: Vec<Arc<Event>>,
+    /// Lists for the events of deliveries, used again.
+    pub(crate) lists: Vec<Vec<Arc<Event>>>,
+    /// Where the events of a sequence lie that came in; used again.
+    pub(crate) batch_in: Batch,
+    /// How the events' bytes are read for filters.
+    pub(crate) forms: CorbaForms,
+    /// What time it is by the world's clock.
+    pub(crate) clock: UtcClock,
     /// Where event type names are put into UTF-8; used again for each event that needs it.
     pub(crate) names: [String; 2],
     origin: Instant,
-}
-
-/// Where a withheld reply belongs.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct HeldReply {
-    pub(crate) connection: Token,
-    pub(crate) reply: Answer,
-    /// Bytes of the event.
-    pub(crate) bytes: usize,
 }
 
 /// How a request is answered.
@@ -170,7 +181,16 @@ impl Worker {
                 released: VecDeque::new(),
                 failures: HashMap::new(),
                 undelivered: false,
-                events: Vec::new(),
+                lists: Vec::new(),
+                batch_in: Batch::new(),
+                forms: CorbaForms::default(),
+                clock: UtcClock::default(),
+                owed: Slots::new(),
+                pullers: Pullers::default(),
+                waiting: Waiting::default(),
+                due: VecDeque::new(),
+                questions: QuestionsOpen::default(),
+                undecided: UndecidedEvents::default(),
                 names: [String::new(), String::new()],
                 origin: options.origin,
             },
@@ -212,23 +232,21 @@ impl Worker {
         self.serve_timers();
         self.core.settle();
         // Who is answered may go on, and what he sends may release others.
-        while !self.core.released.is_empty() {
+        while !self.core.released.is_empty() || !self.core.due.is_empty() {
             self.answer_released();
+            self.answer_pulls();
             self.core.settle();
         }
         // Last of all, since whatever was done may have begun something that has a time limit.
-        if self.core.outgoing.has_deadlines() || self.core.reports.is_waiting() {
+        if self.core.has_deadlines() || self.core.reports.is_waiting() {
             self.plan_sweep();
         }
         self.core.account(began);
     }
 
     fn timeout(&self) -> Option<Duration> {
-        let due = match (self.core.lane.next_timeout(), self.next_sweep) {
-            (Some(a), Some(b)) => a.min(b),
-            (Some(a), None) | (None, Some(a)) => a,
-            (None, None) => return None,
-        };
+        let due = [self.core.lane.next_timeout(), self.next_sweep, self.core.pullers.next_due()];
+        let due = due.into_iter().flatten().min()?;
         let now = self.core.origin.elapsed();
         Some(Duration::from_nanos(due.0).saturating_sub(now))
     }
@@ -281,6 +299,7 @@ impl Worker {
         if self.core.lane.next_timeout().is_some_and(|due| due <= now) {
             self.core.lane.handle_timeout(now);
         }
+        self.core.serve_pullers();
         if self.next_sweep.is_none_or(|due| due > now) {
             return;
         }
@@ -298,6 +317,10 @@ impl Worker {
 impl Core {
     fn read_clock(&mut self) -> Time {
         self.now = Time(u64::try_from(self.origin.elapsed().as_nanos()).unwrap_or(u64::MAX));
+        // Neither reading is a system call.
+        let since_1970 = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        self.clock = UtcClock::new(self.now, since_1970);
+        self.forms = CorbaForms::at(&self.clock, self.now);
         self.now
     }
 
@@ -313,18 +336,27 @@ impl Core {
             let routing = Arc::clone(&published.routing);
             self.outgoing.forget_peers_but(&published.peers);
             self.lane.handle_snapshot(routing, self.now);
+            self.place_pullers();
+            self.end_waits();
+            let Self { undecided, lane, .. } = self;
+            undecided.forget_but(|source| lane.snapshot().supplier(source).is_some());
         }
     }
 
     /// Brings everything that the engine wants done to the sockets and to administration.
     pub(crate) fn settle(&mut self) {
-        while let Some((outbox, _)) = self.lane.poll_timed_out() {
-            self.abandon(outbox);
-        }
-        self.deliver();
-        while let Some(ticket) = self.lane.poll_release() {
-            if let Some(held) = self.held.remove(&ticket) {
-                self.released.push_back(held);
+        loop {
+            while let Some((outbox, _)) = self.lane.poll_timed_out() {
+                self.abandon(outbox);
+            }
+            self.deliver();
+            while let Some(ticket) = self.lane.poll_release() {
+                if let Some(owed) = self.held.remove(&ticket) {
+                    self.pay(owed);
+                }
+            }
+            if !self.write_asked() {
+                break;
             }
         }
         while let Some(notice) = self.lane.poll_notice() {
@@ -338,6 +370,11 @@ impl Core {
         }
         self.failures.clear();
         self.reports.hand_over(self.now);
+    }
+
+    /// Whether anything has to be looked after by the clock.
+    fn has_deadlines(&self) -> bool {
+        self.outgoing.has_deadlines() || !self.questions.is_empty() || !self.pullers.is_empty()
     }
 
     /// Has a line about a connection logged, unless there are too many of them.

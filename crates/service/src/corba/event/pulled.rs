@@ -70,6 +70,21 @@ pub fn write_pulled(
     written
 }
 
+/// Writes one event as an Any or as a structured event, as the argument of a remote filter is.
+///
+/// # Errors
+///
+/// It cannot be put into what the writer's encoding allows. What was written is taken back.
+pub fn write_one(event: &Event, pulled: Pulled, out: &mut Writer<'_>) -> Result<(), Untranslatable> {
+    let begin = out.position();
+    let source = reader(&event.bytes, event.tag);
+    let written = match pulled {
+        Pulled::Any => write_as(event.form, source, FORM_ANY, out),
+        Pulled::Structured | Pulled::Batch => write_event(event.form, source, out),
+    };
+    written.inspect_err(|_| out.truncate(begin))
+}
+
 /// Writes the result of a `try_…` operation that found nothing: the emptiest value that the result's type has, and
 /// `FALSE`.
 pub fn write_nothing(pulled: Pulled, out: &mut Writer<'_>) {

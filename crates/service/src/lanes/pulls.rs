@@ -1,0 +1,383 @@
+//! Pull consumers: clients that ask their proxy for events.
+//!
+//! `try_pull…` is answered at once; `pull…` when there is an event, and meanwhile the lane and the other requests on the
+//! connection go on. Who waits at one proxy is served in the order in which he came. An event counts as delivered when the
+//! socket has taken the reply; if the client is gone before that, it is put back and goes to the next who asks.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use engine::{ConsumerRoute, Delivery, Event, Form, OutboxId, Outcome, ProxyKey};
+use giop::exception::{Kind, SystemException};
+use giop::framing::Message;
+use giop::message::{self, ReplyHead, ReplyStatus, Request};
+use hashbrown::HashMap;
+
+use super::incoming::Caller;
+use super::path::answer_exception;
+use super::replies::DISCONNECTED;
+use super::slots::Token;
+use super::worker::{Answer, Core};
+use crate::corba::event::{self, FORM_STRUCTURED, Pulled};
+use crate::corba::keys::ObjectKey;
+use crate::corba::refused_event;
+use crate::counters::Counter;
+
+/// Pulls that may wait on one connection; a further one is refused.
+const WAITING_MAX: usize = 256;
+/// Events in one reply, whatever the client asks for.
+const EVENTS_MAX: u32 = 4096;
+
+/// A request for events.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Pull {
+    pub(crate) key: ProxyKey,
+    pulled: Pulled,
+    /// Whether it is not to wait.
+    tried: bool,
+}
+
+/// A client whose request for events is to be answered.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Waiter {
+    pub(crate) connection: Token,
+    pub(crate) answer: Answer,
+    pub(crate) pull: Pull,
+    /// Events that it takes.
+    max: u32,
+}
+
+/// What is to be told to a client that asked for events.
+pub(crate) enum Due {
+    /// Here they are.
+    Events { waiter: Waiter, outbox: OutboxId, serial: u32, events: Vec<Arc<Event>> },
+    /// It is to be looked for others: these were not for it.
+    Again(Waiter),
+    /// Its proxy is gone.
+    Disconnected(Waiter),
+}
+
+impl Due {
+    pub(crate) const fn waiter(&self) -> &Waiter {
+        match self {
+            Self::Events { waiter, .. } | Self::Again(waiter) | Self::Disconnected(waiter) => waiter,
+        }
+    }
+}
+
+/// A reply with events that the socket has yet to take.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Written {
+    outbox: OutboxId,
+    serial: u32,
+    /// See [`super::output::Output::taken`].
+    end: u64,
+}
+
+/// Those who wait at one proxy.
+#[derive(Default)]
+struct Line {
+    waiters: VecDeque<Waiter>,
+    /// Whether the engine knows that the first waits.
+    told: bool,
+}
+
+/// All who wait for events.
+#[derive(Default)]
+pub(crate) struct Waiting {
+    lines: HashMap<ProxyKey, Line>,
+}
+
+impl Core {
+    /// Whether a request asks a connected proxy for events. Anything else, errors included, is administration's to answer.
+    pub(crate) fn find_pull(&mut self, request: &Request<'_>) -> Option<Pull> {
+        let (pulled, tried) = match request.operation {
+            b"try_pull" => (Pulled::Any, true),
+            b"pull" => (Pulled::Any, false),
+            b"try_pull_structured_event" => (Pulled::Structured, true),
+            b"pull_structured_event" => (Pulled::Structured, false),
+            b"try_pull_structured_events" => (Pulled::Batch, true),
+            b"pull_structured_events" => (Pulled::Batch, false),
+            _ => return None,
+        };
+        let key = self.published.load().proxy(&ObjectKey::parse(request.target.key()?)?)?;
+        let route = self.consumer(key)?;
+        let takes = if route.batches { Pulled::Batch } else { single(route.form) };
+        (route.pull && takes == pulled).then_some(Pull { key, pulled, tried })
+    }
+
+    /// A connected consumer's route.
+    pub(crate) fn consumer(&self, key: ProxyKey) -> Option<&ConsumerRoute> {
+        let consumers = self.lane.snapshot().channel(key.channel)?.consumers();
+        let at = consumers.binary_search_by_key(&key.proxy, |consumer| consumer.key.proxy).ok()?;
+        consumers.get(at)
+    }
+
+    /// Answers a request for events, or has it wait.
+    pub(crate) fn pull(
+        &mut self,
+        connection: Token,
+        message: &Message<'_>,
+        request: &Request<'_>,
+        caller: &mut Caller,
+        answer: Answer,
+        pull: Pull,
+    ) {
+        self.counters.add(Counter::Pulls, 1);
+        // Nobody would get the event.
+        if !answer.expected {
+            return;
+        }
+        let mut arguments = request.body(message.bytes, &message.header, caller.chars);
+        let max = match pull.pulled {
+            Pulled::Batch => arguments.i32(),
+            Pulled::Any | Pulled::Structured => Ok(1),
+        };
+        let Ok(max) = max.and_then(|max| arguments.finish("the arguments of a pull").map(|()| max)) else {
+            self.counters.add(Counter::WrongBodies, 1);
+            return answer_exception(caller, answer, SystemException::new(Kind::Marshal, 0));
+        };
+        let Some(max) = u32::try_from(max).ok().filter(|max| *max > 0) else {
+            return answer_exception(caller, answer, SystemException::new(Kind::BadParam, 0));
+        };
+        let waiter = Waiter { connection, answer, pull, max: max.min(EVENTS_MAX) };
+        self.serve_waiter(caller, waiter);
+    }
+
+    fn serve_waiter(&mut self, caller: &mut Caller, waiter: Waiter) {
+        let key = waiter.pull.key;
+        // Those who wait came first.
+        let others_wait = self.waiting.lines.get(&key).is_some_and(|line| !line.waiters.is_empty());
+        if waiter.pull.tried || !others_wait {
+            let mut events = self.take_events();
+            loop {
+                match self.lane.pull(key, waiter.max, &mut events, self.now) {
+                    Ok(Some(delivery)) if delivery.ask.is_some() => {
+                        caller.waits.push(key);
+                        return self.question_delivery(delivery, events, Some(waiter));
+                    }
+                    Ok(Some(delivery)) => {
+                        let Delivery { outbox, serial, .. } = delivery;
+                        if self.give(caller, &waiter, outbox, serial, &mut events) {
+                            return self.recycle(events);
+                        }
+                        // They cannot be put into what the client takes, and are dropped; there may be others.
+                    }
+                    Ok(None) => break,
+                    Err(refusal) => {
+                        self.recycle(events);
+                        return answer_exception(caller, waiter.answer, refused_event(&refusal));
+                    }
+                }
+            }
+            self.recycle(events);
+        }
+        if waiter.pull.tried {
+            return give_nothing(caller, &waiter);
+        }
+        if caller.waits.len() >= WAITING_MAX {
+            self.counters.add(Counter::PullsRefused, 1);
+            return answer_exception(caller, waiter.answer, SystemException::new(Kind::NoResources, 0));
+        }
+        caller.waits.push(key);
+        self.waiting.lines.entry(key).or_default().waiters.push_back(waiter);
+        self.tell_engine_who_waits(key);
+    }
+
+    /// Has the engine know that somebody waits at a proxy: always the first only, so that what it hands out is as many
+    /// events as he takes.
+    fn tell_engine_who_waits(&mut self, key: ProxyKey) {
+        let Some(line) = self.waiting.lines.get_mut(&key) else { return };
+        let Some(first) = line.waiters.front() else { return };
+        if !line.told {
+            // A proxy that is not connected any more is found out with the routing that says so.
+            line.told = self.lane.await_events(key, first.max, self.now).is_ok();
+        }
+    }
+
+    /// The engine has events for the first who waits at a proxy.
+    pub(crate) fn hand_over(&mut self, delivery: Delivery, events: Vec<Arc<Event>>) {
+        let Delivery { outbox, key, serial, .. } = delivery;
+        let line = self.waiting.lines.get_mut(&key);
+        let waiter = line.and_then(|line| {
+            line.told = false;
+            line.waiters.pop_front_if(|first| first.max as usize >= events.len())
+        });
+        self.tell_engine_who_waits(key);
+        match waiter {
+            Some(waiter) if delivery.ask.is_some() => self.question_delivery(delivery, events, Some(waiter)),
+            Some(waiter) => self.due.push_back(Due::Events { waiter, outbox, serial, events }),
+            None => {
+                self.recycle(events);
+                self.lane.handle_outcome(outbox, serial, Outcome::Unreachable, self.now);
+            }
+        }
+    }
+
+    /// Remote filters have said no to an event that somebody was to get.
+    pub(crate) fn wait_again(&mut self, waiter: Waiter) {
+        if waiter.pull.tried {
+            return self.due.push_back(Due::Again(waiter));
+        }
+        if self.consumer(waiter.pull.key).is_none() {
+            return self.due.push_back(Due::Disconnected(waiter));
+        }
+        let line = self.waiting.lines.entry(waiter.pull.key).or_default();
+        if core::mem::take(&mut line.told) {
+            self.lane.cancel_wait(waiter.pull.key);
+        }
+        line.waiters.push_front(waiter);
+        self.tell_engine_who_waits(waiter.pull.key);
+    }
+
+    /// Tells a client what is due to it. False if it has to wait again.
+    pub(crate) fn tell_due(&mut self, caller: Option<&mut Caller>, due: Due) {
+        match (caller, due) {
+            (Some(caller), Due::Events { waiter, outbox, serial, mut events }) => {
+                caller.forget_wait(waiter.pull.key);
+                let given = self.give(caller, &waiter, outbox, serial, &mut events);
+                self.recycle(events);
+                if !given {
+                    self.serve_waiter(caller, waiter);
+                }
+            }
+            (None, Due::Events { outbox, serial, events, .. }) => {
+                self.recycle(events);
+                self.lane.handle_outcome(outbox, serial, Outcome::Unreachable, self.now);
+            }
+            (Some(caller), Due::Again(waiter)) => {
+                caller.forget_wait(waiter.pull.key);
+                self.serve_waiter(caller, waiter);
+            }
+            (Some(caller), Due::Disconnected(waiter)) => {
+                caller.forget_wait(waiter.pull.key);
+                let buffer = caller.output.bytes();
+                let open = message::begin_reply(buffer, &waiter.answer.head(ReplyStatus::UserException));
+                open.body(buffer, caller.chars).string(DISCONNECTED);
+                open.finish(buffer);
+            }
+            (None, Due::Again(_) | Due::Disconnected(_)) => {}
+        }
+    }
+
+    /// Writes a reply with events. False if they cannot be put into what the client takes; they are dropped then.
+    fn give(
+        &mut self,
+        caller: &mut Caller,
+        waiter: &Waiter,
+        outbox: OutboxId,
+        serial: u32,
+        events: &mut Vec<Arc<Event>>,
+    ) -> bool {
+        let Answer { version, .. } = waiter.answer;
+        let encoding = Pulled::encoding(events, version, caller.chars);
+        let head = ReplyHead { endian: encoding.endian, ..waiter.answer.head(ReplyStatus::NoException) };
+        let chars = caller.chars;
+        let buffer = caller.output.bytes();
+        let open = message::begin_reply(buffer, &head);
+        let Pull { pulled, tried, .. } = waiter.pull;
+        let written = event::write_pulled(events, pulled, tried, &mut open.body(buffer, chars));
+        if let Ok(left_out) = written {
+            open.finish(buffer);
+            self.counters.add(Counter::LeftOut, left_out.into());
+            self.counters.add(Counter::PullsAnswered, 1);
+            caller.written.push_back(Written { outbox, serial, end: caller.output.end() });
+        } else {
+            buffer.truncate(open.start());
+            self.lane.handle_outcome(outbox, serial, Outcome::Untranslatable, self.now);
+        }
+        for event in events.drain(..) {
+            self.lane.release(event);
+        }
+        written.is_ok()
+    }
+
+    /// The socket has taken some of a client's replies: the events in them are delivered.
+    pub(crate) fn note_taken(&mut self, caller: &mut Caller) {
+        let taken = caller.output.taken();
+        while let Some(written) = caller.written.pop_front_if(|written| written.end <= taken) {
+            self.lane.handle_outcome(written.outbox, written.serial, Outcome::Delivered, self.now);
+        }
+    }
+
+    /// A client does not wait for the answer to a request any more.
+    pub(crate) fn cancel_request(&mut self, connection: Token, request_id: u32, caller: &mut Caller) {
+        let is_it = |waiter: &Waiter| waiter.connection == connection && waiter.answer.request_id == request_id;
+        for at in 0..caller.waits.len() {
+            let Some(key) = caller.waits.get(at).copied() else { return };
+            if self.leave_line(key, is_it) {
+                caller.forget_wait(key);
+                return;
+            }
+        }
+    }
+
+    /// A client is gone.
+    pub(crate) fn forget_caller(&mut self, connection: Token, caller: &mut Caller) {
+        for Written { outbox, serial, .. } in caller.written.drain(..) {
+            self.lane.handle_outcome(outbox, serial, Outcome::Unreachable, self.now);
+        }
+        if caller.waits.is_empty() {
+            return;
+        }
+        for key in caller.waits.drain(..) {
+            while self.leave_line(key, |waiter| waiter.connection == connection) {}
+        }
+        self.cancel_questions_of(connection);
+    }
+
+    /// Takes one out of those who wait at a proxy.
+    fn leave_line(&mut self, key: ProxyKey, is_it: impl Fn(&Waiter) -> bool) -> bool {
+        let Some(line) = self.waiting.lines.get_mut(&key) else { return false };
+        let Some(at) = line.waiters.iter().position(is_it) else { return false };
+        line.waiters.remove(at);
+        if at == 0 && core::mem::take(&mut line.told) {
+            self.lane.cancel_wait(key);
+            self.tell_engine_who_waits(key);
+        }
+        true
+    }
+
+    /// Tells those who wait at proxies that are not connected any more.
+    pub(crate) fn end_waits(&mut self) {
+        if self.waiting.lines.is_empty() {
+            return;
+        }
+        let gone = self.waiting.lines.keys().filter(|key| self.consumer(**key).is_none_or(|route| !route.pull));
+        let gone: Vec<ProxyKey> = gone.copied().collect();
+        for key in gone {
+            let Some(line) = self.waiting.lines.remove(&key) else { continue };
+            self.due.extend(line.waiters.into_iter().map(Due::Disconnected));
+        }
+    }
+
+    /// A list for events, used again.
+    pub(crate) fn take_events(&mut self) -> Vec<Arc<Event>> {
+        self.lists.pop().unwrap_or_default()
+    }
+
+    /// Lets go of events and keeps their list.
+    pub(crate) fn recycle(&mut self, mut events: Vec<Arc<Event>>) {
+        /// Lists kept.
+        const LISTS_MAX: usize = 64;
+        for event in events.drain(..) {
+            self.lane.release(event);
+        }
+        if self.lists.len() < LISTS_MAX {
+            self.lists.push(events);
+        }
+    }
+}
+
+/// What a single event of a form is pulled as.
+fn single(form: Form) -> Pulled {
+    if form == FORM_STRUCTURED { Pulled::Structured } else { Pulled::Any }
+}
+
+fn give_nothing(caller: &mut Caller, waiter: &Waiter) {
+    let chars = caller.chars;
+    let buffer = caller.output.bytes();
+    let open = message::begin_reply(buffer, &waiter.answer.head(ReplyStatus::NoException));
+    event::write_nothing(waiter.pull.pulled, &mut open.body(buffer, chars));
+    open.finish(buffer);
+}
