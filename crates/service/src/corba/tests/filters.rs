@@ -1,4 +1,6 @@
-//! Filters: made, changed, asked, given to admins and proxies, and destroyed, by clients who do it right and who do not.
+//! Filters: made, changed, asked, given to admins and proxies, and destroyed.
+
+mod hostile;
 
 use super::dialogue::{
     Body, Dialogue, Expect, STYLES, Thrown, client, key_of, settings, write_empty_event, write_types,
@@ -726,72 +728,5 @@ fn a_mapping_filters_key_does_not_reach_a_filter() {
         let key = String::from_utf8(object.iiop().unwrap().key.clone()).unwrap();
         let forged = d.bootstrap(&format!("{other}{}", key.split_once('/').unwrap().1));
         d.call(&forged, "_non_existent", |_| {}).raises("OBJECT_NOT_EXIST");
-    }
-}
-
-#[test]
-fn hostile_changes_of_filters_are_refused_and_change_nothing() {
-    let mut d = Dialogue::new(STYLES[5]);
-    let factory = factory(&mut d);
-    let filter = made_filter(&mut d, &factory);
-    add(&mut d, &filter, &[(&[], "TRUE")]).unwrap();
-    let mut refused = |operation: &str, arguments: &dyn Fn(&mut Writer<'_>)| {
-        answered(&mut d, &filter, operation, arguments).expect_err(operation);
-    };
-    let megabyte = "(".repeat(1 << 20);
-    let constraint = |text: &str, w: &mut Writer<'_>| write_expressions(&[(&[], text)], w);
-    refused("add_constraints", &|w| constraint(&megabyte, w));
-    refused("add_constraints", &|w| constraint(&"not ".repeat(250_000), w));
-    refused("add_constraints", &|w| constraint(&format!("exist ${}", ".a".repeat(100_000)), w));
-    refused("add_constraints", &|w| write_expressions(&[(&[][..], "TRUE"); 5_000], w));
-    refused("add_constraints", &|w| write_expressions(&[(&[("a", "b"); 5_000][..], "TRUE")], w));
-    let name = "n".repeat(70_000);
-    refused("add_constraints", &|w| write_expressions(&[(&[("", &name)], "TRUE")], w));
-    refused("get_constraints", &|w| write_ids(&[1; 5_000], w));
-    refused("modify_constraints", &|w| {
-        write_ids(&[1], w);
-        w.u32(1);
-        constraint(&megabyte, w);
-        w.i32(1);
-    });
-    for count in [u32::MAX, 0x8000_0000, 0x0100_0000] {
-        for operation in ["add_constraints", "modify_constraints", "get_constraints", "match_typed"] {
-            refused(operation, &|w| w.u32(count));
-        }
-    }
-    assert_eq!(all(&mut d, &filter), [(1, "TRUE".into())]);
-}
-
-#[test]
-fn two_clients_who_change_one_filter_never_see_half_of_a_change() {
-    let seed = 0x0f11_7e25;
-    let mut random = fastrand::Rng::with_seed(seed);
-    let mut d = Dialogue::new(STYLES[5]);
-    let factory = factory(&mut d);
-    let filter = made_filter(&mut d, &factory);
-    // Each change leaves exactly two constraints, which say the same.
-    add(&mut d, &filter, &[(&[], "TRUE"), (&[], "TRUE")]).unwrap();
-    for round in 0..200 {
-        let now = all(&mut d, &filter);
-        assert_eq!((now.len(), &now[0].1), (2, &now[1].1), "seed {seed:#x}, round {round}");
-        let ids = [now[0].0, now[1].0];
-        let text = ["TRUE", "FALSE", ""][round % 3];
-        match random.u8(0..4) {
-            0 => {
-                modify(&mut d, &filter, &[], &[((&[], text), ids[0]), ((&[], text), ids[1])]).unwrap();
-            }
-            1 => {
-                modify(&mut d, &filter, &[ids[0]], &[((&[], text), ids[0])]).raises("ConstraintNotFound");
-            }
-            2 => {
-                modify(&mut d, &filter, &[], &[((&[], text), ids[0]), ((&[("", "*x")], text), ids[1])])
-                    .raises("InvalidConstraint");
-            }
-            _ => {
-                let [first, second] = ids;
-                modify(&mut d, &filter, &[first, second], &[]).unwrap();
-                add(&mut d, &filter, &[(&[], text), (&[], text)]).unwrap();
-            }
-        }
     }
 }
