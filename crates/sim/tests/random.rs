@@ -37,6 +37,11 @@ fn the_engine_and_its_model_agree_under_random_operations() {
         reached.disconnected += summary.disconnected;
         reached.pulled += summary.pulled;
         reached.batches += summary.batches;
+        reached.filtered_in += summary.filtered_in;
+        reached.undecided += summary.undecided;
+        reached.asked += summary.asked;
+        reached.evaluations += summary.evaluations;
+        reached.cuts += summary.cuts;
         for (sum, count) in reached.discards.iter_mut().zip(summary.discards) {
             *sum += count;
         }
@@ -50,6 +55,8 @@ fn the_engine_and_its_model_agree_under_random_operations() {
     let Summary { accepted, held, refused, deliveries, delivered, failures, timed_out, disconnected, .. } = reached;
     let all = [accepted, held, refused, deliveries, delivered, failures, timed_out, disconnected];
     let all = all.iter().chain([&reached.pulled, &reached.batches]).chain(&reached.discards);
+    let filters = [reached.filtered_in, reached.undecided, reached.asked, reached.evaluations, reached.cuts];
+    let all = all.chain(&filters);
     assert!(all.copied().all(|count| count > 500), "{reached:?}");
     assert_eq!(by_policies.len(), 20);
     let mut each = by_policies.values().flat_map(|(delivered, dropped)| [delivered, dropped]);

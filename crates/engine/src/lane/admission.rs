@@ -219,7 +219,8 @@ impl Lane {
     /// How many steps filtering the event may take.
     fn step_budget(&self, supplier: &Supplier, draft: &Draft) -> Steps {
         let limit = self.channels.get(supplier.channel).map_or(0, |state| state.routes.limits.filter_steps_max);
-        let time_left = draft.timeout.or(supplier.settings.timeout);
+        // As everywhere, a time of 0 is none at all.
+        let time_left = draft.timeout.or(supplier.settings.timeout).filter(|time| !time.is_zero());
         let in_time = time_left.map_or(u128::MAX, |time| time.as_nanos() / NANOS_PER_STEP);
         Steps::new(u32::try_from(in_time).unwrap_or(u32::MAX).min(limit))
     }

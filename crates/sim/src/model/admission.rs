@@ -1,12 +1,13 @@
 //! Events in, and what happens at the limits of an outbox and of a channel.
 
 use engine::{
-    Admission, ChannelId, DiscardPolicy, DiscardReason, DisconnectReason, FullOutbox, Notice, OrderPolicy, ProxyKey,
-    ProxyState, Refusal, Side, Ticket,
+    Admission, ChannelId, DiscardPolicy, DiscardReason, DisconnectReason, FullOutbox, Mapping, Notice, OrderPolicy,
+    ProxyKey, ProxyState, Refusal, Side, Ticket,
 };
 
+use super::filters::Says;
 use super::waiting::{Header, Waiting};
-use super::{Held, Hold, Model, Reason};
+use super::{Event, Held, Hold, Model, Reason, Said};
 
 /// What each of its consumers adds to what an event costs, and where events are sorted or expire.
 const CONSUMER_BYTES: u64 = 32;
@@ -15,7 +16,7 @@ const SORTED_CONSUMER_BYTES: u64 = 128;
 impl Model {
     // ---- events in ----
 
-    pub(super) fn admit(&mut self, source: ProxyKey, domain: &str, name: &str) -> Result<Admission, Refusal> {
+    pub(super) fn admit(&mut self, source: ProxyKey, approved: bool) -> Result<Said, Refusal> {
         let event = self.events.len() - 1;
         let channel = source.channel;
         let budget = self.routed.channel(channel)?.limits.memory_budget_bytes;
@@ -26,10 +27,20 @@ impl Model {
         if supplier.state == ProxyState::Unconnected {
             return Err(Refusal::NotConnected { proxy: source });
         }
-        let destinations = self.destinations(channel, domain, name);
+        let nowhere = Said::Decided(Admission::Accepted { destinations: 0 });
+        match self.routed.says(source, &self.events[event].content) {
+            _ if approved => {}
+            (Says::Yes, _) => {}
+            (Says::Ask, questions) => return Ok(Said::Undecided(questions)),
+            (Says::No, _) => {
+                self.counts.filtered_in += 1;
+                return Ok(nowhere);
+            }
+        }
+        let destinations = self.destinations(event);
         if destinations.is_empty() {
             self.counts.unwanted += 1;
-            return Ok(Admission::Accepted { destinations: 0 });
+            return Ok(nowhere);
         }
         let Header { timeout, start, stop, .. } = self.events[event].header;
         let has_times = timeout.is_some() || start.is_some() || stop.is_some();
@@ -50,16 +61,16 @@ impl Model {
             }
         }
         let hold = self.make_room(channel, charged_bytes)?;
-        let destinations = self.destinations(channel, domain, name);
+        let destinations = self.destinations(event);
         if destinations.is_empty() {
             self.counts.unwanted += 1;
-            return Ok(Admission::Accepted { destinations: 0 });
+            return Ok(nowhere);
         }
         self.events[event].charge = charge(&destinations, weight);
         self.events[event].serial = self.admitted;
         self.admitted += 1;
 
-        Ok(self.fan_out(channel, event, destinations, hold))
+        Ok(Said::Decided(self.fan_out(channel, event, destinations, hold)))
     }
 
     fn fan_out(&mut self, channel: ChannelId, event: usize, destinations: Vec<usize>, hold: Option<Hold>) -> Admission {
@@ -103,11 +114,12 @@ impl Model {
         Admission::Held(ticket)
     }
 
-    pub(super) fn destinations(&self, channel: ChannelId, domain: &str, name: &str) -> Vec<usize> {
+    fn destinations(&self, event: usize) -> Vec<usize> {
         let mut found = self.present();
+        let Event { channel, content, .. } = &self.events[event];
         found.retain(|at| {
             let outbox = &self.outboxes[*at];
-            outbox.key.channel == channel && !outbox.dead && self.routed.wants(outbox.key, domain, name)
+            outbox.key.channel == *channel && !outbox.dead && self.routed.says(outbox.key, content).0 != Says::No
         });
         found
     }
@@ -116,11 +128,16 @@ impl Model {
     fn sorts(&self, channel: ChannelId) -> bool {
         let mut present = self.present();
         present.retain(|at| self.outboxes[*at].key.channel == channel);
-        present.into_iter().map(|at| self.settings(at)).any(|settings| {
-            settings.timeout.is_some()
-                || [OrderPolicy::Priority, OrderPolicy::Deadline].contains(&settings.order_policy)
-                || [DiscardPolicy::Priority, DiscardPolicy::Deadline].contains(&settings.discard_policy)
-        })
+        let maps = |at: &usize| {
+            let mapping_of = |mapping| self.routed.mapping_of(self.outboxes[*at].key, mapping);
+            mapping_of(Mapping::Priority).is_some() || mapping_of(Mapping::Lifetime).is_some()
+        };
+        present.iter().any(maps)
+            || present.into_iter().map(|at| self.settings(at)).any(|settings| {
+                settings.timeout.is_some()
+                    || [OrderPolicy::Priority, OrderPolicy::Deadline].contains(&settings.order_policy)
+                    || [DiscardPolicy::Priority, DiscardPolicy::Deadline].contains(&settings.discard_policy)
+            })
     }
 
     pub(super) fn is_full(&self, at: usize) -> bool {

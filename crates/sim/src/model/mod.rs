@@ -2,15 +2,19 @@
 //! and "has anything ended?" asked of everything after every operation. Nothing is remembered that can be found out.
 
 mod admission;
+mod filters;
 mod outboxes;
 mod waiting;
 mod world;
 
+use std::time::Duration;
+
 use engine::{
     Admission, ChannelId, DiscardReason, DisconnectReason, Notice, OrderPolicy, OutboxState, Outcome, Peer, ProxyKey,
-    ProxyState, Refusal, Side, Ticket, Time, Want,
+    ProxyState, Questions, Refusal, Side, Ticket, Time, Want,
 };
 
+pub(crate) use filters::{Condition, Constraint, Content, FIELD_NAMES};
 pub(crate) use waiting::Header;
 pub(crate) use world::World;
 
@@ -50,6 +54,9 @@ struct Event {
     charge: u64,
     serial: u64,
     header: Header,
+    /// Whether the event or its supplier says its priority.
+    says_priority: bool,
+    content: Content,
 }
 
 pub(crate) struct Outbox {
@@ -131,6 +138,7 @@ pub(crate) struct Counts {
     pub(crate) stale: u64,
     pub(crate) unknown: u64,
     pub(crate) filtered: u64,
+    pub(crate) filtered_in: u64,
     pub(crate) discards: [u64; 9],
 }
 
@@ -145,6 +153,14 @@ pub(crate) struct Expected {
     pub(crate) one_way: bool,
     pub(crate) deadline: Option<Time>,
     pub(crate) pulled: bool,
+    pub(crate) ask: Option<Questions>,
+}
+
+/// What became of an event: what the engine says, but for the draft.
+#[derive(Debug, PartialEq)]
+pub(crate) enum Said {
+    Decided(Admission),
+    Undecided(Questions),
 }
 
 impl Model {
@@ -209,25 +225,37 @@ impl Model {
         self.events.len()
     }
 
-    pub(crate) fn publish(
-        &mut self,
-        source: ProxyKey,
-        (domain, name): (&str, &str),
-        content_bytes: u64,
-        header: Header,
-    ) -> Admission {
+    pub(crate) fn publish(&mut self, source: ProxyKey, content: Content, content_bytes: u64, header: Header) -> Said {
         let weight = content_bytes + EVENT_BYTES;
         // What the event does not say, its supplier does.
         let (priority, timeout) = self.routed.of_supplier(source);
+        // A supplier's priority of 0 is as good as none.
+        let says_priority = header.priority.is_some() || priority.is_some_and(|priority| priority != 0);
+        let cut = self.routed.channel(source.channel).is_ok_and(|channel| channel.limits.filter_steps_max == 1);
+        let content = Content { cut, ..content };
         let priority = header.priority.or(priority);
         let header = Header { priority, timeout: header.timeout.or(timeout), ..header };
-        self.events.push(Event { channel: source.channel, weight, charge: 0, serial: 0, header });
-        let admission = self.admit(source, domain, name);
+        let channel = source.channel;
+        self.events.push(Event { channel, weight, charge: 0, serial: 0, header, says_priority, content });
+        self.hand_in(source, false)
+    }
+
+    /// The event that was undecided is handed in again, and may come in.
+    pub(crate) fn approve(&mut self, source: ProxyKey) -> Said {
+        self.hand_in(source, true)
+    }
+
+    fn hand_in(&mut self, source: ProxyKey, approved: bool) -> Said {
+        let admission = match self.admit(source, approved) {
+            Ok(Said::Undecided(questions)) => return Said::Undecided(questions),
+            Ok(Said::Decided(admission)) => Ok(admission),
+            Err(refusal) => Err(refusal),
+        };
         self.counts.accepted += u64::from(admission.is_ok());
         self.counts.held += u64::from(matches!(admission, Ok(Admission::Held(_))));
         self.counts.refused += u64::from(admission.is_err());
         self.look_for_room();
-        admission.unwrap_or_else(Admission::Refused)
+        Said::Decided(admission.unwrap_or_else(Admission::Refused))
     }
 
     /// The delivery that this consumer is due, if it is due one.
@@ -290,10 +318,15 @@ impl Model {
 
     fn begin(&mut self, at: usize, most: u32, pulled: bool, credit: Option<u32>) -> Expected {
         let settings = self.settings(at);
-        let deadline = if pulled { None } else { self.limit_from_now(settings) };
         let want = self.routed.proxy(self.outboxes[at].key).map_or(Want(0), |proxy| proxy.want);
         let mut events = self.line(at, settings.order_policy);
-        events.truncate(most as usize);
+        // What others are asked about is a batch of its own.
+        let ask = events.first().and_then(|first| first.ask);
+        let most = if ask.is_some() { 1 } else { most as usize };
+        let plain = events.iter().take_while(|waiting| waiting.ask.is_none()).count();
+        events.truncate(most.min(plain.max(1)));
+        let asking = if ask.is_some() { settings.filter_timeout } else { Duration::ZERO };
+        let deadline = self.limit_from_now(settings).filter(|_| !pulled).map(|limit| limit + asking);
         let labels: Vec<usize> = events.iter().map(|waiting| waiting.event).collect();
         let event_serials = labels.iter().map(|label| self.events[*label].serial).collect();
         let outbox = &mut self.outboxes[at];
@@ -305,7 +338,7 @@ impl Model {
         self.counts.deliveries += 1;
         self.look_for_room();
         let one_way = settings.one_way && !pulled;
-        Expected { labels, event_serials, peer, want, serial, one_way, deadline, pulled }
+        Expected { labels, event_serials, peer, want, serial, one_way, deadline, pulled, ask }
     }
 
     pub(crate) fn outcome(&mut self, at: usize, serial: u32, outcome: Outcome) {

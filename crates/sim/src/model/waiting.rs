@@ -2,9 +2,12 @@
 
 use std::cmp::Reverse;
 
-use engine::{DiscardPolicy, DiscardReason, OrderPolicy, OutboxSettings, OutboxState, Time};
+use std::time::Duration;
 
-use super::{Flight, Model};
+use engine::{DiscardPolicy, DiscardReason, Mapping, OrderPolicy, OutboxSettings, OutboxState, Questions, Time};
+
+use super::filters::Says;
+use super::{Event, Flight, Model};
 
 /// Later than everything.
 const NEVER: Time = Time(u64::MAX);
@@ -13,7 +16,7 @@ const NEVER: Time = Time(u64::MAX);
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Header {
     pub(crate) priority: Option<i16>,
-    pub(crate) timeout: Option<std::time::Duration>,
+    pub(crate) timeout: Option<Duration>,
     pub(crate) start: Option<Time>,
     pub(crate) stop: Option<Time>,
 }
@@ -25,21 +28,31 @@ pub(super) struct Waiting {
     priority: i16,
     since: Time,
     expiry: Time,
+    /// What clients' filters are to be asked first.
+    pub(super) ask: Option<Questions>,
 }
 
 impl Model {
     /// An event as it would wait in an outbox.
     pub(super) fn waiting(&self, at: usize, event: usize) -> Waiting {
-        let (settings, header) = (self.settings(at), self.events[event].header);
-        let lifetime = header.timeout.or(settings.timeout).filter(|lifetime| !lifetime.is_zero());
+        let (settings, key) = (self.settings(at), self.outboxes[at].key);
+        let Event { header, content, says_priority, .. } = &self.events[event];
+        let priority = self.routed.mapped(key, Mapping::Priority, content, *says_priority);
+        let priority = priority.map(|value| value.clamp(-32_768, 32_767)).and_then(|value| i16::try_from(value).ok());
+        let own = header.timeout.or(settings.timeout);
+        let lifetime = self.routed.mapped(key, Mapping::Lifetime, content, header.timeout.is_some());
+        let lifetime = lifetime.map_or(own, |nanos| u64::try_from(nanos).ok().map(Duration::from_nanos));
+        let lifetime = lifetime.filter(|lifetime| !lifetime.is_zero());
+        let (says, questions) = self.routed.says(key, content);
         let expiry = lifetime.map_or(NEVER, |lifetime| self.now + lifetime);
         let stop = if settings.stop_time_supported { header.stop } else { None };
         let start = if settings.start_time_supported { header.start } else { None };
         Waiting {
             event,
-            priority: header.priority.unwrap_or(0),
+            priority: priority.or(header.priority).unwrap_or(0),
             since: self.now.max(start.unwrap_or(self.now)),
             expiry: expiry.min(stop.unwrap_or(NEVER)),
+            ask: (says == Says::Ask).then_some(questions),
         }
     }
 
@@ -98,7 +111,9 @@ impl Model {
         let wanted = if outbox.pull { !outbox.credits.is_empty() } else { outbox.in_flight.len() < window };
         let line = self.line(at, OrderPolicy::Fifo);
         let (Some(oldest), OutboxState::Active, true) = (line.first(), self.state(at), wanted) else { return false };
-        let is_full = line.len() >= self.most(at, settings) as usize;
+        // What others are asked about is a batch of its own, and so is full.
+        let asks = self.line(at, settings.order_policy).first().is_some_and(|first| first.ask.is_some());
+        let is_full = asks || line.len() >= self.most(at, settings) as usize;
         is_full || !outbox.batches || oldest.since + settings.pacing_interval <= self.now
     }
 

@@ -7,11 +7,15 @@ use engine::{
     ProxyKind, ProxyState, Refusal, SettingsPatch, Side, Want,
 };
 
+use super::filters::{Attached, Filter};
+
 #[derive(Clone, Default)]
 pub(crate) struct World {
     pub(crate) channels: Vec<Channel>,
     next_channel: u32,
     next_connection: u64,
+    pub(crate) filters: Vec<Filter>,
+    pub(super) next_filter: u32,
 }
 
 #[derive(Clone)]
@@ -29,10 +33,11 @@ pub(crate) struct Channel {
 pub(crate) struct Admin {
     pub(crate) id: AdminId,
     pub(crate) side: Side,
-    operator: Operator,
+    pub(super) operator: Operator,
     patch: SettingsPatch,
     /// `None` until it is first changed.
-    types: Option<Vec<EventType>>,
+    pub(super) types: Option<Vec<EventType>>,
+    pub(super) attached: Attached,
 }
 
 #[derive(Clone)]
@@ -46,15 +51,21 @@ pub(crate) struct Proxy {
     pub(crate) state: ProxyState,
     pub(crate) connection: u64,
     patch: SettingsPatch,
-    types: Option<Vec<EventType>>,
+    pub(super) types: Option<Vec<EventType>>,
+    pub(super) attached: Attached,
+}
+
+impl Admin {
+    fn new(id: AdminId, side: Side, operator: Operator) -> Self {
+        Self { id, side, operator, patch: patch_of_nothing(), types: None, attached: Attached::default() }
+    }
 }
 
 impl World {
     pub(crate) fn create_channel(&mut self, patch: SettingsPatch, limits: ChannelLimits) -> ChannelId {
         let id = ChannelId(self.next_channel);
         self.next_channel += 1;
-        let admin =
-            |side| Admin { id: AdminId(0), side, operator: Operator::And, patch: patch_of_nothing(), types: None };
+        let admin = |side| Admin::new(AdminId(0), side, Operator::And);
         let admins = vec![admin(Side::Consumers), admin(Side::Suppliers)];
         self.channels.push(Channel { id, patch, limits, admins, proxies: vec![], next_admin: 1, next_proxy: 0 });
         id
@@ -63,6 +74,10 @@ impl World {
     pub(crate) fn destroy_channel(&mut self, channel: ChannelId) -> Result<Vec<ProxyKey>, Refusal> {
         let gone = self.channel(channel)?.proxies.iter().map(|proxy| ProxyKey { channel, proxy: proxy.id }).collect();
         self.channels.retain(|kept| kept.id != channel);
+        let filters = self.filters.iter().filter(|filter| filter.home == channel).map(|filter| filter.id);
+        for filter in filters.collect::<Vec<_>>() {
+            self.destroy_filter(filter)?;
+        }
         Ok(gone)
     }
 
@@ -75,7 +90,7 @@ impl World {
         let channel = self.channel_mut(channel)?;
         let id = AdminId(channel.next_admin);
         channel.next_admin += 1;
-        channel.admins.push(Admin { id, side, operator, patch: patch_of_nothing(), types: None });
+        channel.admins.push(Admin::new(id, side, operator));
         Ok(id)
     }
 
@@ -122,6 +137,7 @@ impl World {
             connection: 0,
             patch: patch_of_nothing(),
             types: None,
+            attached: Attached::default(),
         });
         Ok(id)
     }
@@ -266,19 +282,7 @@ impl World {
         (levels.iter().find_map(|patch| patch.priority), nearest(&levels, |patch| patch.timeout, None))
     }
 
-    /// Whether a consumer wants events of this type.
-    pub(crate) fn wants(&self, key: ProxyKey, domain: &str, name: &str) -> bool {
-        let (Ok(proxy), Ok(admin)) = (self.proxy(key), self.admin_of(key)) else { return false };
-        let matches = |types: &Vec<EventType>| types.iter().any(|wanted| matches(wanted, domain, name));
-        match (proxy.types.as_ref().map(matches), admin.types.as_ref().map(matches)) {
-            (None, None) => true,
-            (Some(wanted), None) | (None, Some(wanted)) => wanted,
-            (Some(a), Some(b)) if admin.operator == Operator::And => a && b,
-            (Some(a), Some(b)) => a || b,
-        }
-    }
-
-    fn admin_of(&self, key: ProxyKey) -> Result<&Admin, Refusal> {
+    pub(super) fn admin_of(&self, key: ProxyKey) -> Result<&Admin, Refusal> {
         let (channel, proxy) = (self.channel(key.channel)?, self.proxy(key)?);
         let found = channel.admins.iter().find(|admin| admin.side == proxy.side && admin.id == proxy.admin);
         let (side, admin) = (proxy.side, proxy.admin);
@@ -308,13 +312,13 @@ impl World {
         self.channels.iter_mut().find(|known| known.id == channel).ok_or(Refusal::ChannelNotFound { channel })
     }
 
-    fn admin_mut(&mut self, channel: ChannelId, side: Side, admin: AdminId) -> Result<&mut Admin, Refusal> {
+    pub(super) fn admin_mut(&mut self, channel: ChannelId, side: Side, admin: AdminId) -> Result<&mut Admin, Refusal> {
         let mut admins = self.channel_mut(channel)?.admins.iter_mut();
         let found = admins.find(|known| known.side == side && known.id == admin);
         found.ok_or(Refusal::AdminNotFound { channel, side, admin })
     }
 
-    fn proxy_mut(&mut self, key: ProxyKey) -> Result<&mut Proxy, Refusal> {
+    pub(super) fn proxy_mut(&mut self, key: ProxyKey) -> Result<&mut Proxy, Refusal> {
         let mut proxies = self.channel_mut(key.channel)?.proxies.iter_mut();
         proxies.find(|proxy| proxy.id == key.proxy).ok_or(Refusal::ProxyNotFound { proxy: key })
     }
@@ -345,7 +349,7 @@ fn change(types: &mut Option<Vec<EventType>>, added: &[EventType], removed: &[Ev
     *types = Some(list);
 }
 
-fn matches(wanted: &EventType, domain: &str, name: &str) -> bool {
+pub(super) fn matches(wanted: &EventType, domain: &str, name: &str) -> bool {
     let text_matches = |wanted: Option<&str>, text: &str| match wanted {
         None => true,
         Some(wanted) if wanted.ends_with('*') => text.starts_with(wanted.trim_end_matches('*')),

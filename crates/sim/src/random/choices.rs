@@ -106,6 +106,7 @@ impl Run {
             max_suppliers: self.pick(&few),
             max_queue_length: self.pick(&queue),
             reject_new_events: self.random.u32(..4) == 0,
+            filter_steps_max: if self.random.u32(..10) == 0 { 1 } else { 250_000 },
             ..ChannelLimits::default()
         }
     }

@@ -2,6 +2,7 @@
 
 mod administration;
 mod choices;
+mod filters;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -9,13 +10,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use engine::{
-    AdminId, ChannelId, Delivery, DiscardPolicy, DiscardReason, Event, Form, Hierarchy, Lane, NoFields, Notice,
+    AdminId, Admission, ChannelId, Delivery, DiscardPolicy, DiscardReason, Event, Form, Hierarchy, Lane, Notice,
     OrderPolicy, OutboxId, Outcome, ProxyKey, Side, Time, Want,
 };
 use fastrand::Rng;
 
-use crate::model::{Counts, Expected, Model};
+use crate::model::{Content, Counts, Expected, Model, Said};
 use choices::{DISCARD_POLICIES, ORDER_POLICIES};
+use filters::{Bytes, FIELDS_AT};
 
 /// The engine and its model differed.
 #[derive(Debug)]
@@ -60,6 +62,16 @@ pub struct Summary {
     pub pulled: u64,
     /// Deliveries of more than one event.
     pub batches: u64,
+    /// Events that the filters on their supplier's side did not let in.
+    pub filtered_in: u64,
+    /// Events that clients' filters on their supplier's side decided.
+    pub undecided: u64,
+    /// Deliveries that clients' filters decided.
+    pub asked: u64,
+    /// Constraints evaluated.
+    pub evaluations: u64,
+    /// Events whose filtering was cut.
+    pub cuts: u64,
     /// Events dropped, by reason in the order of [`DiscardReason::ALL`].
     pub discards: [u64; 9],
 }
@@ -114,6 +126,8 @@ struct Run {
     next_peer: u64,
     pulled: u64,
     batches: u64,
+    undecided: u64,
+    asked: u64,
 }
 
 /// The policies that a seed's first channel begins with: each combination has every twentieth seed.
@@ -153,6 +167,8 @@ impl Run {
             next_peer: 0,
             pulled: 0,
             batches: 0,
+            undecided: 0,
+            asked: 0,
         };
         run.begin();
         run
@@ -185,7 +201,14 @@ impl Run {
         match self.random.u32(..100) {
             0..34 => self.publish(),
             34..66 => Ok(self.answer()),
-            66..76 => Ok(self.let_go()),
+            66..73 => Ok(self.let_go()),
+            73..76 => {
+                let done = self.change_filters()?;
+                if self.random.bool() {
+                    self.route();
+                }
+                Ok(done)
+            }
             76..79 => Ok(self.repeat_outcome()),
             79..81 => Ok(self.resume_outbox()),
             81..85 => self.pull(),
@@ -213,12 +236,16 @@ impl Run {
         let source = self.source();
         let domain = self.pick(&DOMAINS);
         let name = self.pick(&NAMES);
-        let padding = self.pick(&[0, 0, 30, 200, 700]);
+        let padding = self.pick(&[0, 3, 30, 200, 700]);
         let label = self.model.next_label();
         let mut draft =
             if self.random.bool() { self.lane.begin_event() } else { self.lane.begin_event_for(8 + padding) };
         draft.bytes.extend_from_slice(&(label as u64).to_le_bytes());
-        draft.bytes.resize(8 + padding, 0);
+        draft.bytes.resize(FIELDS_AT + padding, 0);
+        for field in draft.bytes.iter_mut().skip(FIELDS_AT) {
+            *field = self.random.u8(..4);
+        }
+        let fields = draft.bytes.get(FIELDS_AT..).unwrap_or_default().to_vec();
         let mut content = 8 + padding as u64;
         for want in 0..self.random.u32(..3) {
             draft.alternates.push(Want(want)).bytes.extend_from_slice(b"translated");
@@ -228,10 +255,31 @@ impl Run {
         let header = self.header();
         (draft.priority, draft.timeout, draft.start, draft.stop) =
             (header.priority, header.timeout, header.start, header.stop);
-        let engine = self.lane.handle_event(source, draft, &NoFields, self.now);
-        let model = self.model.publish(source, (domain, name), content, header);
-        same(&format!("publishing {label} from {source} as {domain}:{name}"), &engine, &model)?;
-        Ok(format!("publish {label} ({content} bytes) from {source} as {domain}:{name}, {header:?}: {engine:?}"))
+        let read = Content { domain: domain.into(), name: name.into(), fields, cut: false };
+        let said = read.fields.get(..3).unwrap_or_default();
+        let shown = format!("publish {label} ({content} bytes) from {source} as {domain}:{name} {said:?}, {header:?}");
+        let model = self.model.publish(source, read, content, header);
+        let engine = self.lane.handle_event(source, draft, &Bytes, self.now);
+        let said = self.decide(source, engine, model).map_err(|difference| format!("{shown}: {difference}"))?;
+        Ok(format!("{shown}: {said:?}"))
+    }
+
+    /// Compares what became of an event. One that is undecided is handed in again, or comes to nothing.
+    fn decide(&mut self, source: ProxyKey, engine: Admission, model: Said) -> Result<Said, String> {
+        let Admission::Undecided(mut draft, questions) = engine else {
+            let engine = Said::Decided(engine);
+            return same("admission", &engine, &model).map(|()| engine);
+        };
+        same("admission", &Said::Undecided(questions), &model)?;
+        self.undecided += 1;
+        if self.random.u32(..3) == 0 {
+            self.lane.abandon_event(draft);
+            return Ok(model);
+        }
+        draft.approved = true;
+        let model = self.model.approve(source);
+        let engine = self.lane.handle_event(source, draft, &Bytes, self.now);
+        self.decide(source, engine, model)
     }
 
     fn pull(&mut self) -> Result<String, String> {
@@ -421,10 +469,12 @@ impl Run {
             one_way: delivery.one_way,
             deadline: delivery.deadline,
             pulled: delivery.pulled,
+            ask: delivery.ask,
         };
         same(&format!("delivery to {}", delivery.key), &said, &expected)?;
         self.pulled += u64::from(said.pulled);
         self.batches += u64::from(said.labels.len() > 1);
+        self.asked += u64::from(said.ask.is_some());
         self.name(at, delivery.outbox)?;
         self.unanswered.push(Unanswered { outbox: delivery.outbox, serial: delivery.serial, at });
         for (event, label) in events.into_iter().zip(expected.labels) {
@@ -519,6 +569,7 @@ impl Run {
             stale: counters.stale_outcomes,
             unknown: counters.unknown_outboxes,
             filtered: counters.events_filtered,
+            filtered_in: counters.events_filtered_in,
             discards: DiscardReason::ALL.map(|reason| counters.discards.of(reason)),
         }
     }
@@ -536,6 +587,11 @@ impl Run {
             disconnected: counts.disconnected,
             pulled: self.pulled,
             batches: self.batches,
+            filtered_in: counts.filtered_in,
+            undecided: self.undecided,
+            asked: self.asked,
+            evaluations: self.lane.counters().filter_evaluations,
+            cuts: self.lane.counters().filter_cuts,
             discards: counts.discards,
         }
     }
