@@ -23,6 +23,7 @@ mod table;
 mod wire;
 mod workload;
 
+pub mod filters;
 pub mod floor;
 pub mod monitor;
 pub mod order;
@@ -33,8 +34,8 @@ pub use error::BenchError;
 pub use latency::{Percentiles, Spread};
 pub use loss::Losses;
 pub use options::{
-    CarriageOptions, Command, Contender, DeliveryOptions, FloorOptions, Form, LeashedOptions, MonitorOptions,
-    OrderOptions, PipelineOptions, RelayOptions, ReportOptions,
+    CarriageOptions, Command, Contender, DeliveryOptions, FiltersOptions, FloorOptions, Form, LeashedOptions,
+    MonitorOptions, OrderOptions, PipelineOptions, RelayOptions, ReportOptions,
 };
 pub use output::Output;
 pub use system::Machine;
@@ -53,6 +54,7 @@ pub fn run(command: &Command, out: &mut Output<'_>) -> Result<(), BenchError> {
         Command::Pipeline(options) => pipeline::run(options, out),
         Command::Order(options) => order::run(options, out),
         Command::Floor(options) => floor::run(options, out),
+        Command::Filters(options) => filters::run(options, out),
         Command::RelayProcess(options) => relay::run_process(options, out),
         Command::LeashedProcess(options) => leash::run_process(options),
     }

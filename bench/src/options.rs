@@ -18,6 +18,9 @@ pub enum Command {
     /// Compare with the floor: a bare TCP relay, and two omniORB programs without a service
     #[command(after_help = FLOOR_EXAMPLES)]
     Floor(FloorOptions),
+    /// What filters cost: the language beside Rust, and 1, 100 and 10,000 consumers with a filter each
+    #[command(after_help = FILTERS_EXAMPLES)]
+    Filters(FiltersOptions),
     /// The bare relay of `bench floor`, in a process of its own so that its processor time is its own
     #[command(hide = true, name = "relay-process")]
     RelayProcess(RelayOptions),
@@ -54,6 +57,11 @@ Examples:
   campanile bench floor                           about seven minutes
   campanile bench floor --quick                   within 40 seconds
   campanile bench floor --quick --json | jq .ratios";
+
+const FILTERS_EXAMPLES: &str = "\
+Examples:
+  campanile bench filters                         about 40 seconds
+  campanile bench filters --quick --json | jq .cost_at_10000_over_100";
 
 /// What every benchmark understands.
 #[derive(Debug, Clone, Default, clap::Args)]
@@ -252,6 +260,17 @@ pub struct FloorOptions {
     /// How the service is asked to deliver
     #[command(flatten)]
     pub delivery: DeliveryOptions,
+    /// How to report
+    #[command(flatten)]
+    pub report: ReportOptions,
+}
+
+/// Options of `campanile bench filters`.
+#[derive(Debug, Clone, clap::Args)]
+pub struct FiltersOptions {
+    /// Finish within a few seconds: fewer and shorter rounds
+    #[arg(long)]
+    pub quick: bool,
     /// How to report
     #[command(flatten)]
     pub report: ReportOptions,

@@ -1,0 +1,104 @@
+//! `campanile bench filters`: what filters cost.
+//!
+//! Two questions. How fast is the language: a short, a typical and a long constraint against one event's bytes, beside the
+//! same condition written in Rust over the same bytes. And what do many filters cost: one, a hundred and ten thousand
+//! consumers, each with a filter of its own, of which one matches.
+
+mod consumers;
+mod language;
+
+use std::io::Write;
+
+use serde::Serialize;
+
+pub use consumers::ConsumersReport;
+pub use language::LanguageReport;
+
+use crate::output::write_json;
+use crate::table::Table;
+use crate::{BenchError, FiltersOptions, Machine, Output};
+
+/// How often and how long each is measured.
+#[derive(Debug, Clone, Copy)]
+struct Pace {
+    rounds: u32,
+    turn_ns: u64,
+}
+
+/// The whole report: the one JSON object.
+#[derive(Debug, Clone, Serialize)]
+pub struct Report {
+    /// Always `filters`.
+    pub benchmark: &'static str,
+    /// Where it ran.
+    pub machine: Machine,
+    /// Rounds; each figure is the median of its rounds'.
+    pub rounds: u32,
+    /// The language beside Rust.
+    pub language: Vec<LanguageReport>,
+    /// Many filters.
+    pub consumers: Vec<ConsumersReport>,
+    /// An event's cost at 10,000 consumers over that at 100.
+    pub cost_at_10000_over_100: f64,
+}
+
+/// Runs the benchmark and writes its report to `out`.
+///
+/// # Errors
+///
+/// When the engine or the language answers what it should not.
+pub fn run(options: &FiltersOptions, out: &mut Output<'_>) -> Result<(), BenchError> {
+    let pace =
+        if options.quick { Pace { rounds: 3, turn_ns: 50_000_000 } } else { Pace { rounds: 11, turn_ns: 200_000_000 } };
+    let mut machine = Machine::describe();
+    out.progress("filters: the language")?;
+    let language = language::run(pace)?;
+    out.progress("filters: many consumers")?;
+    let consumers = consumers::run(pace)?;
+    machine.note_stolen();
+    let cost = |count| consumers.iter().find(|report| report.consumers == count).map_or(f64::NAN, |one| one.event_ns);
+    let cost_at_10000_over_100 = cost(10_000) / cost(100);
+    let report =
+        Report { benchmark: "filters", machine, rounds: pace.rounds, language, consumers, cost_at_10000_over_100 };
+    out.end_progress()?;
+    write_json(&report, &options.report, out)?;
+    if !options.report.json {
+        write_tables(&report, out)?;
+        report.machine.write_remarks(out)?;
+    }
+    Ok(())
+}
+
+fn write_tables(report: &Report, out: &mut Output<'_>) -> Result<(), BenchError> {
+    let mut table = Table::new(["constraint", "ns", "in Rust ns", "ratio", "million/s", "million/s and core"]);
+    for one in &report.language {
+        table.row([
+            one.name.into(),
+            one.evaluation_ns.into(),
+            one.floor_ns.into(),
+            one.ratio.into(),
+            (one.evaluations_per_second / 1e6).into(),
+            (one.evaluations_per_second_and_core / 1e6).into(),
+        ]);
+    }
+    table.write(out)?;
+    writeln!(out)?;
+    let mut table = Table::new(["consumers with a filter each", "match", "ns an event", "constraints evaluated"]);
+    for one in &report.consumers {
+        table.row([
+            u64::from(one.consumers).into(),
+            u64::from(one.destinations).into(),
+            one.event_ns.into(),
+            one.evaluations_per_event.into(),
+        ]);
+    }
+    table.write(out)?;
+    writeln!(out, "\nAn event costs {:.2} times as much at 10,000 as at 100.", report.cost_at_10000_over_100)?;
+    Ok(())
+}
+
+/// The middle one; of an even number the upper of the two.
+fn median(values: &mut [f64]) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
+}

@@ -1,0 +1,138 @@
+//! Many consumers, each with a filter of its own: what an event costs the engine when one of them matches.
+
+use engine::{
+    AdminId, Admission, ChannelLimits, FilterConstraint, FilterRef, FilterTarget, Hierarchy, HierarchyLimits, Lane,
+    Outcome, Peer, ProxyKey, ProxyKind, SettingsPatch, Side, Time, Want,
+};
+use filter::{Constraint, Limits};
+use giop::cdr::{Encoding, Endian};
+use serde::Serialize;
+use service::corba::event::{self, CorbaForms, FORM_STRUCTURED};
+use std::sync::Arc;
+
+use super::{Pace, median};
+use crate::{BenchError, clock};
+
+/// Events between two readings of the clock.
+const TURN: u32 = 2_000;
+
+/// What an event costs beside so many filters.
+#[derive(Debug, Clone, Serialize)]
+pub struct ConsumersReport {
+    /// How many consumers there are, each with a filter `$antenna == 'DVnnn' and $priority > k`.
+    pub consumers: u32,
+    /// How many of them an event goes to.
+    pub destinations: u32,
+    /// Nanoseconds from an event's bytes to its delivery's end within the engine; the median of the rounds.
+    pub event_ns: f64,
+    /// Constraints that were evaluated for an event.
+    pub evaluations_per_event: f64,
+}
+
+/// An engine with its consumers.
+struct Rig {
+    consumers: u32,
+    lane: Lane,
+    source: ProxyKey,
+    bytes: Vec<u8>,
+    now: u64,
+}
+
+pub(super) fn run(pace: Pace) -> Result<Vec<ConsumersReport>, BenchError> {
+    let mut rigs = [1, 100, 10_000].map(Rig::new).into_iter().collect::<Result<Vec<Rig>, BenchError>>()?;
+    let mut times = vec![Vec::new(); rigs.len()];
+    for _ in 0..pace.rounds {
+        for (rig, times) in rigs.iter_mut().zip(&mut times) {
+            times.push(rig.timed(pace)?);
+        }
+    }
+    rigs.iter_mut().zip(&mut times).map(|(rig, times)| rig.report(median(times))).collect()
+}
+
+fn unexpected(what: impl core::fmt::Display) -> BenchError {
+    BenchError::Setup { doing: "filtering".into(), reason: what.to_string() }
+}
+
+impl Rig {
+    fn new(consumers: u32) -> Result<Self, BenchError> {
+        let limits = HierarchyLimits { proxies_max: consumers + 1, ..HierarchyLimits::default() };
+        let mut hierarchy = Hierarchy::new(limits);
+        let channel =
+            hierarchy.create_channel(SettingsPatch::default(), ChannelLimits::default()).map_err(unexpected)?;
+        let kind = ProxyKind::default();
+        let supplier = hierarchy
+            .create_proxy(channel, Side::Suppliers, AdminId::DEFAULT, FORM_STRUCTURED, kind)
+            .map_err(unexpected)?;
+        let source = ProxyKey { channel, proxy: supplier };
+        hierarchy.connect(source, None, Want(0)).map_err(unexpected)?;
+        for number in 0..consumers {
+            let proxy = hierarchy
+                .create_proxy(channel, Side::Consumers, AdminId::DEFAULT, FORM_STRUCTURED, kind)
+                .map_err(unexpected)?;
+            let key = ProxyKey { channel, proxy };
+            hierarchy.connect(key, Some(Peer(u64::from(number))), Want(0)).map_err(unexpected)?;
+            // Of each ten consumers of an antenna, one is content with priority 1.
+            let text = format!("$antenna == 'DV{:03}' and $priority > {}", number / 10, number % 10);
+            let program = Constraint::parse(&text, &Limits::default()).map_err(unexpected)?;
+            let constraint = FilterConstraint { types: Arc::new([]), program: Arc::new(program), value: 0 };
+            let filter = hierarchy.create_filter(channel).map_err(unexpected)?;
+            hierarchy.set_constraints(filter, vec![constraint], None).map_err(unexpected)?;
+            hierarchy.add_filter(FilterTarget::Proxy(key), FilterRef::Local(filter)).map_err(unexpected)?;
+        }
+        let mut lane = Lane::new(Time(0));
+        lane.handle_snapshot(hierarchy.snapshot(), Time(0));
+        Ok(Self { consumers, lane, source, bytes: super::language::sample_of("DV000", 1), now: 0 })
+    }
+
+    /// Nanoseconds for one event.
+    fn timed(&mut self, pace: Pace) -> Result<f64, BenchError> {
+        let began = clock::now();
+        let mut events = 0_u64;
+        loop {
+            for _ in 0..TURN {
+                self.event()?;
+            }
+            events += u64::from(TURN);
+            let elapsed = clock::now() - began;
+            if elapsed >= pace.turn_ns {
+                #[expect(clippy::cast_precision_loss, reason = "a quotient of counts far below 2^53")]
+                return Ok(elapsed as f64 / events as f64);
+            }
+        }
+    }
+
+    /// One event in, through its filters, and out again.
+    fn event(&mut self) -> Result<u32, BenchError> {
+        self.now += 1_000;
+        let now = Time(self.now);
+        let mut draft = self.lane.begin_event_for(self.bytes.len());
+        self.lane.classify(&mut draft, b"Telescope", b"Status");
+        draft.form = FORM_STRUCTURED;
+        draft.tag = event::tag_of(Encoding::new(Endian::Little), 0);
+        draft.bytes.extend_from_slice(&self.bytes);
+        let destinations = match self.lane.handle_event(self.source, draft, &CorbaForms { utc: 0 }, now) {
+            Admission::Accepted { destinations } => destinations,
+            other => return Err(unexpected(format!("the engine said {other:?}"))),
+        };
+        let mut events = Vec::new();
+        while let Some(delivery) = self.lane.poll_delivery(now, &mut events) {
+            self.lane.handle_outcome(delivery.outbox, delivery.serial, Outcome::Delivered, now);
+            for event in events.drain(..) {
+                self.lane.release(event);
+            }
+        }
+        Ok(destinations)
+    }
+
+    fn report(&mut self, event_ns: f64) -> Result<ConsumersReport, BenchError> {
+        let before = self.lane.counters().filter_evaluations;
+        let destinations = self.event()?;
+        let evaluations = self.lane.counters().filter_evaluations - before;
+        if destinations != 1 {
+            return Err(unexpected(format!("the event went to {destinations} consumers where 1 was to get it")));
+        }
+        #[expect(clippy::cast_precision_loss, reason = "a handful")]
+        let evaluations_per_event = evaluations as f64;
+        Ok(ConsumersReport { consumers: self.consumers, destinations, event_ns, evaluations_per_event })
+    }
+}
