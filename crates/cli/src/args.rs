@@ -72,7 +72,15 @@ Examples:
   campanile sub
   campanile sub --type Telescope/'*' --type '*'/Alarm
   campanile sub -n 1 --wait 10 && echo an event came
+  campanile sub --where \"celsius > 30 and site == 'north'\"
+  campanile sub --field celsius -n 100 | sort -n
   campanile sub --json | jq .fields
+
+--where: the service applies the condition, other events do not travel.
+`campanile filter check` explains a condition. --field prints one field of each
+event: NAME, or a path such as tags[0], .remainder_of_body.x, or any other of
+the filter language; text is printed as it is, with --json as JSON. Events
+without the field are left out, also from the count of -n.
 
 With --json each event is one line with the members received, domain, type,
 name, header, fields and body; with --any, received and body. A struct is an
@@ -83,6 +91,35 @@ whose name came before gets #2, #3 … behind its name.
 
 Exit status: 0 after -n events, or when stopped without -n; 1 if fewer than -n
 came or the service failed; 2 wrong usage.";
+
+const FILTER_EXAMPLES: &str = "\
+Examples:
+  campanile filter check \"celsius > 30 and site == 'north'\"
+  campanile sub --json -n 100 > events.json
+  campanile filter test '$celsius > 30' < events.json
+
+The constraints are those of CORBA's filters (EXTENDED_TCL). They are read and
+tried by the same code as in the service.";
+
+const FILTER_CHECK_EXAMPLES: &str = "\
+Examples:
+  campanile filter check '$celsius > 30 and not exist $simulated'
+  campanile filter check --json '3 * $x == 12' | jq .steps_worst
+
+Shows the conditions as a tree, what ends the evaluation early, the steps it
+takes and the fields it reads. Exit status: 0 a constraint; 1 not one, with its
+column and the reason; 2 wrong usage.";
+
+const FILTER_TEST_EXAMPLES: &str = "\
+Examples:
+  campanile sub --json -n 1 | campanile filter test '$celsius > 30'
+  echo '{\"fields\":{\"celsius\":31}}' | campanile filter test '$celsius > 30'
+
+Each line of standard input is an event as `campanile sub --json` prints it; what
+is missing is empty. Types follow from the JSON as in `campanile pub`: an enum's
+label is a string here, a union an object. For each event one line says whether
+it matches, with the values that were looked at.
+Exit status: 0 one of the events matches; 1 none does; 2 wrong usage.";
 
 const BENCH_EXAMPLES: &str = "\
 Examples:
@@ -121,6 +158,9 @@ pub(crate) enum Command {
     /// Subscribe to events and print them
     #[command(after_help = SUB_EXAMPLES)]
     Sub(SubOptions),
+    /// Explain a filter's constraint, or try it on events
+    #[command(subcommand, after_help = FILTER_EXAMPLES)]
+    Filter(FilterCommand),
     /// Measure: the papers' workloads, and Campanile beside a bare relay
     #[command(subcommand, after_help = BENCH_EXAMPLES)]
     Bench(bench::Command),
@@ -267,6 +307,9 @@ pub(crate) struct SubOptions {
     /// Receive Anys instead of structured events
     #[arg(long)]
     pub(crate) any: bool,
+    /// Print one field of each event
+    #[arg(long, value_name = "PATH", value_parser = crate::select::path, conflicts_with = "quiet")]
+    pub(crate) field: Option<filter::Path>,
     /// Print each event as one line of JSON
     #[arg(long)]
     pub(crate) json: bool,
@@ -285,6 +328,34 @@ pub(crate) struct SubOptions {
     /// Host name written into the reference that the service calls back [default: the listening address]
     #[arg(long, value_name = "HOST")]
     pub(crate) advertise: Option<String>,
+}
+
+/// `campanile filter …`.
+#[derive(Debug, Subcommand)]
+pub(crate) enum FilterCommand {
+    /// Check a constraint and explain it: conditions, cost, fields it reads
+    #[command(after_help = FILTER_CHECK_EXAMPLES)]
+    Check(FilterCheckOptions),
+    /// Try a constraint on events in JSON, one a line on standard input
+    #[command(after_help = FILTER_TEST_EXAMPLES)]
+    Test(FilterTestOptions),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct FilterCheckOptions {
+    /// The constraint
+    #[arg(value_name = "CONSTRAINT", allow_hyphen_values = true)]
+    pub(crate) constraint: String,
+    /// Print one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct FilterTestOptions {
+    /// The constraint
+    #[arg(value_name = "CONSTRAINT", allow_hyphen_values = true)]
+    pub(crate) constraint: String,
 }
 
 /// `DOMAIN/NAME`.

@@ -1,6 +1,7 @@
 //! The `campanile` command: serves, looks at services, publishes, subscribes and measures.
 
 mod args;
+mod constraint;
 mod failure;
 mod fields;
 mod info;
@@ -9,6 +10,7 @@ mod logger;
 mod ls;
 mod moment;
 mod publish;
+mod select;
 mod serve;
 mod show;
 mod signals;
@@ -31,6 +33,7 @@ fn main() -> ExitCode {
         Command::Info(options) => info::run(&options),
         Command::Pub(options) => publish::run(&options),
         Command::Sub(options) => subscribe::run(&options),
+        Command::Filter(command) => constraint::run(&command),
         Command::Bench(command) => run_bench(&command),
         Command::Completions { shell } => print_completions(shell),
     };

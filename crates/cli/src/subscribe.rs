@@ -2,10 +2,12 @@
 
 use crate::args::SubOptions;
 use crate::failure::Failure;
+use crate::select::{self, Field};
 use crate::signals::{Waiter, Wake};
 use crate::{json, ls, moment, show};
-use client::notify::{CallbackConsumer, ClientType};
-use client::{ConsumerOptions, Health, OrbOptions, Received, ReceivedBody, ServantError, SimpleConsumer};
+use client::notify::{CallbackConsumer, ClientType, FilterRefusal, filter_refusal};
+use client::{ConsumerOptions, Health, InvokeError, OrbOptions, Received, ReceivedBody, ServantError, SimpleConsumer};
+use giop::value::Value;
 use std::io::{self, Stdout, Write};
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -20,6 +22,7 @@ pub(crate) fn run(options: &SubOptions) -> Result<(), Failure> {
     let tally = Arc::new(Mutex::new(Tally::default()));
     let mut printer = Printer {
         format: Format::of(options),
+        field: options.field.clone(),
         limit: options.count,
         out: io::stdout(),
         text: String::new(),
@@ -39,7 +42,7 @@ pub(crate) fn run(options: &SubOptions) -> Result<(), Failure> {
     };
     let consumer =
         SimpleConsumer::connect(&options.server.server, options.channel, settings, move |r| printer.handle(&r))
-            .map_err(|error| Failure::remote(&error, &options.server))?;
+            .map_err(|error| refused(&error, options))?;
     eprintln!("campanile: subscribed; Ctrl-C ends");
     let started = Instant::now();
     let ended = wait(options, &waiter, &consumer, started)?;
@@ -53,6 +56,17 @@ pub(crate) fn run(options: &SubOptions) -> Result<(), Failure> {
         Some(count) if tally.events < count => Err(Failure::Quiet),
         _ => Ok(()),
     }
+}
+
+/// Why the subscription could not be made; if the service refused the constraint, with what is wrong with it.
+fn refused(error: &InvokeError, options: &SubOptions) -> Failure {
+    if let (Some(FilterRefusal::InvalidConstraint(_)), Some(text)) = (filter_refusal(error), &options.constraint) {
+        return Failure::Message(match filter::Constraint::parse(text, &filter::Limits::default()) {
+            Err(reason) => format!("--where: {}", crate::constraint::explain_error(&reason)),
+            Ok(_) => format!("--where: {error}"),
+        });
+    }
+    Failure::remote(error, &options.server)
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -151,6 +165,8 @@ impl Tally {
 /// to this consumer, and nobody else's.
 struct Printer<W = Stdout> {
     format: Format,
+    /// Print only this of each event.
+    field: Option<filter::Path>,
     limit: Option<u64>,
     out: W,
     text: String,
@@ -161,6 +177,14 @@ struct Printer<W = Stdout> {
 impl<W: Write> Printer<W> {
     fn handle(&mut self, received: &Received<'_>) -> Result<(), ServantError> {
         let now = SystemTime::now();
+        let field = match &self.field {
+            // An event without the field is as if it had not come.
+            Some(path) => match select::field(received, path) {
+                Some(field) => Some(field),
+                None => return Ok(()),
+            },
+            None => None,
+        };
         let events = {
             let mut tally = self.tally.lock().unwrap_or_else(PoisonError::into_inner);
             if self.limit.is_some_and(|limit| tally.events >= limit) {
@@ -170,10 +194,11 @@ impl<W: Write> Printer<W> {
             tally.events
         };
         self.text.clear();
-        match self.format {
-            Format::People => people(&mut self.text, now, received),
-            Format::Json => line(&mut self.text, now, received),
-            Format::Nothing => {}
+        match (self.format, field) {
+            (Format::Nothing, _) => {}
+            (format, Some(field)) => print_field(&mut self.text, format, &field),
+            (Format::People, None) => people(&mut self.text, now, received),
+            (Format::Json, None) => line(&mut self.text, now, received),
         }
         if let Err(error) = self.out.write_all(self.text.as_bytes()).and_then(|()| self.out.flush()) {
             // Nobody waits any more if the command is ending.
@@ -185,6 +210,17 @@ impl<W: Write> Printer<W> {
         }
         Ok(())
     }
+}
+
+/// One field in a line: text as it is for people.
+fn print_field(out: &mut String, format: Format, field: &Field) {
+    match (format, field) {
+        (_, Field::Told(text)) => out.push_str(text),
+        (Format::Json, Field::Value(value)) => json::value(out, value),
+        (_, Field::Value(Value::String(text) | Value::Wstring(text))) => out.push_str(&show::clean(text)),
+        (_, Field::Value(value)) => show::value(out, value),
+    }
+    out.push('\n');
 }
 
 fn people(out: &mut String, now: SystemTime, received: &Received<'_>) {
@@ -222,6 +258,18 @@ fn line(out: &mut String, now: SystemTime, received: &Received<'_>) {
 mod tests {
     use super::*;
     use std::time::UNIX_EPOCH;
+
+    #[test]
+    fn field_is_a_line_of_its_own() {
+        let shown = |format, value: Value| {
+            let mut out = String::new();
+            print_field(&mut out, format, &Field::Value(value));
+            out
+        };
+        assert_eq!(shown(Format::People, Value::String("a\u{1b}b".into())), "a\\u{1b}b\n");
+        assert_eq!(shown(Format::Json, Value::String("a".into())), "\"a\"\n");
+        assert_eq!(shown(Format::People, Value::Double(11.5)), "11.5\n");
+    }
 
     #[test]
     fn summary_tells_count_size_rate_and_span() {

@@ -1,0 +1,260 @@
+//! `campanile filter`: constraints explained, and tried on events, by the code that the service runs.
+
+use crate::args::{FilterCheckOptions, FilterCommand, FilterTestOptions};
+use crate::failure::Failure;
+use crate::{fields, json, select, show};
+use client::notify::{Property, StructuredEvent};
+use filter::{Constraint, ConstraintError, Limits, Steps, Verdict};
+use giop::cdr::{Encoding, Endian, Reader, Writer};
+use giop::value::AnyValue;
+use serde_json::{Map, Value as Json};
+use service::corba::event::{EventFields, fields_of_any, fields_of_structured};
+use std::fmt::Write as _;
+use std::io::{self, BufRead, Write as _};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// Steps an evaluation may take here: what a channel grants each event unless told otherwise.
+const STEPS: u32 = 250_000;
+
+/// The beginning of 1970 in the OMG's time: 100 ns since 15 October 1582.
+const UNIX_TIME: u64 = 0x01b2_1dd2_1381_4000;
+
+/// Runs one of the sub-commands.
+pub(crate) fn run(command: &FilterCommand) -> Result<(), Failure> {
+    match command {
+        FilterCommand::Check(options) => check(options),
+        FilterCommand::Test(options) => test(options),
+    }
+}
+
+/// Why a constraint is none, in three lines.
+pub(crate) fn explain_error(error: &ConstraintError) -> String {
+    let caret: Vec<String> = error.caret().to_string().lines().map(|line| format!("  {line}")).collect();
+    format!("not a constraint: {error}\n{}", caret.join("\n"))
+}
+
+fn check(options: &FilterCheckOptions) -> Result<(), Failure> {
+    let constraint = match Constraint::parse(&options.constraint, &Limits::default()) {
+        Ok(constraint) => constraint,
+        Err(error) if options.json => {
+            let mut line = format!("{{\"valid\":false,\"column\":{},\"reason\":", error.column());
+            json::text(&mut line, &error.reason().to_string());
+            line.push_str("}\n");
+            io::stdout().write_all(line.as_bytes())?;
+            return Err(Failure::Quiet);
+        }
+        Err(error) => return Err(Failure::Message(explain_error(&error))),
+    };
+    let mut text = String::new();
+    if options.json {
+        let (cost, always) = (constraint.cost(), constraint.always());
+        let always = always.map_or_else(|| "null".to_owned(), |always| always.to_string());
+        let _ = write!(
+            text,
+            "{{\"valid\":true,\"nodes\":{},\"steps_best\":{},\"steps_worst\":{},\"always\":{always},\"reads\":",
+            constraint.nodes(),
+            cost.best,
+            cost.worst
+        );
+        json::list(&mut text, constraint.paths(), |out, path| json::text(out, &path.to_string()));
+        text.push('}');
+    } else {
+        let _ = write!(text, "{}", constraint.explain());
+    }
+    text.push('\n');
+    io::stdout().write_all(text.as_bytes())?;
+    Ok(())
+}
+
+/// Tries a constraint on each event of standard input: succeeds if one of them matches.
+fn test(options: &FilterTestOptions) -> Result<(), Failure> {
+    let constraint = Constraint::parse(&options.constraint, &Limits::default())
+        .map_err(|error| Failure::Usage(explain_error(&error)))?;
+    let mut any = false;
+    for (number, line) in io::stdin().lock().lines().enumerate() {
+        let line = line.map_err(|error| Failure::Usage(format!("cannot read events from standard input: {error}")))?;
+        if line.trim().is_empty() {
+            continue;
+        }
+        let event = Sample::from_json(&line)
+            .map_err(|reason| Failure::Usage(format!("line {}: {reason}", number.saturating_add(1))))?;
+        let (matches, mut text) = event.judge(&constraint);
+        any |= matches;
+        text.push('\n');
+        io::stdout().write_all(text.as_bytes())?;
+    }
+    if any { Ok(()) } else { Err(Failure::Quiet) }
+}
+
+/// An event made from JSON.
+enum Sample {
+    Structured(StructuredEvent),
+    Any(AnyValue),
+}
+
+impl Sample {
+    /// Reads an event as `sub --json` prints it. Types follow from the JSON as in `pub`.
+    fn from_json(line: &str) -> Result<Self, String> {
+        let Json::Object(object) = serde_json::from_str(line).map_err(|error| format!("not JSON: {error}"))? else {
+            return Err("not an event: a JSON object is expected, as `campanile sub --json` prints it".to_owned());
+        };
+        if object.contains_key("error") {
+            return Err("the event could not be read when it came, and has no fields here".to_owned());
+        }
+        let text = |key: &str| match object.get(key) {
+            None | Some(Json::Null) => Ok(String::new()),
+            Some(Json::String(text)) => Ok(text.clone()),
+            Some(_) => Err(format!("`{key}` is not text")),
+        };
+        let body = object.get("body").map(body).unwrap_or_default();
+        if !["domain", "type", "name", "header", "fields"].iter().any(|key| object.contains_key(*key)) {
+            return Ok(Self::Any(body));
+        }
+        let mut event = StructuredEvent::new(&text("domain")?, &text("type")?, &text("name")?);
+        event.variable_header = properties(object.get("header"), "header")?;
+        event.filterable_data = properties(object.get("fields"), "fields")?;
+        event.remainder = body;
+        Ok(Self::Structured(event))
+    }
+
+    /// Whether the constraint matches, and why.
+    fn judge(&self, constraint: &Constraint) -> (bool, String) {
+        let mut bytes = Vec::new();
+        let encoding = Encoding::new(Endian::NATIVE);
+        let mut writer = Writer::new(&mut bytes, encoding);
+        // What was made from JSON fits the type that was made with it.
+        let written = match self {
+            Self::Structured(event) => event.write(&mut writer),
+            Self::Any(event) => event.write(&mut writer),
+        };
+        if let Err(error) = written {
+            return (false, format!("no match: the event cannot be encoded: {error}"));
+        }
+        let source = Reader::new(&bytes, encoding);
+        let fields = match self {
+            Self::Structured(_) => fields_of_structured(source, now()),
+            Self::Any(_) => fields_of_any(source, now()),
+        };
+        let verdict = constraint.matches(&fields, &mut Steps::new(STEPS));
+        let mut text = match verdict {
+            Verdict::Match => "match".to_owned(),
+            Verdict::NoMatch => "no match".to_owned(),
+            Verdict::Failed(failure) => {
+                format!("no match: column {}: {}", constraint.column(failure), failure.kind)
+            }
+            Verdict::Cut => format!("no match: cut after {STEPS} steps"),
+        };
+        values(&mut text, constraint, &fields);
+        (verdict == Verdict::Match, text)
+    }
+}
+
+/// Adds what the constraint reads of the event.
+fn values(text: &mut String, constraint: &Constraint, fields: &EventFields<'_>) {
+    for (index, path) in constraint.paths().iter().enumerate() {
+        let _ = write!(text, "{} {path} ", if index == 0 { ":" } else { "," });
+        match filter::Fields::field(fields, path, &mut Steps::new(STEPS)) {
+            Some(value) => {
+                let _ = write!(text, "= {}", show::clean(&select::scalar(&value)));
+            }
+            None => text.push_str("is not there"),
+        }
+    }
+}
+
+fn properties(json: Option<&Json>, key: &str) -> Result<Vec<Property>, String> {
+    let named = |members: &Map<String, Json>| {
+        members.iter().map(|(name, value)| Property { name: name.clone(), value: fields::from_json(value) }).collect()
+    };
+    match json {
+        None | Some(Json::Null) => Ok(Vec::new()),
+        Some(Json::Object(members)) => Ok(named(members)),
+        Some(_) => Err(format!("`{key}` is not an object")),
+    }
+}
+
+/// The value of `{"type":…,"value":…}`; anything else is the value itself.
+fn body(json: &Json) -> AnyValue {
+    match json {
+        Json::Object(members) if members.len() == 2 && members.contains_key("type") => {
+            members.get("value").map_or_else(|| fields::from_json(json), fields::from_json)
+        }
+        _ => fields::from_json(json),
+    }
+}
+
+/// What `$curtime` is now.
+fn now() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let units = u64::try_from(since.as_nanos() / 100).unwrap_or(u64::MAX);
+    UNIX_TIME.saturating_add(units)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const EVENT: &str = concat!(
+        r#"{"received":"2026-01-01T00:00:00.000Z","domain":"Telescope","type":"Temperature","name":"dome-3","#,
+        r#""header":{"Priority":3},"fields":{"celsius":11.5,"tags":["a","b"],"site":"north"},"#,
+        r#""body":{"type":"Object","value":{"x":7}}}"#
+    );
+
+    fn judged(constraint: &str, event: &str) -> (bool, String) {
+        let constraint = Constraint::parse(constraint, &Limits::default()).unwrap();
+        Sample::from_json(event).unwrap().judge(&constraint)
+    }
+
+    #[test]
+    fn constraints_are_tried_on_printed_events() {
+        for (constraint, expected) in [
+            ("$celsius > 11", "match: $celsius = 11.5"),
+            ("$celsius > 30 and $site == 'north'", "no match: $celsius = 11.5, $site = \"north\""),
+            ("'a' in $tags", "match: $tags = […]"),
+            ("$type_name == 'Temperature'", "match: $type_name = \"Temperature\""),
+            ("$priority == 3", "match: $priority = 3"),
+            ("$.remainder_of_body.x == 7", "match: $.remainder_of_body.x = 7"),
+            ("$pressure > 3", "no match: column 11: the event has no such field: $pressure is not there"),
+            (
+                "$site > 3",
+                "no match: column 7: the operator does not apply to values of these types: $site = \"north\"",
+            ),
+        ] {
+            let (matches, text) = judged(constraint, EVENT);
+            assert_eq!(text, expected);
+            assert_eq!(matches, text.starts_with("match"));
+        }
+    }
+
+    #[test]
+    fn events_in_anys_are_understood() {
+        let (matches, text) = judged("$.x > 6", r#"{"received":"…","body":{"type":"Object","value":{"x":7}}}"#);
+        assert!(matches, "{text}");
+        let (matches, text) = judged("$ == 11.5", r#"{"received":"…","body":{"type":"double","value":11.5}}"#);
+        assert!(matches, "{text}");
+    }
+
+    #[test]
+    fn what_is_no_event_is_refused() {
+        for (line, reason) in [
+            ("[]", "a JSON object"),
+            ("{", "not JSON"),
+            (r#"{"domain":3}"#, "`domain` is not text"),
+            (r#"{"fields":[1]}"#, "`fields` is not an object"),
+            (r#"{"received":"…","error":"cut","octets":""}"#, "could not be read"),
+        ] {
+            let error = Sample::from_json(line).err().unwrap();
+            assert!(error.contains(reason), "{error}");
+        }
+    }
+
+    #[test]
+    fn error_shows_its_place() {
+        let error = Constraint::parse("$celsius >> 3", &Limits::default()).unwrap_err();
+        let text = explain_error(&error);
+        let lines: Vec<_> = text.lines().collect();
+        assert!(lines[0].starts_with("not a constraint: column "), "{text}");
+        assert_eq!(lines[1], "  $celsius >> 3");
+        assert_eq!(lines[2].trim(), "^");
+    }
+}
