@@ -4,7 +4,9 @@ use super::standing::Standing;
 use super::{Admin, FilterInfo, Filtering, Info, MappingInfo, Proxy, Side};
 use crate::show::{self, clean};
 use client::notify::{ConstraintExp, EventType, Property};
+use giop::value::Value;
 use std::fmt::Write;
+use std::time::Duration;
 
 /// Event types shown before the rest is only counted.
 const TYPES_SHOWN: usize = 16;
@@ -193,6 +195,30 @@ fn type_list(types: &[EventType]) -> String {
     shown.join(", ")
 }
 
+/// Properties of ours and of the OMG's that are times in units of 100 ns.
+const TIMES: [&str; 8] = [
+    "Timeout",
+    "PacingInterval",
+    "PullInterval",
+    "ReplyTimeout",
+    "ConnectTimeout",
+    "FilterTimeout",
+    "GiveUpAfter",
+    "ProbeInterval",
+];
+
+/// A property's value, of a time also in seconds.
+fn property_value(out: &mut String, property: &Property) {
+    show::value(out, &property.value.value);
+    if let Value::ULongLong(time) = property.value.value
+        && time > 0
+        && TIMES.contains(&property.name.as_str())
+    {
+        let time = Duration::from_micros(time / 10) + Duration::from_nanos(time % 10 * 100);
+        let _ = write!(out, " ({time:?})");
+    }
+}
+
 fn table(out: &mut String, what: &str, properties: &[Property]) {
     if properties.is_empty() {
         return;
@@ -201,7 +227,7 @@ fn table(out: &mut String, what: &str, properties: &[Property]) {
     let width = properties.iter().map(|property| property.name.chars().count()).max().unwrap_or(0).min(32);
     for property in properties {
         let _ = write!(out, "    {:width$}  ", clean(&property.name));
-        show::value(out, &property.value.value);
+        property_value(out, property);
         out.push('\n');
     }
 }
@@ -213,7 +239,7 @@ fn differences(out: &mut String, indent: &str, properties: &[Property]) {
     let _ = write!(out, "{indent}QoS");
     for property in properties {
         let _ = write!(out, "  {}=", clean(&property.name));
-        show::value(out, &property.value.value);
+        property_value(out, property);
     }
     out.push('\n');
 }
@@ -222,6 +248,19 @@ fn differences(out: &mut String, indent: &str, properties: &[Property]) {
 mod tests {
     use super::super::tests::info;
     use super::*;
+
+    #[test]
+    fn times_are_told_in_seconds_too() {
+        let shown = |property: Property| {
+            let mut out = String::new();
+            property_value(&mut out, &property);
+            out
+        };
+        assert_eq!(shown(Property::new("Timeout", 10_000_000_u64)), "10000000 (1s)");
+        assert_eq!(shown(Property::new("PullInterval", 1_000_001_u64)), "1000001 (100.0001ms)");
+        assert_eq!(shown(Property::new("Timeout", 0_u64)), "0");
+        assert_eq!(shown(Property::new("MemoryBudget", 10_000_000_u64)), "10000000");
+    }
 
     #[test]
     fn people_see_settings_filters_backlogs_and_drops() {

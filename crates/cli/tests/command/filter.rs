@@ -86,3 +86,23 @@ fn one_field_is_printed_of_the_events_that_have_it() {
     assert_eq!(json.wait().stdout, "\"b\"\n");
     assert_eq!(any.wait().stdout, "4\n");
 }
+
+#[test]
+fn service_applies_the_condition_of_a_subscription() {
+    let serve = Serve::start();
+    let sub = serve.subscribe(&["--where", "celsius > 30 and site == 'north'", "--field", "n", "-n", "2"]);
+    for (celsius, site, n) in [("31", "north", "1"), ("3", "north", "2"), ("31.5", "south", "3")] {
+        serve.print("pub", &[&format!("celsius={celsius}"), &format!("site={site}"), &format!("n={n}")]);
+    }
+    let info: Json = serde_json::from_str(&serve.print("info", &["--json"])).unwrap();
+    let filter = &info["consumer_admins"][0]["proxies"][0]["filters"][0];
+    assert_eq!(filter["constraints"][0]["constraint"], "celsius > 30 and site == 'north'");
+    serve.print("pub", &["celsius=32", "site=north", "n=4"]);
+    assert_eq!(sub.wait().stdout, "1\n4\n");
+
+    let refused = serve.run("sub", &["--where", "celsius >> 30"]);
+    assert_eq!(refused.status.code(), Some(1));
+    let error = text(&refused.stderr);
+    assert!(error.starts_with("campanile: --where: not a constraint: column 10: "), "{error}");
+    assert!(error.ends_with("\n  celsius >> 30\n           ^\n"), "{error}");
+}
