@@ -187,6 +187,10 @@ impl Compiler<'_> {
         u32::try_from(index).unwrap_or(u32::MAX)
     }
 
+    fn is_current_time(&self, path: u32) -> bool {
+        self.tree.paths.get(path as usize).is_some_and(|path| path.root == Root::CurrentTime)
+    }
+
     /// A path of the tree with one part more.
     fn path_and(&mut self, index: u32, part: Part) -> u32 {
         let Some(path) = self.tree.paths.get(index as usize) else { return u32::MAX };
@@ -252,7 +256,7 @@ impl Compiler<'_> {
     /// A comparison that is one instruction: of fields or names with constants, or of two names.
     fn simple_comparison(&mut self, op: Comparison, left: Id, right: Id) -> Option<Op> {
         let field = |node: &Node| match node {
-            Node::Field(path) | Node::Name(path) => Some(*path),
+            Node::Field(path) | Node::Name(path) if !self.is_current_time(*path) => Some(*path),
             _ => None,
         };
         let (left_node, right_node) = (self.tree.node(left), self.tree.node(right));

@@ -8,6 +8,7 @@ use crate::path::{Path, Root};
 use crate::program::Program;
 use crate::value::{Fields, Literal};
 use alloc::boxed::Box;
+use core::cmp::Ordering;
 use core::fmt;
 
 /// The bounds a constraint must keep to be installed.
@@ -128,6 +129,22 @@ pub enum Comparison {
     Gt,
     /// `>=`
     Ge,
+}
+
+impl Comparison {
+    /// Whether it holds of two values in this order.
+    #[must_use]
+    #[inline]
+    pub fn holds(self, order: Ordering) -> bool {
+        match self {
+            Self::Eq => order.is_eq(),
+            Self::Ne => order.is_ne(),
+            Self::Lt => order.is_lt(),
+            Self::Le => order.is_le(),
+            Self::Gt => order.is_gt(),
+            Self::Ge => order.is_ge(),
+        }
+    }
 }
 
 /// One of the conditions that must all hold for a constraint to match.

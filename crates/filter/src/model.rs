@@ -125,7 +125,7 @@ impl Maker {
     fn any(&mut self) -> Id {
         let path = self.path();
         let is_name = self.tree.paths[path as usize].parts.is_empty()
-            && self.tree.paths[path as usize].root != Root::Event
+            && matches!(self.tree.paths[path as usize].root, Root::Name(_))
             && self.rng.bool();
         self.push(if is_name { Node::Name(path) } else { Node::Field(path) })
     }

@@ -300,8 +300,11 @@ impl<'t> Parser<'t> {
                 fault(at, Reason::PathWithoutDollar(word.into()))
             }
             _ => {
-                let path = self.tree.path(named(word, Vec::new()));
-                self.push(Node::Name(path), at)
+                let path = named(word, Vec::new());
+                // The time is no enumerator.
+                let node = if path.root == Root::CurrentTime { Node::Field } else { Node::Name };
+                let path = self.tree.path(path);
+                self.push(node(path), at)
             }
         }
     }

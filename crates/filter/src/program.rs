@@ -6,7 +6,7 @@
 //! the program only ever runs forward, so that its length bounds the evaluation even without its step budget.
 
 use crate::constraint::{Comparison, Failure, FailureKind, Steps, Verdict};
-use crate::number::Arithmetic;
+use crate::number::{Arithmetic, Number};
 use crate::path::{Part, Path, Root};
 use crate::text::Text;
 use crate::value::{Fields, Literal, Value};
@@ -101,41 +101,48 @@ impl Program {
     }
 
     fn run_with<F: Fields + ?Sized, const N: usize>(&self, fields: &F, steps: &mut Steps) -> Verdict {
-        let mut machine = Machine {
-            fields,
-            steps,
-            paths: &self.paths,
-            accumulator: Value::Bool(true),
-            stack: [Value::Composite; N],
-            waiting: 0,
-        };
+        let (paths, accumulator, stack) = (&*self.paths, Value::Bool(true), [Value::Composite; N]);
+        let mut machine = Machine { fields, steps, paths, accumulator, stack, waiting: 0 };
         let mut at = 0;
         while let Some(op) = self.ops.get(at) {
             at += 1;
             if !machine.steps.take(1) {
                 return Verdict::Cut;
             }
-            match (op, &machine.accumulator) {
-                (Op::JumpIfFalse(target), Value::Bool(false)) | (Op::JumpIfTrue(target), Value::Bool(true)) => {
-                    at = *target as usize;
+            // What most programs consist of is done here; the rest is out of the way.
+            let done = match op {
+                Op::Test { path, op, constant, at } => machine.test(*path, *op, constant, *at),
+                Op::JumpIfFalse(target) => {
+                    if let Value::Bool(false) = machine.accumulator {
+                        at = *target as usize;
+                    }
+                    Ok(())
                 }
-                (Op::JumpIfFalse(_) | Op::JumpIfTrue(_), _) => {}
-                _ => match machine.step(op) {
-                    Ok(value) => machine.accumulator = value,
-                    Err(Stop::Cut) => return Verdict::Cut,
-                    Err(Stop::Missing(offset)) => {
-                        return Verdict::Failed(Failure { kind: FailureKind::Missing, offset });
+                Op::JumpIfTrue(target) => {
+                    if let Value::Bool(true) = machine.accumulator {
+                        at = *target as usize;
                     }
-                    Err(Stop::Failed(kind)) => {
-                        let offset = self.offsets.get(at - 1).copied().unwrap_or_default();
-                        return Verdict::Failed(Failure { kind, offset });
-                    }
-                },
+                    Ok(())
+                }
+                _ => machine.step(op),
+            };
+            if let Err(stop) = done {
+                return self.stopped(stop, at);
             }
         }
         match machine.accumulator {
             Value::Bool(true) => Verdict::Match,
             _ => Verdict::NoMatch,
+        }
+    }
+
+    #[cold]
+    fn stopped(&self, stop: Stop, next: usize) -> Verdict {
+        let here = next.checked_sub(1).and_then(|at| self.offsets.get(at)).copied().unwrap_or_default();
+        match stop {
+            Stop::Cut => Verdict::Cut,
+            Stop::Missing(offset) => Verdict::Failed(Failure { kind: FailureKind::Missing, offset }),
+            Stop::Failed(kind) => Verdict::Failed(Failure { kind, offset: here }),
         }
     }
 }
@@ -150,73 +157,112 @@ struct Machine<'r, 's, F: ?Sized, const N: usize> {
 }
 
 impl<'r, F: Fields + ?Sized, const N: usize> Machine<'r, '_, F, N> {
-    /// Carries out an instruction; what it gives is the accumulator's new value.
+    /// A field against a constant. The path is not that of `$curtime`.
+    ///
+    /// What is found is looked at where it was put: moving a [`Value`] costs more than comparing most.
     #[inline]
-    fn step(&mut self, op: &'r Op) -> Result<Value<'r>, Stop> {
-        Ok(match op {
-            Op::Test { path, op, constant, at } => {
-                let field = self.look(*path)?.ok_or(Stop::Missing(*at))?;
-                Value::Bool(self.compare(&field, *op, &constant.value())?)
+    fn test(&mut self, path: u32, op: Comparison, constant: &Literal, at: u32) -> Result<(), Stop> {
+        let path = self.paths.get(path as usize).ok_or(Stop::Cut)?;
+        let found = self.fields.field(path, self.steps);
+        let holds = match (&found, constant) {
+            (None, _) if self.steps.is_spent() => return Err(Stop::Cut),
+            (None, _) => return Err(Stop::Missing(at)),
+            (Some(Value::Int(field)), Literal::Int(constant)) => op.holds(field.cmp(constant)),
+            (Some(Value::Text(text)), Literal::Text(constant)) if matches!(op, Comparison::Eq | Comparison::Ne) => {
+                let constant = Text::new(constant);
+                let cost = text.steps(&constant);
+                if cost > 0 && !self.steps.take(cost) {
+                    return Err(Stop::Cut);
+                }
+                (*text == constant) == (op == Comparison::Eq)
             }
-            Op::Field(path) => self.field(*path)?,
-            Op::Constant(literal) => literal.value(),
+            (Some(field), constant) => self.compare(field, op, &constant.value())?,
+        };
+        self.set(holds)
+    }
+
+    #[inline]
+    fn set(&mut self, value: bool) -> Result<(), Stop> {
+        self.accumulator = Value::Bool(value);
+        Ok(())
+    }
+
+    /// Carries out an instruction.
+    fn step(&mut self, op: &'r Op) -> Result<(), Stop> {
+        match op {
+            Op::Field(path) => self.accumulator = self.field(*path)?,
+            Op::Constant(literal) => self.accumulator = literal.value(),
             Op::Push => {
-                let top = self.stack.get_mut(self.waiting).ok_or(Stop::Cut)?;
-                *top = self.accumulator;
+                *self.stack.get_mut(self.waiting).ok_or(Stop::Cut)? = self.accumulator;
                 self.waiting += 1;
-                self.accumulator
             }
+            Op::Calculate(op) => {
+                let left = self.pop()?;
+                self.accumulator = calculate(&left, *op, &self.accumulator)?;
+            }
+            Op::CalculateConstant(op, constant) => {
+                self.accumulator = calculate(&self.accumulator, *op, &constant.value())?;
+            }
+            Op::Negate => self.accumulator = self.number()?.negate().into(),
+            Op::Plus => self.accumulator = self.number()?.into(),
+            _ => {
+                let truth = self.truth(op)?;
+                return self.set(truth);
+            }
+        }
+        Ok(())
+    }
+
+    /// Carries out an instruction that gives true or false.
+    fn truth(&mut self, op: &'r Op) -> Result<bool, Stop> {
+        match op {
             Op::Compare(op) => {
                 let left = self.pop()?;
-                Value::Bool(self.compare(&left, *op, &self.accumulator.clone())?)
+                let right = self.accumulator;
+                self.compare(&left, *op, &right)
             }
             Op::CompareConstant(op, constant) => {
                 let left = self.accumulator;
-                Value::Bool(self.compare(&left, *op, &constant.value())?)
+                self.compare(&left, *op, &constant.value())
             }
             Op::CompareName(op, name) => {
                 let left = self.accumulator;
-                Value::Bool(self.compare_name(&left, *op, *name)?)
+                self.compare_name(&left, *op, *name)
             }
-            Op::CompareNames(op, left, right) => Value::Bool(self.compare_names(*op, *left, *right)?),
-            Op::Calculate(op) => {
-                let left = self.pop()?;
-                calculate(&left, *op, &self.accumulator)?
-            }
-            Op::CalculateConstant(op, constant) => calculate(&self.accumulator, *op, &constant.value())?,
-            Op::Negate => self.accumulator.number().ok_or(FailureKind::WrongType)?.negate().into(),
-            Op::Plus => self.accumulator.number().ok_or(FailureKind::WrongType)?.into(),
-            Op::Not | Op::Truth => match self.accumulator {
-                Value::Bool(value) => Value::Bool(value != (*op == Op::Not)),
-                _ => return Err(FailureKind::WrongType.into()),
-            },
-            Op::Exist(path) => Value::Bool(self.look(*path)?.is_some()),
+            Op::CompareNames(op, left, right) => self.compare_names(*op, *left, *right),
+            Op::Exist(path) => Ok(self.look(*path)?.is_some()),
             Op::Default(member, discriminator) => {
                 let selected = self.look(*member)?.is_some();
                 if !selected {
                     self.field(*discriminator)?;
                 }
-                Value::Bool(selected)
+                Ok(selected)
             }
             Op::In(path) => {
                 let needle = self.accumulator;
-                Value::Bool(self.contains(*path, &needle)?)
+                self.contains(*path, &needle)
             }
             Op::NameIn(name, path) => {
                 let needle = match self.look(*name)? {
                     Some(value) => value,
                     None => Value::Enum { ordinal: 0, name: Text::new(self.name(*name)) },
                 };
-                Value::Bool(self.contains(*path, &needle)?)
+                self.contains(*path, &needle)
             }
             Op::Substring => {
                 let left = self.pop()?;
-                Value::Bool(self.is_within(&left)?)
+                self.is_within(&left)
             }
-            Op::ConstantSubstring(constant) => Value::Bool(self.is_within(&constant.value())?),
-            // `run_with` does these.
-            Op::JumpIfFalse(_) | Op::JumpIfTrue(_) => self.accumulator,
-        })
+            Op::ConstantSubstring(constant) => self.is_within(&constant.value()),
+            _ => match self.accumulator {
+                Value::Bool(value) => Ok(value != matches!(op, Op::Not)),
+                _ => Err(FailureKind::WrongType.into()),
+            },
+        }
+    }
+
+    fn number(&self) -> Result<Number, Stop> {
+        self.accumulator.number().ok_or(Stop::Failed(FailureKind::WrongType))
     }
 
     fn pop(&mut self) -> Result<Value<'r>, Stop> {

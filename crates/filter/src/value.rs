@@ -98,10 +98,7 @@ impl Value<'_> {
         match op {
             Comparison::Eq => self.equals(other),
             Comparison::Ne => self.equals(other).map(|equal| !equal),
-            Comparison::Lt => self.ordered(other).map(|order| order == Some(Ordering::Less)),
-            Comparison::Le => self.ordered(other).map(|order| order.is_some_and(Ordering::is_le)),
-            Comparison::Gt => self.ordered(other).map(|order| order == Some(Ordering::Greater)),
-            Comparison::Ge => self.ordered(other).map(|order| order.is_some_and(Ordering::is_ge)),
+            _ => self.ordered(other).map(|order| order.is_some_and(|order| op.holds(order))),
         }
     }
 
