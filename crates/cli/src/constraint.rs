@@ -214,7 +214,7 @@ mod tests {
             ("$type_name == 'Temperature'", "match: $type_name = \"Temperature\""),
             ("$priority == 3", "match: $priority = 3"),
             ("$.remainder_of_body.x == 7", "match: $.remainder_of_body.x = 7"),
-            ("$pressure > 3", "no match: column 11: the event has no such field: $pressure is not there"),
+            ("$pressure > 3", "no match: column 1: the event has no such field: $pressure is not there"),
             (
                 "$site > 3",
                 "no match: column 7: the operator does not apply to values of these types: $site = \"north\"",

@@ -47,7 +47,7 @@ fn constraint_is_tried_on_events() {
     let output = fed(&["filter", "test", "$celsius > 30"], events);
     assert_eq!(output.status.code(), Some(0));
     let expected = "match: $celsius = 31\nno match: $celsius = 3\n\
-                    no match: column 10: the event has no such field: $celsius is not there\n";
+                    no match: column 1: the event has no such field: $celsius is not there\n";
     assert_eq!(text(&output.stdout), expected);
     let output = fed(&["filter", "test", "$celsius > 40"], events);
     assert_eq!(output.status.code(), Some(1));
