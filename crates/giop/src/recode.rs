@@ -124,7 +124,11 @@ pub fn copy_wstring(reader: &mut Reader<'_>, writer: &mut Writer<'_>) -> Result<
 
 /// Moves `reader` behind an `Any` as [`skip_any`] does, but looks at no more of its type than it needs to. The `Any` should
 /// have been checked; if not, where it ends is anybody's guess, but nothing worse.
-pub(crate) fn pass_any(reader: &mut Reader<'_>, work: &mut Work) -> Result<(), ReadError> {
+///
+/// # Errors
+/// As [`skip_any`], as far as it looks.
+#[inline]
+pub fn pass_any(reader: &mut Reader<'_>, work: &mut Work) -> Result<(), ReadError> {
     if skip_common(reader, work)? {
         return Ok(());
     }

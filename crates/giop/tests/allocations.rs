@@ -1,10 +1,11 @@
-//! Skipping and copying allocate nothing once the buffer that is written to has grown.
+//! Skipping, copying and looking for a value allocate nothing once the buffer that is written to has grown.
 //!
 //! A program of its own, since what is counted is what its whole process allocates.
 #![expect(unsafe_code, reason = "an allocator can be counted only by being one")]
 
 use campanile_giop::cdr::Reader;
 use campanile_giop::cdr::{CharSet, Encoding, Endian, Version, Writer};
+use campanile_giop::cursor::{Cursor, Scalar};
 use campanile_giop::recode;
 use campanile_giop::typecode::{Kind, TypeCode, Work};
 use campanile_giop::value::{AnyRef, AnyValue, Value};
@@ -89,6 +90,14 @@ fn nothing_is_allocated_in_the_steady_state() {
     }
     let lazy = AnyRef::read(&mut Reader::new(&bytes, from), &mut Work::default()).expect("the event is an any");
     assert_eq!(lazy.resolved_kind(), Kind::Struct);
+    let work = &mut Work::default();
+    let find = |work: &mut Work| {
+        let inner = Cursor::any(Reader::new(&bytes, from), work)?.member("inner", work)?;
+        let node = inner.and_then(|inner| inner.element(1, work).transpose()).transpose()?;
+        let extra = node.and_then(|node| node.member("extra", work).transpose()).transpose()?;
+        extra.map(|extra| extra.scalar(work)).transpose()
+    };
+    assert!(matches!(find(work), Ok(Some(Some(Scalar::Text(b"text"))))));
     assert_eq!(ALLOCATIONS.get(), before, "allocations");
     let _ = event();
     assert_ne!(ALLOCATIONS.get(), before, "nothing is counted");

@@ -16,14 +16,17 @@
 //! A structured event in an Any can be read both ways: as the structure that it is, and by names as the structured event
 //! that sequence and structured consumers get. An Any in a structured event of the type `%ANY` likewise.
 
-use super::translate::{any_inside, says_structured_event};
+mod structured;
+
+use super::translate::says_structured_event;
 use super::{ANY_TYPE_NAME, FORM_STRUCTURED, UtcClock, reader, types};
 use engine::{Event, Forms, Time};
 use filter::{Chars, Fields, Label, Part, Path, Root, Steps, Text, Value};
 use giop::cdr::{CharSet, Endian, ReadError, ReadErrorKind, Reader};
-use giop::cursor::{self, Cursor, DefaultMember, Scalar, find_named, pass_named};
+use giop::cursor::{self, Cursor, DefaultMember, Scalar, find_named};
 use giop::typecode::Work;
-use std::cell::{Cell, OnceCell};
+use std::cell::OnceCell;
+use structured::Structured;
 
 /// Types and values within each other that a path may lead through.
 const DEPTH_MAX: u32 = 128;
@@ -224,179 +227,6 @@ enum Place<'e> {
 
 /// Where the first parts of a path lead to, and the other parts.
 type Found<'e, 'p> = Result<Option<(Place<'e>, &'p [Part])>, ReadError>;
-
-/// A structured event, and where its parts begin as far as that is known.
-#[derive(Clone, Debug)]
-struct Structured<'e> {
-    /// Stands in front of the event.
-    source: Reader<'e>,
-    /// Octets from there to the variable header, the filterable data and the remainder of the body; 0 where it is not
-    /// known, since nothing begins there.
-    begins: Cell<[u32; 3]>,
-}
-
-/// What can be looked up in a structured event, in the order in which it lies there.
-#[derive(Clone, Copy)]
-enum Section {
-    VariableHeader = 0,
-    FilterableData = 1,
-    Remainder = 2,
-}
-
-impl<'e> Structured<'e> {
-    fn new(source: Reader<'e>) -> Self {
-        Self { source, begins: Cell::new([0; 3]) }
-    }
-
-    /// What `$name` is.
-    fn name(&self, name: &str, work: &mut Work) -> Result<Option<Place<'e>>, ReadError> {
-        let found = match name {
-            "domain_name" => return self.fixed(0, work),
-            "type_name" => return self.fixed(1, work),
-            "event_name" => return self.fixed(2, work),
-            "event_type" => {
-                let fixed_header = types::structured(self.source.clone(), work)?;
-                let way = [Part::Position(0), Part::Position(0), Part::Position(0)];
-                return Ok(descend(fixed_header, &way, work)?.map(Place::Value));
-            }
-            "priority" => self.named(Section::VariableHeader, "Priority", work)?,
-            "timeout" => self.named(Section::VariableHeader, "Timeout", work)?,
-            _ => None,
-        };
-        if let Some(found) = found {
-            return Ok(Some(Place::Value(found)));
-        }
-        for section in [Section::VariableHeader, Section::FilterableData] {
-            if let Some(found) = self.named(section, name, work)? {
-                return Ok(Some(Place::Value(found)));
-            }
-        }
-        if let Some(any) = self.wrapped(work)? {
-            return generic(&any, name, work);
-        }
-        Ok(types::structured(self.source.clone(), work)?.member(name, work)?.map(Place::Value))
-    }
-
-    /// Where a path from the event itself leads to. What is asked for most is found without looking at the type.
-    fn event<'p>(&self, parts: &'p [Part], work: &mut Work) -> Found<'e, 'p> {
-        let value = |found: Option<Cursor<'e>>, rest| Ok(found.map(|at| (Place::Value(at), rest)));
-        match parts {
-            [Part::Member(member), rest @ ..] => match (&**member, rest) {
-                ("filterable_data", [Part::Named(name), rest @ ..]) => {
-                    value(self.named(Section::FilterableData, name, work)?, rest)
-                }
-                ("remainder_of_body", rest) => {
-                    value(Some(Cursor::any(self.section(Section::Remainder, work)?, work)?), rest)
-                }
-                ("header", rest) => self.header(parts, rest, work),
-                _ => self.typed(parts, work),
-            },
-            _ => self.typed(parts, work),
-        }
-    }
-
-    fn header<'p>(&self, all: &'p [Part], parts: &'p [Part], work: &mut Work) -> Found<'e, 'p> {
-        let is = |part: &Part, name: &str| matches!(part, Part::Member(member) if **member == *name);
-        match parts {
-            [variable, Part::Named(name), rest @ ..] if is(variable, "variable_header") => {
-                let found = self.named(Section::VariableHeader, name, work)?;
-                Ok(found.map(|at| (Place::Value(at), rest)))
-            }
-            [fixed, name, rest @ ..] if is(fixed, "fixed_header") && is(name, "event_name") => {
-                Ok(self.fixed(2, work)?.map(|place| (place, rest)))
-            }
-            [fixed, kind, name, rest @ ..] if is(fixed, "fixed_header") && is(kind, "event_type") => {
-                let index = if is(name, "domain_name") {
-                    0
-                } else if is(name, "type_name") {
-                    1
-                } else {
-                    return self.typed(all, work);
-                };
-                Ok(self.fixed(index, work)?.map(|place| (place, rest)))
-            }
-            _ => self.typed(all, work),
-        }
-    }
-
-    /// Where a path leads to along the type. If it begins with nothing that a structured event has, it may be meant for
-    /// the Any in one.
-    fn typed<'p>(&self, parts: &'p [Part], work: &mut Work) -> Found<'e, 'p> {
-        let at = types::structured(self.source.clone(), work)?;
-        let Some((first, rest)) = parts.split_first() else {
-            return Ok(Some((Place::Value(at), parts)));
-        };
-        if let Some(at) = step(&at, first, work)? {
-            return Ok(Some((Place::Value(at), rest)));
-        }
-        if is_about_type(first) {
-            return Ok(Some((Place::Value(at), parts)));
-        }
-        Ok(self.wrapped(work)?.map(|any| (Place::Value(any), parts)))
-    }
-
-    /// The string at that place of the fixed header: domain, type, name.
-    fn fixed(&self, index: usize, work: &mut Work) -> Result<Option<Place<'e>>, ReadError> {
-        let mut source = self.source.clone();
-        spend(1, &source, work)?;
-        for _ in 0..index {
-            source.string()?;
-        }
-        source.string().map(|text| Some(Place::Text(text)))
-    }
-
-    /// The property of that name in one of the lists.
-    fn named(&self, section: Section, name: &str, work: &mut Work) -> Result<Option<Cursor<'e>>, ReadError> {
-        let mut source = self.section(section, work)?;
-        let found = find_named(&mut source, name, work)?;
-        if found.is_none() {
-            // The reader went through the whole list and stands where the next section begins.
-            self.remember(section as usize + 1, &source);
-        }
-        Ok(found)
-    }
-
-    /// A reader in front of a section.
-    fn section(&self, section: Section, work: &mut Work) -> Result<Reader<'e>, ReadError> {
-        spend(1, &self.source, work)?;
-        let wanted = section as usize;
-        let mut source = self.source.clone();
-        let begins = self.begins.get();
-        let known = begins.iter().take(wanted + 1).enumerate().rfind(|(_, begin)| **begin > 0);
-        let next = match known {
-            Some((at, begin)) => {
-                source.take(*begin as usize)?;
-                at + 1
-            }
-            None => 0,
-        };
-        for at in next..=wanted {
-            match at {
-                0 => (0..3).try_for_each(|_| source.string().map(|_| ()))?,
-                _ => pass_named(&mut source, work)?,
-            }
-            self.remember(at, &source);
-        }
-        Ok(source)
-    }
-
-    /// Remembers where a section begins.
-    fn remember(&self, section: usize, source: &Reader<'e>) {
-        let mut begins = self.begins.get();
-        if let Some(begin) = begins.get_mut(section) {
-            *begin = u32::try_from(source.position() - self.source.position()).unwrap_or(0);
-            self.begins.set(begins);
-        }
-    }
-
-    /// The Any of which the structured event was made, if it was made of one.
-    fn wrapped(&self, work: &mut Work) -> Result<Option<Cursor<'e>>, ReadError> {
-        match any_inside(self.source.clone(), work) {
-            Some(any) => Cursor::any(any, work).map(Some),
-            None => Ok(None),
-        }
-    }
-}
 
 /// What `$name` is of a value without names of its own.
 fn generic<'e>(at: &Cursor<'e>, name: &str, work: &mut Work) -> Result<Option<Place<'e>>, ReadError> {

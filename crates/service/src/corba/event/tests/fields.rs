@@ -404,6 +404,42 @@ fn a_search_that_takes_too_long_is_given_up() {
 }
 
 #[test]
+fn lists_of_every_length_are_searched_in_every_order() {
+    let encoding = Encoding::new(Endian::Big);
+    let mut random = fastrand::Rng::with_seed(0x115_7115);
+    for (headers, data) in [(0, 0), (0, 1), (1, 0), (3, 11), (11, 12), (12, 13), (13, 14), (40, 40)] {
+        let mut bytes = Vec::new();
+        let mut w = Writer::new(&mut bytes, encoding);
+        (0..3).for_each(|_| w.string("x"));
+        for (prefix, count) in [("h", headers), ("d", data)] {
+            w.u32(count);
+            for n in 0..count {
+                w.string(&format!("{prefix}{n}"));
+                if n % 2 == 0 {
+                    AnyValue::from(n).write(&mut w).unwrap()
+                } else {
+                    AnyValue::from(f64::from(n)).write(&mut w).unwrap()
+                }
+            }
+        }
+        AnyValue::from("rest").write(&mut w).unwrap();
+        for _ in 0..60 {
+            let fields = fields_of_structured(Reader::new(&bytes, encoding), NOW);
+            for _ in 0..8 {
+                let n = random.u32(..45);
+                let (name, count) = if random.bool() { (format!("h{n}"), headers) } else { (format!("d{n}"), data) };
+                let found = fields.field(&path(&format!("${name}")), &mut Steps::new(1_000));
+                let is_there = matches!(found, Some(value) if value.equals(&FieldValue::Int(n.into())) == Some(true));
+                assert_eq!(is_there, n < count, "${name} of {headers} and {data}");
+                if random.u8(..4) == 0 {
+                    check(&fields, "a list", &["$.remainder_of_body == 'rest'", "$event_name == 'x'"], &["exist $d99"]);
+                }
+            }
+        }
+    }
+}
+
+#[test]
 fn events_that_are_cut_short_or_mutated_come_to_no_harm() {
     let paths: Vec<Path> = HOLD
         .iter()
