@@ -3,8 +3,8 @@
 use std::io::{self, Write};
 
 use super::RunReport;
-use crate::Output;
 use crate::table::Table;
+use crate::{Form, Output};
 
 /// Writes a row for each traffic of each run.
 pub(crate) fn write(runs: &[RunReport], out: &mut Output<'_>) -> io::Result<()> {
@@ -34,7 +34,7 @@ pub(crate) fn write(runs: &[RunReport], out: &mut Output<'_>) -> io::Result<()> 
             let latency = report.latency;
             table.row([
                 name.into(),
-                run.contender.into(),
+                contender(run).into(),
                 u64::from(traffic.suppliers).into(),
                 u64::from(traffic.payload_bytes).into(),
                 traffic.stagger_ms.into(),
@@ -53,6 +53,16 @@ pub(crate) fn write(runs: &[RunReport], out: &mut Output<'_>) -> io::Result<()> 
         }
     }
     table.write(out)
+}
+
+/// Who carried the events, and how if not in the usual way: structured events, pushed.
+fn contender(run: &RunReport) -> String {
+    let form = match run.form {
+        Form::Any => " any",
+        Form::Structured => "",
+        Form::Sequence => " sequence",
+    };
+    format!("{}{form}{}", run.contender, if run.pull { " pulled" } else { "" })
 }
 
 /// Says of each run in which something was lost what the service says about it.
@@ -85,4 +95,48 @@ pub(crate) fn explain(run: &RunReport) -> Option<String> {
         text.push_str(&format!(" Not explained: {}.", lost - explained));
     }
     Some(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Losses, Traffic, TrafficReport};
+    use std::collections::BTreeMap;
+
+    fn run(lost: u64, drops: &[(&str, u64)]) -> RunReport {
+        let traffic =
+            Traffic { name: "monitor", suppliers: 1, payload_bytes: 64, rate: 1.0, stagger_ms: 0.0, consumers: 1 };
+        let losses = Losses { sent: 10, received: 10 - lost, lost, ..Losses::default() };
+        let report = TrafficReport {
+            traffic,
+            consumer_cpu_percent: 0.0,
+            latency: None,
+            latency_from_schedule: None,
+            late_pushes: 0,
+            losses,
+        };
+        RunReport {
+            contender: "Campanile",
+            form: Form::Any,
+            pull: true,
+            timeout: Some(1.0),
+            push_window: None,
+            seconds: 1.0,
+            service_cpu_percent: None,
+            service_resident_bytes: None,
+            service_drops: drops.iter().map(|(name, count)| ((*name).to_owned(), *count)).collect::<BTreeMap<_, _>>(),
+            suppliers_cpu_percent: 0.0,
+            traffics: vec![report],
+        }
+    }
+
+    #[test]
+    fn losses_are_told_with_the_reasons_of_the_service() {
+        assert_eq!(explain(&run(0, &[])), None);
+        let told = explain(&run(5, &[("lane_dropped_expired", 3), ("lane_dropped_outbox_full", 1)])).unwrap();
+        let expected = "Lost of monitor under Campanile: 5. The service dropped 3: expired. The service dropped 1: outbox \
+                        full. Not explained: 1.";
+        assert_eq!(told, expected);
+        assert_eq!(contender(&run(0, &[])), "Campanile any pulled");
+    }
 }
