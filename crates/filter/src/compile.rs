@@ -4,7 +4,7 @@ use crate::constraint::{Comparison, Cost, Steps};
 use crate::error::Reason;
 use crate::lexer::{Result, fault};
 use crate::number::Number;
-use crate::path::{Part, Path, Root};
+use crate::path::{Part, Path, Paths, Root};
 use crate::program::{Op, Program, STACK_MAX};
 use crate::text::Text;
 use crate::tree::{Id, Kind, Node, Tree};
@@ -40,7 +40,7 @@ pub(crate) fn compile(tree: &Tree) -> Result<Compiled> {
         constants: Vec::with_capacity(tree.nodes.len()),
         ops: Vec::new(),
         offsets: Vec::new(),
-        paths: Vec::new(),
+        paths: Paths::default(),
         waiting: 0,
         stack: 0,
     };
@@ -66,7 +66,7 @@ struct Compiler<'t> {
     constants: Vec<Option<Literal>>,
     ops: Vec<Op>,
     offsets: Vec<u32>,
-    paths: Vec<Path>,
+    paths: Paths,
     /// How many values wait where the next instruction goes, and the most so far.
     waiting: u32,
     stack: u32,
@@ -74,8 +74,12 @@ struct Compiler<'t> {
 
 impl Compiler<'_> {
     fn finish(self, always: Option<bool>, conjuncts: Box<[Condition]>) -> Compiled {
-        let program =
-            Program { ops: self.ops.into(), offsets: self.offsets.into(), paths: self.paths.into(), stack: self.stack };
+        let program = Program {
+            ops: self.ops.into(),
+            offsets: self.offsets.into(),
+            paths: self.paths.into_boxed_slice(),
+            stack: self.stack,
+        };
         Compiled { cost: cost(&program), program, always, conjuncts }
     }
 
@@ -174,29 +178,20 @@ impl Compiler<'_> {
     }
 
     fn path(&mut self, index: u32) -> u32 {
-        let path = self.tree.paths.get(index as usize).cloned();
-        path.map_or(u32::MAX, |path| self.intern(path))
-    }
-
-    fn intern(&mut self, path: Path) -> u32 {
-        let known = self.paths.iter().position(|known| *known == path);
-        let index = known.unwrap_or_else(|| {
-            self.paths.push(path);
-            self.paths.len() - 1
-        });
-        u32::try_from(index).unwrap_or(u32::MAX)
+        let path = self.tree.paths.get(index).cloned();
+        path.map_or(u32::MAX, |path| self.paths.place(path))
     }
 
     fn is_current_time(&self, path: u32) -> bool {
-        self.tree.paths.get(path as usize).is_some_and(|path| path.root == Root::CurrentTime)
+        self.tree.paths.get(path).is_some_and(|path| path.root == Root::CurrentTime)
     }
 
     /// A path of the tree with one part more.
     fn path_and(&mut self, index: u32, part: Part) -> u32 {
-        let Some(path) = self.tree.paths.get(index as usize) else { return u32::MAX };
+        let Some(path) = self.tree.paths.get(index) else { return u32::MAX };
         let parts = path.parts.iter().cloned().chain([part]).collect();
         let path = Path { root: path.root.clone(), parts };
-        self.intern(path)
+        self.paths.place(path)
     }
 
     /// Instructions that leave the value of `id` in the accumulator.

@@ -175,7 +175,7 @@ pub enum Conjunct<'c> {
 }
 
 impl Constraint {
-    /// Makes a constraint of its text. An empty text is `TRUE` (Notification Service 1.1, 2.4.1).
+    /// Makes a constraint of its text. An empty text is `TRUE` (Notification Service 1.1, 2.4).
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! A constraint's text as tokens. Trading Object Service 1.0, annex B.2, with the tokens that Notification Service 1.1,
+//! A constraint's text as tokens. Trading Object Service 1.0, annex B, with the tokens that Notification Service 1.1,
 //! 2.4 adds.
 
 use crate::constraint::Comparison;

@@ -104,7 +104,7 @@ impl Maker {
                 Path { root: Root::Event, parts: parts.into() }
             }
         };
-        self.tree.path(path)
+        self.tree.paths.place(path)
     }
 
     fn part(&mut self) -> Part {
@@ -124,8 +124,8 @@ impl Maker {
 
     fn any(&mut self) -> Id {
         let path = self.path();
-        let is_name = self.tree.paths[path as usize].parts.is_empty()
-            && matches!(self.tree.paths[path as usize].root, Root::Name(_))
+        let is_name = self.tree.paths.get(path).unwrap().parts.is_empty()
+            && matches!(self.tree.paths.get(path).unwrap().root, Root::Name(_))
             && self.rng.bool();
         self.push(if is_name { Node::Name(path) } else { Node::Field(path) })
     }
@@ -246,11 +246,11 @@ impl Maker {
             }
             12 => {
                 let name = self.one(&["un", "other", "missing"]);
-                let path = self.tree.path(Path { root: Root::Name(name.into()), parts: Box::default() });
+                let path = self.tree.paths.place(Path { root: Root::Name(name.into()), parts: Box::default() });
                 self.push(Node::Default(path))
             }
             _ => {
-                let path = self.tree.path(Path {
+                let path = self.tree.paths.place(Path {
                     root: Root::Name(self.rng.choice(["t", "i", "missing"]).unwrap().into()),
                     parts: Box::default(),
                 });
@@ -273,7 +273,7 @@ fn random_tree(seed: u64) -> Tree {
 /// The part of a tree below a node, in the order in which the parser makes nodes and meets paths.
 fn renumber(from: &Tree, id: Id, to: &mut Tree) -> Id {
     let node = from.node(id).clone();
-    let path = |to: &mut Tree, path: u32| to.path(from.paths[path as usize].clone());
+    let path = |to: &mut Tree, path: u32| to.paths.place(from.paths.get(path).unwrap().clone());
     let node = match node {
         Node::Literal(literal) => Node::Literal(literal),
         Node::Field(index) => Node::Field(path(to, index)),
@@ -302,7 +302,7 @@ fn evaluate(tree: &Tree, id: Id) -> Option<Value<'_>> {
         Value::Bool(value) => Some(value),
         _ => None,
     };
-    let path = |path: u32| tree.paths[path as usize].to_string();
+    let path = |path: u32| tree.paths.get(path).unwrap().to_string();
     Some(match tree.node(id) {
         Node::Literal(literal) => literal.value(),
         Node::Field(index) | Node::Name(index) => look(&path(*index))?,
@@ -435,7 +435,7 @@ fn characters(value: Value<'_>) -> Option<String> {
 
 fn compare(tree: &Tree, op: Comparison, left: Id, right: Id) -> Option<bool> {
     let name = |id: Id| match tree.node(id) {
-        Node::Name(path) => match &tree.paths[*path as usize].root {
+        Node::Name(path) => match &tree.paths.get(*path).unwrap().root {
             Root::Name(name) => Some(&**name),
             _ => Some("curtime"),
         },

@@ -1,6 +1,6 @@
 //! From text to [`Tree`]: the grammar, and what can be known of types.
 //!
-//! Operators by how tightly they bind, loosest first (Trading Object Service 1.0, annex B.1.2.6): `or`; `and`; the six
+//! Operators by how tightly they bind, loosest first (Trading Object Service 1.0, annex B): `or`; `and`; the six
 //! comparisons; `in`; `~`; `+ -`; `* / %`; `not`, unary `-` and `+`, `exist`, `default`. Those from the comparisons to `~`
 //! do not associate; the others associate to the left.
 
@@ -303,7 +303,7 @@ impl<'t> Parser<'t> {
                 let path = named(word, Vec::new());
                 // The time is no enumerator.
                 let node = if path.root == Root::CurrentTime { Node::Field } else { Node::Name };
-                let path = self.tree.path(path);
+                let path = self.tree.paths.place(path);
                 self.push(node(path), at)
             }
         }
@@ -323,7 +323,7 @@ impl<'t> Parser<'t> {
                 if matches!(self.token, Token::OpenBracket | Token::Dot | Token::Open) {
                     return fault(at, Reason::PathWithoutDollar(word.into()));
                 }
-                Ok(self.tree.path(named(word, Vec::new())))
+                Ok(self.tree.paths.place(named(word, Vec::new())))
             }
             _ => fault(self.start, Reason::Expected { expected, found: self.lexer.describe(self.start) }),
         }
@@ -331,11 +331,11 @@ impl<'t> Parser<'t> {
 
     /// `default $u._d` asks of the union `$u`, as `default $u` does.
     fn union_of(&mut self, path: u32, at: usize) -> Result<u32> {
-        Ok(match self.tree.paths.get(path as usize) {
+        Ok(match self.tree.paths.get(path) {
             Some(Path { root, parts }) if parts.last() == Some(&Part::Discriminator) => {
                 let parts = parts.iter().take(parts.len() - 1).cloned().collect();
                 let union = Path { root: root.clone(), parts };
-                self.tree.path(union)
+                self.tree.paths.place(union)
             }
             Some(Path { parts, .. }) if parts.last().is_some_and(is_last) => return fault(at, Reason::AfterLastPart),
             _ => path,
@@ -368,7 +368,7 @@ impl<'t> Parser<'t> {
         if path.root == Root::CurrentTime && !is_current_time(&path.parts) {
             return fault(at, Reason::CurrentTimeMember);
         }
-        let path = self.tree.path(path);
+        let path = self.tree.paths.place(path);
         self.advance()?;
         Ok(path)
     }

@@ -5,12 +5,14 @@
 
 use crate::tree::Kind;
 use alloc::boxed::Box;
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
 use core::fmt;
 
 /// A place in an event, as a constraint names it. Prints as its canonical text.
 ///
-/// Notification Service 1.1, 2.4.2 and 2.4.3.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+/// Notification Service 1.1, 2.4.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Path {
     /// Where it starts.
     pub root: Root,
@@ -19,7 +21,7 @@ pub struct Path {
 }
 
 /// Where a path starts.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Root {
     /// The event itself: a `$` followed by nothing or by parts (`$`, `$.header`, `$[3]`, `$(name)`).
     Event,
@@ -32,7 +34,7 @@ pub enum Root {
 }
 
 /// One part of the way.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Part {
     /// `.name`: a member of a structure, exception or value; of a union, its active member if it has that name.
     Member(Box<str>),
@@ -48,7 +50,7 @@ pub enum Part {
     Label(Label),
     /// `.()`: the active member of a union, if that is its default member.
     ///
-    /// A union whose discriminator selects no member at all (an implicit default, CORBA 3.3 part 1, 7.11.3.2) has a
+    /// A union whose discriminator selects no member at all (an implicit default, CORBA 3.3 part 1, 7.11) has a
     /// [`Composite`](crate::Value::Composite) here.
     Default,
     /// `._length`: how many elements a sequence or array has. Always last.
@@ -60,7 +62,7 @@ pub enum Part {
 }
 
 /// A union's label, as written.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Label {
     /// `.(5)`, `.(-1)`.
     Int(i64),
@@ -81,6 +83,39 @@ impl Path {
             (Root::CurrentTime, _) => Kind::Number,
             _ => Kind::Field,
         }
+    }
+}
+
+/// Paths, each once, known by their places.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Paths {
+    all: Vec<Path>,
+    places: BTreeMap<Path, u32>,
+}
+
+impl Paths {
+    /// The place of `path`, which is put in if it is new.
+    pub(crate) fn place(&mut self, path: Path) -> u32 {
+        let next = u32::try_from(self.all.len()).unwrap_or(u32::MAX);
+        let place = *self.places.entry(path.clone()).or_insert(next);
+        if place == next {
+            self.all.push(path);
+        }
+        place
+    }
+
+    pub(crate) fn get(&self, place: u32) -> Option<&Path> {
+        self.all.get(place as usize)
+    }
+
+    pub(crate) fn into_boxed_slice(self) -> Box<[Path]> {
+        self.all.into()
+    }
+}
+
+impl PartialEq for Paths {
+    fn eq(&self, other: &Self) -> bool {
+        self.all == other.all
     }
 }
 

@@ -355,7 +355,7 @@ fn calculate<'r>(left: &Value<'_>, op: Arithmetic, right: &Value<'_>) -> Result<
     Ok(left.calculate(op, right).ok_or(FailureKind::DivisionByZero)?.into())
 }
 
-/// `$curtime`, a `TimeBase::UtcT` of which nothing but the time is known. Notification Service 1.1, 2.4.3.
+/// `$curtime`, a `TimeBase::UtcT` of which nothing but the time is known. Notification Service 1.1, 2.4.
 fn current_time(now: u64, parts: &[Part]) -> Option<Value<'static>> {
     let name = |part: Option<&Part>| match part {
         Some(Part::Member(name)) => match &**name {

@@ -2,7 +2,7 @@
 
 use crate::constraint::Comparison;
 use crate::number::Arithmetic;
-use crate::path::{Path, Root, Written};
+use crate::path::{Path, Paths, Root, Written};
 use crate::value::{Literal, single};
 use alloc::vec;
 use alloc::vec::Vec;
@@ -72,7 +72,7 @@ pub(crate) struct Tree {
     /// Where each node's operand or operator stands in the text.
     pub(crate) offsets: Vec<u32>,
     /// Each distinct path once.
-    pub(crate) paths: Vec<Path>,
+    pub(crate) paths: Paths,
 }
 
 impl Tree {
@@ -102,23 +102,13 @@ impl Tree {
         self.root().unwrap_or_default()
     }
 
-    /// The index of `path`, added if it is new.
-    pub(crate) fn path(&mut self, path: Path) -> u32 {
-        let known = self.paths.iter().position(|known| *known == path);
-        let index = known.unwrap_or_else(|| {
-            self.paths.push(path);
-            self.paths.len() - 1
-        });
-        u32::try_from(index).unwrap_or(u32::MAX)
-    }
-
     fn kind_of(&self, node: &Node) -> Kind {
         match node {
             Node::Literal(Literal::Bool(_)) => Kind::Truth,
             Node::Literal(Literal::Text(text)) if single(text).is_some() => Kind::Character,
             Node::Literal(Literal::Text(_)) => Kind::Text,
             Node::Literal(_) | Node::Negate(_) | Node::Plus(_) | Node::Calculate(..) => Kind::Number,
-            Node::Field(path) => self.paths.get(*path as usize).map_or(Kind::Field, Path::kind),
+            Node::Field(path) => self.paths.get(*path).map_or(Kind::Field, Path::kind),
             Node::Name(_) => Kind::Field,
             _ => Kind::Truth,
         }
@@ -184,7 +174,7 @@ impl fmt::Display for Printed<'_> {
         while let Some(piece) = pieces.pop() {
             match piece {
                 Piece::Text(text) => f.write_str(text)?,
-                Piece::Path(path) => match tree.paths.get(path as usize) {
+                Piece::Path(path) => match tree.paths.get(path) {
                     Some(path) => write!(f, "{path}")?,
                     None => f.write_str("$")?,
                 },
@@ -209,7 +199,7 @@ fn print_node(tree: &Tree, node: &Node, pieces: &mut Vec<Piece>, f: &mut fmt::Fo
     match node {
         Node::Literal(literal) => write!(f, "{literal}")?,
         Node::Field(path) => pieces.push(Piece::Path(*path)),
-        Node::Name(path) => match tree.paths.get(*path as usize).map(|path| &path.root) {
+        Node::Name(path) => match tree.paths.get(*path).map(|path| &path.root) {
             Some(Root::Name(name)) => write!(f, "{}", Written(name))?,
             _ => f.write_str("curtime")?,
         },

@@ -83,6 +83,14 @@ fn chains_are_as_long_as_their_text() {
 }
 
 #[test]
+fn a_hundred_thousand_different_fields_are_each_kept_once() {
+    let names: Vec<String> = (0..100_000).map(|number| format!("$a{number} or $a{number}")).collect();
+    let constraint = Constraint::parse(&names.join(" or "), &UNLIMITED).unwrap();
+    assert_eq!(constraint.paths().len(), 100_000);
+    assert_eq!(constraint.paths()[99_999].to_string(), "$a99999");
+}
+
+#[test]
 fn more_nodes_than_allowed_are_refused() {
     let limits = Limits { nodes_max: 7, ..Limits::default() };
     assert_eq!(Constraint::parse("$x == 1 and $y == 2", &limits).unwrap().nodes(), 7);

@@ -154,3 +154,27 @@ fn the_examples_of_the_specification_hold() {
     assert!(examples >= 850, "only {examples} examples were found");
     println!("{examples} examples");
 }
+
+#[test]
+fn the_conformance_document_lists_each_section_and_no_other() {
+    let document = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/conformance.md"));
+    let mut listed = Vec::new();
+    for row in document.lines().filter(|row| row.contains("(../crates/filter/spec/") && row.starts_with('|')) {
+        assert!(row.contains("| done |"), "{row}");
+        let (_, link) = row.rsplit_once('[').unwrap();
+        let (section, page) = link.split_once("](../crates/filter/spec/").unwrap();
+        listed.push((page.split_once(')').unwrap().0.to_owned(), section.to_owned()));
+    }
+    let mut written = Vec::new();
+    for page in pages() {
+        let name = page.file_name().unwrap().to_str().unwrap().to_owned();
+        for line in std::fs::read_to_string(&page).unwrap().lines().filter(|_| !name.starts_with('7')) {
+            if let Some((section, _)) = line.strip_prefix("## ").and_then(|heading| heading.split_once(' '))
+                && section.contains('.')
+            {
+                written.push((name.clone(), section.to_owned()));
+            }
+        }
+    }
+    assert_eq!(listed, written);
+}

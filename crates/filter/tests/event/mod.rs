@@ -68,7 +68,7 @@ impl Event {
         event
     }
 
-    /// `$name`, in the order of 2.4.4: the event's own header, then its filterable data; an `Any` event's members or
+    /// `$name`, in the order of the specification's 4.2: the event's own header, then its filterable data; an `Any` event's members or
     /// named values.
     fn named(&self, name: &str) -> Option<&Tree> {
         if !self.structured {
