@@ -10,19 +10,21 @@ use alloc::vec::Vec;
 
 use filter::{Bank, Constraint};
 
-use crate::{EventType, FilterId};
+use crate::EventType;
 
 /// All filters that count in a channel: those attached to its admins and to its suppliers and connected consumers.
+///
+/// All of them are in slots, some of which may be empty.
 #[derive(Debug, Default)]
 pub(crate) struct FilterTable {
-    /// The filters by rising id; a filter's place is its slot.
-    pub(crate) ids: Vec<FilterId>,
-    /// By slot.
-    pub(crate) programs: Vec<Program>,
-    /// Each distinct list of event types; the empty one stands for any type.
-    pub(crate) lists: Vec<Arc<[EventType]>>,
+    pub(crate) programs: Vec<Option<Arc<Program>>>,
+    /// Each distinct list of event types; an empty list stands for any type.
+    pub(crate) lists: Vec<Option<Arc<[EventType]>>>,
     /// Each distinct constraint.
-    pub(crate) texts: Vec<Text>,
+    pub(crate) texts: Vec<Option<Text>>,
+    /// How many slots for groups of constraints there are. Those of a group are for the same event types, in one section
+    /// or several.
+    pub(crate) groups: u32,
     pub(crate) sections: Vec<Arc<Section>>,
 }
 
@@ -46,17 +48,21 @@ pub(crate) struct Row {
 #[derive(Debug)]
 pub(crate) struct Text {
     pub(crate) program: Arc<Constraint>,
-    /// The section whose bank has it.
-    pub(crate) section: Option<u32>,
+    /// The group of constraints in whose banks it is.
+    pub(crate) group: Option<u32>,
 }
+
+/// The place of a constraint that nobody has any more, while its bank still has it.
+pub(crate) const NO_TEXT: u32 = u32::MAX;
 
 /// Constraints that are asked together because they are for the same event types.
 #[derive(Debug)]
 pub(crate) struct Section {
+    pub(crate) group: u32,
     /// An event meets the section if its type is in one of these lists.
     pub(crate) lists: Box<[u32]>,
     pub(crate) bank: Arc<Bank>,
-    /// What the bank's constraints are called here.
+    /// The slots of the bank's constraints; [`NO_TEXT`] for those that nobody has any more.
     pub(crate) texts: Box<[u32]>,
     /// Whose they are: `uses[starts[n]..starts[n + 1]]` are those of constraint `n`.
     pub(crate) starts: Box<[u32]>,
@@ -71,9 +77,19 @@ pub(crate) struct Use {
 }
 
 impl FilterTable {
-    /// A filter's slot.
-    pub(crate) fn slot(&self, filter: FilterId) -> Option<u32> {
-        self.ids.binary_search(&filter).ok().and_then(|at| u32::try_from(at).ok())
+    /// A filter by its slot.
+    pub(crate) fn program(&self, slot: u32) -> Option<&Program> {
+        self.programs.get(slot as usize)?.as_deref()
+    }
+
+    /// A constraint by its slot.
+    pub(crate) fn text(&self, slot: u32) -> Option<&Text> {
+        self.texts.get(slot as usize)?.as_ref()
+    }
+
+    /// Whether no filters count.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.programs.is_empty()
     }
 }
 
@@ -111,9 +127,9 @@ pub(crate) enum Target {
 impl Filtering {
     pub(crate) fn new(table: Arc<FilterTable>, admins: u32, any_mapping: bool, mut pairs: Vec<(u32, Target)>) -> Self {
         pairs.sort_by_key(|(slot, _)| *slot);
-        let mut starts = Vec::with_capacity(table.ids.len() + 1);
+        let mut starts = Vec::with_capacity(table.programs.len() + 1);
         let mut at = 0;
-        for slot in 0..=table.ids.len() {
+        for slot in 0..=table.programs.len() {
             while pairs.get(at).is_some_and(|(of, _)| (*of as usize) < slot) {
                 at += 1;
             }

@@ -4,10 +4,9 @@ use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use super::compile::compile;
+use super::compile::{Compiler, counting_attachments};
 use super::filters::{Attached, FilterTarget, Filters};
 use super::routes::build;
-use crate::table::FilterTable;
 use crate::{
     AdminId, ChannelId, ChannelLimits, ChannelRoutes, FilterId, Form, Operator, OutboxSettings, Peer, ProxyId,
     ProxyKey, ProxyKind, Refusal, SettingsPatch, Side, Subscription, SupplierSettings, Want,
@@ -94,7 +93,7 @@ pub struct Channel {
     pub(super) own_filters: BTreeSet<FilterId>,
     /// Whether a filter that may count here changed since the routes were last built.
     filters_changed: bool,
-    filter_table: Arc<FilterTable>,
+    compiler: Compiler,
     /// Counts up whenever what suppliers offer, or consumers want, may have changed.
     offers_version: u64,
     wishes_version: u64,
@@ -117,7 +116,7 @@ impl Channel {
             connected_suppliers: 0,
             own_filters: BTreeSet::new(),
             filters_changed: false,
-            filter_table: Arc::default(),
+            compiler: Compiler::default(),
             offers_version: 0,
             wishes_version: 0,
             routes: None,
@@ -409,9 +408,11 @@ impl Channel {
             return Arc::clone(routes);
         }
         if core::mem::take(&mut self.filters_changed) {
-            self.filter_table = Arc::new(compile(self, filters));
+            let mut compiler = core::mem::take(&mut self.compiler);
+            compiler.compile(&counting_attachments(self), filters);
+            self.compiler = compiler;
         }
-        let routes = Arc::new(build(self, &self.filter_table));
+        let routes = Arc::new(build(self, &self.compiler));
         self.routes = Some(Arc::clone(&routes));
         routes
     }

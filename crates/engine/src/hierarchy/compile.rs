@@ -1,132 +1,360 @@
 //! From filters as clients made them to the table that the event path uses.
+//!
+//! What was compiled is kept: when filters change, what is new is taken in, what is gone is taken out, and the rest stays.
+//! A bank cannot be changed, so each [group](Group) of constraints has several, of sizes that are powers of two: new
+//! constraints make small banks anew, and seldom a large one.
 
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use core::borrow::Borrow;
+use core::hash::{Hash, Hasher};
 
-use filter::{Bank, Constraint};
+use filter::Constraint;
 use hashbrown::HashMap;
 
-use super::filters::{Attached, Filters};
+use super::banks::Group;
+use super::filters::{Attached, Filter, Filters};
 use super::{Channel, ProxyState};
-use crate::table::{FilterTable, Program, Row, Section, Text, Use};
+use crate::table::{FilterTable, Program, Row, Text, Use};
 use crate::{EventType, FilterId, Side};
 
-/// Builds the table of all filters that count in a channel.
-pub(super) fn compile(channel: &Channel, filters: &Filters) -> FilterTable {
-    let mut counting: BTreeMap<FilterId, bool> = BTreeMap::new();
-    for (side, attached) in counting_attachments(channel) {
-        for filter in attached.local_filters() {
-            *counting.entry(filter).or_default() |= side == Side::Consumers;
-        }
-        for filter in attached.mapping_filters() {
-            counting.entry(filter).or_default();
-        }
+/// A channel's filters, compiled.
+#[derive(Debug, Default)]
+pub(super) struct Compiler {
+    counting: BTreeMap<FilterId, Counting>,
+    programs: Slots<Arc<Program>>,
+    lists: Slots<List>,
+    list_of: HashMap<Arc<[EventType]>, u32>,
+    pub(super) texts: Slots<TextEntry>,
+    text_of: HashMap<ByText, u32>,
+    groups: Slots<Group>,
+    group_of: HashMap<Vec<u32>, u32>,
+    /// Texts whose uses changed.
+    touched: Vec<u32>,
+    table: Arc<FilterTable>,
+}
+
+/// A filter that counts, as it was when it was compiled.
+#[derive(Debug)]
+struct Counting {
+    slot: u32,
+    constraints: Arc<[super::FilterConstraint]>,
+    default_value: Option<i64>,
+    /// Whether it decides where events go: it is attached on the consumers' side, and not as a mapping filter only.
+    routes_events: bool,
+}
+
+#[derive(Debug)]
+struct List {
+    types: Arc<[EventType]>,
+    rows: u32,
+}
+
+/// A distinct constraint.
+#[derive(Debug)]
+pub(super) struct TextEntry {
+    pub(super) program: Arc<Constraint>,
+    rows: u32,
+    /// The filters that have it and decide by it where events go.
+    pub(super) uses: Vec<Use>,
+    /// The group it is in, and its place there.
+    group: Option<(u32, usize)>,
+}
+
+/// A constraint, known by its text.
+#[derive(Debug)]
+struct ByText(Arc<Constraint>);
+
+impl Hash for ByText {
+    fn hash<H: Hasher>(&self, hasher: &mut H) {
+        self.0.text().hash(hasher);
     }
-    let mut compiler = Compiler::default();
-    for (id, routes_events) in counting {
-        if let Some(filter) = filters.get(id) {
-            compiler.add(id, filter, routes_events);
-        }
+}
+
+impl PartialEq for ByText {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.text() == other.0.text()
     }
-    compiler.finish()
 }
 
-/// What is attached where it counts: unconnected consumers get no events, so their filters are left out.
-fn counting_attachments(channel: &Channel) -> impl Iterator<Item = (Side, &Attached)> {
-    let admins = channel.admins.values().map(|admin| (admin.side, &admin.attached));
-    let proxies = channel.proxies.values().filter(|proxy| {
-        !proxy.attached.is_empty() && (proxy.side == Side::Suppliers || proxy.state != ProxyState::Unconnected)
-    });
-    admins.chain(proxies.map(|proxy| (proxy.side, &proxy.attached)))
+impl Eq for ByText {}
+
+impl Borrow<str> for ByText {
+    fn borrow(&self) -> &str {
+        self.0.text()
+    }
 }
 
-#[derive(Default)]
-struct Compiler<'f> {
-    table: FilterTable,
-    lists: HashMap<&'f [EventType], u32>,
-    texts: HashMap<&'f str, u32>,
-    /// By text: the filters that have it and route events by it.
-    uses: Vec<Vec<Use>>,
-}
+impl Compiler {
+    /// The table as it was last compiled.
+    pub(super) fn table(&self) -> &Arc<FilterTable> {
+        &self.table
+    }
 
-impl<'f> Compiler<'f> {
-    fn add(&mut self, id: FilterId, filter: &'f super::filters::Filter, routes_events: bool) {
-        let slot = place(self.table.ids.len());
+    /// The slot of a filter that counts.
+    pub(super) fn slot(&self, filter: FilterId) -> Option<u32> {
+        self.counting.get(&filter).map(|counting| counting.slot)
+    }
+
+    /// Takes in how a channel's filters are now. Costs as much as there are filters attached, and as what changed.
+    pub(super) fn compile(&mut self, attachments: &[(Side, &Attached)], filters: &Filters) {
+        let mut wanted: BTreeMap<FilterId, bool> = BTreeMap::new();
+        for (side, attached) in attachments {
+            for filter in attached.local_filters() {
+                *wanted.entry(filter).or_default() |= *side == Side::Consumers;
+            }
+            for filter in attached.mapping_filters() {
+                wanted.entry(filter).or_default();
+            }
+        }
+        let is_same = |id: &FilterId, counting: &Counting| {
+            wanted.get(id) == Some(&counting.routes_events) && filters.get(*id).is_some_and(|now| counting.is(now))
+        };
+        let gone = self.counting.iter().filter(|(id, counting)| !is_same(id, counting)).map(|(id, _)| *id);
+        for id in gone.collect::<Vec<_>>() {
+            self.remove(id);
+        }
+        for (id, routes_events) in wanted {
+            if let Some(filter) = filters.get(id).filter(|_| !self.counting.contains_key(&id)) {
+                self.add(id, filter, routes_events);
+            }
+        }
+        self.regroup();
+        self.table = Arc::new(self.publish());
+    }
+
+    fn add(&mut self, id: FilterId, filter: &Filter, routes_events: bool) {
         let mut rows = Vec::with_capacity(filter.constraints.len());
         for constraint in filter.constraints.iter() {
-            let list = self.list(&constraint.types);
-            let text = self.text(&constraint.program);
-            rows.push(Row { list, text, value: constraint.value });
-            if routes_events
-                && constraint.program.always().is_none()
-                && let Some(uses) = self.uses.get_mut(text as usize)
-                && uses.last() != Some(&Use { list, filter: slot })
-            {
-                uses.push(Use { list, filter: slot });
-            }
+            rows.push(Row {
+                list: self.add_list(&constraint.types),
+                text: self.add_text(&constraint.program),
+                value: constraint.value,
+            });
         }
         // OMG Notification Service 1.1, 3.2.2.10: the constraint with the best value is tried first. Among equals, the
         // one that was there first.
         rows.sort_by_key(|row| core::cmp::Reverse(row.value));
-        self.table.ids.push(id);
-        self.table.programs.push(Program { rows: rows.into(), default_value: filter.default_value });
-    }
-
-    fn list(&mut self, types: &'f Arc<[EventType]>) -> u32 {
-        // A list that has everything in it is as good as the empty one, which has any type.
-        let types: &'f [EventType] = if types.iter().any(EventType::is_everything) { &[] } else { types };
-        let lists = &mut self.table.lists;
-        *self.lists.entry(types).or_insert_with(|| {
-            lists.push(types.into());
-            place(lists.len() - 1)
-        })
-    }
-
-    fn text(&mut self, program: &'f Arc<Constraint>) -> u32 {
-        let Self { table, texts, uses, .. } = self;
-        *texts.entry(program.text()).or_insert_with(|| {
-            table.texts.push(Text { program: Arc::clone(program), section: None });
-            uses.push(Vec::new());
-            place(table.texts.len() - 1)
-        })
-    }
-
-    /// Puts the constraints into sections, each into the one of all the lists it is used with.
-    fn finish(mut self) -> FilterTable {
-        let mut sections: BTreeMap<Vec<u32>, Vec<u32>> = BTreeMap::new();
-        for (text, uses) in self.uses.iter().enumerate().filter(|(_, uses)| !uses.is_empty()) {
-            let mut lists: Vec<u32> = uses.iter().map(|one| one.list).collect();
-            lists.sort_unstable();
-            lists.dedup();
-            sections.entry(lists).or_default().push(place(text));
+        let program = Arc::new(Program { rows: rows.into(), default_value: filter.default_value });
+        let slot = self.programs.insert(Arc::clone(&program));
+        for row in program.rows.iter().filter(|_| routes_events) {
+            let used = Use { list: row.list, filter: slot };
+            if let Some(text) = self.texts.get_mut(row.text)
+                && text.program.always().is_none()
+                && !text.uses.contains(&used)
+            {
+                text.uses.push(used);
+                self.touched.push(row.text);
+            }
         }
-        for (lists, texts) in sections {
-            let at = place(self.table.sections.len());
-            let mut programs = Vec::with_capacity(texts.len());
-            let (mut starts, mut uses) = (Vec::with_capacity(texts.len() + 1), Vec::with_capacity(texts.len()));
-            for text in &texts {
-                starts.push(place(uses.len()));
-                uses.extend_from_slice(self.uses.get(*text as usize).map_or(&[], Vec::as_slice));
-                if let Some(text) = self.table.texts.get_mut(*text as usize) {
-                    text.section = Some(at);
-                    programs.push(Arc::clone(&text.program));
+        let (constraints, default_value) = (Arc::clone(&filter.constraints), filter.default_value);
+        self.counting.insert(id, Counting { slot, constraints, default_value, routes_events });
+    }
+
+    fn remove(&mut self, id: FilterId) {
+        let Some(Counting { slot, .. }) = self.counting.remove(&id) else { return };
+        let Some(program) = self.programs.remove(slot) else { return };
+        for row in &program.rows {
+            if let Some(text) = self.texts.get_mut(row.text) {
+                let before = text.uses.len();
+                text.uses.retain(|used| used.filter != slot);
+                text.rows -= 1;
+                if text.uses.len() < before {
+                    self.touched.push(row.text);
                 }
             }
-            starts.push(place(uses.len()));
-            self.table.sections.push(Arc::new(Section {
-                lists: lists.into(),
-                bank: Arc::new(Bank::new(programs)),
-                texts: texts.into(),
-                starts: starts.into(),
-                uses: uses.into(),
-            }));
+            if let Some(list) = self.lists.get_mut(row.list) {
+                list.rows -= 1;
+                if list.rows == 0
+                    && let Some(gone) = self.lists.remove(row.list)
+                {
+                    self.list_of.remove(&gone.types);
+                }
+            }
+            if self.texts.get(row.text).is_some_and(|text| text.rows == 0) {
+                self.forget_text(row.text);
+            }
         }
-        self.table
+    }
+
+    fn forget_text(&mut self, text: u32) {
+        self.leave_group(text);
+        if let Some(gone) = self.texts.remove(text) {
+            self.text_of.remove(gone.program.text());
+        }
+    }
+
+    /// The slot of a list of event types, which one more row has.
+    fn add_list(&mut self, types: &Arc<[EventType]>) -> u32 {
+        // A list that has everything in it is as good as the empty one, which has any type.
+        let has_all = types.iter().any(EventType::is_everything);
+        let types = if has_all { Arc::new([]) as Arc<[EventType]> } else { Arc::clone(types) };
+        let lists = &mut self.lists;
+        let slot = *self
+            .list_of
+            .entry(types)
+            .or_insert_with_key(|types| lists.insert(List { types: Arc::clone(types), rows: 0 }));
+        if let Some(list) = lists.get_mut(slot) {
+            list.rows += 1;
+        }
+        slot
+    }
+
+    /// The slot of a constraint, which one more row has.
+    fn add_text(&mut self, program: &Arc<Constraint>) -> u32 {
+        let slot = match self.text_of.get(program.text()) {
+            Some(slot) => *slot,
+            None => {
+                let entry = TextEntry { program: Arc::clone(program), rows: 0, uses: Vec::new(), group: None };
+                let slot = self.texts.insert(entry);
+                self.text_of.insert(ByText(Arc::clone(program)), slot);
+                slot
+            }
+        };
+        if let Some(text) = self.texts.get_mut(slot) {
+            text.rows += 1;
+        }
+        slot
+    }
+
+    // ---- groups ----
+
+    /// Puts each constraint whose uses changed into the group of the event types that it is used for.
+    fn regroup(&mut self) {
+        let mut touched = core::mem::take(&mut self.touched);
+        touched.sort_unstable();
+        touched.dedup();
+        for text in touched {
+            let Some(entry) = self.texts.get(text) else { continue };
+            let mut lists: Vec<u32> = entry.uses.iter().map(|used| used.list).collect();
+            lists.sort_unstable();
+            lists.dedup();
+            let current = entry.group;
+            if let Some((group, place)) = current
+                && let Some(found) = self.groups.get_mut(group)
+                && *found.lists == *lists
+            {
+                found.note_uses_changed(place);
+                continue;
+            }
+            self.leave_group(text);
+            if !lists.is_empty() {
+                self.join_group(text, lists);
+            }
+        }
+    }
+
+    fn leave_group(&mut self, text: u32) {
+        let Some((group, place)) = self.texts.get_mut(text).and_then(|entry| entry.group.take()) else { return };
+        let Some(found) = self.groups.get_mut(group) else { return };
+        found.remove(place);
+        if found.is_empty()
+            && let Some(gone) = self.groups.remove(group)
+        {
+            self.group_of.remove(&*gone.lists);
+        }
+    }
+
+    fn join_group(&mut self, text: u32, lists: Vec<u32>) {
+        let groups = &mut self.groups;
+        let group =
+            *self.group_of.entry(lists).or_insert_with_key(|lists| groups.insert(Group::new(lists.as_slice().into())));
+        if let (Some(found), Some(entry)) = (groups.get_mut(group), self.texts.get_mut(text)) {
+            entry.group = Some((group, found.add(text)));
+        }
+    }
+
+    /// Notes where a constraint is now within its group.
+    pub(super) fn place(texts: &mut Slots<TextEntry>, text: u32, place: usize) {
+        if let Some((_, at)) = texts.get_mut(text).and_then(|entry| entry.group.as_mut()) {
+            *at = place;
+        }
+    }
+
+    fn publish(&mut self) -> FilterTable {
+        let mut sections = Vec::new();
+        for slot in 0..self.groups.len() {
+            if let Some(group) = self.groups.get_mut(slot) {
+                group.build(slot, &mut self.texts, &mut sections);
+            }
+        }
+        let texts = self.texts.iter().map(|entry| {
+            let entry = entry?;
+            Some(Text { program: Arc::clone(&entry.program), group: entry.group.map(|(group, _)| group) })
+        });
+        FilterTable {
+            programs: self.programs.iter().map(|program| program.cloned()).collect(),
+            lists: self.lists.iter().map(|list| Some(Arc::clone(&list?.types))).collect(),
+            texts: texts.collect(),
+            groups: self.groups.len(),
+            sections,
+        }
     }
 }
 
-/// A place in a list. The limits on filters and their constraints keep all lists far below 2^32.
-fn place(at: usize) -> u32 {
-    u32::try_from(at).unwrap_or(u32::MAX)
+impl Counting {
+    /// Whether the filter is still as it was.
+    fn is(&self, now: &Filter) -> bool {
+        Arc::ptr_eq(&self.constraints, &now.constraints) && self.default_value == now.default_value
+    }
+}
+
+/// What is attached where it counts: unconnected consumers get no events, so their filters are left out.
+pub(super) fn counting_attachments(channel: &Channel) -> Vec<(Side, &Attached)> {
+    let admins = channel.admins.values().map(|admin| (admin.side, &admin.attached));
+    let proxies = channel.proxies.values().filter(|proxy| {
+        !proxy.attached.is_empty() && (proxy.side == Side::Suppliers || proxy.state != ProxyState::Unconnected)
+    });
+    admins.chain(proxies.map(|proxy| (proxy.side, &proxy.attached))).collect()
+}
+
+/// Things in numbered slots that are used again.
+#[derive(Debug)]
+pub(super) struct Slots<T> {
+    places: Vec<Option<T>>,
+    free: Vec<u32>,
+}
+
+impl<T> Default for Slots<T> {
+    fn default() -> Self {
+        Self { places: Vec::new(), free: Vec::new() }
+    }
+}
+
+impl<T> Slots<T> {
+    fn insert(&mut self, thing: T) -> u32 {
+        let slot = self.free.pop().unwrap_or_else(|| {
+            self.places.push(None);
+            // The limits on filters and their constraints keep all numbers far below 2^32.
+            self.len() - 1
+        });
+        if let Some(place) = self.places.get_mut(slot as usize) {
+            *place = Some(thing);
+        }
+        slot
+    }
+
+    fn remove(&mut self, slot: u32) -> Option<T> {
+        let gone = self.places.get_mut(slot as usize)?.take()?;
+        self.free.push(slot);
+        Some(gone)
+    }
+
+    pub(super) fn get(&self, slot: u32) -> Option<&T> {
+        self.places.get(slot as usize)?.as_ref()
+    }
+
+    fn get_mut(&mut self, slot: u32) -> Option<&mut T> {
+        self.places.get_mut(slot as usize)?.as_mut()
+    }
+
+    fn iter(&self) -> impl Iterator<Item = Option<&T>> {
+        self.places.iter().map(Option::as_ref)
+    }
+
+    /// How many slots there are, empty ones included.
+    fn len(&self) -> u32 {
+        u32::try_from(self.places.len()).unwrap_or(u32::MAX)
+    }
 }

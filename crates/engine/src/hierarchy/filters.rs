@@ -7,7 +7,7 @@ use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use super::{Channel, Hierarchy};
+use super::{Channel, Hierarchy, ProxyState};
 use crate::{AdminId, ChannelId, ChannelLimits, EventType, FilterId, Peer, ProxyKey, Refusal, Side};
 
 /// A filter as an admin or a proxy refers to it.
@@ -406,9 +406,13 @@ impl Hierarchy {
                 Ok(&mut channel.admin_mut(side, admin)?.attached)
             }
             FilterTarget::Proxy(key) => {
-                channel.proxy(key.proxy)?;
-                channel.note_filters_changed();
-                Ok(&mut channel.proxy_mut(key.proxy)?.attached)
+                let proxy = channel.proxy(key.proxy)?;
+                // An unconnected consumer's filters do not count yet.
+                if proxy.side == Side::Suppliers || proxy.state != ProxyState::Unconnected {
+                    channel.note_filters_changed();
+                }
+                let found = channel.proxies.get_mut(&key.proxy);
+                found.map(|proxy| &mut proxy.attached).ok_or(Refusal::ProxyNotFound { proxy: key })
             }
         }
     }
@@ -625,7 +629,10 @@ mod tests {
         assert_ne!(before.version, after.version);
         assert_eq!(table(&before), table(&after));
         hierarchy.disconnect(key).unwrap();
-        assert!(hierarchy.snapshot().channels()[0].filtering.table.ids.is_empty(), "nobody is there for it");
+        assert!(
+            hierarchy.snapshot().channels()[0].filtering.table.programs.iter().all(Option::is_none),
+            "nobody is there for it"
+        );
     }
 
     #[test]

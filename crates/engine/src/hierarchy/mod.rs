@@ -3,6 +3,7 @@
 //! It belongs to the administration thread. Every command either is refused and changes nothing, or is done whole;
 //! [`Hierarchy::snapshot`] then gives what the event path must know of it.
 
+mod banks;
 mod channel;
 mod compile;
 mod filters;

@@ -5,14 +5,15 @@ use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
+use super::compile::Compiler;
 use super::filters::{Attached, Mapping};
 use super::{Channel, Proxy, ProxyState};
-use crate::table::{FilterTable, Filtering, SupplierGroup, SupplierGroups, Target};
+use crate::table::{Filtering, SupplierGroup, SupplierGroups, Target};
 use crate::{AdminId, ChannelRoutes, ConsumerRoute, Interest, Peer, ProxyKey, Side, SupplierRoute, Want};
 
 /// Builds a channel's routes. Costs as much as it has proxies and attached filters.
-pub(super) fn build(channel: &Channel, table: &Arc<FilterTable>) -> ChannelRoutes {
-    let mut builder = Builder::new(channel, table);
+pub(super) fn build(channel: &Channel, compiler: &Compiler) -> ChannelRoutes {
+    let mut builder = Builder::new(channel, compiler);
     let suppliers = channel.proxies().filter(|proxy| proxy.side == Side::Suppliers);
     let suppliers = suppliers.map(|proxy| (proxy.id, builder.supplier(proxy))).collect();
     let mut consumers: Vec<ConsumerRoute> = Vec::new();
@@ -28,7 +29,7 @@ pub(super) fn build(channel: &Channel, table: &Arc<FilterTable>) -> ChannelRoute
 
 struct Builder<'c> {
     channel: &'c Channel,
-    table: &'c Arc<FilterTable>,
+    compiler: &'c Compiler,
     none: Arc<[Peer]>,
     /// What of each admin's filters its proxies share.
     admins: BTreeMap<(Side, AdminId), AdminFilters>,
@@ -50,10 +51,10 @@ struct AdminFilters {
 }
 
 impl<'c> Builder<'c> {
-    fn new(channel: &'c Channel, table: &'c Arc<FilterTable>) -> Self {
+    fn new(channel: &'c Channel, compiler: &'c Compiler) -> Self {
         let (none, admins) = (Arc::new([]), BTreeMap::new());
         let mut builder =
-            Self { channel, table, none, admins, filtered_admins: 0, pairs: Vec::new(), any_mapping: false };
+            Self { channel, compiler, none, admins, filtered_admins: 0, pairs: Vec::new(), any_mapping: false };
         for (id, admin) in channel.admins.iter().filter(|(_, admin)| !admin.attached.is_empty()) {
             let attached = &admin.attached;
             let mut filters = AdminFilters {
@@ -68,7 +69,7 @@ impl<'c> Builder<'c> {
                 let place = builder.filtered_admins;
                 filters.place = Some(place);
                 builder.filtered_admins += 1;
-                builder.pairs.extend(slots(table, attached).map(|slot| (slot, Target::Admin(place))));
+                builder.pairs.extend(slots(compiler, attached).map(|slot| (slot, Target::Admin(place))));
             }
             builder.admins.insert(*id, filters);
         }
@@ -117,7 +118,7 @@ impl<'c> Builder<'c> {
         let before = self.pairs.len();
         if !proxy.attached.is_empty() {
             let member = Target::Member(u32::try_from(place).unwrap_or(u32::MAX));
-            self.pairs.extend(slots(self.table, &proxy.attached).map(|slot| (slot, member)));
+            self.pairs.extend(slots(self.compiler, &proxy.attached).map(|slot| (slot, member)));
         }
         let admin_filters = self.admins.get(&(proxy.side, proxy.admin));
         let of_admin = admin_filters.map_or([None; 2], |admin| admin.mappings);
@@ -148,7 +149,7 @@ impl<'c> Builder<'c> {
     }
 
     fn finish(self) -> Filtering {
-        Filtering::new(Arc::clone(self.table), self.filtered_admins, self.any_mapping, self.pairs)
+        Filtering::new(Arc::clone(self.compiler.table()), self.filtered_admins, self.any_mapping, self.pairs)
     }
 
     /// The filters that clients implement: the proxy's, and its admin's.
@@ -166,15 +167,15 @@ impl<'c> Builder<'c> {
 
     fn mappings(&self, attached: &Attached) -> [Option<u32>; 2] {
         [Mapping::Priority, Mapping::Lifetime]
-            .map(|mapping| attached.mapping(mapping).and_then(|filter| self.table.slot(filter)))
+            .map(|mapping| attached.mapping(mapping).and_then(|filter| self.compiler.slot(filter)))
     }
 
     fn slots<'a>(&'a self, attached: &'a Attached) -> impl Iterator<Item = u32> + 'a {
-        slots(self.table, attached)
+        slots(self.compiler, attached)
     }
 }
 
 /// The slots of the filters made here.
-fn slots<'a>(table: &'a FilterTable, attached: &'a Attached) -> impl Iterator<Item = u32> + 'a {
-    attached.local_filters().filter_map(|filter| table.slot(filter))
+fn slots<'a>(compiler: &'a Compiler, attached: &'a Attached) -> impl Iterator<Item = u32> + 'a {
+    attached.local_filters().filter_map(|filter| compiler.slot(filter))
 }

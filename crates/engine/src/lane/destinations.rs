@@ -349,17 +349,17 @@ impl Working {
         let table = &filtering.table;
         let is_in = |types: &[crate::EventType]| types.is_empty() || types.iter().any(|t| t.matches(domain, name));
         self.lists.clear();
-        self.lists.extend(table.lists.iter().map(|list| is_in(list)));
+        self.lists.extend(table.lists.iter().map(|list| list.as_deref().is_some_and(is_in)));
         self.filters.clear();
         self.members.clear();
         self.admins.clear();
-        if table.ids.is_empty() {
+        if table.is_empty() {
             return;
         }
         for program in &table.programs {
             let mut says = Group::No;
-            for row in &program.rows {
-                let always = table.texts.get(row.text as usize).and_then(|text| text.program.always());
+            for row in program.iter().flat_map(|program| &program.rows) {
+                let always = table.text(row.text).and_then(|text| text.program.always());
                 match (self.lists.get(row.list as usize), always) {
                     (Some(true), Some(true)) => says = Group::Yes,
                     (Some(true), None) if says == Group::No => says = Group::Matched,

@@ -29,9 +29,9 @@ pub(super) struct Filters {
     bank: filter::Scratch,
     /// Counts the events, so that marks of earlier ones do not count. 0 is no event's number.
     epoch: u64,
-    /// Marked with `epoch`: the channel's sections that were evaluated, its filters that matched, members that were
+    /// Marked with `epoch`: the channel's groups of constraints that were evaluated, its filters that matched, members that were
     /// touched, members and admins whose filters matched.
-    sections: Vec<u64>,
+    groups: Vec<u64>,
     filters: Vec<u64>,
     touched: Vec<u64>,
     members: Vec<u64>,
@@ -60,13 +60,13 @@ impl Filters {
     /// Makes room for a channel's filters and consumers, so that its events need not.
     pub(super) fn fit(&mut self, routes: &ChannelRoutes) {
         let (table, consumers) = (&routes.filtering.table, routes.consumers.len());
-        if table.ids.is_empty() && routes.consumers.iter().all(|consumer| !consumer.has_remote_filters()) {
+        if table.is_empty() && routes.consumers.iter().all(|consumer| !consumer.has_remote_filters()) {
             return;
         }
-        grow(&mut self.sections, table.sections.len());
-        grow(&mut self.filters, table.ids.len());
+        grow(&mut self.groups, table.groups as usize);
+        grow(&mut self.filters, table.programs.len());
         grow(&mut self.texts, table.texts.len());
-        grow(&mut self.mapped, table.ids.len());
+        grow(&mut self.mapped, table.programs.len());
         grow(&mut self.members, consumers);
         grow(&mut self.touched, consumers);
         let admins = routes.filtering.admins as usize;
@@ -88,14 +88,14 @@ impl Filters {
 
     /// What a constraint says of the event. It is asked once.
     fn text<F: filter::Fields>(&mut self, table: &FilterTable, text: u32, fields: &F, steps: &mut Steps) -> bool {
-        let Some(found) = table.texts.get(text as usize) else { return false };
+        let Some(found) = table.text(text) else { return false };
         if let Some(always) = found.program.always() {
             return always;
         }
         match self.texts.get(text as usize) {
             Some((epoch, says)) if *epoch == self.epoch => return *says,
             // Its bank was asked, and it was not among those that match.
-            _ if found.section.is_some_and(|section| is_marked(&self.sections, section, self.epoch)) => return false,
+            _ if found.group.is_some_and(|group| is_marked(&self.groups, group, self.epoch)) => return false,
             _ => {}
         }
         self.effort.evaluations += 1;
@@ -127,7 +127,7 @@ impl Filters {
         steps: &mut Steps,
     ) -> Option<i64> {
         let table = &state.routes.filtering.table;
-        let program = table.programs.get(slot as usize)?;
+        let program = table.program(slot)?;
         let mut rows = program.rows.iter().filter(|row| state.destinations.is_in(known, row.list));
         rows.find(|row| self.text(table, row.text, fields, steps)).map(|row| row.value)
     }
@@ -242,9 +242,8 @@ impl Filters {
         self.effort.evaluations += evaluated.evaluations;
         self.effort.failures += evaluated.failures;
         self.effort.cut |= evaluated.cut;
-        if let Some(mark) = self.sections.get_mut(section as usize) {
-            *mark = self.epoch;
-        }
+        // All sections of a group are asked before anything else is, for they are for the same types.
+        mark(&mut self.groups, found.group, self.epoch);
         let only_list = found.lists.len() == 1;
         for at in evaluated.matched {
             if let Some(text) = found.texts.get(*at as usize)
@@ -312,7 +311,7 @@ impl Filters {
                 value
             }
         };
-        let default_value = || state.routes.filtering.table.programs.get(at).and_then(|program| program.default_value);
+        let default_value = || state.routes.filtering.table.program(slot).and_then(|program| program.default_value);
         matched.or_else(|| if says_itself { None } else { default_value() })
     }
 }
