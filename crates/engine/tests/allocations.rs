@@ -3,12 +3,15 @@
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::collections::VecDeque;
+use std::num::NonZeroU32;
 use std::sync::Arc;
+use std::time::Duration;
 
 use campanile_engine as engine;
 use engine::{
-    AdminId, Admission, ChannelLimits, Delivery, Event, FilterConstraint, FilterRef, FilterTarget, Forms, FullOutbox,
-    Hierarchy, Lane, Mapping, NoFields, Outcome, Peer, ProxyKey, ProxyKind, Refusal, SettingsPatch, Side, Time, Want,
+    AdminId, Admission, ChannelLimits, Delivery, DiscardPolicy, DiscardReason, Event, FilterConstraint, FilterRef,
+    FilterTarget, Forms, FullOutbox, Hierarchy, Lane, Mapping, NoFields, OrderPolicy, Outcome, Peer, ProxyKey,
+    ProxyKind, Refusal, SettingsPatch, Side, Time, Want,
 };
 
 thread_local! {
@@ -60,29 +63,37 @@ struct Rig {
     source: ProxyKey,
     unanswered: VecDeque<(Delivery, Arc<Event>)>,
     events: Vec<Arc<Event>>,
+    /// The consumers.
+    keys: Vec<ProxyKey>,
+    /// Says what an event's header says, by its number.
+    header: fn(u64, Time, &mut Event),
     tickets: u64,
     now: Time,
 }
 
 impl Rig {
     fn new(consumers: u32, patch: SettingsPatch, limits: ChannelLimits) -> Result<Self, Refusal> {
+        Self::with(ProxyKind::default(), consumers, patch, limits)
+    }
+
+    fn with(kind: ProxyKind, consumers: u32, patch: SettingsPatch, limits: ChannelLimits) -> Result<Self, Refusal> {
         let mut hierarchy = Hierarchy::default();
         let channel = hierarchy.create_channel(patch, limits)?;
         let mut connect = |side, peer| {
-            let proxy =
-                hierarchy.create_proxy(channel, side, AdminId::DEFAULT, engine::Form(1), ProxyKind::default())?;
+            let kind = if side == Side::Consumers { kind } else { ProxyKind::default() };
+            let proxy = hierarchy.create_proxy(channel, side, AdminId::DEFAULT, engine::Form(1), kind)?;
             let key = ProxyKey { channel, proxy };
             hierarchy.connect(key, Some(Peer(peer)), Want(0))?;
             Ok::<ProxyKey, Refusal>(key)
         };
         let source = connect(Side::Suppliers, 0)?;
-        for consumer in 1..=consumers {
-            connect(Side::Consumers, u64::from(consumer))?;
-        }
+        let keys = (1..=consumers).map(|consumer| connect(Side::Consumers, u64::from(consumer)));
+        let keys = keys.collect::<Result<Vec<ProxyKey>, Refusal>>()?;
         let now = Time(0);
         let mut lane = Lane::new(now);
         lane.handle_snapshot(hierarchy.snapshot(), now);
-        Ok(Self { lane, source, unanswered: VecDeque::with_capacity(64), events: Vec::new(), tickets: 0, now })
+        let unanswered = VecDeque::with_capacity(64);
+        Ok(Self { lane, source, unanswered, events: Vec::new(), keys, header: |_, _, _| (), tickets: 0, now })
     }
 
     fn publish(&mut self, bytes: usize, number: u64) -> Admission {
@@ -92,12 +103,14 @@ impl Rig {
         let name: &[u8] = if number.is_multiple_of(2) { b"Status" } else { b"Alarm" };
         self.lane.classify(&mut draft, b"Telescope", name);
         self.now = Time(self.now.0 + 1_000);
+        (self.header)(number, self.now, &mut draft);
         self.lane.handle_event(self.source, draft, &NoFields, self.now)
     }
 
     fn poll(&mut self) {
         while let Some(delivery) = self.lane.poll_delivery(self.now, &mut self.events) {
             self.unanswered.extend(self.events.pop().map(|event| (delivery, event)));
+            self.events.drain(..).for_each(|event| self.lane.release(event));
         }
         while self.lane.poll_release().is_some() {
             self.tickets += 1;
@@ -277,5 +290,83 @@ fn holding_suppliers_and_letting_them_go_allocates_nothing() {
         run(3);
         assert_eq!(allocations_during(|| run(20)), 0, "{policy:?}");
         assert_eq!(rig.tickets > 0, policy == FullOutbox::Hold);
+    }
+}
+
+#[test]
+fn events_that_are_sorted_discarded_and_expire_allocate_nothing() {
+    for order in [OrderPolicy::Fifo, OrderPolicy::Priority, OrderPolicy::Deadline] {
+        for discard in [DiscardPolicy::Fifo, DiscardPolicy::Lifo, DiscardPolicy::Priority, DiscardPolicy::Deadline] {
+            let patch = SettingsPatch {
+                order_policy: Some(order),
+                discard_policy: Some(discard),
+                max_events_per_consumer: Some(NonZeroU32::new(100)),
+                start_time_supported: Some(true),
+                stop_time_supported: Some(true),
+                ..SettingsPatch::default()
+            };
+            let mut rig = Rig::new(3, patch, ChannelLimits::default()).unwrap();
+            rig.header = |number, now, event| {
+                event.priority = i16::try_from(number * 7 % 11).ok();
+                event.timeout = number.is_multiple_of(3).then_some(Duration::from_micros(number % 90));
+                event.start = number.is_multiple_of(5).then_some(now + Duration::from_micros(number % 40));
+                event.stop = number.is_multiple_of(7).then_some(now + Duration::from_micros(number % 70));
+            };
+            let mut run = |cycles: u64| {
+                for _ in 0..cycles {
+                    for number in 0..300 {
+                        rig.publish(368, number);
+                        rig.lane.handle_timeout(rig.now);
+                        rig.poll();
+                    }
+                    rig.drain();
+                }
+                rig.lane.counters().discards
+            };
+            let discards = run(3);
+            assert!(discards.of(DiscardReason::Expired) > 0 && discards.of(DiscardReason::OutboxFull) > 0);
+            assert_eq!(allocations_during(|| _ = run(20)), 0, "{order:?} {discard:?}");
+        }
+    }
+}
+
+#[test]
+fn batches_pushed_and_pulled_allocate_nothing() {
+    for pull in [false, true] {
+        let patch = SettingsPatch {
+            batch_size_max: NonZeroU32::new(8),
+            pacing_interval: Some(Duration::from_micros(20)),
+            push_window: Some(3),
+            ..SettingsPatch::default()
+        };
+        let kind = ProxyKind { pull, batches: true };
+        let mut rig = Rig::with(kind, 3, patch, ChannelLimits::default()).unwrap();
+        let outcomes = [Outcome::Delivered, Outcome::Filtered, Outcome::Unreachable, Outcome::Delivered];
+        let mut run = |cycles: u64| {
+            for (_, outcome) in (0..cycles).zip(outcomes.into_iter().cycle()) {
+                for key in rig.keys.iter().filter(|_| pull) {
+                    rig.lane.await_events(*key, 5, rig.now).unwrap();
+                }
+                for number in 0..20 {
+                    rig.publish(368, number);
+                    rig.lane.handle_timeout(rig.now);
+                    rig.poll();
+                }
+                rig.answer(outcome);
+                rig.now = Time(rig.now.0 + 6_000_000_000);
+                rig.lane.handle_timeout(rig.now);
+                for at in 0..3 {
+                    while pull && let Some(key) = rig.keys.get(at).copied() {
+                        let Some(delivery) = rig.lane.pull(key, 8, &mut rig.events, rig.now).unwrap() else { break };
+                        rig.unanswered.extend(rig.events.pop().map(|event| (delivery, event)));
+                        rig.events.drain(..).for_each(|event| rig.lane.release(event));
+                    }
+                }
+                rig.drain();
+            }
+        };
+        run(100);
+        assert_eq!(allocations_during(|| run(1_000)), 0, "pull: {pull}");
+        assert!(rig.lane.counters().delivered > 2 * rig.lane.counters().deliveries);
     }
 }

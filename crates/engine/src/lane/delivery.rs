@@ -19,10 +19,11 @@ impl Lane {
         self.told(now);
         events.clear();
         while let Some(slot) = self.ready.pop_front() {
-            if let Some(outbox) = self.outboxes.get_mut(slot) {
-                outbox.listed = false;
+            let Some(outbox) = self.outboxes.get_mut(slot) else { continue };
+            outbox.listed = false;
+            if outbox.waiting.next_due().is_some() {
+                self.catch_up(slot);
             }
-            self.catch_up(slot);
             let Some(outbox) = self.outboxes.get_mut(slot) else { continue };
             if !outbox.is_ready(self.now) {
                 continue;
@@ -106,13 +107,16 @@ impl Lane {
     /// A delivery was begun: there may be another, and there is room for more events.
     fn note_begun(&mut self, slot: u32, deadline: Option<Time>) {
         self.counters.deliveries += 1;
-        let Some(outbox) = self.outboxes.get(slot) else { return };
+        let Some(outbox) = self.outboxes.get_mut(slot) else { return };
         let was_full = outbox.full_at_bound || outbox.holding;
-        if let Some(deadline) = deadline {
-            self.timers.set(slot, deadline);
+        if !outbox.listed && outbox.is_ready(self.now) {
+            outbox.listed = true;
+            self.ready.push_back(slot);
         }
-        self.list_if_ready(slot);
-        self.watch(slot);
+        let due = deadline.into_iter().chain(outbox.waiting_due(self.now)).min();
+        if let Some(due) = due {
+            self.timers.set(slot, due);
+        }
         if was_full {
             self.note_room(slot);
         }
@@ -172,9 +176,11 @@ impl Lane {
             Outcome::Unreachable | Outcome::TimedOut | Outcome::Refused => self.fail(slot),
             Outcome::Gone => self.disconnect(slot, DisconnectReason::Gone),
         }
-        // What was put back may have expired meanwhile.
-        self.catch_up(slot);
-        self.watch(slot);
+        if self.outboxes.get(slot).is_some_and(|outbox| outbox.waiting_due(self.now).is_some()) {
+            // What was put back may have expired meanwhile.
+            self.catch_up(slot);
+            self.watch(slot);
+        }
         self.list_if_ready(slot);
     }
 
@@ -293,7 +299,7 @@ impl Lane {
     fn finish(&mut self, slot: u32, position: usize) -> Option<Asked> {
         let mut done = core::mem::take(&mut self.done);
         let asked = self.outboxes.get_mut(slot).and_then(|outbox| outbox.finish(position, &mut done));
-        for event in done.drain(..) {
+        while let Some(event) = done.pop() {
             self.release(event);
         }
         self.done = done;

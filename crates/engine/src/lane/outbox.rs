@@ -265,11 +265,16 @@ impl Outbox {
     // ---- deliveries ----
 
     /// Whether a delivery can begin now. While deliveries fail, one at a time finds out whether they still do.
+    #[inline]
     pub(super) fn is_ready(&self, now: Time) -> bool {
+        // The commonest reason not to be, so that it costs nothing to ask.
+        self.waiting.ready() > 0 && self.can_begin(now)
+    }
+
+    fn can_begin(&self, now: Time) -> bool {
         let window = if self.failures > 0 { 1 } else { self.settings.push_window };
         let is_wanted = if self.pull { !self.credits.is_empty() } else { self.in_flight.len() < usize::from(window) };
         is_wanted
-            && self.waiting.ready() > 0
             && !self.suspended
             && !self.dead
             && self.blocked.is_none()
@@ -305,10 +310,7 @@ impl Outbox {
     /// Begins the next delivery to a consumer that is pushed to, or to the client that has waited for longest.
     pub(super) fn hand_out(&mut self, now: Time, events: &mut Vec<Arc<Event>>) -> Option<(Handed, Asked)> {
         let most = self.batch_max();
-        let asked = match self.credits.pop_front() {
-            Some(credit) if self.pull => Asked::Waiting(credit),
-            _ => Asked::No,
-        };
+        let asked = if self.pull { Asked::Waiting(self.credits.pop_front()?) } else { Asked::No };
         self.begin(asked, most, now, events).map(|handed| (handed, asked))
     }
 
@@ -322,19 +324,20 @@ impl Outbox {
     }
 
     fn begin(&mut self, asked: Asked, most: u32, now: Time, events: &mut Vec<Arc<Event>>) -> Option<Handed> {
-        let ask = self.waiting.next_ask();
-        let most = if ask.is_some() { 1 } else { most.max(1) };
-        let mut count = 0;
+        let first = self.waiting.pop()?;
+        let ask = first.ask;
+        events.push(Arc::clone(&first.event));
+        self.unanswered.push_back(first);
+        let mut count = 1;
+        // One that others are asked about comes alone.
         while count < most
-            && (count == 0 || self.waiting.next_ask().is_none())
+            && ask.is_none()
+            && self.waiting.next_ask().is_none()
             && let Some(entry) = self.waiting.pop()
         {
             events.push(Arc::clone(&entry.event));
             self.unanswered.push_back(entry);
             count += 1;
-        }
-        if count == 0 {
-            return None;
         }
         let serial = self.next_serial;
         self.next_serial = serial.wrapping_add(1);
@@ -349,15 +352,28 @@ impl Outbox {
         // Serials rise from front to back, with gaps where a later one was answered first. They are compared by their
         // distance from the front because they wrap around.
         let front = self.in_flight.front()?.serial;
+        if front == serial {
+            return Some(0);
+        }
         let distance = serial.wrapping_sub(front);
         self.in_flight.binary_search_by_key(&distance, |delivery| delivery.serial.wrapping_sub(front)).ok()
     }
 
     /// Ends the delivery at `position`; its events, which `done` gets, are done with here. Says how it came about.
     pub(super) fn finish(&mut self, position: usize, done: &mut Vec<Arc<Event>>) -> Option<Asked> {
-        let events = self.events_of(position);
-        let delivery = self.in_flight.remove(position)?;
-        for entry in self.unanswered.drain(events) {
+        if position > 0 {
+            let events = self.events_of(position);
+            let delivery = self.in_flight.remove(position)?;
+            for entry in self.unanswered.drain(events) {
+                self.weight -= entry.event.weight();
+                done.push(entry.event);
+            }
+            return Some(delivery.asked);
+        }
+        // Mostly.
+        let delivery = self.in_flight.pop_front()?;
+        for _ in 0..delivery.events {
+            let entry = self.unanswered.pop_front()?;
             self.weight -= entry.event.weight();
             done.push(entry.event);
         }
@@ -377,7 +393,6 @@ impl Outbox {
     /// Where the events of the delivery at `position` are.
     fn events_of(&self, position: usize) -> core::ops::Range<usize> {
         let count = |delivery: &InFlight| delivery.events as usize;
-        // The front is answered first, mostly.
         let start: usize = self.in_flight.iter().take(position).map(count).sum();
         start..start + self.in_flight.get(position).map_or(0, count)
     }
@@ -457,8 +472,11 @@ impl Outbox {
     /// When a time limit that begins now is over. If remote filters are asked first, they have theirs before it.
     pub(super) fn deadline(&self, now: Time, asks: bool) -> Option<Time> {
         let limit = self.settings.reply_timeout;
-        let before = if asks { self.settings.filter_timeout } else { Duration::ZERO };
-        if limit.is_zero() { None } else { Some(now + before + limit) }
+        if limit.is_zero() {
+            return None;
+        }
+        let begins = if asks { now + self.settings.filter_timeout } else { now };
+        Some(begins + limit)
     }
 
     /// The delivery whose time is over, if one's is: an unanswered one's, or the one that found no room.
@@ -479,7 +497,11 @@ impl Outbox {
 
     /// When something next becomes due of the events that wait: one expires, one may be delivered, or a batch need not
     /// be full any more. (If it need not be already, it waits for something else.)
+    #[inline]
     pub(super) fn waiting_due(&self, now: Time) -> Option<Time> {
+        if !self.waiting.policy().paced {
+            return self.waiting.next_due();
+        }
         let paced = self.paced_until().filter(|due| *due > now);
         self.waiting.next_due().into_iter().chain(paced).min()
     }

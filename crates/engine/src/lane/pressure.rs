@@ -148,7 +148,7 @@ impl Lane {
 
     /// Puts an event into an outbox, or drops it as the outbox's settings say. Says whether it is in.
     pub(super) fn enqueue(&mut self, slot: u32, event: &Arc<Event>, weight: u64, attributes: Attributes) -> bool {
-        let Some(outbox) = self.outboxes.get(slot) else { return false };
+        let Some(mut outbox) = self.outboxes.get_mut(slot) else { return false };
         let entry = outbox.entry(event, attributes);
         if entry.expiry <= self.now {
             self.note_discards(slot, DiscardReason::Expired, 1);
@@ -159,10 +159,13 @@ impl Lane {
             if self.outboxes.get(slot).is_some_and(Outbox::is_full) && !self.make_place(slot, &entry) {
                 return false;
             }
+            let Some(again) = self.outboxes.get_mut(slot) else { return false };
+            outbox = again;
         }
-        let Some(outbox) = self.outboxes.get_mut(slot) else { return false };
         outbox.push(entry, weight, self.now);
-        self.watch(slot);
+        if let Some(due) = outbox.waiting_due(self.now) {
+            self.timers.set(slot, due);
+        }
         true
     }
 

@@ -122,6 +122,7 @@ impl Queue {
     // ---- how many ----
 
     /// How many events wait, those whose time has not come included.
+    #[inline]
     pub(super) fn len(&self) -> usize {
         self.ring.len() + self.store.len()
     }
@@ -131,8 +132,15 @@ impl Queue {
     }
 
     /// How many could be delivered.
+    #[inline]
     pub(super) fn ready(&self) -> usize {
-        self.ring.len() + self.store.count(Heap::Order)
+        if self.is_plain() { self.ring.len() } else { self.ring.len() + self.store.count(Heap::Order) }
+    }
+
+    /// Whether all that wait do so in the order of their arrival, and none does anything by itself.
+    #[inline]
+    fn is_plain(&self) -> bool {
+        self.store.len() == 0
     }
 
     /// How many wait for their time.
@@ -163,10 +171,15 @@ impl Queue {
 
     /// Takes out the next to be delivered.
     pub(super) fn pop(&mut self) -> Option<Entry> {
-        let entry = if self.is_ring_next() { self.pop_ring_front() } else { self.store.pop(Heap::Order) };
-        if self.is_empty() {
-            self.shrink();
+        if self.is_ring_next() {
+            let entry = self.pop_ring_front();
+            if self.ring.is_empty() && self.ring.capacity() > RETAINED_PLACES {
+                self.ring.shrink_to(RETAINED_PLACES);
+            }
+            return entry;
         }
+        let entry = self.store.pop(Heap::Order);
+        self.store.shrink_to(RETAINED_PLACES);
         entry
     }
 
@@ -211,8 +224,9 @@ impl Queue {
     }
 
     /// Whether there is one that should have gone by itself.
+    #[inline]
     pub(super) fn has_expired(&self, now: Time) -> bool {
-        self.store.first(Heap::Expiry).is_some_and(|entry| entry.expiry <= now)
+        !self.is_plain() && self.store.first(Heap::Expiry).is_some_and(|entry| entry.expiry <= now)
     }
 
     /// Takes out one that has expired.
@@ -241,13 +255,22 @@ impl Queue {
     }
 
     /// When one expires or may be delivered next, if nothing else happens.
+    #[inline]
     pub(super) fn next_due(&self) -> Option<Time> {
+        if self.is_plain() { None } else { self.next_due_stored() }
+    }
+
+    fn next_due_stored(&self) -> Option<Time> {
         let expiry = self.store.first(Heap::Expiry).map(|entry| entry.expiry);
         let start = self.store.first(Heap::Start).map(|entry| entry.since);
         expiry.into_iter().chain(start).min()
     }
 
+    #[inline]
     fn is_ring_next(&self) -> bool {
+        if self.is_plain() {
+            return !self.ring.is_empty();
+        }
         match (self.ring.front(), self.store.first(Heap::Order)) {
             (Some(plain), Some(entry)) => plain.turn() < entry.turn(),
             (plain, _) => plain.is_some(),
@@ -256,12 +279,5 @@ impl Queue {
 
     fn pop_ring_front(&mut self) -> Option<Entry> {
         self.ring.pop_front().map(Plain::into_entry)
-    }
-
-    fn shrink(&mut self) {
-        if self.ring.capacity() > RETAINED_PLACES {
-            self.ring.shrink_to(RETAINED_PLACES);
-        }
-        self.store.shrink_to(RETAINED_PLACES);
     }
 }

@@ -32,6 +32,7 @@ const ABSENT: u32 = u32::MAX;
 #[derive(Debug, Default)]
 pub(super) struct Store {
     policy: Policy,
+    len: usize,
     places: Vec<Place>,
     free: Vec<u32>,
     heaps: [Vec<u32>; Heap::COUNT],
@@ -51,8 +52,9 @@ const _: () = assert!((size_of::<Place>() as u64 + 4) * 5 / 4 + 4 * 2 * 4 <= cra
 
 impl Store {
     /// How many events wait.
+    #[inline]
     pub(super) fn len(&self) -> usize {
-        self.places.len() - self.free.len()
+        self.len
     }
 
     /// How many are in a heap.
@@ -65,6 +67,7 @@ impl Store {
         let expires = entry.expiry != Entry::NEVER;
         let place = Place { serial: entry.event.serial, entry: Some(entry), at: [ABSENT; Heap::COUNT] };
         let at = self.place(place);
+        self.len += 1;
         if delayed {
             self.add(Heap::Start, at);
         } else {
@@ -89,6 +92,7 @@ impl Store {
         }
         let entry = self.places.get_mut(at as usize)?.entry.take();
         self.free.push(at);
+        self.len -= 1;
         entry
     }
 
@@ -124,7 +128,7 @@ impl Store {
 
     /// Gives back memory beyond this many places, of an empty one.
     pub(super) fn shrink_to(&mut self, places: usize) {
-        if self.len() == 0 && self.places.capacity() > places {
+        if self.len == 0 && self.places.capacity() > places {
             self.places.clear();
             self.places.shrink_to(places);
             self.free.clear();
