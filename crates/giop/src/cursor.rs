@@ -187,19 +187,13 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// The member at that position of a structure or exception, from 0; of a union the member that it holds, if the type
-    /// lists it there.
+    /// The member at that position of a structure or exception, from 0. The members of a union have no positions.
     ///
     /// # Errors
     /// As [`Cursor::member`].
     pub fn position(&self, position: u32, work: &mut Work) -> Result<Option<Self>, ReadError> {
         match self.node.kind {
             Kind::Struct | Kind::Exception => self.find_member(|index, _| index == position, work),
-            Kind::Union => {
-                // A member with several labels is listed once for each.
-                let name = self.branch_at(position, work)?;
-                self.held(|branch| branch.index == position || Some(branch.name) == name, work)
-            }
             _ => Ok(None),
         }
     }
@@ -313,23 +307,6 @@ impl<'a> Cursor<'a> {
             }
         }
         Ok(chosen)
-    }
-
-    /// The name of the member that a union's type lists at `position`.
-    fn branch_at(&self, position: u32, work: &mut Work) -> Result<Option<&'a [u8]>, ReadError> {
-        let mut place = self.node.params;
-        let kind = self.types.discriminator(&mut place, work)?;
-        let default = self.types.i32(&mut place)?;
-        for index in 0..self.types.u32(&mut place)? {
-            work.step(self.types.offset(place))?;
-            self.types.label(&mut place, kind, wire::is_default(index, default))?;
-            let name = self.types.string(&mut place)?;
-            self.types.node(&mut place)?;
-            if index == position {
-                return Ok(Some(name));
-            }
-        }
-        Ok(None)
     }
 
     /// A label as the number that discriminators are compared by, if a union discriminated by that type can have it.

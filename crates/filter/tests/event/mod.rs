@@ -40,8 +40,8 @@ pub(crate) enum Tree {
 
 #[derive(Clone, Debug)]
 pub(crate) struct Event {
-    structured: bool,
-    tree: Tree,
+    pub(crate) structured: bool,
+    pub(crate) tree: Tree,
     /// What `$type_name` is of an event that is an `Any`.
     any_type: Tree,
     no_name: Tree,

@@ -58,10 +58,7 @@ fn a_label_leads_to_the_member_that_it_chooses() {
             assert!(at.labelled(label, work).unwrap().is_none());
         }
         assert!(matches!(at.default_member(work), Ok(DefaultMember::Another)));
-        for position in [1, 2] {
-            assert_eq!(int(at.position(position, work).unwrap()), Some(7));
-        }
-        assert_eq!(int(at.position(0, work).unwrap()), None);
+        assert!((0..4).all(|position| at.position(position, work).unwrap().is_none()));
     });
     let any = union(primitive(Kind::Short), Value::Short(-5), "other", 8);
     with(&any, |at, work| {

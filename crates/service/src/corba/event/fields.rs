@@ -24,7 +24,7 @@ use engine::{Event, Forms, Time};
 use filter::{Chars, Fields, Label, Part, Path, Root, Steps, Text, Value};
 use giop::cdr::{CharSet, Endian, ReadError, ReadErrorKind, Reader};
 use giop::cursor::{self, Cursor, DefaultMember, Scalar, find_named};
-use giop::typecode::Work;
+use giop::typecode::{Kind, Work};
 use std::cell::OnceCell;
 use structured::Structured;
 
@@ -159,8 +159,11 @@ impl<'e> EventFields<'e> {
             return Ok(None);
         };
         match place {
-            Place::Text(bytes) if parts.is_empty() => Ok(Some(Value::Text(text(bytes, chars)))),
-            Place::Text(_) => Ok(None),
+            Place::Text(bytes) => Ok(match parts {
+                [] => Some(Value::Text(text(bytes, chars))),
+                [Part::TypeId] => keyword(Kind::String).map(|keyword| Value::Text(Text::new(keyword))),
+                _ => None,
+            }),
             Place::Value(at) => follow(at, parts, work),
         }
     }
@@ -177,7 +180,7 @@ impl<'e> EventFields<'e> {
         };
         let mut comparable = elements.left() == 0;
         while let Some(element) = elements.next(work)? {
-            let value = value_at(&element, work)?;
+            let Some(value) = value_at(&element, work)? else { continue };
             if let Value::Text(text) = &value {
                 spend_on(text.bytes, work)?;
             }
@@ -240,7 +243,7 @@ fn generic<'e>(at: &Cursor<'e>, name: &str, work: &mut Work) -> Result<Option<Pl
 /// The value at the end of a path.
 fn follow<'e>(mut at: Cursor<'e>, parts: &[Part], work: &mut Work) -> Result<Option<Value<'e>>, ReadError> {
     let Some((last, others)) = parts.split_last() else {
-        return value_at(&at, work).map(Some);
+        return value_at(&at, work);
     };
     let chars = at.reader().encoding().chars;
     match descend(at, others, work)? {
@@ -249,18 +252,29 @@ fn follow<'e>(mut at: Cursor<'e>, parts: &[Part], work: &mut Work) -> Result<Opt
     }
     Ok(match last {
         Part::Length => at.length()?.map(|length| Value::Int(length.into())),
-        Part::TypeId => at.type_name().map(|name| Value::Text(text(name, chars))),
-        Part::ReposId => at.repository_id().map(|id| Value::Text(text(id, chars))),
+        Part::TypeId => match at.type_name() {
+            Some(name) => Some(Value::Text(text(name, chars))).filter(|_| !name.is_empty()),
+            None => keyword(at.kind()).map(|keyword| Value::Text(Text::new(keyword))),
+        },
+        Part::ReposId => at.repository_id().filter(|id| !id.is_empty()).map(|id| Value::Text(text(id, chars))),
         Part::Default => match at.default_member(work)? {
-            DefaultMember::Member(member) => Some(value_at(&member, work)?),
+            DefaultMember::Member(member) => value_at(&member, work)?,
             DefaultMember::Nothing => Some(Value::Composite),
             DefaultMember::Another => None,
         },
         part => match step(&at, part, work)? {
-            Some(reached) => Some(value_at(&reached, work)?),
+            Some(reached) => value_at(&reached, work)?,
             None => None,
         },
     })
+}
+
+/// What a type without a name is called: its keyword, if that is all that it consists of.
+const fn keyword(kind: Kind) -> Option<&'static str> {
+    match kind {
+        Kind::Null | Kind::Void | Kind::Sequence | Kind::Array => None,
+        kind => Some(kind.keyword()),
+    }
 }
 
 fn descend<'e>(mut at: Cursor<'e>, parts: &[Part], work: &mut Work) -> Result<Option<Cursor<'e>>, ReadError> {
@@ -303,9 +317,10 @@ fn label_of(label: &Label) -> cursor::Label<'_> {
     }
 }
 
-fn value_at<'e>(at: &Cursor<'e>, work: &mut Work) -> Result<Value<'e>, ReadError> {
+/// The value there. An `Any` that was never given one holds nothing.
+fn value_at<'e>(at: &Cursor<'e>, work: &mut Work) -> Result<Option<Value<'e>>, ReadError> {
     let chars = at.reader().encoding().chars;
-    Ok(match at.scalar(work)? {
+    Ok(Some(match at.scalar(work)? {
         Some(Scalar::Bool(value)) => Value::Bool(value),
         Some(Scalar::Int(value)) => Value::Int(value),
         Some(Scalar::UInt(value)) => Value::UInt(value),
@@ -318,8 +333,9 @@ fn value_at<'e>(at: &Cursor<'e>, work: &mut Work) -> Result<Value<'e>, ReadError
             let chars = if endian == Endian::Big { Chars::Utf16Be } else { Chars::Utf16Le };
             Value::Text(Text { bytes, chars })
         }
+        None if matches!(at.kind(), Kind::Null | Kind::Void) => return Ok(None),
         None => Value::Composite,
-    })
+    }))
 }
 
 fn text(bytes: &[u8], chars: CharSet) -> Text<'_> {
