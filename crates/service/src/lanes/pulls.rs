@@ -45,6 +45,8 @@ pub(crate) struct Waiter {
     pub(crate) pull: Pull,
     /// Events that it takes.
     max: u32,
+    /// Whether the engine was told that it waits, and takes it for waiting again if nothing comes of a delivery.
+    awaited: bool,
 }
 
 /// What is to be told to a client that asked for events.
@@ -78,8 +80,8 @@ pub(crate) struct Written {
 #[derive(Default)]
 struct Line {
     waiters: VecDeque<Waiter>,
-    /// Whether the engine knows that the first waits.
-    told: bool,
+    /// How many of them the engine knows of: the first, and those whose delivery came to nothing.
+    told: usize,
 }
 
 /// All who wait for events.
@@ -140,7 +142,7 @@ impl Core {
         let Some(max) = u32::try_from(max).ok().filter(|max| *max > 0) else {
             return answer_exception(caller, answer, SystemException::new(Kind::BadParam, 0));
         };
-        let waiter = Waiter { connection, answer, pull, max: max.min(EVENTS_MAX) };
+        let waiter = Waiter { connection, answer, pull, max: max.min(EVENTS_MAX), awaited: false };
         self.serve_waiter(caller, waiter);
     }
 
@@ -148,7 +150,8 @@ impl Core {
         let key = waiter.pull.key;
         // Those who wait came first.
         let others_wait = self.waiting.lines.get(&key).is_some_and(|line| !line.waiters.is_empty());
-        if waiter.pull.tried || !others_wait {
+        // A sequence may have to wait until it is full.
+        if waiter.pull.tried || (!others_wait && waiter.pull.pulled != Pulled::Batch) {
             let mut events = self.take_events();
             loop {
                 match self.lane.pull(key, waiter.max, &mut events, self.now) {
@@ -189,9 +192,9 @@ impl Core {
     fn tell_engine_who_waits(&mut self, key: ProxyKey) {
         let Some(line) = self.waiting.lines.get_mut(&key) else { return };
         let Some(first) = line.waiters.front() else { return };
-        if !line.told {
+        if line.told == 0 {
             // A proxy that is not connected any more is found out with the routing that says so.
-            line.told = self.lane.await_events(key, first.max, self.now).is_ok();
+            line.told = usize::from(self.lane.await_events(key, first.max, self.now).is_ok());
         }
     }
 
@@ -200,9 +203,10 @@ impl Core {
         let Delivery { outbox, key, serial, .. } = delivery;
         let line = self.waiting.lines.get_mut(&key);
         let waiter = line.and_then(|line| {
-            line.told = false;
+            line.told = line.told.saturating_sub(1);
             line.waiters.pop_front_if(|first| first.max as usize >= events.len())
         });
+        let waiter = waiter.map(|waiter| Waiter { awaited: true, ..waiter });
         self.tell_engine_who_waits(key);
         match waiter {
             Some(waiter) if delivery.ask.is_some() => self.question_delivery(delivery, events, Some(waiter)),
@@ -214,7 +218,8 @@ impl Core {
         }
     }
 
-    /// Remote filters have said no to an event that somebody was to get.
+    /// Nothing came of the events that somebody was to get: remote filters have said no, or they cannot be put into what he
+    /// takes. He goes on waiting, before all others.
     pub(crate) fn wait_again(&mut self, waiter: Waiter) {
         if waiter.pull.tried {
             return self.due.push_back(Due::Again(waiter));
@@ -223,9 +228,7 @@ impl Core {
             return self.due.push_back(Due::Disconnected(waiter));
         }
         let line = self.waiting.lines.entry(waiter.pull.key).or_default();
-        if core::mem::take(&mut line.told) {
-            self.lane.cancel_wait(waiter.pull.key);
-        }
+        line.told += usize::from(waiter.awaited);
         line.waiters.push_front(waiter);
         self.tell_engine_who_waits(waiter.pull.key);
     }
@@ -234,11 +237,12 @@ impl Core {
     pub(crate) fn tell_due(&mut self, caller: Option<&mut Caller>, due: Due) {
         match (caller, due) {
             (Some(caller), Due::Events { waiter, outbox, serial, mut events }) => {
-                caller.forget_wait(waiter.pull.key);
                 let given = self.give(caller, &waiter, outbox, serial, &mut events);
                 self.recycle(events);
-                if !given {
-                    self.serve_waiter(caller, waiter);
+                if given {
+                    caller.forget_wait(waiter.pull.key);
+                } else {
+                    self.wait_again(waiter);
                 }
             }
             (None, Due::Events { outbox, serial, events, .. }) => {
@@ -331,7 +335,8 @@ impl Core {
         let Some(line) = self.waiting.lines.get_mut(&key) else { return false };
         let Some(at) = line.waiters.iter().position(is_it) else { return false };
         line.waiters.remove(at);
-        if at == 0 && core::mem::take(&mut line.told) {
+        if at < line.told {
+            line.told -= 1;
             self.lane.cancel_wait(key);
             self.tell_engine_who_waits(key);
         }

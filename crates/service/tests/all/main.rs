@@ -6,4 +6,6 @@ mod clients;
 mod consumers;
 mod delivery;
 mod hostile;
+mod kinds;
+mod pairings;
 mod peers;
