@@ -79,8 +79,9 @@ pub(crate) enum Supplier {
     Any(ProxyPushConsumer),
     Structured(StructuredProxyPushConsumer),
     Sequence(SequenceProxyPushConsumer),
-    PulledAny(Arc<QueueSupplier<AnyValue>>, ObjectRef, Activation),
-    Pulled(Arc<QueueSupplier<StructuredEvent>>, ObjectRef, Activation),
+    /// One that is pulled lives as long as its servant.
+    PulledAny(Arc<QueueSupplier<AnyValue>>, ObjectRef, #[expect(dead_code, reason = "kept")] Activation),
+    Pulled(Arc<QueueSupplier<StructuredEvent>>, ObjectRef, #[expect(dead_code, reason = "kept")] Activation),
 }
 
 impl Supplier {
@@ -162,10 +163,24 @@ impl Supplier {
     }
 }
 
+impl Supplier {
+    /// Gives one event. False when it cannot any more.
+    pub(crate) fn try_give(&self, type_name: &str, number: i32) -> bool {
+        let event = event_of(type_name, number);
+        match self {
+            Self::Any(proxy) => proxy.push(&AnyValue::from(number)).is_ok(),
+            Self::Structured(proxy) => proxy.push_structured_event(&event).is_ok(),
+            Self::Sequence(proxy) => proxy.push_structured_events(&[event]).is_ok(),
+            // What there is no room for is left out.
+            Self::PulledAny(queue, ..) => queue.offer(AnyValue::from(number)).is_ok() || !queue.is_disconnected(),
+            Self::Pulled(queue, ..) => queue.offer(event).is_ok() || !queue.is_disconnected(),
+        }
+    }
+}
+
 /// A consumer of one kind that collects what it gets.
 pub(crate) struct Consumer {
     pub(crate) events: Receiver<Got>,
-    pub(crate) proxy: ObjectRef,
     _servant: Option<Activation>,
     _thread: Option<JoinHandle<()>>,
 }
@@ -209,7 +224,7 @@ impl Consumer {
             }
         }
         .unwrap();
-        Self { events, proxy, _servant: Some(servant), _thread: None }
+        Self { events, _servant: Some(servant), _thread: None }
     }
 
     /// Pulls until its proxy is gone.
@@ -224,7 +239,7 @@ impl Consumer {
                 }
             }
         });
-        Self { events, proxy, _servant: None, _thread: Some(thread) }
+        Self { events, _servant: None, _thread: Some(thread) }
     }
 
     pub(crate) fn take(&self, count: usize) -> Vec<Got> {

@@ -9,3 +9,5 @@ mod hostile;
 mod kinds;
 mod pairings;
 mod peers;
+mod pulling;
+mod remote_filters;

@@ -1,0 +1,282 @@
+//! Pull consumers that wait, die, or ask too much, and pull suppliers that hang or are gone.
+
+use std::io::Write;
+use std::net::TcpStream;
+
+use client::InvokeError;
+use client::notify::{ClientType, Property, SequenceProxyPullSupplier, StructuredProxyPullSupplier};
+use giop::cdr::{CharSet, Version};
+use giop::exception::Kind;
+use giop::ior::Ior;
+use giop::message::{self, Reply, ReplyStatus, RequestHead};
+use service::Counter;
+
+use crate::kinds::{Consumer, FORMS, Model, Supplier, connect_pulling, new_channel, pull, try_pull};
+use crate::peers::{Bare, REQUEST, read_message, request_with, start, wait_until};
+
+/// A client that pulls and is only a socket.
+struct BarePuller {
+    stream: TcpStream,
+    key: Vec<u8>,
+}
+
+impl BarePuller {
+    fn new(service: &service::Service, proxy: &client::ObjectRef) -> Self {
+        let key = proxy.ior().iiop().unwrap().key.clone();
+        Self { stream: TcpStream::connect(service.address()).unwrap(), key }
+    }
+
+    fn send(&mut self, request_id: u32, operation: &str) {
+        let head = RequestHead { request_id, key: &self.key, operation: operation.as_bytes(), ..REQUEST };
+        self.stream.write_all(&request_with(&head, CharSet::Latin1, |_| ())).unwrap();
+    }
+
+    /// The next reply: to which request, how it ended, and the number of the event.
+    fn reply(&mut self) -> (u32, ReplyStatus, Option<i32>) {
+        let (header, bytes) = read_message(&mut self.stream).unwrap();
+        let reply = Reply::parse(&bytes, &header).unwrap();
+        let mut body = reply.body(&bytes, &header, CharSet::Latin1);
+        let event = (reply.status == ReplyStatus::NoException && body.remaining() >= 24)
+            .then(|| client::notify::StructuredEvent::read(&mut body).unwrap());
+        (reply.request_id, reply.status, event.map(|event| crate::kinds::Got::from(event).number))
+    }
+}
+
+#[test]
+fn try_pull_says_at_once_that_there_is_nothing() {
+    let service = start();
+    let channel = new_channel(&service);
+    for form in FORMS {
+        let proxy = Consumer::obtain(&channel, form, Model::Pull);
+        assert!(matches!(try_pull(&proxy, form), Err(InvokeError::User(_))), "not connected: {form:?}");
+        connect_pulling(&proxy, form);
+        assert_eq!(try_pull(&proxy, form).unwrap(), []);
+    }
+    let supplier = Supplier::new(&channel, ClientType::Structured, Model::Push);
+    let proxy = Consumer::obtain(&channel, ClientType::Structured, Model::Pull);
+    connect_pulling(&proxy, ClientType::Structured);
+    supplier.give("Pull", 0..2);
+    let numbers = (0..2).flat_map(|_| try_pull(&proxy, ClientType::Structured).unwrap()).map(|got| got.number);
+    assert_eq!(numbers.collect::<Vec<i32>>(), [0, 1]);
+    assert_eq!(try_pull(&proxy, ClientType::Structured).unwrap(), []);
+}
+
+#[test]
+fn a_pull_that_waits_does_not_keep_other_requests_on_its_connection() {
+    let service = start();
+    let channel = new_channel(&service);
+    let proxy = Consumer::obtain(&channel, ClientType::Structured, Model::Pull);
+    connect_pulling(&proxy, ClientType::Structured);
+    let mut client = BarePuller::new(&service, &proxy);
+    client.send(1, "pull_structured_event");
+    client.send(2, "pull_structured_event");
+    client.send(3, "_get_MyType");
+    let (request_id, status, _) = client.reply();
+    assert_eq!((request_id, status), (3, ReplyStatus::NoException));
+    Supplier::new(&channel, ClientType::Structured, Model::Push).give("Pull", 0..2);
+    // Whoever began to wait first is served first.
+    assert_eq!(client.reply(), (1, ReplyStatus::NoException, Some(0)));
+    assert_eq!(client.reply(), (2, ReplyStatus::NoException, Some(1)));
+}
+
+#[test]
+fn the_event_of_a_client_that_died_waiting_goes_to_the_next() {
+    let service = start();
+    let channel = new_channel(&service);
+    let proxy = Consumer::obtain(&channel, ClientType::Structured, Model::Pull);
+    connect_pulling(&proxy, ClientType::Structured);
+    let mut dies = BarePuller::new(&service, &proxy);
+    let mut lives = BarePuller::new(&service, &proxy);
+    dies.send(1, "pull_structured_event");
+    wait_until("the first waits", || service.counters().read(Counter::Pulls) == 1);
+    lives.send(2, "pull_structured_event");
+    wait_until("the second waits", || service.counters().read(Counter::Pulls) == 2);
+    let open = service.counters().read(Counter::ConnectionsOpen);
+    drop(dies);
+    wait_until("the first is gone", || service.counters().read(Counter::ConnectionsOpen) < open);
+    Supplier::new(&channel, ClientType::Structured, Model::Push).give("Pull", 0..1);
+    assert_eq!(lives.reply(), (2, ReplyStatus::NoException, Some(0)));
+}
+
+#[test]
+fn a_pull_that_is_cancelled_gets_no_event() {
+    let service = start();
+    let channel = new_channel(&service);
+    let proxy = Consumer::obtain(&channel, ClientType::Structured, Model::Pull);
+    connect_pulling(&proxy, ClientType::Structured);
+    let mut client = BarePuller::new(&service, &proxy);
+    client.send(1, "pull_structured_event");
+    let mut cancel = Vec::new();
+    message::cancel_request(&mut cancel, Version::V1_2, REQUEST.endian, 1);
+    client.stream.write_all(&cancel).unwrap();
+    client.send(2, "pull_structured_event");
+    wait_until("the second waits", || service.counters().read(Counter::Pulls) == 2);
+    Supplier::new(&channel, ClientType::Structured, Model::Push).give("Pull", 0..1);
+    assert_eq!(client.reply(), (2, ReplyStatus::NoException, Some(0)));
+}
+
+#[test]
+fn whoever_waits_is_told_when_the_proxy_goes() {
+    let service = start();
+    let channel = new_channel(&service);
+    for form in FORMS {
+        let proxy = Consumer::obtain(&channel, form, Model::Pull);
+        connect_pulling(&proxy, form);
+        let waits = proxy.with_private_connection();
+        let before = service.counters().read(Counter::Pulls);
+        let thread = std::thread::spawn(move || pull(&waits, form));
+        wait_until("it waits", || service.counters().read(Counter::Pulls) > before);
+        let admin = channel.default_consumer_admin().unwrap();
+        let _ = admin.get_proxy_supplier(0);
+        disconnect(&proxy, form);
+        let told = thread.join().unwrap();
+        assert!(matches!(told, Err(InvokeError::User(_))), "{told:?}");
+    }
+}
+
+fn disconnect(proxy: &client::ObjectRef, form: ClientType) {
+    let object = proxy.clone();
+    match form {
+        ClientType::Any => client::notify::ProxyPullSupplier::unchecked(object).disconnect_pull_supplier(),
+        ClientType::Structured => StructuredProxyPullSupplier::unchecked(object).disconnect_structured_pull_supplier(),
+        ClientType::Sequence => SequenceProxyPullSupplier::unchecked(object).disconnect_sequence_pull_supplier(),
+    }
+    .unwrap();
+}
+
+#[test]
+fn refuses_pulls_that_cannot_be_meant() {
+    let service = start();
+    let channel = new_channel(&service);
+    let proxy = Consumer::obtain(&channel, ClientType::Sequence, Model::Pull);
+    connect_pulling(&proxy, ClientType::Sequence);
+    let sequence = SequenceProxyPullSupplier::unchecked(proxy.clone());
+    for number in [0, -1, i32::MIN] {
+        let refused = sequence.try_pull_structured_events(number);
+        assert!(is_system(&refused, Kind::BadParam), "{refused:?}");
+    }
+    // The operations of another form are not there.
+    let refused = StructuredProxyPullSupplier::unchecked(proxy).try_pull_structured_event();
+    assert!(is_system(&refused, Kind::BadOperation), "{refused:?}");
+}
+
+fn is_system<T>(result: &Result<T, InvokeError>, kind: Kind) -> bool {
+    matches!(result, Err(InvokeError::System { exception, .. }) if exception.kind == kind)
+}
+
+#[test]
+fn more_pulls_than_may_wait_on_a_connection_are_refused_one_by_one() {
+    let service = start();
+    let channel = new_channel(&service);
+    let proxy = Consumer::obtain(&channel, ClientType::Structured, Model::Pull);
+    connect_pulling(&proxy, ClientType::Structured);
+    let mut client = BarePuller::new(&service, &proxy);
+    for request_id in 0..257 {
+        client.send(request_id, "pull_structured_event");
+    }
+    assert_eq!(client.reply(), (256, ReplyStatus::SystemException, None));
+    assert_eq!(service.counters().read(Counter::PullsRefused), 1);
+    Supplier::new(&channel, ClientType::Structured, Model::Push).give("Pull", 0..1);
+    assert_eq!(client.reply(), (0, ReplyStatus::NoException, Some(0)));
+}
+
+/// A supplier that is only a listening socket, and its proxy.
+fn bare_supplier(channel: &client::notify::EventChannel, bare: &Bare, qos: &[Property]) -> client::ObjectRef {
+    let admin = channel.default_supplier_admin().unwrap();
+    let proxy = admin.obtain_notification_pull_consumer(ClientType::Structured).unwrap().0;
+    proxy.set_qos(qos).unwrap();
+    let ior =
+        Ior { type_id: "IDL:omg.org/CosNotifyComm/StructuredPullSupplier:1.0".into(), ..bare.reference("127.0.0.1") };
+    let supplier = proxy.object().orb().object(ior);
+    client::notify::StructuredProxyPullConsumer::unchecked(proxy.object().clone())
+        .connect_structured_pull_supplier(&supplier)
+        .unwrap();
+    proxy.object().clone()
+}
+
+/// So many milliseconds as a `TimeT`.
+fn millis(name: &str, millis: u64) -> Property {
+    Property::new(name, millis * 10_000)
+}
+
+#[test]
+fn a_supplier_that_hangs_delays_nobody_and_is_given_up() {
+    let service = start();
+    let channel = new_channel(&service);
+    let consumer = Consumer::new(&channel, ClientType::Structured, Model::Push);
+    let bare = Bare::new();
+    let limits = [millis("ReplyTimeout", 100), millis("GiveUpAfter", 200)];
+    let proxy = bare_supplier(&channel, &bare, &limits);
+    let mut link = bare.accept();
+    assert!(link.message().is_some(), "it is asked");
+    let other = Supplier::new(&channel, ClientType::Structured, Model::Pull);
+    other.give("Pull", 0..20);
+    assert_eq!(consumer.numbers(20), (0..20).collect::<Vec<i32>>());
+    wait_until("it is given up", || service.counters().read(Counter::SuppliersGivenUp) == 1);
+    assert!(proxy.non_existent().unwrap());
+    assert!(service.counters().read(Counter::PollTimeouts) >= 1);
+}
+
+#[test]
+fn a_supplier_that_is_gone_is_disconnected_at_once() {
+    let service = start();
+    let channel = new_channel(&service);
+    let supplier = Supplier::new(&channel, ClientType::Any, Model::Pull);
+    let Supplier::PulledAny(queue, proxy, _servant) = supplier else { unreachable!() };
+    // It raises Disconnected from now on.
+    queue.close();
+    wait_until("it is disconnected", || proxy.non_existent().unwrap());
+    assert_eq!(service.counters().read(Counter::SuppliersGivenUp), 0);
+}
+
+#[test]
+fn a_suspended_supplier_is_not_asked() {
+    let service = start();
+    let channel = new_channel(&service);
+    let consumer = Consumer::new(&channel, ClientType::Structured, Model::Push);
+    let supplier = Supplier::new(&channel, ClientType::Structured, Model::Pull);
+    let proxy = client::notify::StructuredProxyPullConsumer::unchecked(supplier.proxy().clone());
+    proxy.suspend_connection().unwrap();
+    wait_until("no question is under way", || {
+        let before = service.counters().read(Counter::Polls);
+        // A question that was asked before is answered before this.
+        proxy.object().non_existent().unwrap();
+        service.counters().read(Counter::Polls) == before
+    });
+    let before = service.counters().read(Counter::Polls);
+    supplier.give("Pull", 0..3);
+    let other = Supplier::new(&channel, ClientType::Structured, Model::Push);
+    other.give("Push", 10..11);
+    assert_eq!(consumer.numbers(1), [10]);
+    assert_eq!(service.counters().read(Counter::Polls), before);
+    proxy.resume_connection().unwrap();
+    assert_eq!(consumer.numbers(3), [0, 1, 2]);
+}
+
+#[test]
+fn suppliers_and_consumers_can_be_destroyed_while_events_flow() {
+    let service = start();
+    for _ in 0..10 {
+        let channel = new_channel(&service);
+        let kinds = FORMS.into_iter().flat_map(|form| [Model::Push, Model::Pull].map(|model| (form, model)));
+        let consumers: Vec<Consumer> =
+            kinds.clone().map(|(form, model)| Consumer::new(&channel, form, model)).collect();
+        let suppliers: Vec<Supplier> = kinds.map(|(form, model)| Supplier::new(&channel, form, model)).collect();
+        let flowing = std::thread::spawn(move || {
+            for number in 0.. {
+                for supplier in &suppliers {
+                    if !supplier.try_give("Flow", number) {
+                        return;
+                    }
+                }
+            }
+        });
+        for consumer in &consumers {
+            consumer.take(3);
+        }
+        channel.destroy().unwrap();
+        flowing.join().unwrap();
+        drop(consumers);
+    }
+    crate::peers::assert_serves(&service);
+}
