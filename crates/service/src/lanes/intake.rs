@@ -41,22 +41,13 @@ pub(crate) struct Intake {
     source: ProxyKey,
     to: OwedTo,
     owed: Option<Token>,
+    /// Why an event was not taken. Those after it are not looked at.
     refusal: Option<SystemException>,
 }
 
 impl Intake {
     pub(crate) const fn new(source: ProxyKey, to: OwedTo) -> Self {
         Self { source, to, owed: None, refusal: None }
-    }
-
-    /// Whether somebody is to be told later.
-    pub(crate) const fn is_owed(&self) -> bool {
-        self.owed.is_some()
-    }
-
-    /// Why an event was not taken. Those after it were not looked at.
-    pub(crate) const fn refusal(&self) -> Option<SystemException> {
-        self.refusal
     }
 }
 

@@ -274,13 +274,17 @@ impl Core {
             }
         }
         self.counters.add(Counter::EventsPolled, count as u64);
-        if intake.is_owed()
-            && let Some(puller) = self.pullers.all.get_mut(token)
-        {
-            puller.state = State::Held;
+        match self.finish_intake(&intake) {
+            Ok(true) => Ok(count),
+            Ok(false) => {
+                if let Some(puller) = self.pullers.all.get_mut(token) {
+                    puller.state = State::Held;
+                }
+                Ok(count)
+            }
+            // An event that is refused is lost, and counted: its supplier has given it away.
+            Err(_) => Ok(0),
         }
-        // An event that is refused is lost with its number counted: its supplier has given it away.
-        Ok(if intake.refusal().is_some() { 0 } else { count })
     }
 
     /// What follows an answer with so many events.

@@ -80,7 +80,7 @@ pub(crate) enum Supplier {
     Structured(StructuredProxyPushConsumer),
     Sequence(SequenceProxyPushConsumer),
     /// One that is pulled lives as long as its servant.
-    PulledAny(Arc<QueueSupplier<AnyValue>>, ObjectRef, #[expect(dead_code, reason = "kept")] Activation),
+    PulledAny(Arc<QueueSupplier<AnyValue>>, ObjectRef, Activation),
     Pulled(Arc<QueueSupplier<StructuredEvent>>, ObjectRef, #[expect(dead_code, reason = "kept")] Activation),
 }
 
