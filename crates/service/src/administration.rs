@@ -17,7 +17,7 @@ use giop::message::{self, Header, LocateStatus, MessageKind, ReplyHead, ReplySta
 use hashbrown::HashMap;
 
 use crate::corba::event::UtcClock;
-use crate::corba::{Call, Door, Effect, Exception, Published};
+use crate::corba::{Call, ClientAnswer, Door, Effect, Exception, Published, Question};
 use crate::counters::{Block, Counter, Counters};
 use crate::lanes::mail::{self, CallFailure, LaneBox, OWN_ENDIAN, Reply, SupplierNews, ToAdministration, ToLane};
 use crate::lanes::reports::{Allowance, printable};
@@ -64,6 +64,8 @@ pub(crate) struct OutsideNaming {
 pub(crate) enum Purpose {
     /// Telling a client something; how it went is only logged.
     Telling { operation: &'static str, whom: String },
+    /// Asking a client something that the door wants to know.
+    Asking(Question),
     /// Binding the factory in the outside naming service.
     Naming,
 }
@@ -77,6 +79,8 @@ impl Administration {
         let mut answers = Vec::new();
         let mut stopping = false;
         while !stopping {
+            self.door.handle_time(self.now());
+            self.carry_out_effects();
             let Some(first) = self.receive() else { continue };
             let mut letter = Some(first);
             let mut left = BATCH;
@@ -100,22 +104,29 @@ impl Administration {
         }
     }
 
-    /// Waits for a letter; also looks after the outside naming service while it has not taken the name.
+    /// Waits for a letter; also looks after the outside naming service while it has not taken the name, and ends when the
+    /// door is to be told the time.
     fn receive(&mut self) -> Option<ToAdministration> {
-        let Some(due) = self.outside_naming.as_ref().and_then(|naming| naming.due) else {
-            return Some(self.mail.recv().unwrap_or(ToAdministration::Stop));
-        };
-        let wait = due.saturating_duration_since(Instant::now());
+        let naming = self.outside_naming.as_ref().and_then(|naming| naming.due);
         // Looked at first, because where there is always a letter no wait ever times out.
-        if wait.is_zero() {
+        if naming.is_some_and(|due| due <= Instant::now()) {
             self.bind_outside();
             return None;
         }
-        match self.mail.recv_timeout(wait) {
+        let probing = self.door.poll_timeout().map(|due| self.origin + Duration::from_nanos(due.0));
+        let Some(due) = naming.into_iter().chain(probing).min() else {
+            return Some(self.mail.recv().unwrap_or(ToAdministration::Stop));
+        };
+        match self.mail.recv_timeout(due.saturating_duration_since(Instant::now())) {
             Ok(letter) => Some(letter),
             Err(RecvTimeoutError::Disconnected) => Some(ToAdministration::Stop),
             Err(RecvTimeoutError::Timeout) => None,
         }
+    }
+
+    /// The time since it was begun with.
+    fn now(&self) -> Time {
+        Time(u64::try_from(self.origin.elapsed().as_nanos()).unwrap_or(u64::MAX))
     }
 
     fn serve(&mut self, letter: ToAdministration, answers: &mut Answers) {
@@ -267,7 +278,7 @@ impl Administration {
 
     /// Logs a line that clients can cause, unless there are too many of them.
     fn say(&mut self, level: log::Level, text: &str) {
-        let now = Time(u64::try_from(self.origin.elapsed().as_nanos()).unwrap_or(u64::MAX));
+        let now = self.now();
         if let Some(sum) = self.lines.sum_up(now) {
             log::warn!("{sum}");
         }
@@ -299,6 +310,17 @@ impl Administration {
                     let whom = to.iiop().map_or_else(String::new, |p| format!("{}:{}", printable(&p.host), p.port));
                     self.call(to, operation, body, Purpose::Telling { operation, whom });
                 }
+                Effect::Ask { question, to, operation, body } => {
+                    self.call(to, operation, body, Purpose::Asking(question));
+                }
+                Effect::Reaped { proxy, name, unreachable_for } => {
+                    self.counters.add(Counter::ClientsReaped, 1);
+                    let why = match unreachable_for {
+                        Some(time) => format!("it could not be reached for {} ms", time.as_millis()),
+                        None => "it does not exist any more".into(),
+                    };
+                    self.say(log::Level::Warn, &format!("disconnected {name} from {proxy}: {why}"));
+                }
                 // The lane forgets whoever is not in the published peers any more.
                 Effect::ReleasePeer(_) => {}
             }
@@ -319,6 +341,7 @@ impl Administration {
                 Ok(reply) => log::debug!("told {whom} {operation}; {} bytes came back", reply.reader().remaining()),
                 Err(failure) => self.say(log::Level::Info, &format!("could not tell {whom} {operation}: {failure}")),
             },
+            (Some(Purpose::Asking(question)), result) => self.door.handle_answer(question, client_answer(&result)),
             (Some(Purpose::Naming), result) => self.outside_answered(result.map(drop)),
         }
     }
@@ -357,6 +380,21 @@ impl Administration {
 fn time_now() -> u64 {
     let since_1970 = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     UtcClock::new(Time(0), since_1970).utc
+}
+
+/// What the door needs to know of how a call of a client ended.
+fn client_answer(result: &Result<Reply, CallFailure>) -> ClientAnswer {
+    match result {
+        Ok(reply) => ClientAnswer::Returned(reply.reader().bool().ok()),
+        Err(CallFailure::Unreachable(_)) => ClientAnswer::Unreachable,
+        Err(CallFailure::TimedOut) => ClientAnswer::TimedOut,
+        Err(CallFailure::User(_)) => ClientAnswer::Raised,
+        Err(CallFailure::System(exception)) => match exception.kind {
+            Kind::NoImplement | Kind::BadOperation => ClientAnswer::NotImplemented,
+            Kind::ObjectNotExist => ClientAnswer::Gone,
+            _ => ClientAnswer::Raised,
+        },
+    }
 }
 
 /// One line per episode: who, what, and what is being done about it.

@@ -148,6 +148,8 @@ counters! {
     FilteredInFailed = "lane_remote_filter_dropped_in",
     /// Events refused because too many of their proxy wait for remote filters.
     UndecidedRefused = "lane_undecided_refused",
+    /// Clients that probes found dead and that were disconnected.
+    ClientsReaped = "clients_reaped",
     /// Log lines that were only counted because there were too many of their kind in a second.
     LogLinesLeftOut = "log_lines_left_out",
 }

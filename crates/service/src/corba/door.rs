@@ -1,9 +1,14 @@
 //! The door itself: one state machine that answers administrative requests and says what the event path must know.
 
+mod changes;
 mod clients;
 mod filters;
+mod probes;
 
+use self::changes::Changes;
+pub(super) use self::changes::InfoMode;
 use self::clients::Client;
+use self::probes::Probes;
 use super::exceptions::{Exception, Raised};
 use super::filters::Filters;
 use super::keys::ObjectKey;
@@ -14,13 +19,14 @@ use super::references::References;
 use super::table::{self, AdminKey, Answer, Level, Servant, Target};
 use engine::{
     AdminId, ChannelId, ChannelLimits, DisconnectReason, EventType, FilterTarget, Hierarchy, HierarchyLimits, Operator,
-    OutboxSettings, Peer, ProxyId, ProxyKey, SettingsPatch, Side, Snapshot, SubscriptionTarget, SupplierSettings,
+    OutboxSettings, Peer, ProxyId, ProxyKey, SettingsPatch, Side, Snapshot, SubscriptionTarget, SupplierSettings, Time,
 };
 use giop::cdr::{CharSet, Reader, Writer};
 use giop::ior::Ior;
 use hashbrown::HashMap;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// What a door is built with.
 #[derive(Clone, Debug)]
@@ -47,9 +53,10 @@ pub struct DoorSettings {
 /// The CORBA door: the hierarchy and the naming service behind their object keys.
 ///
 /// A pure state machine for the administration thread: it is handed requests, and asked what follows from them. After
-/// each [`Door::handle`] and [`Door::handle_disconnected`], call [`Door::publish`] and hand the result to the lanes
-/// *before* the reply is sent, so that a client which was told that it is connected is known to be; then call
-/// [`Door::poll_effect`] until it gives `None`.
+/// each [`Door::handle`], [`Door::handle_disconnected`] and [`Door::handle_answer`], call [`Door::publish`] and hand the
+/// result to the lanes *before* the reply is sent, so that a client which was told that it is connected is known to be;
+/// then call [`Door::poll_effect`] until it gives `None`. It is told the time by [`Door::handle_time`], at the latest when
+/// [`Door::poll_timeout`] asks for it.
 ///
 /// Events themselves do not come here. A lane that does not know a proxy as connected hands its `push…` requests here all
 /// the same, to have them answered.
@@ -75,6 +82,10 @@ pub struct Door {
     /// What time it is, as a `TimeBase::TimeT`.
     now: u64,
     filter_cuts: u64,
+    changes: Changes,
+    probes: Probes,
+    /// The lane's time.
+    time: Time,
 }
 
 /// One request: which object, which operation, and the arguments.
@@ -100,8 +111,57 @@ pub enum Effect {
         /// Its arguments, in this machine's byte order from position 0 of a body of GIOP 1.2. Empty for those that take none.
         body: Vec<u8>,
     },
+    /// The same, of which the door is to be told how it ended ([`Door::handle_answer`]).
+    Ask {
+        /// To be handed back with the answer.
+        question: Question,
+        /// The client's object.
+        to: Ior,
+        /// The operation.
+        operation: &'static str,
+        /// Its arguments, as those of [`Effect::Call`].
+        body: Vec<u8>,
+    },
+    /// A client was found dead and its proxy is gone, which somebody may want to know.
+    Reaped {
+        /// The proxy.
+        proxy: ProxyKey,
+        /// What the client is called in logs.
+        name: String,
+        /// How long it could not be reached; nothing if it said, or its server did, that it is no more.
+        unreachable_for: Option<Duration>,
+    },
     /// No client goes by this handle any more: what was kept for it, such as its connection, can go.
     ReleasePeer(Peer),
+}
+
+/// What a client was asked. Opaque; only the door knows what to make of the answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Question(Asked);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Asked {
+    /// To take note of a change of offers or subscriptions.
+    Change(Peer),
+    /// Whether it does not exist.
+    Probe(Peer),
+}
+
+/// How a client answered, as far as it matters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ClientAnswer {
+    /// The operation returned; with a boolean, if the reply begins with one.
+    Returned(Option<bool>),
+    /// `NO_IMPLEMENT` or `BAD_OPERATION`: it has no such operation.
+    NotImplemented,
+    /// `OBJECT_NOT_EXIST`: there is no such object any more.
+    Gone,
+    /// Any other exception.
+    Raised,
+    /// It could not be connected to, or the connection was lost.
+    Unreachable,
+    /// It was called and did not answer in time.
+    TimedOut,
 }
 
 /// What the event path has to know, all of one moment.
@@ -176,6 +236,9 @@ impl Door {
             peers_changed: false,
             now: 0,
             filter_cuts: 0,
+            changes: Changes::default(),
+            probes: Probes::default(),
+            time: Time::default(),
         };
         match door.hierarchy.create_channel(delivery, limits) {
             Ok(channel) => {
@@ -220,6 +283,14 @@ impl Door {
         }
     }
 
+    /// Takes note of how a client answered what [`Effect::Ask`] asked it.
+    pub fn handle_answer(&mut self, question: Question, answer: ClientAnswer) {
+        match question.0 {
+            Asked::Change(peer) => self.told(peer, answer),
+            Asked::Probe(peer) => self.probed(peer, answer),
+        }
+    }
+
     /// The next thing to do outside; `None` when there is nothing left.
     pub fn poll_effect(&mut self) -> Option<Effect> {
         self.effects.pop_front()
@@ -227,6 +298,7 @@ impl Door {
 
     /// What the event path has to know, if that changed since it was last asked for.
     pub fn publish(&mut self) -> Option<Published> {
+        self.tell_changes();
         let routing = self.hierarchy.snapshot();
         if self.published.as_ref().is_some_and(|last| last.routing.version == routing.version) {
             return None;
@@ -392,6 +464,7 @@ impl Door {
         self.forget_all(&removed);
         self.nonces.remove(&channel);
         self.forget_filters(channel);
+        self.changes.forget_channel(channel);
         Ok(())
     }
 
@@ -499,6 +572,8 @@ impl Door {
 
     /// Puts into effect what is wanted of a level. Everything is known to be acceptable when this is called.
     pub(super) fn set(&mut self, level: Level, wanted: Wanted) -> Result<(), Raised> {
+        let probing = |patch: SettingsPatch| (patch.probe_interval, patch.give_up_after);
+        let probes_change = probing(self.wanted(level)?.patch) != probing(wanted.patch);
         match level {
             Level::Channel(channel) => {
                 wanted.limits.check()?;
@@ -510,6 +585,9 @@ impl Door {
             }
             Level::Proxy(proxy, _) => self.hierarchy.set_proxy_settings(proxy, wanted.patch)?,
         }
+        if probes_change {
+            self.schedule_probes(level);
+        }
         Ok(())
     }
 
@@ -519,12 +597,14 @@ impl Door {
             Level::Proxy(proxy, _) => SubscriptionTarget::Proxy(proxy),
             Level::Channel(_) => return Err(Raised::internal()),
         };
-        Ok(self.hierarchy.subscribe(target, added, removed)?)
+        self.hierarchy.subscribe(target, added, removed)?;
+        self.changes.touch(level.channel());
+        Ok(())
     }
 }
 
 impl Level {
-    fn channel(self) -> ChannelId {
+    pub(super) fn channel(self) -> ChannelId {
         match self {
             Self::Channel(channel)
             | Self::Admin(AdminKey { channel, .. })

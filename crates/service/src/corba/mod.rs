@@ -36,6 +36,6 @@ mod wire;
 #[cfg(test)]
 mod tests;
 
-pub use door::{Call, Door, DoorSettings, Effect, PeerAddress, Published};
+pub use door::{Call, ClientAnswer, Door, DoorSettings, Effect, PeerAddress, Published, Question};
 pub use exceptions::Exception;
 pub(crate) use exceptions::refused_event;

@@ -13,7 +13,7 @@ use giop::cdr::{Reader, Writer};
 pub(super) static NOTIFY_PUBLISH: Interface = Interface {
     name: "CosNotifyComm::NotifyPublish",
     id: "IDL:omg.org/CosNotifyComm/NotifyPublish:1.0",
-    operations: &[Operation::in_part("offer_change", offer_change)],
+    operations: &[Operation::done("offer_change", offer_change)],
 };
 
 pub(super) static NOTIFY_SUBSCRIBE: Interface = Interface {
@@ -126,20 +126,20 @@ pub(super) const ALL: &[&Interface] = &[
     &SEQUENCE_PUSH_SUPPLIER,
 ];
 
-/// A supplier says what it is going to offer. Nothing is told to consumers of it yet, so that nothing needs to be kept.
-fn offer_change(_: &mut Door, _: Target, mut args: Reader<'_>, _: &mut Writer<'_>) -> Result<(), Raised> {
-    let added = read_event_types(&mut args)?;
-    let removed = read_event_types(&mut args)?;
-    args.finish("the arguments of offer_change")?;
-    check_event_types(&added)?;
-    check_event_types(&removed)
+/// A supplier says what it is going to offer. Its events pass whatever it offered.
+fn offer_change(door: &mut Door, on: Target, args: Reader<'_>, _: &mut Writer<'_>) -> Result<(), Raised> {
+    change(door, on, args)
 }
 
 /// A consumer says what it wants from now on.
-fn subscription_change(door: &mut Door, on: Target, mut args: Reader<'_>, _: &mut Writer<'_>) -> Result<(), Raised> {
+fn subscription_change(door: &mut Door, on: Target, args: Reader<'_>, _: &mut Writer<'_>) -> Result<(), Raised> {
+    change(door, on, args)
+}
+
+fn change(door: &mut Door, on: Target, mut args: Reader<'_>) -> Result<(), Raised> {
     let added = read_event_types(&mut args)?;
     let removed = read_event_types(&mut args)?;
-    args.finish("the arguments of subscription_change")?;
+    args.finish("the arguments of an operation that changes event types")?;
     check_event_types(&added)?;
     check_event_types(&removed)?;
     door.subscribe(on.level()?, &added, &removed)

@@ -3,12 +3,12 @@
 //! A proxy consumer is where a supplier connects and pushes to; a proxy supplier is where a consumer connects and gets
 //! pushed to. Both end for good with `disconnect_…`, whichever side calls it.
 
-use super::door::Door;
+use super::door::{Door, InfoMode};
 use super::exceptions::{Raised, UserException};
 use super::filters::{lifetime_filter, priority_filter, set_lifetime_filter, set_priority_filter};
 use super::qos::validate_event_qos;
 use super::table::{Interface, Operation, Target};
-use super::wire::read_reference;
+use super::wire::{read_enum, read_reference, write_event_types};
 use giop::cdr::{Reader, Writer};
 
 pub(super) static PROXY_CONSUMER: Interface = Interface {
@@ -17,7 +17,7 @@ pub(super) static PROXY_CONSUMER: Interface = Interface {
     operations: &[
         Operation::done("_get_MyType", my_type),
         Operation::done("_get_MyAdmin", my_admin),
-        Operation::not_yet("obtain_subscription_types"),
+        Operation::done("obtain_subscription_types", obtain_types),
         Operation::done("validate_event_qos", validate_event_qos),
     ],
 };
@@ -32,7 +32,7 @@ pub(super) static PROXY_SUPPLIER: Interface = Interface {
         Operation::done("_set_priority_filter", set_priority_filter),
         Operation::done("_get_lifetime_filter", lifetime_filter),
         Operation::done("_set_lifetime_filter", set_lifetime_filter),
-        Operation::not_yet("obtain_offered_types"),
+        Operation::done("obtain_offered_types", obtain_types),
         Operation::done("validate_event_qos", validate_event_qos),
     ],
 };
@@ -161,6 +161,20 @@ fn my_admin(door: &mut Door, on: Target, args: Reader<'_>, reply: &mut Writer<'_
     args.finish("the arguments of MyAdmin")?;
     let admin = door.admin_of(on.proxy()?)?;
     door.reference(Target::Admin(admin))?.write(reply);
+    Ok(())
+}
+
+/// `obtain_offered_types` and `obtain_subscription_types`: what the channel's suppliers offer together, or its consumers
+/// want.
+fn obtain_types(door: &mut Door, on: Target, mut args: Reader<'_>, reply: &mut Writer<'_>) -> Result<(), Raised> {
+    let mode = match read_enum(&mut args, "ObtainInfoMode", 3)? {
+        0 => InfoMode { all_now: true, updates: false },
+        1 => InfoMode { all_now: true, updates: true },
+        2 => InfoMode { all_now: false, updates: false },
+        _ => InfoMode { all_now: false, updates: true },
+    };
+    args.finish("the arguments of an operation that obtains event types")?;
+    write_event_types(&door.obtain_types(on.proxy()?, mode)?, reply);
     Ok(())
 }
 

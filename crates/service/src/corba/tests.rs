@@ -2,10 +2,12 @@
 
 pub(super) mod dialogue;
 
+mod changes;
 mod conformance;
 mod filters;
 mod hostile;
 mod objects;
+mod probes;
 mod proxies;
 mod restart;
 mod teardown;

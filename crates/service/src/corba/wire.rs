@@ -59,6 +59,15 @@ pub(super) fn read_event_types(args: &mut Reader<'_>) -> Result<Vec<EventType>, 
     Ok(types.collect::<Result<_, ReadError>>()?)
 }
 
+/// Writes a `CosNotification::EventTypeSeq`.
+pub(super) fn write_event_types(types: &[EventType], out: &mut Writer<'_>) {
+    out.length(types.len());
+    for EventType { domain, name } in types {
+        out.string(domain);
+        out.string(name);
+    }
+}
+
 /// Refuses event types with a wildcard where none is understood: a `*` has to be the last character.
 pub(super) fn check_event_types(types: &[EventType]) -> Result<(), Raised> {
     let is_inside = |text: &str| text.strip_suffix('*').unwrap_or(text).contains('*');

@@ -1,5 +1,7 @@
 //! Clients: who is connected to which proxy, and what they are told when that ends.
 
+use super::changes::Told;
+use super::probes::Health;
 use super::{Door, Effect, PeerAddress};
 use crate::corba::event::{want_for, want_for_pulling};
 use crate::corba::exceptions::{Raised, UserException};
@@ -14,7 +16,13 @@ use std::sync::Arc;
 /// A client that gave a reference when it connected.
 #[derive(Clone, Debug)]
 pub(super) struct Client {
+    pub(super) proxy: ProxyKey,
+    pub(super) side: Side,
     pub(super) address: Arc<PeerAddress>,
+    /// What it was told of the other side of its channel.
+    pub(super) told: Told,
+    /// Whether it is alive, as far as is known.
+    pub(super) health: Health,
     /// Where it is a proxy of this service: from which channel to which its events go.
     link: Option<Link>,
 }
@@ -45,14 +53,18 @@ impl Door {
         self.hierarchy.connect(key, peer, want).map_err(Raised::from_connect)?;
         if let Some(peer) = peer {
             let name = client.iiop().map(log_name).unwrap_or_default();
-            let operation_called = operation.unwrap_or_default();
-            let address = Arc::new(PeerAddress { ior: client, name, operation: operation_called });
+            let told = self.told_at_first(key, kind, side, &client);
+            let address = PeerAddress { ior: client, name, operation: operation.unwrap_or_default() };
+            let address = Arc::new(address);
             if operation.is_some() {
                 self.peers.insert(peer, Arc::clone(&address));
                 self.peers_changed = true;
             }
-            self.clients.insert(peer, Client { address, link });
+            let health = Health::default();
+            self.clients.insert(peer, Client { proxy: key, side, address, told, health, link });
+            self.begin_probes(peer);
         }
+        self.changes.touch(key.channel);
         Ok(())
     }
 
@@ -86,8 +98,11 @@ impl Door {
     pub(super) fn forget(&mut self, removed: &Removed, tell: bool) {
         let Some(kind) = self.kinds.remove(&removed.key) else { return };
         self.forget_filters_of(FilterTarget::Proxy(removed.key));
-        let Some(peer) = removed.peer else { return };
-        let Some(client) = self.clients.remove(&peer) else { return };
+        self.changes.touch(removed.key.channel);
+        let client = removed.peer.and_then(|peer| Some((peer, self.clients.remove(&peer)?)));
+        self.changes.forget_proxy(removed.key, client.as_ref().map(|(_, client)| client));
+        let Some((peer, client)) = client else { return };
+        self.probes.forget(peer, client.health);
         if tell {
             let to = client.address.ior.clone();
             let operation = kind.disconnect_operation(removed.side);

@@ -1,5 +1,6 @@
 //! Every operation of every kind of object, in every version and byte order, with every exception.
 
+use super::changes;
 use super::dialogue::{Dialogue, Expect, STYLES, Style, client, key_of, write_types};
 use super::filters;
 use super::proxies::{self, every_proxy};
@@ -40,7 +41,7 @@ const CASES: &[Case] = &[
     ("consumers' admins and proxies have mapping filters", filters::mapping_attachments),
     ("limits on filters hold", filters::limits),
     ("subscriptions and offers are taken, wildcards in the middle are not", subscriptions),
-    ("what is not there yet says so", not_yet),
+    ("every proxy tells what the other side of its channel offers or wants", changes::obtaining),
     ("limits of a channel are told with the proxy", admin_limits),
     ("properties are had, set and checked at every level", properties),
     ("every object answers for itself", object_operations),
@@ -330,18 +331,6 @@ fn subscriptions(d: &mut Dialogue) {
             members.read(|r| assert_eq!((r.string().unwrap(), r.string().unwrap()), (&b"b*d"[..], &b"x"[..])));
             changed(&[], &[("x", "b**")]).raises("InvalidEventType");
         }
-    }
-}
-
-fn not_yet(d: &mut Dialogue) {
-    let (channel, _) = new_channel(d);
-    let consumers = d.object(&channel, "for_consumers");
-    let suppliers = d.object(&channel, "for_suppliers");
-    let _ = (consumers, suppliers);
-    for proxy in every_proxy(d, &channel) {
-        let consumes = proxy.type_id.ends_with("Supplier:1.0");
-        let operation = if consumes { "obtain_offered_types" } else { "obtain_subscription_types" };
-        d.call(&proxy, operation, |w| w.u32(0)).raises("NO_IMPLEMENT");
     }
 }
 

@@ -1,0 +1,308 @@
+//! Offers and subscriptions: what a channel's suppliers offer is told to its consumers, what its consumers want to its
+//! suppliers (OMG Notification Service 1.1, `offer_change` and `subscription_change`).
+//!
+//! What is told is what the connected clients of a side offer or want *together*. A consumer that never said what it wants
+//! wants everything; a supplier that never said what it offers announces nothing, though its events pass all the same.
+//!
+//! It is worked out once for each batch of requests, for the channels in which it may have changed, and each client on the
+//! other side is told the difference to what it was told last, beginning with what was known when it connected. A client has
+//! one such call unanswered at most, so that a slow one delays nobody; what changes meanwhile is told together. One that says
+//! that it has no such operation is not called again.
+
+use super::clients::Client;
+use super::{Asked, ClientAnswer, Door, Effect, Question};
+use crate::corba::exceptions::Raised;
+use crate::corba::notify_comm::{NOTIFY_PUBLISH, NOTIFY_SUBSCRIBE};
+use crate::corba::proxy_kind::ProxyKind;
+use crate::corba::table::client_has;
+use engine::{Admin, ChannelId, EventType, Operator, Peer, Proxy, ProxyKey, ProxyState, Side};
+use giop::cdr::{CharSet, Encoding, Endian, Writer};
+use giop::codeset::negotiate;
+use giop::ior::Ior;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+
+/// Calls of clients about changes that may be unanswered at once; more wait.
+const CALLS_MAX: usize = 256;
+
+/// Most event types that clients are told of. Beyond, everything may come or be wanted, and that is what they are told.
+const TYPES_MAX: usize = 4096;
+
+/// How an `ObtainInfoMode` is split up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::corba) struct InfoMode {
+    /// Whether what is known now is to be told at once.
+    pub(in crate::corba) all_now: bool,
+    /// Whether later changes are to be told.
+    pub(in crate::corba) updates: bool,
+}
+
+/// What each side of a channel offers or wants together.
+#[derive(Debug, Default)]
+pub(super) struct Changes {
+    types: BTreeMap<(ChannelId, Side), Arc<[EventType]>>,
+    /// Channels in which that may have changed.
+    touched: BTreeSet<ChannelId>,
+    /// Proxies whose clients are not to be told of changes.
+    silenced: BTreeSet<ProxyKey>,
+    calls: usize,
+    waiting: VecDeque<Peer>,
+    /// The last change that somebody was told of; most are told the same.
+    written: Option<Written>,
+}
+
+/// A change, as it is told.
+#[derive(Debug)]
+struct Written {
+    before: Arc<[EventType]>,
+    now: Arc<[EventType]>,
+    chars: CharSet,
+    body: Vec<u8>,
+}
+
+/// How far a client is told.
+#[derive(Clone, Debug)]
+pub(super) struct Told {
+    /// Whether it has the operation, as far as is known.
+    hears: bool,
+    last: Arc<[EventType]>,
+    /// What it was told before the call that is unanswered.
+    before: Option<Arc<[EventType]>>,
+    waits: bool,
+}
+
+impl Told {
+    pub(super) fn is_being_told(&self) -> bool {
+        self.before.is_some()
+    }
+}
+
+impl Changes {
+    pub(super) fn touch(&mut self, channel: ChannelId) {
+        self.touched.insert(channel);
+    }
+
+    pub(super) fn forget_channel(&mut self, channel: ChannelId) {
+        self.types.retain(|(of, _), _| *of != channel);
+        self.touched.remove(&channel);
+    }
+
+    pub(super) fn forget_proxy(&mut self, proxy: ProxyKey, client: Option<&Client>) {
+        self.silenced.remove(&proxy);
+        if client.is_some_and(|client| client.told.is_being_told()) {
+            self.calls = self.calls.saturating_sub(1);
+        }
+    }
+}
+
+impl Changes {
+    fn difference(&mut self, before: &Arc<[EventType]>, now: &Arc<[EventType]>, chars: CharSet) -> Vec<u8> {
+        let is_it = |written: &&Written| {
+            Arc::ptr_eq(&written.before, before) && Arc::ptr_eq(&written.now, now) && written.chars == chars
+        };
+        if let Some(written) = self.written.as_ref().filter(is_it) {
+            return written.body.clone();
+        }
+        let body = difference(before, now, chars);
+        let (before, now) = (Arc::clone(before), Arc::clone(now));
+        self.written = Some(Written { before, now, chars, body: body.clone() });
+        body
+    }
+}
+
+impl Door {
+    /// What a client knows when it connects: nothing is told of what was before.
+    pub(super) fn told_at_first(&self, key: ProxyKey, kind: ProxyKind, side: Side, client: &Ior) -> Told {
+        let interface = match side {
+            Side::Consumers => &NOTIFY_PUBLISH,
+            Side::Suppliers => &NOTIFY_SUBSCRIBE,
+        };
+        let hears = !kind.is_plain() && client_has(&client.type_id, interface) != Some(false);
+        Told { hears, last: self.types_known(key.channel, other(side)), before: None, waits: false }
+    }
+
+    /// `obtain_offered_types` and `obtain_subscription_types`: what the other side offers or wants now, if that is asked
+    /// for, and whether changes are told from now on.
+    pub(in crate::corba) fn obtain_types(&mut self, key: ProxyKey, mode: InfoMode) -> Result<Vec<EventType>, Raised> {
+        let (side, peer) = self.hierarchy.proxy(key).map(|proxy| (proxy.side, proxy.peer))?;
+        self.find_out(key.channel);
+        let types = self.types_known(key.channel, other(side));
+        if mode.updates {
+            self.changes.silenced.remove(&key);
+        } else {
+            self.changes.silenced.insert(key);
+        }
+        if let Some(client) = peer.and_then(|peer| self.clients.get_mut(&peer)) {
+            client.told.last = Arc::clone(&types);
+            client.told.before = client.told.before.take().map(|_| Arc::clone(&types));
+        }
+        Ok(if mode.all_now { types.to_vec() } else { Vec::new() })
+    }
+
+    /// Tells clients what changed since this was last called.
+    pub(super) fn tell_changes(&mut self) {
+        while let Some(channel) = self.changes.touched.first().copied() {
+            self.find_out(channel);
+        }
+        self.tell_waiting();
+    }
+
+    /// Tells those who wait to be told, as many as may be.
+    pub(super) fn tell_waiting(&mut self) {
+        while self.changes.calls < CALLS_MAX {
+            let Some(peer) = self.changes.waiting.pop_front() else { break };
+            if let Some(client) = self.clients.get_mut(&peer) {
+                client.told.waits = false;
+                self.tell(peer);
+            }
+        }
+    }
+
+    /// A client has answered, or not, to being told of a change.
+    pub(super) fn told(&mut self, peer: Peer, answer: ClientAnswer) {
+        let Some(client) = self.clients.get_mut(&peer) else { return };
+        let Some(before) = client.told.before.take() else { return };
+        self.changes.calls = self.changes.calls.saturating_sub(1);
+        match answer {
+            ClientAnswer::NotImplemented => {
+                log::debug!(target: "campanile::corba", "{} takes no changes of offers or subscriptions", client.address.name);
+                client.told.hears = false;
+            }
+            ClientAnswer::Gone => return self.reap(peer, None),
+            // It may have missed it; with the next change it is told that as well.
+            ClientAnswer::Unreachable | ClientAnswer::TimedOut => client.told.last = before,
+            ClientAnswer::Returned(_) | ClientAnswer::Raised => self.want_to_tell(peer),
+        }
+        self.tell_waiting();
+    }
+
+    /// Has a client told of what it does not know yet, as soon as there is room for a call.
+    pub(super) fn want_to_tell(&mut self, peer: Peer) {
+        let Some(client) = self.clients.get_mut(&peer) else { return };
+        if client.told.hears && !client.told.waits && !client.told.is_being_told() {
+            client.told.waits = true;
+            self.changes.waiting.push_back(peer);
+        }
+    }
+
+    /// Works out what both sides of a channel offer and want, and has those told to whom that is news.
+    fn find_out(&mut self, channel: ChannelId) {
+        if !self.changes.touched.remove(&channel) {
+            return;
+        }
+        for side in [Side::Consumers, Side::Suppliers] {
+            let types: Arc<[EventType]> = self.types_of(channel, side).into();
+            if *types == *self.types_known(channel, side) {
+                continue;
+            }
+            self.changes.types.insert((channel, side), types);
+            let Ok(channel) = self.hierarchy.channel(channel) else { continue };
+            let others = channel.proxies().filter(|proxy| proxy.side != side);
+            let peers: Vec<Peer> = others.filter_map(|proxy| proxy.peer).collect();
+            for peer in peers {
+                self.want_to_tell(peer);
+            }
+        }
+    }
+
+    fn tell(&mut self, peer: Peer) {
+        let Some(client) = self.clients.get(&peer) else { return };
+        let types = self.types_known(client.proxy.channel, other(client.side));
+        if !client.told.hears || self.changes.silenced.contains(&client.proxy) || *types == *client.told.last {
+            return;
+        }
+        let operation = match client.side {
+            Side::Consumers => "offer_change",
+            Side::Suppliers => "subscription_change",
+        };
+        let to = client.address.ior.clone();
+        let body = self.changes.difference(&client.told.last, &types, code_set(&to));
+        self.effects.push_back(Effect::Ask { question: Question(Asked::Change(peer)), to, operation, body });
+        self.changes.calls += 1;
+        if let Some(client) = self.clients.get_mut(&peer) {
+            client.told.before = Some(core::mem::replace(&mut client.told.last, types));
+        }
+    }
+
+    /// What a side was found to offer or want together.
+    fn types_known(&self, channel: ChannelId, side: Side) -> Arc<[EventType]> {
+        self.changes.types.get(&(channel, side)).map_or_else(|| Arc::from([]), Arc::clone)
+    }
+
+    /// What the connected clients of a side offer or want together: sorted, each type once, and no other beside
+    /// everything.
+    fn types_of(&self, channel: ChannelId, side: Side) -> Vec<EventType> {
+        let Ok(channel) = self.hierarchy.channel(channel) else { return Vec::new() };
+        let mut types = BTreeSet::new();
+        let connected = |proxy: &&Proxy| proxy.side == side && proxy.state != ProxyState::Unconnected;
+        for proxy in channel.proxies().filter(connected) {
+            let admin = self.hierarchy.admin(channel.id(), side, proxy.admin).ok();
+            for kind in types_of_client(proxy, admin) {
+                if kind.is_everything() || types.len() == TYPES_MAX {
+                    return vec![EventType::everything()];
+                }
+                types.insert(kind);
+            }
+        }
+        types.into_iter().collect()
+    }
+}
+
+const fn other(side: Side) -> Side {
+    match side {
+        Side::Consumers => Side::Suppliers,
+        Side::Suppliers => Side::Consumers,
+    }
+}
+
+/// What one client offers or wants: its proxy's list and its admin's. One that was never changed does not count beside one
+/// that was. A supplier for which neither was announces nothing, and a consumer for which neither was wants everything.
+fn types_of_client(proxy: &Proxy, admin: Option<&Admin>) -> Vec<EventType> {
+    let own = &proxy.subscription;
+    let Some(admin) = admin.filter(|admin| admin.subscription.is_changed()) else {
+        let is_silent = proxy.side == Side::Suppliers && !own.is_changed();
+        return if is_silent { Vec::new() } else { own.types().to_vec() };
+    };
+    let group = admin.subscription.types();
+    if !own.is_changed() {
+        return group.to_vec();
+    }
+    if proxy.side == Side::Consumers && admin.operator == Operator::And {
+        let pairs = own.types().iter().flat_map(|own| group.iter().filter_map(|group| both(own, group)));
+        return pairs.collect();
+    }
+    own.types().iter().chain(group).cloned().collect()
+}
+
+/// The events that two patterns have in common, if there are any.
+fn both(one: &EventType, other: &EventType) -> Option<EventType> {
+    let everywhere = |name: &str| EventType::new("*", name);
+    let anything = |domain: &str| EventType::new(domain, "*");
+    let narrower = |a: &str, b: &str, covers: &dyn Fn(&str, &str) -> bool| {
+        if covers(a, b) { Some(b.to_owned()) } else { covers(b, a).then(|| a.to_owned()) }
+    };
+    let domain = narrower(&one.domain, &other.domain, &|wide, text| anything(wide).matches(text.as_bytes(), b""))?;
+    let name = narrower(&one.name, &other.name, &|wide, text| everywhere(wide).matches(b"", text.as_bytes()))?;
+    Some(EventType { domain, name })
+}
+
+/// The code set in which a client is called.
+fn code_set(client: &Ior) -> CharSet {
+    let code_sets = client.iiop().and_then(giop::ior::IiopProfile::code_sets);
+    negotiate(code_sets.as_ref()).unwrap_or(CharSet::Latin1)
+}
+
+/// The arguments of a change: what came, what went.
+fn difference(before: &[EventType], now: &[EventType], chars: CharSet) -> Vec<u8> {
+    let mut body = Vec::new();
+    let mut out = Writer::new(&mut body, Encoding { chars, ..Encoding::new(Endian::NATIVE) });
+    for (these, those) in [(now, before), (before, now)] {
+        let only: Vec<&EventType> = these.iter().filter(|kind| those.binary_search(kind).is_err()).collect();
+        out.length(only.len());
+        for EventType { domain, name } in only {
+            out.string(domain);
+            out.string(name);
+        }
+    }
+    body
+}

@@ -1,0 +1,260 @@
+//! Probes: who is asked when, and who is taken for dead.
+
+use super::dialogue::{Dialogue, Expect, STYLES, client};
+use super::proxies::new_channel;
+use crate::corba::{ClientAnswer, Effect, Question};
+use engine::{ProxyKey, Time};
+use giop::ior::Ior;
+use std::time::Duration;
+
+const SECOND: u64 = 10_000_000;
+
+struct Scene {
+    d: Dialogue,
+    channel: Ior,
+    now: Time,
+}
+
+impl Scene {
+    fn new() -> Self {
+        let mut d = Dialogue::new(STYLES[5]);
+        let channel = new_channel(&mut d);
+        Self { d, channel, now: Time(0) }
+    }
+
+    fn set(&mut self, object: &Ior, name: &str, value: u64) {
+        let write = |w: &mut giop::cdr::Writer<'_>| {
+            w.u32(1);
+            w.string(name);
+            w.u32(24); // tk_ulonglong
+            w.u64(value);
+        };
+        self.d.call(object, "set_qos", write).unwrap();
+    }
+
+    /// A push consumer; it has to be reachable.
+    fn consumer(&mut self, name: &str) -> Ior {
+        let channel = self.channel.clone();
+        let admin = self.d.object(&channel, "for_consumers");
+        let proxy = self.d.made(&admin, "obtain_notification_push_supplier", 1).0;
+        self.d.give(&proxy, "connect_structured_push_consumer", &client(name)).unwrap();
+        proxy
+    }
+
+    /// A push supplier; it need not be reachable.
+    fn supplier(&mut self, reference: &Ior) -> Ior {
+        let channel = self.channel.clone();
+        let admin = self.d.object(&channel, "for_suppliers");
+        let proxy = self.d.made(&admin, "obtain_notification_push_consumer", 1).0;
+        self.d.give(&proxy, "connect_structured_push_supplier", reference).unwrap();
+        proxy
+    }
+
+    /// Lets time pass, and gives who is asked then.
+    fn after(&mut self, seconds: u64) -> Vec<(String, Question)> {
+        self.now = self.now + Duration::from_secs(seconds);
+        self.d.door.handle_time(self.now);
+        self.asked()
+    }
+
+    fn asked(&mut self) -> Vec<(String, Question)> {
+        let asked = self.d.effects().into_iter().filter_map(|effect| match effect {
+            Effect::Ask { question, to, operation: "_non_existent", body } => {
+                assert_eq!(body, []);
+                Some((String::from_utf8(to.iiop().unwrap().key.clone()).unwrap(), question))
+            }
+            _ => None,
+        });
+        asked.collect()
+    }
+
+    fn answer(&mut self, question: Question, answer: ClientAnswer) {
+        self.d.door.handle_answer(question, answer);
+    }
+
+    /// Who was found dead, and for how long it could not be reached.
+    fn reaped(&mut self) -> Vec<(ProxyKey, String, Option<Duration>)> {
+        let reaped = self.d.effects().into_iter().filter_map(|effect| match effect {
+            Effect::Reaped { proxy, name, unreachable_for } => Some((proxy, name, unreachable_for)),
+            Effect::Call { .. } => panic!("a dead client is told nothing"),
+            _ => None,
+        });
+        reaped.collect()
+    }
+
+    fn is_there(&mut self, proxy: &Ior) -> bool {
+        self.d.call(proxy, "_non_existent", |_| {}).is_ok()
+    }
+
+    fn next(&self) -> Option<u64> {
+        self.d.door.poll_timeout().map(|due| due.since(Time(0)).as_secs())
+    }
+}
+
+fn names(asked: &[(String, Question)]) -> Vec<&str> {
+    asked.iter().map(|(name, _)| name.as_str()).collect()
+}
+
+#[test]
+fn every_client_with_a_reference_is_asked_at_its_interval() {
+    let mut scene = Scene::new();
+    assert_eq!(scene.next(), None);
+    scene.consumer("consumer");
+    scene.after(10);
+    scene.supplier(&client("supplier"));
+    scene.supplier(&Ior::nil());
+    assert_eq!(scene.next(), Some(60));
+    assert_eq!(names(&scene.after(49)), Vec::<&str>::new());
+    let asked = scene.after(1);
+    assert_eq!(names(&asked), ["consumer"]);
+    // One question at a time.
+    assert_eq!(scene.next(), Some(70));
+    assert_eq!(names(&scene.after(10)), ["supplier"]);
+    assert_eq!(scene.next(), None);
+    scene.answer(asked[0].1, ClientAnswer::Returned(Some(false)));
+    assert_eq!(scene.next(), Some(120));
+    assert!(scene.reaped().is_empty());
+}
+
+#[test]
+fn an_interval_of_zero_asks_never_and_a_new_one_counts_at_once() {
+    let mut scene = Scene::new();
+    let (channel, proxy) = (scene.channel.clone(), scene.consumer("consumer"));
+    scene.set(&channel, "ProbeInterval", 0);
+    assert_eq!(scene.next(), None);
+    assert!(scene.after(1_000).is_empty());
+    scene.set(&proxy, "ProbeInterval", 5 * SECOND);
+    assert_eq!(names(&scene.after(0)), ["consumer"], "its last probe is long ago");
+    let other = scene.consumer("other");
+    assert_eq!(scene.next(), None);
+    let admin = scene.d.object(&other, "_get_MyAdmin");
+    scene.set(&admin, "ProbeInterval", 7 * SECOND);
+    assert_eq!(scene.next(), Some(1_007));
+    scene.set(&admin, "ProbeInterval", 1);
+    let asked = scene.after(1);
+    assert_eq!(names(&asked), ["other"]);
+    scene.answer(asked[0].1, ClientAnswer::Raised);
+    assert!(scene.after(0).is_empty(), "never more often than every 100 ms");
+}
+
+#[test]
+fn whoever_says_that_it_does_not_exist_is_gone_at_once() {
+    for dead in [ClientAnswer::Returned(Some(true)), ClientAnswer::Gone] {
+        let mut scene = Scene::new();
+        let (consumer, supplier) = (scene.consumer("consumer"), scene.supplier(&client("supplier")));
+        for (name, question) in scene.after(60) {
+            scene.answer(question, dead);
+            let reaped = scene.reaped();
+            assert_eq!(reaped.len(), 1);
+            assert_eq!((reaped[0].1.as_str(), reaped[0].2), (format!("client.example:4711 {name}").as_str(), None));
+        }
+        assert!(!scene.is_there(&consumer) && !scene.is_there(&supplier));
+        assert!(scene.d.door.publish().unwrap().peers.is_empty());
+        assert_eq!(scene.next(), None);
+    }
+}
+
+#[test]
+fn any_other_answer_is_life() {
+    let mut scene = Scene::new();
+    let proxy = scene.consumer("consumer");
+    let alive = [
+        ClientAnswer::Returned(Some(false)),
+        ClientAnswer::Returned(None),
+        ClientAnswer::NotImplemented,
+        ClientAnswer::Raised,
+        ClientAnswer::TimedOut,
+    ];
+    for answer in alive.iter().cycle().take(50) {
+        let asked = scene.after(60);
+        scene.answer(asked[0].1, *answer);
+    }
+    assert!(scene.reaped().is_empty() && scene.is_there(&proxy));
+}
+
+#[test]
+fn a_client_that_cannot_be_reached_for_long_enough_is_given_up() {
+    let mut scene = Scene::new();
+    let proxy = scene.consumer("consumer");
+    scene.set(&proxy, "GiveUpAfter", 90 * SECOND);
+    let miss = |scene: &mut Scene, seconds: u64, answer: ClientAnswer| {
+        let asked = scene.after(seconds);
+        assert_eq!(asked.len(), 1, "{:?}", scene.now);
+        scene.answer(asked[0].1, answer);
+        scene.is_there(&proxy)
+    };
+    assert!(miss(&mut scene, 60, ClientAnswer::Unreachable));
+    assert!(miss(&mut scene, 60, ClientAnswer::Unreachable));
+    // In between it was there.
+    assert!(miss(&mut scene, 30, ClientAnswer::Raised));
+    assert!(miss(&mut scene, 60, ClientAnswer::Unreachable));
+    assert!(miss(&mut scene, 60, ClientAnswer::TimedOut));
+    assert!(!miss(&mut scene, 30, ClientAnswer::Unreachable));
+    let reaped = scene.reaped();
+    assert_eq!((reaped.len(), reaped[0].2), (1, Some(Duration::from_secs(90))));
+}
+
+#[test]
+fn a_client_that_need_not_be_reachable_is_given_up_only_if_it_once_was() {
+    let mut scene = Scene::new();
+    let proxy = scene.supplier(&client("supplier"));
+    for _ in 0..100 {
+        let asked = scene.after(60);
+        scene.answer(asked[0].1, ClientAnswer::Unreachable);
+    }
+    assert!(scene.is_there(&proxy));
+    let asked = scene.after(60);
+    scene.answer(asked[0].1, ClientAnswer::Returned(Some(false)));
+    for _ in 0..2 {
+        assert!(scene.is_there(&proxy));
+        let asked = scene.after(60);
+        scene.answer(asked[0].1, ClientAnswer::Unreachable);
+    }
+    assert!(!scene.is_there(&proxy));
+    // Zero is for ever.
+    let (channel, patient) = (scene.channel.clone(), scene.consumer("patient"));
+    scene.set(&channel, "GiveUpAfter", 0);
+    for _ in 0..100 {
+        let asked = scene.after(60);
+        scene.answer(asked[0].1, ClientAnswer::Unreachable);
+    }
+    assert!(scene.is_there(&patient));
+}
+
+#[test]
+fn only_so_many_are_asked_at_once() {
+    let mut scene = Scene::new();
+    for number in 0..150 {
+        scene.consumer(&format!("consumer {number}"));
+    }
+    let mut asked = scene.after(60);
+    assert_eq!(asked.len(), 64);
+    assert_eq!(scene.next(), None, "the next answer is waited for");
+    let mut total = 0;
+    while let Some((_, question)) = asked.pop() {
+        total += 1;
+        scene.answer(question, ClientAnswer::Returned(Some(false)));
+        asked.extend(scene.asked());
+    }
+    assert_eq!(total, 150);
+    assert_eq!(scene.next(), Some(120));
+}
+
+#[test]
+fn whoever_leaves_while_being_asked_leaves_room_for_another() {
+    let mut scene = Scene::new();
+    let proxies: Vec<Ior> = (0..100).map(|number| scene.consumer(&format!("consumer {number}"))).collect();
+    let asked = scene.after(60);
+    for proxy in &proxies[..64] {
+        scene.d.get(proxy, "disconnect_structured_push_supplier");
+    }
+    assert_eq!(scene.after(0).len(), 36);
+    for (_, question) in asked {
+        scene.answer(question, ClientAnswer::Gone);
+    }
+    assert!(scene.reaped().is_empty());
+    let channel = scene.channel.clone();
+    scene.d.get(&channel, "destroy");
+    assert_eq!(scene.next(), None);
+    scene.d.call(&channel, "_non_existent", |_| {}).raises("OBJECT_NOT_EXIST");
+}
