@@ -12,9 +12,12 @@ use crate::{ChannelId, EventType, Operator, Refusal, Side, Subscription};
 /// list is taken for what they have in common: it says more than is wanted, never less.
 const PAIRS_MAX: usize = 1 << 16;
 
+/// How many comparisons are made to leave out what is within another type. Where it would be more, all are listed.
+const COMPARISONS_MAX: usize = 1 << 20;
+
 impl Hierarchy {
     /// What the connected suppliers offer, together: canonical, sorted, and none within another. A supplier that said
-    /// nothing offers what its admin says, and everything if that said nothing either.
+    /// nothing offers what its admin says, and announces nothing if that said nothing either: its events pass all the same.
     ///
     /// # Errors
     ///
@@ -22,10 +25,11 @@ impl Hierarchy {
     pub fn offered_types(&self, channel: ChannelId) -> Result<Vec<EventType>, Refusal> {
         let channel = self.channel(channel)?;
         let suppliers = connected(channel, Side::Suppliers);
-        Ok(together(suppliers.map(|proxy| {
+        Ok(together(suppliers.filter_map(|proxy| {
             let admin = channel.admins.get(&(proxy.side, proxy.admin));
-            let nearest = Some(&proxy.subscription).filter(|own| own.is_changed());
-            Types::of(nearest.or(admin.map(|admin| &admin.subscription)))
+            let lists = [Some(&proxy.subscription), admin.map(|admin| &admin.subscription)];
+            let nearest = lists.into_iter().flatten().find(|list| list.is_changed());
+            nearest.map(|list| Types::of(Some(list)))
         })))
     }
 
@@ -140,6 +144,10 @@ fn together(all: impl Iterator<Item = Types>) -> Vec<EventType> {
     if types.iter().any(EventType::is_everything) {
         return Vec::from([EventType::everything()]);
     }
+    let patterns_count = types.iter().filter(|wide| wide.is_pattern()).count();
+    if patterns_count.saturating_mul(types.len()) > COMPARISONS_MAX {
+        return types.into_iter().collect();
+    }
     let patterns: Vec<EventType> = types.iter().filter(|wide| wide.is_pattern()).cloned().collect();
     let is_within = |narrow: &EventType| patterns.iter().any(|wide| wide != narrow && wide.covers(narrow));
     types.into_iter().filter(|narrow| !is_within(narrow)).collect()
@@ -214,13 +222,17 @@ mod tests {
     }
 
     #[test]
-    fn nobody_offers_nothing_and_one_who_says_nothing_offers_everything() {
+    fn whoever_says_nothing_announces_nothing_and_wants_everything() {
         let mut rig = Rig::new();
         assert_eq!((rig.offered(), rig.wanted()), (types(&[]), types(&[])));
+        rig.proxy(Side::Suppliers, AdminId::DEFAULT, &[]);
+        assert_eq!(rig.offered(), types(&[]));
         rig.proxy(Side::Suppliers, AdminId::DEFAULT, &[("a", "x")]);
         assert_eq!(rig.offered(), types(&[("a", "x")]));
-        rig.proxy(Side::Suppliers, AdminId::DEFAULT, &[]);
+        rig.proxy(Side::Suppliers, AdminId::DEFAULT, &[("*", "%ALL")]);
         assert_eq!(rig.offered(), types(&[("*", "*")]));
+        rig.proxy(Side::Consumers, AdminId::DEFAULT, &[]);
+        assert_eq!(rig.wanted(), types(&[("*", "*")]));
     }
 
     #[test]

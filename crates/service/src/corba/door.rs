@@ -16,7 +16,7 @@ use super::naming::{Naming, NamingLimits};
 use super::proxy_kind::ProxyKind;
 use super::qos::{Effective, Wanted};
 use super::references::References;
-use super::table::{self, AdminKey, Answer, Level, Servant, Target};
+use super::table::{self, AdminKey, Level, Servant, Target};
 use engine::{
     AdminId, ChannelId, ChannelLimits, DisconnectReason, EventType, FilterTarget, Hierarchy, HierarchyLimits, Operator,
     OutboxSettings, Peer, ProxyId, ProxyKey, SettingsPatch, Side, Snapshot, SubscriptionTarget, SupplierSettings, Time,
@@ -337,10 +337,7 @@ impl Door {
     fn dispatch(&mut self, call: &Call<'_>, reply: &mut Writer<'_>) -> Result<(), Raised> {
         let target = self.target(call.key).ok_or_else(Raised::object_not_exist)?;
         let operation = table::find(self.servant(target)?, call.operation).ok_or_else(Raised::bad_operation)?;
-        match operation.answer {
-            Answer::Done(handler) | Answer::InPart(handler) => handler(self, target, call.args.clone(), reply),
-            Answer::NotYet => Err(Raised::no_implement()),
-        }
+        (operation.handler)(self, target, call.args.clone(), reply)
     }
 
     /// The object with that key, if there is one.
@@ -597,9 +594,7 @@ impl Door {
             Level::Proxy(proxy, _) => SubscriptionTarget::Proxy(proxy),
             Level::Channel(_) => return Err(Raised::internal()),
         };
-        self.hierarchy.subscribe(target, added, removed)?;
-        self.changes.touch(level.channel());
-        Ok(())
+        Ok(self.hierarchy.subscribe(target, added, removed)?)
     }
 }
 

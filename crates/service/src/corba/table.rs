@@ -1,8 +1,7 @@
 //! Interfaces as tables: operation name → what answers it.
 //!
 //! Every operation of every interface of the IDL modules that a Notification Service has to offer stands in one of these
-//! tables, also those that are not here yet, so that the list of what is done (`docs/conformance.md`) can be checked
-//! against what runs.
+//! tables, so that the list of what is done (`docs/conformance.md`) can be checked against what runs.
 
 use super::door::Door;
 use super::exceptions::Raised;
@@ -106,30 +105,12 @@ impl Target {
 /// One operation of an interface. An attribute is an operation `_get_…` and, where it can be written, `_set_…`.
 pub(super) struct Operation {
     pub(super) name: &'static str,
-    pub(super) answer: Answer,
-}
-
-/// How an operation is answered.
-pub(super) enum Answer {
-    /// As the standard says.
-    Done(Handler),
-    /// As the standard says but for arguments that need what is not here yet; those get `NO_IMPLEMENT`.
-    InPart(Handler),
-    /// With `NO_IMPLEMENT`.
-    NotYet,
+    pub(super) handler: Handler,
 }
 
 impl Operation {
     pub(super) const fn done(name: &'static str, handler: Handler) -> Self {
-        Self { name, answer: Answer::Done(handler) }
-    }
-
-    pub(super) const fn in_part(name: &'static str, handler: Handler) -> Self {
-        Self { name, answer: Answer::InPart(handler) }
-    }
-
-    pub(super) const fn not_yet(name: &'static str) -> Self {
-        Self { name, answer: Answer::NotYet }
+        Self { name, handler }
     }
 }
 

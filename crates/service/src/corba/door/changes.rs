@@ -4,8 +4,8 @@
 //! What is told is what the connected clients of a side offer or want *together*. A consumer that never said what it wants
 //! wants everything; a supplier that never said what it offers announces nothing, though its events pass all the same.
 //!
-//! It is worked out once for each batch of requests, for the channels in which it may have changed, and each client on the
-//! other side is told the difference to what it was told last, beginning with what was known when it connected. A client has
+//! It is worked out once for each batch of requests, for the channels in which it may have changed (also because filters
+//! did, whose constraints name event types), and each client on the other side is told the difference to what it was told last, beginning with what was known when it connected. A client has
 //! one such call unanswered at most, so that a slow one delays nobody; what changes meanwhile is told together. One that says
 //! that it has no such operation is not called again.
 
@@ -15,7 +15,7 @@ use crate::corba::exceptions::Raised;
 use crate::corba::notify_comm::{NOTIFY_PUBLISH, NOTIFY_SUBSCRIBE};
 use crate::corba::proxy_kind::ProxyKind;
 use crate::corba::table::client_has;
-use engine::{Admin, ChannelId, EventType, Operator, Peer, Proxy, ProxyKey, ProxyState, Side};
+use engine::{ChannelId, EventType, Peer, ProxyKey, Side};
 use giop::cdr::{CharSet, Encoding, Endian, Writer};
 use giop::codeset::negotiate;
 use giop::ior::Ior;
@@ -40,15 +40,20 @@ pub(in crate::corba) struct InfoMode {
 /// What each side of a channel offers or wants together.
 #[derive(Debug, Default)]
 pub(super) struct Changes {
-    types: BTreeMap<(ChannelId, Side), Arc<[EventType]>>,
-    /// Channels in which that may have changed.
-    touched: BTreeSet<ChannelId>,
+    known: BTreeMap<(ChannelId, Side), Known>,
     /// Proxies whose clients are not to be told of changes.
     silenced: BTreeSet<ProxyKey>,
     calls: usize,
     waiting: VecDeque<Peer>,
     /// The last change that somebody was told of; most are told the same.
     written: Option<Written>,
+}
+
+/// What a side offers or wants together, and the version of the engine's lists of which that was found.
+#[derive(Debug)]
+struct Known {
+    version: u64,
+    types: Arc<[EventType]>,
 }
 
 /// A change, as it is told.
@@ -78,13 +83,10 @@ impl Told {
 }
 
 impl Changes {
-    pub(super) fn touch(&mut self, channel: ChannelId) {
-        self.touched.insert(channel);
-    }
-
     pub(super) fn forget_channel(&mut self, channel: ChannelId) {
-        self.types.retain(|(of, _), _| *of != channel);
-        self.touched.remove(&channel);
+        for side in SIDES {
+            self.known.remove(&(channel, side));
+        }
     }
 
     pub(super) fn forget_proxy(&mut self, proxy: ProxyKey, client: Option<&Client>) {
@@ -141,7 +143,8 @@ impl Door {
 
     /// Tells clients what changed since this was last called.
     pub(super) fn tell_changes(&mut self) {
-        while let Some(channel) = self.changes.touched.first().copied() {
+        let channels: Vec<ChannelId> = self.hierarchy.channels().map(engine::Channel::id).collect();
+        for channel in channels {
             self.find_out(channel);
         }
         self.tell_waiting();
@@ -187,17 +190,17 @@ impl Door {
 
     /// Works out what both sides of a channel offer and want, and has those told to whom that is news.
     fn find_out(&mut self, channel: ChannelId) {
-        if !self.changes.touched.remove(&channel) {
-            return;
-        }
-        for side in [Side::Consumers, Side::Suppliers] {
-            let types: Arc<[EventType]> = self.types_of(channel, side).into();
-            if *types == *self.types_known(channel, side) {
+        for side in SIDES {
+            let Ok(version) = self.hierarchy.types_version(channel, side) else { continue };
+            let known = self.changes.known.get(&(channel, side));
+            if known.map_or(0, |known| known.version) == version {
                 continue;
             }
-            self.changes.types.insert((channel, side), types);
+            let types: Arc<[EventType]> = self.types_of(channel, side).into();
+            let is_news = *types != *self.types_known(channel, side);
+            self.changes.known.insert((channel, side), Known { version, types });
             let Ok(channel) = self.hierarchy.channel(channel) else { continue };
-            let others = channel.proxies().filter(|proxy| proxy.side != side);
+            let others = channel.proxies().filter(|proxy| is_news && proxy.side != side);
             let peers: Vec<Peer> = others.filter_map(|proxy| proxy.peer).collect();
             for peer in peers {
                 self.want_to_tell(peer);
@@ -226,64 +229,27 @@ impl Door {
 
     /// What a side was found to offer or want together.
     fn types_known(&self, channel: ChannelId, side: Side) -> Arc<[EventType]> {
-        self.changes.types.get(&(channel, side)).map_or_else(|| Arc::from([]), Arc::clone)
+        self.changes.known.get(&(channel, side)).map_or_else(|| Arc::from([]), |known| Arc::clone(&known.types))
     }
 
-    /// What the connected clients of a side offer or want together: sorted, each type once, and no other beside
-    /// everything.
+    /// What the connected clients of a side offer or want together, sorted.
     fn types_of(&self, channel: ChannelId, side: Side) -> Vec<EventType> {
-        let Ok(channel) = self.hierarchy.channel(channel) else { return Vec::new() };
-        let mut types = BTreeSet::new();
-        let connected = |proxy: &&Proxy| proxy.side == side && proxy.state != ProxyState::Unconnected;
-        for proxy in channel.proxies().filter(connected) {
-            let admin = self.hierarchy.admin(channel.id(), side, proxy.admin).ok();
-            for kind in types_of_client(proxy, admin) {
-                if kind.is_everything() || types.len() == TYPES_MAX {
-                    return vec![EventType::everything()];
-                }
-                types.insert(kind);
-            }
-        }
-        types.into_iter().collect()
+        let types = match side {
+            Side::Consumers => self.hierarchy.subscribed_types(channel),
+            Side::Suppliers => self.hierarchy.offered_types(channel),
+        };
+        let types = types.unwrap_or_default();
+        if types.len() > TYPES_MAX { vec![EventType::everything()] } else { types }
     }
 }
+
+const SIDES: [Side; 2] = [Side::Consumers, Side::Suppliers];
 
 const fn other(side: Side) -> Side {
     match side {
         Side::Consumers => Side::Suppliers,
         Side::Suppliers => Side::Consumers,
     }
-}
-
-/// What one client offers or wants: its proxy's list and its admin's. One that was never changed does not count beside one
-/// that was. A supplier for which neither was announces nothing, and a consumer for which neither was wants everything.
-fn types_of_client(proxy: &Proxy, admin: Option<&Admin>) -> Vec<EventType> {
-    let own = &proxy.subscription;
-    let Some(admin) = admin.filter(|admin| admin.subscription.is_changed()) else {
-        let is_silent = proxy.side == Side::Suppliers && !own.is_changed();
-        return if is_silent { Vec::new() } else { own.types().to_vec() };
-    };
-    let group = admin.subscription.types();
-    if !own.is_changed() {
-        return group.to_vec();
-    }
-    if proxy.side == Side::Consumers && admin.operator == Operator::And {
-        let pairs = own.types().iter().flat_map(|own| group.iter().filter_map(|group| both(own, group)));
-        return pairs.collect();
-    }
-    own.types().iter().chain(group).cloned().collect()
-}
-
-/// The events that two patterns have in common, if there are any.
-fn both(one: &EventType, other: &EventType) -> Option<EventType> {
-    let everywhere = |name: &str| EventType::new("*", name);
-    let anything = |domain: &str| EventType::new(domain, "*");
-    let narrower = |a: &str, b: &str, covers: &dyn Fn(&str, &str) -> bool| {
-        if covers(a, b) { Some(b.to_owned()) } else { covers(b, a).then(|| a.to_owned()) }
-    };
-    let domain = narrower(&one.domain, &other.domain, &|wide, text| anything(wide).matches(text.as_bytes(), b""))?;
-    let name = narrower(&one.name, &other.name, &|wide, text| everywhere(wide).matches(b"", text.as_bytes()))?;
-    Some(EventType { domain, name })
 }
 
 /// The code set in which a client is called.

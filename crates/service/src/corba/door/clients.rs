@@ -64,7 +64,6 @@ impl Door {
             self.clients.insert(peer, Client { proxy: key, side, address, told, health, link });
             self.begin_probes(peer);
         }
-        self.changes.touch(key.channel);
         Ok(())
     }
 
@@ -98,7 +97,6 @@ impl Door {
     pub(super) fn forget(&mut self, removed: &Removed, tell: bool) {
         let Some(kind) = self.kinds.remove(&removed.key) else { return };
         self.forget_filters_of(FilterTarget::Proxy(removed.key));
-        self.changes.touch(removed.key.channel);
         let client = removed.peer.and_then(|peer| Some((peer, self.clients.remove(&peer)?)));
         self.changes.forget_proxy(removed.key, client.as_ref().map(|(_, client)| client));
         let Some((peer, client)) = client else { return };

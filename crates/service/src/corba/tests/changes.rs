@@ -205,11 +205,12 @@ fn an_admin_speaks_for_its_proxies() {
     scene.only(&either, "subscription_change", &[("E", "e")]);
     let expected = [("A", "temperature"), ("B", "temperature"), ("D", "d"), ("E", "e")];
     assert_eq!(all(&mut scene), types(&expected));
-    // Suppliers offer what they and their admin offer.
+    // A supplier that says nothing offers what its admin says.
     let suppliers = scene.suppliers.clone();
     scene.only(&suppliers, "offer_change", &[("A", "a")]);
+    assert_eq!(scene.obtain(&consumer, "obtain_offered_types", ALL_NOW_UPDATES_ON), types(&[("A", "a")]));
     scene.only(&supplier, "offer_change", &[("B", "b")]);
-    assert_eq!(scene.obtain(&consumer, "obtain_offered_types", ALL_NOW_UPDATES_ON), types(&[("A", "a"), ("B", "b")]));
+    assert_eq!(scene.obtain(&consumer, "obtain_offered_types", ALL_NOW_UPDATES_ON), types(&[("B", "b")]));
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use crate::corba::exceptions::Exception;
 use crate::corba::keys::ObjectKey;
 use crate::corba::naming::NamingLimits;
-use crate::corba::table::{self, Answer};
+use crate::corba::table;
 use crate::corba::{Call, Door, DoorSettings, Effect};
 use engine::{ChannelLimits, HierarchyLimits, SettingsPatch};
 use giop::cdr::{CharSet, Encoding, Endian, Reader, Version, Writer};
@@ -265,9 +265,8 @@ impl Dialogue {
 
     fn try_damaged(&mut self, key: &[u8], operation: &str, args: &Reader<'_>) {
         let Some(servant) = servant_of(&self.door, key) else { return };
-        match table::find(servant, operation).map(|found| &found.answer) {
-            Some(Answer::Done(_) | Answer::InPart(_)) => {}
-            Some(Answer::NotYet) | None => return,
+        if table::find(servant, operation).is_none() {
+            return;
         }
         if operation.starts_with("push") {
             return; // events are not read here
