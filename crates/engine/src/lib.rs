@@ -51,6 +51,7 @@ mod lane;
 mod refusal;
 mod routing;
 mod settings;
+mod shared;
 mod subscription;
 mod table;
 mod time;

@@ -11,17 +11,18 @@ use alloc::vec::Vec;
 use filter::{Bank, Constraint};
 
 use crate::EventType;
+use crate::shared::SharedSlots;
 
 /// All filters that count in a channel: those attached to its admins and to its suppliers and connected consumers.
 ///
 /// All of them are in slots, some of which may be empty.
 #[derive(Debug, Default)]
 pub(crate) struct FilterTable {
-    pub(crate) programs: Vec<Option<Arc<Program>>>,
+    pub(crate) programs: SharedSlots<Arc<Program>>,
     /// Each distinct list of event types; an empty list stands for any type.
     pub(crate) lists: Vec<Option<Arc<[EventType]>>>,
     /// Each distinct constraint.
-    pub(crate) texts: Vec<Option<Text>>,
+    pub(crate) texts: SharedSlots<Text>,
     /// How many slots for groups of constraints there are. Those of a group are for the same event types, in one section
     /// or several.
     pub(crate) groups: u32,
@@ -45,7 +46,7 @@ pub(crate) struct Row {
 }
 
 /// A distinct constraint.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Text {
     pub(crate) program: Arc<Constraint>,
     /// The group of constraints in whose banks it is.
@@ -79,12 +80,12 @@ pub(crate) struct Use {
 impl FilterTable {
     /// A filter by its slot.
     pub(crate) fn program(&self, slot: u32) -> Option<&Program> {
-        self.programs.get(slot as usize)?.as_deref()
+        self.programs.get(slot).map(Arc::as_ref)
     }
 
     /// A constraint by its slot.
     pub(crate) fn text(&self, slot: u32) -> Option<&Text> {
-        self.texts.get(slot as usize)?.as_ref()
+        self.texts.get(slot)
     }
 
     /// Whether no filters count.

@@ -15,7 +15,7 @@ const BLOCK: usize = 64;
 /// Constraints that are used with the same lists of event types, in several banks.
 ///
 /// The places are divided into parts as a number is into powers of two, the largest first: 200 places are a part of 128,
-/// one of 64 and one that is begun. A constraint that comes gets the next place, so that only the last part is made anew,
+/// one of 64 and one of 8 that is begun. A constraint that comes gets the next place, so that only the last part is made anew,
 /// and now and then it becomes one with those before it: one that comes costs as much as the logarithm of how many there
 /// are. One that goes leaves its place empty and its part as it is, until half of all places are empty.
 #[derive(Debug)]
@@ -94,12 +94,14 @@ impl Group {
         }
     }
 
-    /// Divides the places into parts. Those that are as they were stay.
+    /// Divides the places into parts, the last of which may be begun only. Those that are as they were stay.
     fn divide(&mut self) {
-        let blocks = self.places.len().div_ceil(BLOCK);
+        let blocks = self.places.len() / BLOCK;
+        let begun = !self.places.len().is_multiple_of(BLOCK);
         let mut old = core::mem::take(&mut self.parts).into_iter().peekable();
         let mut start = 0;
-        for size in (0..usize::BITS).rev().map(|bit| 1_usize << bit).filter(|size| blocks & size != 0) {
+        let sizes = (0..usize::BITS).rev().map(|bit| 1_usize << bit).filter(|size| blocks & size != 0);
+        for size in sizes.chain(begun.then_some(1)) {
             let places = size * BLOCK;
             let same = old.next_if(|part| part.start == start && part.places == places);
             self.parts.push(same.unwrap_or(Part { start, places, members: Vec::new(), bank: None, section: None }));
@@ -146,5 +148,127 @@ impl Part {
             let (texts, starts, uses) = (named.into(), starts.into(), uses.into());
             Arc::new(Section { group, lists: lists.into(), bank, texts, starts, uses })
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::collections::BTreeSet;
+    use alloc::format;
+
+    use super::*;
+    use crate::{
+        AdminId, ChannelId, ChannelLimits, FilterConstraint, FilterId, FilterRef, FilterTarget, Form, Hierarchy, Peer,
+        ProxyKey, ProxyKind, SettingsPatch, Side, Want,
+    };
+
+    struct Rig {
+        hierarchy: Hierarchy,
+        channel: ChannelId,
+        filters: Vec<FilterId>,
+    }
+
+    impl Rig {
+        fn new() -> Self {
+            let mut hierarchy = Hierarchy::default();
+            let channel = hierarchy.create_channel(SettingsPatch::default(), ChannelLimits::default()).unwrap();
+            Self { hierarchy, channel, filters: Vec::new() }
+        }
+
+        /// Another consumer, with a filter and constraint of its own.
+        fn add(&mut self) {
+            let text = format!("$n == {}", self.filters.len());
+            let program = Arc::new(Constraint::parse(&text, &filter::Limits::default()).unwrap());
+            let constraint = FilterConstraint { types: Arc::new([]), program, value: 0 };
+            let filter = self.hierarchy.create_filter(self.channel).unwrap();
+            self.hierarchy.set_constraints(filter, Vec::from([constraint]), None).unwrap();
+            let (admin, kind) = (AdminId::DEFAULT, ProxyKind::default());
+            let proxy = self.hierarchy.create_proxy(self.channel, Side::Consumers, admin, Form(1), kind).unwrap();
+            let key = ProxyKey { channel: self.channel, proxy };
+            self.hierarchy.connect(key, Some(Peer(1)), Want(0)).unwrap();
+            self.hierarchy.add_filter(FilterTarget::Proxy(key), FilterRef::Local(filter)).unwrap();
+            self.filters.push(filter);
+        }
+
+        fn sections(&mut self) -> Vec<Arc<Section>> {
+            self.hierarchy.snapshot().channels()[0].filtering.table.sections.clone()
+        }
+
+        /// The constraints that can be reached, each of which must be so once.
+        fn reachable(&mut self) -> BTreeSet<alloc::string::String> {
+            let snapshot = self.hierarchy.snapshot();
+            let table = &snapshot.channels()[0].filtering.table;
+            let mut found = BTreeSet::new();
+            for section in &table.sections {
+                for (at, slot) in (0..).zip(&section.texts).filter(|(_, slot)| **slot != NO_TEXT) {
+                    let text = table.text(*slot).unwrap();
+                    assert!(found.insert(text.program.text().into()), "twice: {}", text.program.text());
+                    assert_eq!((section.uses(at).len(), text.group), (1, Some(section.group)));
+                }
+            }
+            found
+        }
+    }
+
+    fn sizes(sections: &[Arc<Section>]) -> Vec<usize> {
+        sections.iter().map(|section| section.bank.len()).collect()
+    }
+
+    #[test]
+    fn one_more_constraint_makes_a_small_bank_anew_and_no_large_one() {
+        let mut rig = Rig::new();
+        (0..200).for_each(|_| rig.add());
+        let before = rig.sections();
+        assert_eq!(sizes(&before), [128, 64, 8]);
+        rig.add();
+        let after = rig.sections();
+        assert_eq!(sizes(&after), [128, 64, 9]);
+        let same: Vec<bool> = before.iter().zip(&after).map(|(a, b)| Arc::ptr_eq(a, b)).collect();
+        assert_eq!(same, [true, true, false]);
+        (201..256).for_each(|_| rig.add());
+        assert_eq!(sizes(&rig.sections()), [256]);
+        assert_eq!(rig.reachable().len(), 256);
+    }
+
+    #[test]
+    fn one_constraint_less_leaves_the_banks_as_they_are_until_half_are_gone() {
+        let mut rig = Rig::new();
+        (0..200).for_each(|_| rig.add());
+        let before = rig.sections();
+        for gone in 0..100 {
+            rig.hierarchy.destroy_filter(rig.filters[gone]).unwrap();
+            assert_eq!(rig.reachable().len(), 199 - gone);
+        }
+        let after = rig.sections();
+        assert!(before.iter().zip(&after).all(|(a, b)| Arc::ptr_eq(&a.bank, &b.bank)));
+        rig.hierarchy.destroy_filter(rig.filters[100]).unwrap();
+        assert_eq!(sizes(&rig.sections()), [64, 35]);
+        assert_eq!(rig.reachable().len(), 99);
+        for gone in 101..200 {
+            rig.hierarchy.destroy_filter(rig.filters[gone]).unwrap();
+        }
+        assert!(rig.sections().is_empty());
+    }
+
+    #[test]
+    fn what_can_be_reached_is_what_is_attached_however_it_came_and_went() {
+        let mut rig = Rig::new();
+        let mut random = fastrand::Rng::with_seed(7);
+        let mut present = BTreeSet::new();
+        for _ in 0..2_000 {
+            if random.u32(..5) < 3 || present.is_empty() {
+                present.insert(rig.filters.len());
+                rig.add();
+            } else {
+                let gone = *present.iter().nth(random.usize(..present.len())).unwrap();
+                present.remove(&gone);
+                rig.hierarchy.destroy_filter(rig.filters[gone]).unwrap();
+            }
+            if random.u32(..8) == 0 {
+                let texts: BTreeSet<_> = present.iter().map(|n| format!("$n == {n}")).collect();
+                assert_eq!(rig.reachable(), texts);
+            }
+        }
+        assert!(present.len() > 200, "{}", present.len());
     }
 }

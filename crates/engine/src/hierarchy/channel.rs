@@ -4,7 +4,7 @@ use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use super::compile::{Compiler, counting_attachments};
+use super::compile::Compiler;
 use super::filters::{Attached, FilterTarget, Filters};
 use super::routes::build;
 use crate::{
@@ -91,8 +91,6 @@ pub struct Channel {
     connected_suppliers: u32,
     /// The filters that were made in it and still are.
     pub(super) own_filters: BTreeSet<FilterId>,
-    /// Whether a filter that may count here changed since the routes were last built.
-    filters_changed: bool,
     compiler: Compiler,
     /// Counts up whenever what suppliers offer, or consumers want, may have changed.
     offers_version: u64,
@@ -115,7 +113,6 @@ impl Channel {
             connected_consumers: 0,
             connected_suppliers: 0,
             own_filters: BTreeSet::new(),
-            filters_changed: false,
             compiler: Compiler::default(),
             offers_version: 0,
             wishes_version: 0,
@@ -206,11 +203,49 @@ impl Channel {
         Ok(found)
     }
 
-    /// For a change of what is attached where, or of a filter that is attached here.
-    pub(super) fn note_filters_changed(&mut self) {
-        self.filters_changed = true;
-        self.note_types_changed(Side::Consumers);
+    /// Changes what is attached to an admin or a proxy.
+    pub(super) fn change_attached<R>(
+        &mut self,
+        target: FilterTarget,
+        change: impl FnOnce(&mut Attached) -> R,
+    ) -> Result<R, Refusal> {
+        let channel = self.id;
+        let (side, counts, attached) = match target {
+            FilterTarget::Admin { side, admin, .. } => {
+                let found = self.admins.get_mut(&(side, admin));
+                (side, true, &mut found.ok_or(Refusal::AdminNotFound { channel, side, admin })?.attached)
+            }
+            FilterTarget::Proxy(key) => {
+                let found = self.proxies.get_mut(&key.proxy).ok_or(Refusal::ProxyNotFound { proxy: key })?;
+                // An unconnected consumer gets no events, so its filters do not count yet.
+                let counts = found.side == Side::Suppliers || found.state != ProxyState::Unconnected;
+                (found.side, counts, &mut found.attached)
+            }
+        };
+        if !counts {
+            return Ok(change(attached));
+        }
+        self.compiler.count(side, attached, false);
+        let result = change(attached);
+        self.compiler.count(side, attached, true);
         self.routes = None;
+        self.note_types_changed(side);
+        Ok(result)
+    }
+
+    /// For a change of a filter that is attached here.
+    pub(super) fn note_filter_changed(&mut self, filter: FilterId) {
+        if self.compiler.note_changed(filter) {
+            self.routes = None;
+            self.note_types_changed(Side::Consumers);
+        }
+    }
+
+    /// Notes that a consumer's filters count from now on, or do not any more. A supplier's always do.
+    fn count_consumer(&mut self, proxy: ProxyId, counts: bool) {
+        if let Some(found) = self.proxies.get(&proxy).filter(|proxy| proxy.side == Side::Consumers) {
+            self.compiler.count(Side::Consumers, &found.attached, counts);
+        }
     }
 
     pub(super) fn note_types_changed(&mut self, side: Side) {
@@ -260,7 +295,9 @@ impl Channel {
         let gone = self.admins.remove(&(side, admin));
         let gone = gone.ok_or(Refusal::AdminNotFound { channel: self.id, side, admin })?;
         if !gone.attached.is_empty() {
-            self.note_filters_changed();
+            self.compiler.count(side, &gone.attached, false);
+            self.note_types_changed(side);
+            self.routes = None;
         }
         let belongs = |proxy: &Proxy| proxy.side == side && proxy.admin == admin;
         let ids: Vec<ProxyId> = self.proxies.values().filter(|proxy| belongs(proxy)).map(|proxy| proxy.id).collect();
@@ -316,7 +353,7 @@ impl Channel {
         }
         if gone.side == Side::Suppliers || gone.state != ProxyState::Unconnected {
             self.routes = None;
-            self.filters_changed |= !gone.attached.is_empty();
+            self.compiler.count(gone.side, &gone.attached, false);
         }
         Ok(gone)
     }
@@ -337,8 +374,7 @@ impl Channel {
         let found = self.proxy_mut(proxy)?;
         (found.peer, found.want, found.connection) = (peer, want, connection);
         found.state = ProxyState::Active;
-        let has_filters = !found.attached.is_empty();
-        self.filters_changed |= has_filters;
+        self.count_consumer(proxy, true);
         *self.connected_mut(side) += 1;
         self.note_types_changed(side);
         Ok(())
@@ -348,8 +384,8 @@ impl Channel {
         self.connected_state(proxy)?;
         let found = self.proxy_mut(proxy)?;
         found.state = ProxyState::Unconnected;
-        let (peer, side, has_filters) = (found.peer.take(), found.side, !found.attached.is_empty());
-        self.filters_changed |= has_filters;
+        let (peer, side) = (found.peer.take(), found.side);
+        self.count_consumer(proxy, false);
         *self.connected_mut(side) -= 1;
         self.note_types_changed(side);
         Ok(peer)
@@ -407,11 +443,7 @@ impl Channel {
         if let Some(routes) = &self.routes {
             return Arc::clone(routes);
         }
-        if core::mem::take(&mut self.filters_changed) {
-            let mut compiler = core::mem::take(&mut self.compiler);
-            compiler.compile(&counting_attachments(self), filters);
-            self.compiler = compiler;
-        }
+        self.compiler.compile(filters);
         let routes = Arc::new(build(self, &self.compiler));
         self.routes = Some(Arc::clone(&routes));
         routes

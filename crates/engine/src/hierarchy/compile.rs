@@ -15,13 +15,17 @@ use hashbrown::HashMap;
 
 use super::banks::Group;
 use super::filters::{Attached, Filter, Filters};
-use super::{Channel, ProxyState};
+use crate::shared::SharedSlots;
 use crate::table::{FilterTable, Program, Row, Text, Use};
 use crate::{EventType, FilterId, Side};
 
 /// A channel's filters, compiled.
 #[derive(Debug, Default)]
 pub(super) struct Compiler {
+    /// How many times each filter is attached where it counts.
+    uses: BTreeMap<FilterId, Uses>,
+    /// Filters that changed since the table was made, or whose uses did.
+    changed: Vec<FilterId>,
     counting: BTreeMap<FilterId, Counting>,
     programs: Slots<Arc<Program>>,
     lists: Slots<List>,
@@ -32,7 +36,17 @@ pub(super) struct Compiler {
     group_of: HashMap<Vec<u32>, u32>,
     /// Texts whose uses changed.
     touched: Vec<u32>,
+    shared_programs: SharedSlots<Arc<Program>>,
+    shared_texts: SharedSlots<Text>,
     table: Arc<FilterTable>,
+}
+
+/// How many times a filter is attached where it counts.
+#[derive(Clone, Copy, Debug, Default)]
+struct Uses {
+    /// On the consumers' side, and not as a mapping filter: there it decides where events go.
+    routing: u32,
+    other: u32,
 }
 
 /// A filter that counts, as it was when it was compiled.
@@ -97,31 +111,62 @@ impl Compiler {
         self.counting.get(&filter).map(|counting| counting.slot)
     }
 
-    /// Takes in how a channel's filters are now. Costs as much as there are filters attached, and as what changed.
-    pub(super) fn compile(&mut self, attachments: &[(Side, &Attached)], filters: &Filters) {
-        let mut wanted: BTreeMap<FilterId, bool> = BTreeMap::new();
-        for (side, attached) in attachments {
-            for filter in attached.local_filters() {
-                *wanted.entry(filter).or_default() |= *side == Side::Consumers;
+    /// Notes that what is attached somewhere counts from now on, or does not any more.
+    pub(super) fn count(&mut self, side: Side, attached: &Attached, counts: bool) {
+        let step = |count: &mut u32| *count = if counts { *count + 1 } else { count.saturating_sub(1) };
+        for filter in attached.local_filters() {
+            let uses = self.uses.entry(filter).or_default();
+            step(if side == Side::Consumers { &mut uses.routing } else { &mut uses.other });
+            self.changed.push(filter);
+        }
+        for filter in attached.mapping_filters() {
+            step(&mut self.uses.entry(filter).or_default().other);
+            self.changed.push(filter);
+        }
+    }
+
+    /// Notes that a filter changed. Says whether it counts.
+    pub(super) fn note_changed(&mut self, filter: FilterId) -> bool {
+        let counts = self.uses.contains_key(&filter);
+        if counts {
+            self.changed.push(filter);
+        }
+        counts
+    }
+
+    /// Takes in how the filters are now. Costs as much as has changed.
+    pub(super) fn compile(&mut self, filters: &Filters) {
+        if self.changed.is_empty() {
+            return;
+        }
+        let mut changed = core::mem::take(&mut self.changed);
+        changed.sort_unstable();
+        changed.dedup();
+        let mut any = false;
+        for id in changed {
+            let uses = self.uses.get(&id).copied().unwrap_or_default();
+            if uses.routing == 0 && uses.other == 0 {
+                self.uses.remove(&id);
             }
-            for filter in attached.mapping_filters() {
-                wanted.entry(filter).or_default();
+            let wanted = filters.get(id).filter(|_| uses.routing > 0 || uses.other > 0);
+            let routes_events = uses.routing > 0;
+            let is_same = match (self.counting.get(&id), wanted) {
+                (Some(was), Some(now)) => was.is(now) && was.routes_events == routes_events,
+                (None, None) => true,
+                _ => false,
+            };
+            if !is_same {
+                any = true;
+                self.remove(id);
+                if let Some(filter) = wanted {
+                    self.add(id, filter, routes_events);
+                }
             }
         }
-        let is_same = |id: &FilterId, counting: &Counting| {
-            wanted.get(id) == Some(&counting.routes_events) && filters.get(*id).is_some_and(|now| counting.is(now))
-        };
-        let gone = self.counting.iter().filter(|(id, counting)| !is_same(id, counting)).map(|(id, _)| *id);
-        for id in gone.collect::<Vec<_>>() {
-            self.remove(id);
+        if any {
+            self.regroup();
+            self.table = Arc::new(self.publish());
         }
-        for (id, routes_events) in wanted {
-            if let Some(filter) = filters.get(id).filter(|_| !self.counting.contains_key(&id)) {
-                self.add(id, filter, routes_events);
-            }
-        }
-        self.regroup();
-        self.table = Arc::new(self.publish());
     }
 
     fn add(&mut self, id: FilterId, filter: &Filter, routes_events: bool) {
@@ -138,6 +183,7 @@ impl Compiler {
         rows.sort_by_key(|row| core::cmp::Reverse(row.value));
         let program = Arc::new(Program { rows: rows.into(), default_value: filter.default_value });
         let slot = self.programs.insert(Arc::clone(&program));
+        self.shared_programs.set(slot, Some(Arc::clone(&program)));
         for row in program.rows.iter().filter(|_| routes_events) {
             let used = Use { list: row.list, filter: slot };
             if let Some(text) = self.texts.get_mut(row.text)
@@ -155,6 +201,7 @@ impl Compiler {
     fn remove(&mut self, id: FilterId) {
         let Some(Counting { slot, .. }) = self.counting.remove(&id) else { return };
         let Some(program) = self.programs.remove(slot) else { return };
+        self.shared_programs.set(slot, None);
         for row in &program.rows {
             if let Some(text) = self.texts.get_mut(row.text) {
                 let before = text.uses.len();
@@ -182,6 +229,7 @@ impl Compiler {
         self.leave_group(text);
         if let Some(gone) = self.texts.remove(text) {
             self.text_of.remove(gone.program.text());
+            self.shared_texts.set(text, None);
         }
     }
 
@@ -209,6 +257,7 @@ impl Compiler {
                 let entry = TextEntry { program: Arc::clone(program), rows: 0, uses: Vec::new(), group: None };
                 let slot = self.texts.insert(entry);
                 self.text_of.insert(ByText(Arc::clone(program)), slot);
+                self.shared_texts.set(slot, Some(Text { program: Arc::clone(program), group: None }));
                 slot
             }
         };
@@ -242,6 +291,11 @@ impl Compiler {
             if !lists.is_empty() {
                 self.join_group(text, lists);
             }
+            let shared = self.texts.get(text).map(|entry| {
+                let group = entry.group.map(|(group, _)| group);
+                Text { program: Arc::clone(&entry.program), group }
+            });
+            self.shared_texts.set(text, shared);
         }
     }
 
@@ -279,14 +333,10 @@ impl Compiler {
                 group.build(slot, &mut self.texts, &mut sections);
             }
         }
-        let texts = self.texts.iter().map(|entry| {
-            let entry = entry?;
-            Some(Text { program: Arc::clone(&entry.program), group: entry.group.map(|(group, _)| group) })
-        });
         FilterTable {
-            programs: self.programs.iter().map(|program| program.cloned()).collect(),
+            programs: self.shared_programs.clone(),
             lists: self.lists.iter().map(|list| Some(Arc::clone(&list?.types))).collect(),
-            texts: texts.collect(),
+            texts: self.shared_texts.clone(),
             groups: self.groups.len(),
             sections,
         }
@@ -298,15 +348,6 @@ impl Counting {
     fn is(&self, now: &Filter) -> bool {
         Arc::ptr_eq(&self.constraints, &now.constraints) && self.default_value == now.default_value
     }
-}
-
-/// What is attached where it counts: unconnected consumers get no events, so their filters are left out.
-pub(super) fn counting_attachments(channel: &Channel) -> Vec<(Side, &Attached)> {
-    let admins = channel.admins.values().map(|admin| (admin.side, &admin.attached));
-    let proxies = channel.proxies.values().filter(|proxy| {
-        !proxy.attached.is_empty() && (proxy.side == Side::Suppliers || proxy.state != ProxyState::Unconnected)
-    });
-    admins.chain(proxies.map(|proxy| (proxy.side, &proxy.attached))).collect()
 }
 
 /// Things in numbered slots that are used again.

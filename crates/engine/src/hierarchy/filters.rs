@@ -7,7 +7,7 @@ use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use super::{Channel, Hierarchy, ProxyState};
+use super::{Channel, Hierarchy};
 use crate::{AdminId, ChannelId, ChannelLimits, EventType, FilterId, Peer, ProxyKey, Refusal, Side};
 
 /// A filter as an admin or a proxy refers to it.
@@ -262,8 +262,9 @@ impl Hierarchy {
             home.own_filters.remove(&filter);
         }
         for target in gone.targets.keys() {
-            if let Ok(attached) = self.attached_mut(*target) {
-                attached.drop_filter(filter);
+            if let Some(channel) = self.channels.get_mut(&target.channel()) {
+                // A target that is gone was forgotten by the filter.
+                let _ = channel.change_attached(*target, |attached| attached.drop_filter(filter));
             }
         }
         Ok(())
@@ -282,13 +283,16 @@ impl Hierarchy {
             self.filters.known(filter)?;
         }
         let limit = self.channel(target.channel())?.limits().filters_per_object_max;
-        let attached = self.attached_mut(target)?;
+        let attached = self.attached(target)?;
         if attached.filters.len() >= limit as usize {
             return Err(Refusal::TooManyFiltersAttached { limit });
         }
         let id = attached.next;
-        attached.next = id.checked_add(1).ok_or(Refusal::IdsExhausted)?;
-        attached.filters.push((id, filter));
+        let next = id.checked_add(1).ok_or(Refusal::IdsExhausted)?;
+        self.change_attached(target, |attached| {
+            attached.next = next;
+            attached.filters.push((id, filter));
+        })?;
         if let FilterRef::Local(filter) = filter {
             self.filters.note(filter, target);
         }
@@ -304,7 +308,7 @@ impl Hierarchy {
     pub fn remove_filter(&mut self, target: FilterTarget, id: u32) -> Result<FilterRef, Refusal> {
         let known = self.filters(target)?.iter().position(|(known, _)| *known == id);
         let at = known.ok_or(Refusal::FilterNotFound { id })?;
-        let (_, filter) = self.attached_mut(target)?.filters.remove(at);
+        let (_, filter) = self.change_attached(target, |attached| attached.filters.remove(at))?;
         if let FilterRef::Local(filter) = filter {
             self.filters.forget(filter, target);
         }
@@ -317,7 +321,7 @@ impl Hierarchy {
     ///
     /// [`Refusal::ChannelNotFound`], [`Refusal::AdminNotFound`], [`Refusal::ProxyNotFound`].
     pub fn remove_all_filters(&mut self, target: FilterTarget) -> Result<(), Refusal> {
-        let gone = core::mem::take(&mut self.attached_mut(target)?.filters);
+        let gone = self.change_attached(target, |attached| core::mem::take(&mut attached.filters))?;
         for (_, filter) in gone {
             if let FilterRef::Local(filter) = filter {
                 self.filters.forget(filter, target);
@@ -357,7 +361,8 @@ impl Hierarchy {
         if let Some(filter) = filter {
             self.filters.known(filter)?;
         }
-        let before = core::mem::replace(self.attached_mut(target)?.mapping_mut(mapping), filter);
+        let change = |attached: &mut Attached| core::mem::replace(attached.mapping_mut(mapping), filter);
+        let before = self.change_attached(target, change)?;
         if let Some(before) = before {
             self.filters.forget(before, target);
         }
@@ -396,37 +401,26 @@ impl Hierarchy {
         }
     }
 
-    /// For a change of what is attached, which the event path must know of.
-    fn attached_mut(&mut self, target: FilterTarget) -> Result<&mut Attached, Refusal> {
-        let channel = self.channel_mut(target.channel())?;
-        match target {
-            FilterTarget::Admin { side, admin, .. } => {
-                channel.admin(side, admin)?;
-                channel.note_filters_changed();
-                Ok(&mut channel.admin_mut(side, admin)?.attached)
-            }
-            FilterTarget::Proxy(key) => {
-                let proxy = channel.proxy(key.proxy)?;
-                // An unconnected consumer's filters do not count yet.
-                if proxy.side == Side::Suppliers || proxy.state != ProxyState::Unconnected {
-                    channel.note_filters_changed();
-                }
-                let found = channel.proxies.get_mut(&key.proxy);
-                found.map(|proxy| &mut proxy.attached).ok_or(Refusal::ProxyNotFound { proxy: key })
-            }
-        }
+    /// Changes what is attached, which the event path must know of if it counts.
+    fn change_attached<R>(
+        &mut self,
+        target: FilterTarget,
+        change: impl FnOnce(&mut Attached) -> R,
+    ) -> Result<R, Refusal> {
+        self.channel_mut(target.channel())?.change_attached(target, change)
     }
 
     /// Notes the change of a filter in every channel where it is attached.
     fn note_filter_changed(&mut self, filter: FilterId) {
-        let Some(filter) = self.filters.get(filter) else { return };
+        let id = filter;
+        let Some(filter) = self.filters.get(id) else { return };
         let mut last = None;
         for target in filter.targets.keys() {
-            let id = target.channel();
-            if last.replace(id) != Some(id)
-                && let Some(channel) = self.channels.get_mut(&id)
+            let channel = target.channel();
+            if last.replace(channel) != Some(channel)
+                && let Some(channel) = self.channels.get_mut(&channel)
             {
-                channel.note_filters_changed();
+                channel.note_filter_changed(id);
             }
         }
     }
@@ -630,7 +624,7 @@ mod tests {
         assert_eq!(table(&before), table(&after));
         hierarchy.disconnect(key).unwrap();
         assert!(
-            hierarchy.snapshot().channels()[0].filtering.table.programs.iter().all(Option::is_none),
+            hierarchy.snapshot().channels()[0].filtering.table.programs.iter().all(|program| program.is_none()),
             "nobody is there for it"
         );
     }
@@ -655,7 +649,11 @@ mod tests {
         }
         let snapshot = hierarchy.snapshot();
         let table = &snapshot.channels()[0].filtering.table;
-        assert_eq!((table.texts.len(), table.lists.len()), (3, 2), "a list with everything in it is the empty one");
+        assert_eq!(
+            (table.texts.iter().flatten().count(), table.lists.len()),
+            (3, 2),
+            "a list with everything in it is the empty one"
+        );
         let sections: Vec<(usize, usize)> =
             table.sections.iter().map(|section| (section.lists.len(), section.bank.len())).collect();
         assert_eq!(sections, [(1, 1), (2, 1)], "what is always true need not be asked");

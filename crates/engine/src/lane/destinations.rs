@@ -356,7 +356,7 @@ impl Working {
         if table.is_empty() {
             return;
         }
-        for program in &table.programs {
+        for program in table.programs.iter() {
             let mut says = Group::No;
             for row in program.iter().flat_map(|program| &program.rows) {
                 let always = table.text(row.text).and_then(|text| text.program.always());
