@@ -72,7 +72,7 @@ Examples:
   campanile sub
   campanile sub --type Telescope/'*' --type '*'/Alarm
   campanile sub -n 1 --wait 10 && echo an event came
-  campanile sub --where \"celsius > 30 and site == 'north'\"
+  campanile sub --where '$celsius > 30 and $dome == 3'
   campanile sub --field celsius -n 100 | sort -n
   campanile sub --json | jq .fields
 
@@ -94,7 +94,7 @@ came or the service failed; 2 wrong usage.";
 
 const FILTER_EXAMPLES: &str = "\
 Examples:
-  campanile filter check \"celsius > 30 and site == 'north'\"
+  campanile filter check '$celsius > 30 and $dome == 3'
   campanile sub --json -n 100 > events.json
   campanile filter test '$celsius > 30' < events.json
 

@@ -60,7 +60,12 @@ pub(crate) fn run(options: &SubOptions) -> Result<(), Failure> {
 
 /// Why the subscription could not be made; if the service refused the constraint, with what is wrong with it.
 fn refused(error: &InvokeError, options: &SubOptions) -> Failure {
-    if let (Some(FilterRefusal::InvalidConstraint(_)), Some(text)) = (filter_refusal(error), &options.constraint) {
+    // There are services that answer a constraint they cannot read with UNKNOWN.
+    let of_constraint = match error {
+        InvokeError::System { operation, .. } => operation == "add_constraints",
+        _ => matches!(filter_refusal(error), Some(FilterRefusal::InvalidConstraint(_))),
+    };
+    if of_constraint && let Some(text) = &options.constraint {
         return Failure::Message(match filter::Constraint::parse(text, &filter::Limits::default()) {
             Err(reason) => format!("--where: {}", crate::constraint::explain_error(&reason)),
             Ok(_) => format!("--where: {error}"),
