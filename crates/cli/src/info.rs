@@ -266,6 +266,8 @@ mod tests {
             in_flight: 1,
             failures: 0,
             reasons: vec![("outbox_full".into(), 2), ("expired".into(), 1)],
+            delayed: 5,
+            pulls_waiting: 1,
         };
         let hot = ConstraintExp::new("$celsius > 30").for_types(&[EventType::new("Telescope", "*")]);
         let constraints = vec![

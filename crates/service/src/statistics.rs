@@ -10,6 +10,8 @@
 //!     unsigned long channel, proxy; string name, state;
 //!     unsigned long long backlog_events, backlog_bytes, delivered, discarded; unsigned long in_flight, failures;
 //!     StatisticSeq discarded_by_reason;  // named as the counters `lane_dropped_…`; those that are not 0
+//!     unsigned long long delayed;        // of the backlog, wait for their StartTime
+//!     unsigned long pulls_waiting;       // clients that wait in `pull`
 //!   };
 //!   typedef sequence<ConsumerStatistic> ConsumerStatisticSeq;
 //!   interface Statistics {
@@ -63,6 +65,8 @@ pub(crate) fn write_consumers(
             reply.string(name.strip_prefix("lane_dropped_").unwrap_or(name));
             reply.u64(count);
         }
+        reply.u64(outbox.delayed);
+        reply.u32(outbox.pulls_waiting);
     }
 }
 

@@ -84,6 +84,12 @@ fn write_proxy(out: &mut String, proxy: &Proxy) {
         if standing.in_flight > 0 {
             let _ = write!(out, "; {} under way", show::count(standing.in_flight));
         }
+        if standing.delayed > 0 {
+            let _ = write!(out, "; {} before their StartTime", show::count(standing.delayed));
+        }
+        if standing.pulls_waiting > 0 {
+            let _ = write!(out, "; {} waiting", number(standing.pulls_waiting, "pull", "pulls"));
+        }
         if standing.failures > 0 {
             let _ = write!(out, "; {} in a row", number(standing.failures, "failure", "failures"));
         }
@@ -283,7 +289,7 @@ consumer admin 0  AND_OP
     7  $celsius > 30  for Telescope/*
     8  TRUE
   proxy 2  PUSH_STRUCTURED  127.0.0.1:4711  active
-    12 events (3.4 kB) waiting, 1,234 delivered, 3 dropped: 2 outbox full, 1 expired; 1 under way
+    12 events (3.4 kB) waiting, 1,234 delivered, 3 dropped: 2 outbox full, 1 expired; 1 under way; 5 before their StartTime; 1 pull waiting
     QoS  Priority=4
     filter 1  cannot be read: gone
     priority filter  default 0

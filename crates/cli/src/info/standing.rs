@@ -23,6 +23,10 @@ pub(super) struct Standing {
     pub(super) failures: u32,
     /// How many were dropped for each reason.
     pub(super) reasons: Vec<(String, u64)>,
+    /// How many of the backlog wait for their `StartTime`.
+    pub(super) delayed: u64,
+    /// How many clients wait in `pull`.
+    pub(super) pulls_waiting: u32,
 }
 
 impl Standing {
@@ -46,6 +50,8 @@ impl Standing {
                 let count = reader.seq_len(STATISTIC_BYTES_MIN)?;
                 (0..count).map(|_| Ok((reader.text()?, reader.u64()?))).collect::<Result<_, _>>()?
             },
+            delayed: reader.u64()?,
+            pulls_waiting: reader.u32()?,
         })
     }
 }

@@ -52,9 +52,11 @@ fn write_proxy(out: &mut String, proxy: &Proxy) {
         json::text(out, &standing.state);
         let _ = write!(
             out,
-            ",\"backlog_events\":{},\"backlog_bytes\":{},\"delivered\":{},\"in_flight\":{},\"failures\":{},\"dropped\":{}",
+            ",\"backlog_events\":{},\"backlog_bytes\":{},\"delayed\":{},\"pulls_waiting\":{},\"delivered\":{},\"in_flight\":{},\"failures\":{},\"dropped\":{}",
             standing.backlog_events,
             standing.backlog_bytes,
+            standing.delayed,
+            standing.pulls_waiting,
             standing.delivered,
             standing.in_flight,
             standing.failures,

@@ -8,6 +8,7 @@ use client::notify::{
 use client::{Orb, OrbOptions, SimpleSupplier};
 use serde_json::Value as Json;
 use std::sync::Arc;
+use std::thread;
 
 #[test]
 fn channel_is_shown_with_its_settings_consumers_backlogs_and_drops() {
@@ -48,6 +49,29 @@ fn channel_is_shown_with_its_settings_consumers_backlogs_and_drops() {
     let refused = serve.run("info", &["17"]);
     assert_eq!(refused.status.code(), Some(1));
     assert!(text(&refused.stderr).contains("there is no channel 17"), "{}", text(&refused.stderr));
+}
+
+#[test]
+fn clients_that_wait_in_a_pull_are_counted() {
+    let serve = Serve::start();
+    let orb = Orb::new(OrbOptions::default());
+    let (channel, _) = find_channel(&orb.resolve_service(&serve.address).unwrap(), None).unwrap();
+    let admin = channel.default_consumer_admin().unwrap();
+    let (proxy, _) = admin.obtain_notification_pull_supplier(ClientType::Structured).unwrap();
+    let proxy = StructuredProxyPullSupplier::unchecked(proxy.object().with_private_connection());
+    proxy.connect_structured_pull_consumer(None).unwrap();
+    let waiting = || {
+        let info: Json = serde_json::from_str(&serve.print("info", &["--json"])).unwrap();
+        info["consumer_admins"][0]["proxies"][0]["pulls_waiting"].clone()
+    };
+    assert_eq!(waiting(), 0);
+    thread::scope(|scope| {
+        let pull = scope.spawn(|| proxy.pull_structured_event().unwrap());
+        while waiting() != 1 {}
+        serve.print("pub", &["--type", "A/B"]);
+        assert_eq!(pull.join().unwrap(), StructuredEvent::new("A", "B", ""));
+    });
+    assert_eq!(waiting(), 0);
 }
 
 #[test]
