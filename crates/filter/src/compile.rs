@@ -265,6 +265,24 @@ impl Compiler<'_> {
         }
         match (left_node, right_node) {
             (Node::Name(left), Node::Name(right)) => Some(Op::CompareNames(op, self.path(*left), self.path(*right))),
+            (Node::Field(path), Node::Name(name)) => self.name_test(op, *path, *name, left),
+            (Node::Name(name), Node::Field(path)) => self.name_test(op, *path, *name, right),
+            _ => None,
+        }
+    }
+
+    /// A field compared by `==` or `!=` with a name.
+    fn name_test(&mut self, op: Comparison, path: u32, name: u32, operand: Id) -> Option<Op> {
+        let equal = match op {
+            Comparison::Eq => true,
+            Comparison::Ne => false,
+            _ => return None,
+        };
+        match &self.tree.paths.get(name)?.root {
+            Root::Name(enumerator) if !self.is_current_time(path) => {
+                let (path, field) = (self.path(path), self.path(name));
+                Some(Op::TestName { path, equal, name: enumerator.clone(), field, at: self.tree.offset(operand) })
+            }
             _ => None,
         }
     }
@@ -451,6 +469,7 @@ fn cost(program: &Program) -> Cost {
         let mut worst = next.worst;
         let (least, most) = match op {
             Op::Test { path, .. } | Op::Field(path) | Op::Exist(path) | Op::In(path) => (read(path), read(path)),
+            Op::TestName { path, field, .. } => (read(path), read(path).saturating_add(read(field))),
             Op::CompareName(_, name) => (0, read(name)),
             Op::CompareNames(_, left, right) => (read(left), read(left).saturating_add(read(right))),
             Op::NameIn(name, path) => (read(name).saturating_add(read(path)), read(name).saturating_add(read(path))),

@@ -242,11 +242,17 @@ impl<'t> Lexer<'t> {
             Ok(_) if here.at > at => here.at,
             _ => at + self.char_at(at).len_utf8(),
         };
-        let token = self.text.get(at..end).unwrap_or_default();
-        if token.chars().count() > 24 {
-            let short: String = token.chars().take(24).collect();
-            return format!("{short}…").into();
-        }
-        token.into()
+        shortened(self.text.get(at..end).unwrap_or_default())
     }
 }
+
+/// What was written, as far as an error needs it.
+pub(crate) fn shortened(written: &str) -> Box<str> {
+    match written.char_indices().nth(WRITTEN_MAX) {
+        Some((end, _)) => format!("{}…", written.get(..end).unwrap_or_default()).into(),
+        None => written.into(),
+    }
+}
+
+/// The most characters of a constraint that an error repeats.
+const WRITTEN_MAX: usize = 24;

@@ -9,6 +9,35 @@
 //! - [`constraint`]: the language itself, from text to verdict.
 //! - [`bank`]: many constraints asked together.
 //!
+//! ```
+//! # use filter::{Constraint, Fields, Limits, Path, Root, Steps, Value, Verdict};
+//! /// An event that consists of a priority.
+//! struct Event(i64);
+//!
+//! impl Fields for Event {
+//!     fn field<'f>(&'f self, path: &Path, steps: &mut Steps) -> Option<Value<'f>> {
+//!         let is_priority = path.root == Root::Name("priority".into()) && path.parts.is_empty();
+//!         (steps.take(1) && is_priority).then_some(Value::Int(self.0))
+//!     }
+//!
+//!     fn contains(&self, _: &Path, _: &Value<'_>, _: &mut Steps) -> Option<bool> {
+//!         None
+//!     }
+//!
+//!     fn current_time(&self) -> u64 {
+//!         0
+//!     }
+//! }
+//!
+//! let constraint = Constraint::parse("exist $priority and $priority > 3.25", &Limits::default())?;
+//! assert_eq!(constraint.matches(&Event(4), &mut Steps::new(100)), Verdict::Match);
+//! assert_eq!(constraint.matches(&Event(3), &mut Steps::new(100)), Verdict::NoMatch);
+//!
+//! let error = Constraint::parse("$priority > 'high' and 1 > 'low'", &Limits::default()).unwrap_err();
+//! assert_eq!(error.to_string(), "column 26: a number does not compare with a string");
+//! # Ok::<(), filter::ConstraintError>(())
+//! ```
+//!
 //! The language is specified for its users, with examples that are run as tests, in `spec/`.
 #![no_std]
 extern crate alloc;

@@ -6,7 +6,7 @@
 
 use crate::constraint::{Comparison, Limits};
 use crate::error::{ConstraintError, Reason};
-use crate::lexer::{Fault, Lexer, Result, Token, fault};
+use crate::lexer::{Fault, Lexer, Result, Token, fault, shortened};
 use crate::number::Arithmetic;
 use crate::path::{Label, Part, Path, Root, is_keyword};
 use crate::tree::{Id, Kind, Node, TIGHTEST, Tree, power};
@@ -294,10 +294,10 @@ impl<'t> Parser<'t> {
         let after = self.lexer.at;
         self.advance()?;
         match self.token {
-            Token::Open => fault(at, Reason::NoFunctions(word.into())),
-            Token::OpenBracket | Token::Dot => fault(at, Reason::PathWithoutDollar(word.into())),
+            Token::Open => fault(at, Reason::NoFunctions(shortened(word))),
+            Token::OpenBracket | Token::Dot => fault(at, Reason::PathWithoutDollar(shortened(word))),
             Token::Literal(Literal::Float(_)) if self.text_at(after) == Some(b'.') => {
-                fault(at, Reason::PathWithoutDollar(word.into()))
+                fault(at, Reason::PathWithoutDollar(shortened(word)))
             }
             _ => {
                 let path = named(word, Vec::new());
@@ -321,7 +321,7 @@ impl<'t> Parser<'t> {
                 let at = self.start;
                 self.advance()?;
                 if matches!(self.token, Token::OpenBracket | Token::Dot | Token::Open) {
-                    return fault(at, Reason::PathWithoutDollar(word.into()));
+                    return fault(at, Reason::PathWithoutDollar(shortened(word)));
                 }
                 Ok(self.tree.paths.place(named(word, Vec::new())))
             }

@@ -27,6 +27,14 @@ pub(crate) enum Op {
         constant: Literal,
         at: u32,
     },
+    /// The same with a name: an enumerator beside an enumeration value, otherwise a field. Whether it is `==` or `!=`.
+    TestName {
+        path: u32,
+        equal: bool,
+        name: Box<str>,
+        field: u32,
+        at: u32,
+    },
     /// The accumulator becomes the field.
     Field(u32),
     /// The accumulator becomes the constant.
@@ -112,6 +120,7 @@ impl Program {
             // What most programs consist of is done here; the rest is out of the way.
             let done = match op {
                 Op::Test { path, op, constant, at } => machine.test(*path, *op, constant, *at),
+                Op::TestName { path, equal, name, field, at } => machine.test_name(*path, *equal, name, *field, *at),
                 Op::JumpIfFalse(target) => {
                     if let Value::Bool(false) = machine.accumulator {
                         at = *target as usize;
@@ -169,14 +178,30 @@ impl<'r, F: Fields + ?Sized, const N: usize> Machine<'r, '_, F, N> {
             (None, _) => return Err(Stop::Missing(at)),
             (Some(Value::Int(field)), Literal::Int(constant)) => op.holds(field.cmp(constant)),
             (Some(Value::Text(text)), Literal::Text(constant)) if matches!(op, Comparison::Eq | Comparison::Ne) => {
-                let constant = Text::new(constant);
-                let cost = text.steps(&constant);
-                if cost > 0 && !self.steps.take(cost) {
-                    return Err(Stop::Cut);
-                }
-                (*text == constant) == (op == Comparison::Eq)
+                self.is_text(text, constant)? == (op == Comparison::Eq)
             }
             (Some(field), constant) => self.compare(field, op, &constant.value())?,
+        };
+        self.set(holds)
+    }
+
+    #[inline]
+    fn is_text(&mut self, text: &Text<'_>, constant: &str) -> Result<bool, Stop> {
+        let constant = Text::new(constant);
+        let cost = text.steps(&constant);
+        if cost > 0 && !self.steps.take(cost) { Err(Stop::Cut) } else { Ok(*text == constant) }
+    }
+
+    /// A field against a name, by `==` or `!=`. The path is not that of `$curtime`.
+    #[inline]
+    fn test_name(&mut self, path: u32, equal: bool, enumerator: &str, other: u32, at: u32) -> Result<(), Stop> {
+        let path = self.paths.get(path as usize).ok_or(Stop::Cut)?;
+        let found = self.fields.field(path, self.steps);
+        let holds = match &found {
+            None if self.steps.is_spent() => return Err(Stop::Cut),
+            None => return Err(Stop::Missing(at)),
+            Some(Value::Enum { name, .. }) => self.is_text(name, enumerator)? == equal,
+            Some(value) => self.compare_name(value, if equal { Comparison::Eq } else { Comparison::Ne }, other)?,
         };
         self.set(holds)
     }
