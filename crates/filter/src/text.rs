@@ -30,7 +30,7 @@ pub enum Chars {
 
 impl Chars {
     /// Whether a character takes at least two bytes, so that bytes do not compare as characters do.
-    const fn is_wide(self) -> bool {
+    pub(crate) const fn is_wide(self) -> bool {
         matches!(self, Self::Utf16Be | Self::Utf16Le)
     }
 }

@@ -315,6 +315,9 @@ fn key_of_number(number: f64) -> u64 {
 }
 
 fn key_of_text(text: &Text<'_>) -> u64 {
+    if text.chars.is_wide() {
+        return key_of_wide(text);
+    }
     if !text.bytes.is_ascii() {
         return key_of_characters(text.characters());
     }
@@ -322,6 +325,24 @@ fn key_of_text(text: &Text<'_>) -> u64 {
     let (words, rest) = text.bytes.as_chunks::<8>();
     let last = rest.iter().fold(1, |word, byte| word << 8 | u64::from(*byte));
     mix(words.iter().fold(0, |key, word| mix(key, u64::from_le_bytes(*word))), last)
+}
+
+/// The key that the same characters have in a narrow encoding.
+fn key_of_wide(text: &Text<'_>) -> u64 {
+    if text.characters().any(|character| character > 0x7F) {
+        return key_of_characters(text.characters());
+    }
+    let (mut key, mut word, mut length) = (0, [0; 8], 0);
+    for byte in text.characters().filter_map(|character| u8::try_from(character).ok()) {
+        if let Some(place) = word.get_mut(length) {
+            *place = byte;
+        }
+        length += 1;
+        if length == word.len() {
+            (key, length) = (mix(key, u64::from_le_bytes(word)), 0);
+        }
+    }
+    mix(key, word.iter().take(length).fold(1, |word, byte| word << 8 | u64::from(*byte)))
 }
 
 fn key_of_characters(characters: impl Iterator<Item = u32>) -> u64 {
