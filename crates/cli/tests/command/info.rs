@@ -3,7 +3,7 @@
 use crate::support::{Serve, text};
 use client::notify::{
     CallbackConsumer, ClientType, EventType, FilterGroupOperator, Property, StructuredEvent,
-    StructuredProxyPushSupplier, find_channel,
+    StructuredProxyPullSupplier, StructuredProxyPushSupplier, find_channel,
 };
 use client::{Orb, OrbOptions, SimpleSupplier};
 use serde_json::Value as Json;
