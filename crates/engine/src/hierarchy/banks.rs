@@ -9,30 +9,37 @@ use filter::{Bank, Constraint};
 use super::compile::{Compiler, Slots, TextEntry};
 use crate::table::{NO_TEXT, Section};
 
-/// The smallest bank has places for so many constraints.
-const BLOCK: usize = 64;
+/// How many constraints may come before they are put together with others.
+const NEW_MAX: usize = 64;
+/// The constraints that came since the large bank was made are at most one for so many that it has.
+const RECENT_SHARE: usize = 8;
 
-/// Constraints that are used with the same lists of event types, in several banks.
+/// Constraints that are used with the same lists of event types, in at most three banks: each event is held against all of
+/// them, so that they should be few, and a bank is made anew as a whole, so that one constraint more should not make the
+/// large one anew.
 ///
-/// The places are divided into parts as a number is into powers of two, the largest first: 200 places are a part of 128,
-/// one of 64 and one of 8 that is begun. A constraint that comes gets the next place, so that only the last part is made anew,
-/// and now and then it becomes one with those before it: one that comes costs as much as the logarithm of how many there
-/// are. One that goes leaves its place empty and its part as it is, until half of all places are empty.
+/// Each constraint that comes gets the next place. The newest, up to 64, are in a bank of their own; when there are more
+/// they go to the recent ones; when these are more than an eighth of all others, everything becomes one bank. So one that
+/// comes costs as much as a hundred, whatever their number. One that goes leaves its place empty and its bank as it is,
+/// until half of all places are empty.
 #[derive(Debug)]
 pub(super) struct Group {
     pub(super) lists: Box<[u32]>,
     places: Vec<Option<u32>>,
     empty: usize,
+    /// Where the large part ends, and the recent one.
+    large: usize,
+    recent: usize,
     parts: Vec<Part>,
 }
 
 #[derive(Debug)]
 struct Part {
     start: usize,
-    places: usize,
+    end: usize,
     /// The places that were not empty when the bank was made: its constraints in their order.
     members: Vec<usize>,
-    /// `None` where there is a constraint that the bank does not have.
+    /// `None` until it is made.
     bank: Option<Arc<Bank>>,
     /// `None` if something has changed since.
     section: Option<Arc<Section>>,
@@ -40,7 +47,7 @@ struct Part {
 
 impl Group {
     pub(super) fn new(lists: Box<[u32]>) -> Self {
-        Self { lists, places: Vec::new(), empty: 0, parts: Vec::new() }
+        Self { lists, places: Vec::new(), empty: 0, large: 0, recent: 0, parts: Vec::new() }
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -49,13 +56,8 @@ impl Group {
 
     /// Takes a constraint in; says its place.
     pub(super) fn add(&mut self, text: u32) -> usize {
-        let place = self.places.len();
         self.places.push(Some(text));
-        if let Some(part) = self.part_of(place) {
-            part.bank = None;
-            part.section = None;
-        }
-        place
+        self.places.len() - 1
     }
 
     pub(super) fn remove(&mut self, place: usize) {
@@ -76,9 +78,9 @@ impl Group {
 
     /// Makes anew what has changed, and adds its sections to the others'. `slot` is the group's own.
     pub(super) fn build(&mut self, slot: u32, texts: &mut Slots<TextEntry>, sections: &mut Vec<Arc<Section>>) {
-        if self.places.len() > BLOCK && self.empty > self.places.len() / 2 {
+        if self.places.len() > NEW_MAX && self.empty > self.places.len() / 2 {
             self.places.retain(Option::is_some);
-            self.empty = 0;
+            (self.empty, self.large, self.recent) = (0, 0, 0);
             self.parts.clear();
             for (place, text) in self.places.iter().flatten().enumerate() {
                 Compiler::place(texts, *text, place);
@@ -94,23 +96,28 @@ impl Group {
         }
     }
 
-    /// Divides the places into parts, the last of which may be begun only. Those that are as they were stay.
+    /// Divides the places into parts: the large one, the recent one, the new one. Those that are as they were stay.
     fn divide(&mut self) {
-        let blocks = self.places.len() / BLOCK;
-        let begun = !self.places.len().is_multiple_of(BLOCK);
-        let mut old = core::mem::take(&mut self.parts).into_iter().peekable();
+        let all = self.places.len();
+        if all - self.large > NEW_MAX.max(self.large / RECENT_SHARE) {
+            (self.large, self.recent) = (all, all);
+        } else if all - self.recent > NEW_MAX {
+            self.recent = all;
+        }
+        let mut old = core::mem::take(&mut self.parts);
         let mut start = 0;
-        let sizes = (0..usize::BITS).rev().map(|bit| 1_usize << bit).filter(|size| blocks & size != 0);
-        for size in sizes.chain(begun.then_some(1)) {
-            let places = size * BLOCK;
-            let same = old.next_if(|part| part.start == start && part.places == places);
-            self.parts.push(same.unwrap_or(Part { start, places, members: Vec::new(), bank: None, section: None }));
-            start += places;
+        for end in [self.large, self.recent, all] {
+            if start < end {
+                let same = old.iter().position(|part| (part.start, part.end) == (start, end));
+                let part = same.map(|at| old.swap_remove(at));
+                self.parts.push(part.unwrap_or(Part { start, end, members: Vec::new(), bank: None, section: None }));
+            }
+            start = end;
         }
     }
 
     fn part_of(&mut self, place: usize) -> Option<&mut Part> {
-        self.parts.iter_mut().find(|part| (part.start..part.start + part.places).contains(&place))
+        self.parts.iter_mut().find(|part| (part.start..part.end).contains(&place))
     }
 }
 
@@ -125,8 +132,7 @@ impl Part {
         let bank = match &self.bank {
             Some(bank) => Arc::clone(bank),
             None => {
-                let range = self.start..(self.start + self.places).min(places.len());
-                self.members = range.filter(|place| text_at(*place).is_some()).collect();
+                self.members = (self.start..self.end).filter(|place| text_at(*place).is_some()).collect();
                 let entries = self.members.iter().filter_map(|place| texts.get(text_at(*place)?));
                 let programs: Vec<Arc<Constraint>> = entries.map(|entry| Arc::clone(&entry.program)).collect();
                 let bank = Arc::new(Bank::new(programs));
@@ -217,17 +223,25 @@ mod tests {
     #[test]
     fn one_more_constraint_makes_a_small_bank_anew_and_no_large_one() {
         let mut rig = Rig::new();
-        (0..200).for_each(|_| rig.add());
+        let mut sizes_after = |constraints: usize| {
+            (0..constraints).for_each(|_| rig.add());
+            sizes(&rig.sections())
+        };
+        assert_eq!(sizes_after(200), [200]);
+        assert_eq!(sizes_after(1), [200, 1]);
+        assert_eq!(sizes_after(63), [200, 64]);
+        assert_eq!(sizes_after(1), [265]);
+        assert_eq!(sizes_after(735), [1_000]);
+        assert_eq!(sizes_after(64), [1_000, 64]);
+        assert_eq!(sizes_after(1), [1_000, 65]);
+        assert_eq!(sizes_after(59), [1_000, 65, 59]);
         let before = rig.sections();
-        assert_eq!(sizes(&before), [128, 64, 8]);
         rig.add();
         let after = rig.sections();
-        assert_eq!(sizes(&after), [128, 64, 9]);
+        assert_eq!(sizes(&after), [1_000, 65, 60]);
         let same: Vec<bool> = before.iter().zip(&after).map(|(a, b)| Arc::ptr_eq(a, b)).collect();
         assert_eq!(same, [true, true, false]);
-        (201..256).for_each(|_| rig.add());
-        assert_eq!(sizes(&rig.sections()), [256]);
-        assert_eq!(rig.reachable().len(), 256);
+        assert_eq!(rig.reachable().len(), 1_125);
     }
 
     #[test]
@@ -242,7 +256,7 @@ mod tests {
         let after = rig.sections();
         assert!(before.iter().zip(&after).all(|(a, b)| Arc::ptr_eq(&a.bank, &b.bank)));
         rig.hierarchy.destroy_filter(rig.filters[100]).unwrap();
-        assert_eq!(sizes(&rig.sections()), [64, 35]);
+        assert_eq!(sizes(&rig.sections()), [99]);
         assert_eq!(rig.reachable().len(), 99);
         for gone in 101..200 {
             rig.hierarchy.destroy_filter(rig.filters[gone]).unwrap();

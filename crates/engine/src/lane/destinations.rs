@@ -73,6 +73,11 @@ impl Stance {
         }
     }
 
+    /// Whether it matters if an event matches the admin's filters.
+    pub(super) fn depends_on_admin(self) -> bool {
+        matches!(self.admin, Group::Matched | Group::MatchedOrAsked)
+    }
+
     /// The verdict on an event, given whether it matched the proxy's and the admin's filters.
     pub(super) fn verdict(self, own_match: bool, admin_match: bool) -> Verdict {
         let of_group = |group, matched: bool| match group {

@@ -200,13 +200,13 @@ impl Filters {
         let mut always = state.destinations.places(known.always).iter().copied().peekable();
         let mut any = false;
         for member in self.candidates.iter().copied() {
-            let (Some(stance), Some(consumer)) =
-                (state.destinations.stance(known, member), consumers.get(member as usize))
-            else {
-                continue;
-            };
+            let Some(stance) = state.destinations.stance(known, member) else { continue };
             let own_match = is_marked(&self.members, member, self.epoch);
-            let admin_match = consumer.filtered_admin.is_some_and(|admin| is_marked(&self.admins, admin, self.epoch));
+            let admin_match = stance.depends_on_admin()
+                && consumers
+                    .get(member as usize)
+                    .and_then(|consumer| consumer.filtered_admin)
+                    .is_some_and(|admin| is_marked(&self.admins, admin, self.epoch));
             let ask = match stance.verdict(own_match, admin_match) {
                 Verdict::Dropped => continue,
                 Verdict::Passed => None,
