@@ -5,6 +5,7 @@
 mod clients;
 mod consumers;
 mod delivery;
+mod filters;
 mod hostile;
 mod kinds;
 mod pairings;
