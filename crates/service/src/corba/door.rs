@@ -6,7 +6,7 @@ mod filters;
 mod probes;
 
 use self::changes::Changes;
-pub(super) use self::changes::InfoMode;
+pub(super) use self::changes::{InfoMode, code_set, difference};
 use self::clients::Client;
 use self::probes::Probes;
 use super::exceptions::{Exception, Raised};
@@ -18,8 +18,9 @@ use super::qos::{Effective, Wanted};
 use super::references::References;
 use super::table::{self, AdminKey, Level, Servant, Target};
 use engine::{
-    AdminId, ChannelId, ChannelLimits, DisconnectReason, EventType, FilterTarget, Hierarchy, HierarchyLimits, Operator,
-    OutboxSettings, Peer, ProxyId, ProxyKey, SettingsPatch, Side, Snapshot, SubscriptionTarget, SupplierSettings, Time,
+    AdminId, ChannelId, ChannelLimits, DisconnectReason, EventType, FilterId, FilterTarget, Hierarchy, HierarchyLimits,
+    Operator, OutboxSettings, Peer, ProxyId, ProxyKey, SettingsPatch, Side, Snapshot, SubscriptionTarget,
+    SupplierSettings, Time,
 };
 use giop::cdr::{CharSet, Reader, Writer};
 use giop::ior::Ior;
@@ -145,6 +146,8 @@ enum Asked {
     Change(Peer),
     /// Whether it does not exist.
     Probe(Peer),
+    /// To take note of other event types of a filter that it is a callback of.
+    FilterChange { filter: FilterId, callback: u32 },
 }
 
 /// How a client answered, as far as it matters.
@@ -288,6 +291,7 @@ impl Door {
         match question.0 {
             Asked::Change(peer) => self.told(peer, answer),
             Asked::Probe(peer) => self.probed(peer, answer),
+            Asked::FilterChange { filter, callback } => self.callback_answered(filter, callback, answer),
         }
     }
 

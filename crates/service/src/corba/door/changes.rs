@@ -253,13 +253,13 @@ const fn other(side: Side) -> Side {
 }
 
 /// The code set in which a client is called.
-fn code_set(client: &Ior) -> CharSet {
+pub(in crate::corba) fn code_set(client: &Ior) -> CharSet {
     let code_sets = client.iiop().and_then(giop::ior::IiopProfile::code_sets);
     negotiate(code_sets.as_ref()).unwrap_or(CharSet::Latin1)
 }
 
-/// The arguments of a change: what came, what went.
-fn difference(before: &[EventType], now: &[EventType], chars: CharSet) -> Vec<u8> {
+/// The arguments of a change: what came, what went. Both lists are sorted.
+pub(in crate::corba) fn difference(before: &[EventType], now: &[EventType], chars: CharSet) -> Vec<u8> {
     let mut body = Vec::new();
     let mut out = Writer::new(&mut body, Encoding { chars, ..Encoding::new(Endian::NATIVE) });
     for (these, those) in [(now, before), (before, now)] {

@@ -1,6 +1,6 @@
 //! What filters need of the door beside its objects: other servers' filters among the peers, calls to callbacks, the time.
 
-use super::{Door, Effect, PeerAddress};
+use super::{Asked, Door, Effect, PeerAddress, Question};
 use engine::{ChannelId, FilterId, Peer};
 use giop::ior::Ior;
 use std::sync::Arc;
@@ -53,7 +53,9 @@ impl Door {
         }
     }
 
-    pub(in crate::corba) fn call_client(&mut self, to: Ior, operation: &'static str, body: Vec<u8>) {
-        self.effects.push_back(Effect::Call { to, operation, body });
+    /// Has a filter's callback told of other event types.
+    pub(in crate::corba) fn tell_callback(&mut self, filter: FilterId, callback: u32, to: Ior, body: Vec<u8>) {
+        let question = Question(Asked::FilterChange { filter, callback });
+        self.effects.push_back(Effect::Ask { question, to, operation: "subscription_change", body });
     }
 }

@@ -1,15 +1,15 @@
 //! Callbacks: who is told when the event types that a filter's constraints are for change.
 
-use super::expression::write_types;
 use super::store::{Constraints, Filter, Role};
-use crate::corba::door::Door;
+use crate::corba::door::{ClientAnswer, Door, code_set, difference};
 use crate::corba::exceptions::{Raised, UserException};
 use crate::corba::table::Target;
 use crate::corba::wire::{read_id, read_reference, write_id, write_ids};
 use engine::{EventType, FilterId};
-use giop::cdr::{Encoding, Endian, Reader, Writer};
+use giop::cdr::{Reader, Writer};
 use giop::ior::Ior;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 /// Most callbacks of one filter.
 const CALLBACKS_MAX: usize = 256;
@@ -17,44 +17,71 @@ const CALLBACKS_MAX: usize = 256;
 /// A filter's callbacks by id. Ids are not used again.
 #[derive(Debug, Default)]
 pub(super) struct Callbacks {
-    by_id: BTreeMap<u32, Ior>,
+    by_id: BTreeMap<u32, Callback>,
     next: u32,
 }
 
-/// The event types of a filter's constraints, each once. A constraint for none in particular is for all.
-pub(super) fn types_of(constraints: &Constraints) -> BTreeSet<EventType> {
+/// One that is told. It has one call unanswered at most, so that a slow one costs nobody anything; what changes meanwhile
+/// is told together.
+#[derive(Debug)]
+struct Callback {
+    to: Ior,
+    /// The event types that it knows of, with those of the call that is unanswered.
+    told: Arc<[EventType]>,
+    /// What it knew before that call.
+    before: Option<Arc<[EventType]>>,
+    /// Whether it has the operation, as far as is known. One that says it has not is left in peace.
+    hears: bool,
+}
+
+/// The event types of a filter's constraints, each once, sorted. A constraint for none in particular is for all.
+fn types_of(constraints: &Constraints) -> Arc<[EventType]> {
     let mut types = BTreeSet::new();
     for installed in constraints.iter() {
-        if installed.types.is_empty() {
+        let is_for_all = installed.types.is_empty() || installed.types.iter().any(EventType::is_everything);
+        if is_for_all {
             types.insert(EventType::everything());
         }
-        types.extend(
-            installed.types.iter().map(
-                |kind| {
-                    if kind.is_everything() { EventType::everything() } else { kind.clone() }
-                },
-            ),
-        );
+        types.extend(installed.types.iter().filter(|kind| !kind.is_everything()).cloned());
     }
-    types
+    types.into_iter().collect()
 }
 
 impl Door {
-    /// Has a filter's callbacks told that its event types are others now.
-    pub(super) fn tell_callbacks(&mut self, id: FilterId, before: &BTreeSet<EventType>, after: &BTreeSet<EventType>) {
-        let Ok(Filter { role: Role::Decides(callbacks), .. }) = self.filters.get(id) else { return };
+    /// Has a filter's callbacks told if its event types are others now than they know.
+    pub(super) fn tell_callbacks(&mut self, id: FilterId) {
+        let Ok(Filter { role: Role::Decides(callbacks), constraints, .. }) = self.filters.get_mut(id) else { return };
         if callbacks.by_id.is_empty() {
             return;
         }
-        let added: Vec<_> = after.difference(before).cloned().collect();
-        let removed: Vec<_> = before.difference(after).cloned().collect();
-        let mut body = Vec::new();
-        let mut out = Writer::new(&mut body, Encoding::new(Endian::NATIVE));
-        write_types(&added, &mut out);
-        write_types(&removed, &mut out);
-        let told: Vec<Ior> = callbacks.by_id.values().cloned().collect();
-        for to in told {
-            self.call_client(to, "subscription_change", body.clone());
+        let now = types_of(constraints);
+        let mut calls = Vec::new();
+        for (number, callback) in &mut callbacks.by_id {
+            if callback.hears && callback.before.is_none() && *callback.told != *now {
+                let body = difference(&callback.told, &now, code_set(&callback.to));
+                callback.before = Some(core::mem::replace(&mut callback.told, Arc::clone(&now)));
+                calls.push((*number, callback.to.clone(), body));
+            }
+        }
+        for (number, to, body) in calls {
+            self.tell_callback(id, number, to, body);
+        }
+    }
+
+    /// A callback has answered, or not.
+    pub(in crate::corba) fn callback_answered(&mut self, id: FilterId, number: u32, answer: ClientAnswer) {
+        let Ok(Filter { role: Role::Decides(callbacks), .. }) = self.filters.get_mut(id) else { return };
+        let Some(callback) = callbacks.by_id.get_mut(&number) else { return };
+        let before = callback.before.take();
+        match answer {
+            ClientAnswer::NotImplemented => callback.hears = false,
+            ClientAnswer::Gone => {
+                log::info!(target: "campanile::corba", "callback {number} of filter {} does not exist any more", id.0);
+                callbacks.by_id.remove(&number);
+            }
+            // It may have missed it; with the next change it is told that as well.
+            ClientAnswer::Unreachable | ClientAnswer::TimedOut => callback.told = before.unwrap_or_default(),
+            ClientAnswer::Returned(_) | ClientAnswer::Raised => self.tell_callbacks(id),
         }
     }
 }
@@ -65,6 +92,8 @@ pub(super) fn attach(door: &mut Door, on: Target, mut args: Reader<'_>, reply: &
     if callback.iiop().is_none() {
         return Err(Raised::bad_param());
     }
+    // Nothing is told of what was before.
+    let told = types_of(&door.filters.get(on.filter()?)?.constraints);
     let callbacks = door.callbacks(on)?;
     if callbacks.by_id.len() >= CALLBACKS_MAX {
         log::info!(target: "campanile::corba", "a callback is refused: a filter has at most {CALLBACKS_MAX}");
@@ -72,7 +101,7 @@ pub(super) fn attach(door: &mut Door, on: Target, mut args: Reader<'_>, reply: &
     }
     let id = callbacks.next;
     callbacks.next = id.checked_add(1).ok_or_else(Raised::limit)?;
-    callbacks.by_id.insert(id, callback);
+    callbacks.by_id.insert(id, Callback { to: callback, told, before: None, hears: true });
     write_id(id, reply);
     Ok(())
 }

@@ -47,7 +47,7 @@ impl Expression {
 }
 
 /// Writes a `CosNotification::EventTypeSeq`.
-pub(super) fn write_types(types: &[EventType], out: &mut Writer<'_>) {
+fn write_types(types: &[EventType], out: &mut Writer<'_>) {
     out.length(types.len());
     for EventType { domain, name } in types {
         out.string(domain);

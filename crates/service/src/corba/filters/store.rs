@@ -1,6 +1,6 @@
 //! The filters that there are: their constraints, and how a change of these reaches the engine.
 
-use super::callbacks::{Callbacks, types_of};
+use super::callbacks::Callbacks;
 use super::expression::{Expression, Held, New};
 use crate::corba::door::Door;
 use crate::corba::exceptions::{Raised, UserException};
@@ -256,12 +256,8 @@ impl Door {
                 }
             }
         }
-        let before = types_of(&filter.constraints);
         filter.constraints = constraints;
-        let after = types_of(&filter.constraints);
-        if before != after {
-            self.tell_callbacks(id, &before, &after);
-        }
+        self.tell_callbacks(id);
         Ok(())
     }
 

@@ -8,7 +8,7 @@ use super::dialogue::{
 use super::objects::new_channel;
 use super::proxies::every_proxy;
 use crate::corba::keys::ObjectKey;
-use crate::corba::{Call, Effect, Exception};
+use crate::corba::{Call, ClientAnswer, Effect, Exception};
 use engine::{ChannelLimits, FilterRef, FilterTarget};
 use giop::cdr::{Encoding, Endian, Reader, Writer};
 use giop::exception::Kind;
@@ -517,32 +517,53 @@ pub(super) fn callbacks(d: &mut Dialogue) {
     d.call(&filter, "detach_callback", |w| w.i32(2)).unwrap();
     d.effects();
 
+    let fine = ClientAnswer::Returned(None);
     add(d, &filter, &[(&[("a", "x"), ("b", "y")], "TRUE")]).unwrap();
-    assert_eq!(changes(d), [("one", "a/x b/y", "")]);
+    assert_eq!(changes(d, fine), [("one", "a/x b/y", "")]);
     add(d, &filter, &[(&[("a", "x")], "FALSE")]).unwrap();
-    assert_eq!(changes(d), [], "the filter's event types are the same as before");
+    assert_eq!(changes(d, fine), [], "the filter's event types are the same as before");
     modify(d, &filter, &[1], &[((&[], "FALSE"), 2)]).unwrap();
-    assert_eq!(changes(d), [("one", "*/*", "a/x b/y")]);
+    assert_eq!(changes(d, ClientAnswer::TimedOut), [("one", "*/*", "a/x b/y")]);
     d.get(&filter, "remove_all_constraints");
-    assert_eq!(changes(d), [("one", "", "*/*")]);
+    assert_eq!(changes(d, ClientAnswer::Raised), [("one", "", "a/x b/y")], "with what it may have missed");
+    add(d, &filter, &[(&[("", "%ALL"), ("a", "x")], "TRUE")]).unwrap();
+    assert_eq!(changes(d, ClientAnswer::NotImplemented), [("one", "*/* a/x", "")]);
+    d.get(&filter, "remove_all_constraints");
+    assert_eq!(changes(d, fine), [], "it is left in peace");
+    assert_eq!(d.ids(&filter, "get_callbacks"), [0]);
+
+    // One that takes its time is told together what changes meanwhile, and the others are told at once.
+    d.give(&filter, "attach_callback", &client("slow")).unwrap();
+    add(d, &filter, &[(&[("a", "x")], "TRUE")]).unwrap();
+    let [Effect::Ask { question, .. }] = d.effects()[..] else { panic!() };
+    d.give(&filter, "attach_callback", &client("quick")).unwrap();
+    add(d, &filter, &[(&[("b", "y")], "TRUE")]).unwrap();
+    assert_eq!(changes(d, fine), [("quick", "b/y", "")]);
+    modify(d, &filter, &[4], &[]).unwrap();
+    assert_eq!(changes(d, fine), [("quick", "", "a/x")]);
+    add(d, &filter, &[(&[("c", "z")], "TRUE")]).unwrap();
+    assert_eq!(changes(d, fine), [("quick", "c/z", "")]);
+    d.door.handle_answer(question, fine);
+    assert_eq!(changes(d, fine), [("slow", "b/y c/z", "a/x")]);
+    d.get(&filter, "remove_all_constraints");
+    assert_eq!(changes(d, ClientAnswer::Gone).len(), 2);
+    assert_eq!(d.ids(&filter, "get_callbacks"), [0], "those that do not exist any more are not kept");
 }
 
-/// What callbacks were told: whom, which event types came, which went.
-fn changes(d: &mut Dialogue) -> Vec<(&'static str, &'static str, &'static str)> {
+/// What callbacks are told, and have answered: whom, which event types came, which went.
+fn changes(d: &mut Dialogue, answer: ClientAnswer) -> Vec<(&'static str, &'static str, &'static str)> {
     let list = |r: &mut Reader<'_>| {
         let types = (0..r.u32().unwrap()).map(|_| format!("{}/{}", r.text().unwrap(), r.text().unwrap()));
         types.collect::<Vec<_>>().join(" ")
     };
-    let calls = d.effects().into_iter().filter_map(|effect| match effect {
-        Effect::Call { to, operation, body, .. } => {
-            assert_eq!(operation, "subscription_change");
-            let mut r = Reader::new(&body, Encoding::new(Endian::NATIVE));
-            let (added, removed) = (list(&mut r), list(&mut r));
-            r.finish("subscription_change").unwrap();
-            let key = String::from_utf8(to.iiop().unwrap().key.clone()).unwrap();
-            Some((&*key.leak(), &*added.leak(), &*removed.leak()))
-        }
-        _ => None,
+    let calls = d.effects().into_iter().map(|effect| {
+        let Effect::Ask { question, to, operation: "subscription_change", body } = effect else { panic!("{effect:?}") };
+        let mut r = Reader::new(&body, Encoding::new(Endian::NATIVE));
+        let (added, removed) = (list(&mut r), list(&mut r));
+        r.finish("subscription_change").unwrap();
+        d.door.handle_answer(question, answer);
+        let key = String::from_utf8(to.iiop().unwrap().key.clone()).unwrap();
+        (&*key.leak(), &*added.leak(), &*removed.leak())
     });
     calls.collect()
 }
