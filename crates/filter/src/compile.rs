@@ -319,6 +319,7 @@ impl Compiler<'_> {
                 let path = self.path(*path);
                 self.emit(Op::In(path), offset);
             }
+            Node::Not(_) if self.test_last_field(false) => {}
             Node::Not(_) => self.emit(Op::Not, offset),
             Node::Negate(_) => self.emit(Op::Negate, offset),
             Node::Plus(_) => self.emit(Op::Plus, offset),
@@ -374,10 +375,19 @@ impl Compiler<'_> {
 
     /// Checks that the accumulator is true or false, where only the event can tell.
     fn truth(&mut self, id: Id) {
-        if self.tree.kind(id) != Kind::Truth {
+        if self.tree.kind(id) != Kind::Truth && !self.test_last_field(true) {
             let offset = self.tree.offset(id);
             self.emit(Op::Truth, offset);
         }
+    }
+
+    /// A field that was just read, as a comparison with `TRUE` or `FALSE`: the same, but one instruction. Not if another
+    /// instruction was the last.
+    fn test_last_field(&mut self, value: bool) -> bool {
+        let (Some(last), Some(at)) = (self.ops.last_mut(), self.offsets.last()) else { return false };
+        let Op::Field(path) = *last else { return false };
+        *last = Op::Test { path, op: Comparison::Eq, constant: Literal::Bool(value), at: *at };
+        true
     }
 
     /// A jump to a jump goes where that one will go.

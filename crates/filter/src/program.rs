@@ -176,6 +176,7 @@ impl<'r, F: Fields + ?Sized, const N: usize> Machine<'r, '_, F, N> {
         let holds = match (&found, constant) {
             (None, _) if self.steps.is_spent() => return Err(Stop::Cut),
             (None, _) => return Err(Stop::Missing(at)),
+            (Some(Value::Bool(field)), Literal::Bool(constant)) if op == Comparison::Eq => field == constant,
             (Some(Value::Int(field)), Literal::Int(constant)) => op.holds(field.cmp(constant)),
             (Some(Value::Text(text)), Literal::Text(constant)) if matches!(op, Comparison::Eq | Comparison::Ne) => {
                 self.is_text(text, constant)? == (op == Comparison::Eq)

@@ -79,7 +79,7 @@ fn chains_are_as_long_as_their_text() {
     let constraint = Constraint::parse(&chain("$t", " and "), &UNLIMITED).unwrap();
     assert_eq!(constraint.conjuncts().count(), 100_000);
     assert_eq!(constraint.explain().to_string().lines().count(), 100_003);
-    assert_eq!(constraint.cost().best, 4);
+    assert_eq!(constraint.cost().best, 3);
 }
 
 #[test]
