@@ -138,6 +138,16 @@ counters! {
     PollTimeouts = "lane_poll_timeouts",
     /// Suppliers that the service disconnected because they failed for too long.
     SuppliersGivenUp = "suppliers_given_up",
+    /// Constraints evaluated.
+    FilterEvaluations = "lane_filter_evaluations",
+    /// Of these, the ones that failed: a field was not there, a type was wrong. They do not match.
+    FilterFailures = "lane_filter_failures",
+    /// Events whose filtering was cut short because its steps, or the event's time, were spent.
+    FilterCuts = "lane_filter_cuts",
+    /// Events that the filters on their supplier's side did not let pass.
+    FilteredAtSuppliers = "lane_filtered_in",
+    /// Events that remote filters did not let pass to a consumer.
+    FilteredRemotely = "lane_remotely_filtered",
     /// Calls of remote filters.
     RemoteFilterCalls = "lane_remote_filter_calls",
     /// Those that failed or were not answered in time.

@@ -1,12 +1,20 @@
 //! Holds the lane to its promise: in the steady state an event costs no allocation, whoever it goes to.
 
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test that cannot go on fails")]
+
+#[path = "all/kinds.rs"]
+#[expect(dead_code, reason = "the other tests use the rest of it")]
+mod kinds;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use client::notify::{ClientType, StructuredEvent};
+use client::notify::{ClientType, Property, ProxyConsumer, StructuredEvent};
 use client::{ConsumerOptions, SimpleConsumer, SimpleSupplier};
 use service::allocations::CountingAllocator;
 use service::{Config, Counter, Service};
+
+use kinds::{Consumer, FORMS, Model, Supplier, new_channel};
 
 #[global_allocator]
 static ALLOCATOR: CountingAllocator = CountingAllocator;
@@ -65,4 +73,37 @@ fn an_event_costs_no_allocation_in_the_steady_state() {
     let per_event = (allocations() - before) as f64 / COUNTED as f64;
     assert_eq!(per_event, 0.0, "{} allocations for {COUNTED} events", allocations() - before);
     drop(consumers);
+}
+
+/// Events of the second test in each pairing: far more than anything grows by, and few enough for 36 pairings.
+const COUNTED_EACH: i32 = 500;
+
+#[test]
+fn no_kind_of_proxy_costs_an_allocation_in_the_steady_state() {
+    let kinds = || FORMS.into_iter().flat_map(|form| [Model::Push, Model::Pull].map(|model| (form, model)));
+    for (form, model) in kinds() {
+        let service = Service::start(Config { listen: "127.0.0.1:0".into(), ..Config::default() }).unwrap();
+        let allocations = || service.counters().read(Counter::Allocations);
+        let channel = new_channel(&service);
+        let consumers: Vec<Consumer> = kinds().map(|(form, model)| Consumer::new(&channel, form, model)).collect();
+        let supplier = Supplier::new(&channel, form, model);
+        // A pull supplier is asked every millisecond.
+        ProxyConsumer::unchecked(supplier.proxy().clone())
+            .set_qos(&[Property::new("PullInterval", 10_000_u64)])
+            .unwrap();
+        let pass = |numbers: core::ops::Range<i32>| {
+            let count = numbers.len();
+            supplier.give("Steady", numbers);
+            for consumer in &consumers {
+                consumer.take(count);
+            }
+        };
+        // Gathering first, so that buffers and tables have grown to what they need.
+        pass(0..WARM_UP as i32);
+        (0..WARM_UP as i32).for_each(|number| pass(number..number + 1));
+        let before = allocations();
+        (0..COUNTED_EACH).for_each(|number| pass(number..number + 1));
+        let after = allocations();
+        assert_eq!(after - before, 0, "for {COUNTED_EACH} events from {:?} to all kinds", (form, model));
+    }
 }

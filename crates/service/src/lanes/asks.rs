@@ -54,6 +54,8 @@ pub(crate) struct Way {
     /// Forwards in a row.
     forwards: u8,
     connection: Option<Token>,
+    /// It fails, and that has been logged.
+    is_failing: bool,
 }
 
 /// The ways to all clients' objects that are asked.
@@ -129,7 +131,7 @@ impl Core {
         if !ways.by_peer.contains_key(&peer) {
             let address = peers.get(&peer).map(Arc::clone).ok_or("the object has no address")?;
             let target = Target::of(&address.ior).ok_or("the object's reference has no IIOP profile")?;
-            let way = Way { address, target, is_forwarded: false, forwards: 0, connection: None };
+            let way = Way { address, target, is_forwarded: false, forwards: 0, connection: None, is_failing: false };
             ways.by_peer.insert(peer, way);
         }
         let way = ways.by_peer.get(&peer).ok_or("the object has no address")?;
@@ -179,11 +181,17 @@ impl Core {
         true
     }
 
-    /// Notes that an object has answered.
-    pub(crate) fn note_heard(&mut self, peer: Peer) {
-        if let Some(way) = self.outgoing.ways.by_peer.get_mut(&peer) {
-            way.forwards = 0;
-        }
+    /// Notes that an object has answered. Gives its name if it had failed before.
+    pub(crate) fn note_heard(&mut self, peer: Peer) -> Option<Arc<PeerAddress>> {
+        let way = self.outgoing.ways.by_peer.get_mut(&peer)?;
+        way.forwards = 0;
+        core::mem::take(&mut way.is_failing).then(|| Arc::clone(&way.address))
+    }
+
+    /// Notes that an object fails. Gives its name if that is new.
+    pub(crate) fn note_failing(&mut self, peer: Peer) -> Option<Arc<PeerAddress>> {
+        let way = self.outgoing.ways.by_peer.get_mut(&peer)?;
+        (!core::mem::replace(&mut way.is_failing, true)).then(|| Arc::clone(&way.address))
     }
 
     /// Notes that asking an object failed: if it was asked elsewhere, it is looked for at its own address again. True if

@@ -89,8 +89,10 @@ impl Core {
         draft.bytes.extend_from_slice(bytes);
         self.note_quality(&mut draft, header);
         self.translate(intake.source, &mut draft);
-        self.counters.add(Counter::EventBytesIn, bytes.len() as u64);
         self.admit(intake, draft);
+        if intake.refusal.is_none() {
+            self.counters.add(Counter::EventBytesIn, bytes.len() as u64);
+        }
     }
 
     /// Takes over what the event says of how it is to be treated.
@@ -291,6 +293,11 @@ impl UndecidedEvents {
         let line = self.lines.entry(source).or_default();
         line.bytes += draft.bytes.len();
         line.events.push_back(Undecided { draft, owed });
+    }
+
+    /// The first event of a proxy.
+    pub(crate) fn first(&self, source: ProxyKey) -> Option<&Undecided> {
+        self.lines.get(&source)?.events.front()
     }
 
     /// Takes out the first event of a proxy.

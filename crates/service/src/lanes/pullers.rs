@@ -224,7 +224,8 @@ impl Core {
         let peer = puller.peer;
         match verdict {
             Verdict::Done => {
-                self.note_heard(peer);
+                // Its own news tell how it fares.
+                let _ = self.note_heard(peer);
                 let answer = core::mem::take(&mut self.outgoing.answer);
                 let taken = self.take_in_pulled(token, &answer);
                 self.outgoing.answer = answer;

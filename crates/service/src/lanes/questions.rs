@@ -185,10 +185,13 @@ impl Core {
     /// already.
     pub(crate) fn question_admission(&mut self, source: ProxyKey, questions: Questions) -> Option<Ruling> {
         let subject = Subject::Admission { source };
+        let now = self.now;
         let Some(route) = self.lane.snapshot().supplier(source) else { return Some(Ruling::No) };
         let mut question = Question::new(subject, questions, &route.remote_filters);
         question.limit = route.settings.filter_timeout;
         question.connect_timeout = route.settings.connect_timeout;
+        question.until =
+            self.undecided.first(source).and_then(|first| first.draft.timeout).map(|timeout| now + timeout);
         let token = self.questions.insert(question);
         let ruling = self.ask_filters(token)?;
         self.questions.remove(token);
@@ -205,19 +208,18 @@ impl Core {
             let until = question.until.map_or(until, |end| end.min(until));
             let asked =
                 if until <= self.now { Err("the event has expired".into()) } else { self.ask_filter(token, peer) };
-            let question = self.questions.all.get_mut(token)?;
-            match asked {
+            let why = match asked {
                 Ok(under_way) => {
-                    question.under_way = Some((under_way, until));
+                    self.questions.all.get_mut(token)?.under_way = Some((under_way, until));
                     return None;
                 }
-                Err(_) => {
-                    self.counters.add(Counter::RemoteFilterFailures, 1);
-                    question.failed = true;
-                    if let Some(ruling) = question.hear(false) {
-                        return Some(ruling);
-                    }
-                }
+                Err(why) => why,
+            };
+            self.note_filter_failure(peer, &why);
+            let question = self.questions.all.get_mut(token)?;
+            question.failed = true;
+            if let Some(ruling) = question.hear(false) {
+                return Some(ruling);
             }
         }
     }
@@ -271,23 +273,34 @@ impl Core {
         question.under_way = None;
         let Some(peer) = question.peer() else { return };
         let answer = match verdict {
-            Verdict::Done => self.outgoing.answer.reader().bool().ok(),
+            Verdict::Done => self.outgoing.answer.reader().bool().map_err(|error| error.to_string()),
             Verdict::Forward(to) if self.follow(peer, &to) => {
                 let ruling = self.ask_filters(token);
                 return ruling.map_or((), |ruling| self.rule(token, ruling));
             }
-            _ => None,
+            verdict => Err(verdict.to_string()),
         };
-        match answer {
-            Some(_) => self.note_heard(peer),
-            None => self.note_filter_failure(peer),
+        match &answer {
+            Ok(_) => {
+                if let Some(address) = self.note_heard(peer) {
+                    self.log(log::Level::Info, || format!("remote filter {} answers again", address.name));
+                }
+            }
+            Err(why) => self.note_filter_failure(peer, why),
         }
-        self.go_on_asking(token, answer);
+        self.go_on_asking(token, answer.ok());
     }
 
-    fn note_filter_failure(&mut self, peer: Peer) {
+    /// Counts it, and logs it once per episode.
+    fn note_filter_failure(&mut self, peer: Peer, why: &str) {
         self.counters.add(Counter::RemoteFilterFailures, 1);
         self.return_home(peer);
+        if let Some(address) = self.note_failing(peer) {
+            let name = &address.name;
+            self.log(log::Level::Warn, || {
+                format!("remote filter {name} fails: {why}; events it would decide on do not pass")
+            });
+        }
     }
 
     /// Takes in what a filter said, and asks the next if that does not decide.
@@ -312,7 +325,7 @@ impl Core {
                 let peer = question.peer();
                 self.stop_asking(under_way);
                 if let Some(peer) = peer {
-                    self.note_filter_failure(peer);
+                    self.note_filter_failure(peer, "no reply in time");
                 }
             }
             self.go_on_asking(token, None);

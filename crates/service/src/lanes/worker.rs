@@ -404,6 +404,11 @@ impl Core {
         for (counter, reason) in DROPPED {
             counters.set(counter, engine.discards.of(reason));
         }
+        counters.set(Counter::FilterEvaluations, engine.filter_evaluations);
+        counters.set(Counter::FilterFailures, engine.filter_failures);
+        counters.set(Counter::FilterCuts, engine.filter_cuts);
+        counters.set(Counter::FilteredAtSuppliers, engine.events_filtered_in);
+        counters.set(Counter::FilteredRemotely, engine.events_filtered);
         counters.set(Counter::Allocations, allocations::of_this_thread());
         counters.set(Counter::SystemCalls, system::calls_of_this_thread());
     }
