@@ -545,6 +545,15 @@ mod tests {
             let (_, line) = describe_notice(&notice, Some("no reply in time"), |_| "consumer proxy 12".into());
             assert!(forms.iter().any(|form| is_of(form, &line)), "{line}");
         }
+        for news in [
+            SupplierNews::Failing { why: "no reply in time".into(), retry_in: second },
+            SupplierNews::Recovered,
+            SupplierNews::Disconnected(DisconnectReason::Gone),
+            SupplierNews::Disconnected(DisconnectReason::GivenUp { failures: 3, failing_for: second }),
+        ] {
+            let (_, line) = describe_supplier(&news, "supplier proxy 3");
+            assert!(forms.iter().any(|form| is_of(form, &line)), "{line}");
+        }
     }
 
     #[test]

@@ -28,6 +28,10 @@ const WAITING_MAX: usize = 256;
 /// Events in one reply, whatever the client asks for.
 const EVENTS_MAX: u32 = 4096;
 
+/// Lists for the events of deliveries that are made in advance and kept, and events for which each has room at first.
+const LISTS: usize = 64;
+const LIST_EVENTS: usize = 16;
+
 /// A request for events.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Pull {
@@ -363,15 +367,18 @@ impl Core {
 
     /// Lets go of events and keeps their list.
     pub(crate) fn recycle(&mut self, mut events: Vec<Arc<Event>>) {
-        /// Lists kept.
-        const LISTS_MAX: usize = 64;
         for event in events.drain(..) {
             self.lane.release(event);
         }
-        if self.lists.len() < LISTS_MAX {
+        if self.lists.len() < LISTS {
             self.lists.push(events);
         }
     }
+}
+
+/// As many lists as are usually in use at once, so that none has to be made on an event's path.
+pub(crate) fn lists() -> Vec<Vec<Arc<Event>>> {
+    (0..LISTS).map(|_| Vec::with_capacity(LIST_EVENTS)).collect()
 }
 
 /// What a single event of a form is pulled as.

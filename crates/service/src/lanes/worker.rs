@@ -22,7 +22,7 @@ use super::intake::{Owed, UndecidedEvents};
 use super::mail::{self, LaneBox, Lookup, ToAdministration, ToLane};
 use super::outgoing::Outgoings;
 use super::pullers::Pullers;
-use super::pulls::{Due, Waiting};
+use super::pulls::{self, Due, Waiting};
 use super::questions::QuestionsOpen;
 use super::reports::Reports;
 use super::slots::{Slots, Token};
@@ -181,14 +181,14 @@ impl Worker {
                 released: VecDeque::new(),
                 failures: HashMap::new(),
                 undelivered: false,
-                lists: Vec::new(),
+                lists: pulls::lists(),
                 batch_in: Batch::new(),
                 forms: CorbaForms::default(),
                 clock: UtcClock::default(),
                 owed: Slots::new(),
                 pullers: Pullers::default(),
                 waiting: Waiting::default(),
-                due: VecDeque::new(),
+                due: VecDeque::with_capacity(64),
                 questions: QuestionsOpen::default(),
                 undecided: UndecidedEvents::default(),
                 names: [String::new(), String::new()],
