@@ -33,6 +33,35 @@ pub enum Scalar<'a> {
     },
 }
 
+impl<'a> Scalar<'a> {
+    /// The value of the `Any` that `any` stands in front of, as [`Cursor::any`] and [`Cursor::scalar`] give it, with less ado
+    /// where its type is the number, boolean or string that it mostly is.
+    ///
+    /// # Errors
+    /// As those.
+    #[inline]
+    pub fn of_any(any: &Reader<'a>, work: &mut Work) -> Result<Option<Self>, ReadError> {
+        let mut value = any.clone();
+        let scalar = match Kind::from_number(value.u32()?) {
+            Some(Kind::String) => {
+                // The bound.
+                value.take(4)?;
+                Self::Text(value.string()?)
+            }
+            Some(Kind::Boolean) => Self::Bool(value.bool()?),
+            Some(Kind::Short) => Self::Int(value.i16()?.into()),
+            Some(Kind::Long) => Self::Int(value.i32()?.into()),
+            Some(Kind::LongLong) => Self::Int(value.i64()?),
+            Some(Kind::ULong) => Self::Int(value.u32()?.into()),
+            Some(Kind::Float) => Self::Float(value.f32()?.into()),
+            Some(Kind::Double) => Self::Float(value.f64()?),
+            _ => return Cursor::any(any.clone(), work)?.scalar(work),
+        };
+        work.step(any.offset())?;
+        Ok(Some(scalar))
+    }
+}
+
 impl<'a> Cursor<'a> {
     /// The value, if it is not made of others: `None` for structures, sequences, object references and the like, and for
     /// no value at all.

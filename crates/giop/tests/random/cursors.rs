@@ -128,6 +128,8 @@ fn cursors_find_what_decoding_finds() {
         let mut work = Work::new(u32::MAX, 128);
         let at = Cursor::any(Reader::with_phase(&bytes, phase, encoding), &mut work).unwrap();
         agree(&at, any.type_code.root(), &any.value, &mut work);
+        let direct = Scalar::of_any(&Reader::with_phase(&bytes, phase, encoding), &mut work).unwrap();
+        assert_eq!(format!("{direct:?}"), format!("{:?}", at.scalar(&mut work).unwrap()));
         // The same with the type somewhere else.
         let mut value_bytes = Vec::new();
         let to = rng.choice(encodings()).unwrap();

@@ -55,6 +55,9 @@ pub const FORM_STRUCTURED: Form = Form(2);
 /// The event type of an Any: its name, in no domain.
 pub const ANY_TYPE_NAME: &[u8] = b"%ANY";
 
+/// The event type of a typed event, which is known here only to `match_typed`: its name, in no domain.
+pub const TYPED_TYPE_NAME: &[u8] = b"%TYPED";
+
 // ---- what an event's bytes are ----
 
 /// Packs how an event's bytes are to be read: their encoding, and the position of the first one in its message.

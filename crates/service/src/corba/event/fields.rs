@@ -11,7 +11,8 @@
 //!   filterable data; the member of that name of the event itself.
 //! - Of an Any event, `$type_name` is `%ANY`, `$domain_name` and `$event_name` are empty, and any other name is a member of
 //!   the structure or union in it, or a named value of the list in it.
-//! - Of a list of properties alone (a typed event, for `match_typed`), `$name` is the property of that name.
+//! - Of a list of properties alone (a typed event, for `match_typed`), `$type_name` is `%TYPED`, `$domain_name` and
+//!   `$event_name` are empty, and any other name is the property of that name.
 //!
 //! A structured event in an Any can be read both ways: as the structure that it is, and by names as the structured event
 //! that sequence and structured consumers get. An Any in a structured event of the type `%ANY` likewise.
@@ -19,7 +20,7 @@
 mod structured;
 
 use super::translate::says_structured_event;
-use super::{ANY_TYPE_NAME, FORM_STRUCTURED, UtcClock, reader, types};
+use super::{ANY_TYPE_NAME, FORM_STRUCTURED, TYPED_TYPE_NAME, UtcClock, reader, types};
 use engine::{Event, Forms, Time};
 use filter::{Chars, Fields, Label, Part, Path, Root, Steps, Text, Value};
 use giop::cdr::{CharSet, Endian, ReadError, ReadErrorKind, Reader};
@@ -125,12 +126,13 @@ impl<'e> EventFields<'e> {
         if let Some(structured) = self.structured(work) {
             return structured.name(name, work);
         }
-        if self.shape == Shape::Properties {
-            return Ok(find_named(&mut self.source.clone(), name, work)?.map(Place::Value));
-        }
         match name {
+            "type_name" if self.shape == Shape::Properties => Ok(Some(Place::Text(TYPED_TYPE_NAME))),
             "type_name" => Ok(Some(Place::Text(ANY_TYPE_NAME))),
             "domain_name" | "event_name" => Ok(Some(Place::Text(b""))),
+            _ if self.shape == Shape::Properties => {
+                Ok(find_named(&mut self.source.clone(), name, work)?.map(Place::Value))
+            }
             _ => generic(&Cursor::any(self.source.clone(), work)?, name, work),
         }
     }
@@ -164,13 +166,20 @@ impl<'e> EventFields<'e> {
                 [Part::TypeId] => keyword(Kind::String).map(|keyword| Value::Text(Text::new(keyword))),
                 _ => None,
             }),
+            Place::Any(any) if parts.is_empty() => match Scalar::of_any(&any, work)? {
+                Some(scalar) => Ok(Some(value_of(scalar, chars))),
+                None => value_at(&Cursor::any(any, work)?, work),
+            },
+            Place::Any(any) => follow(Cursor::any(any, work)?, parts, work),
             Place::Value(at) => follow(at, parts, work),
         }
     }
 
     fn has(&self, path: &Path, needle: &Value<'_>, work: &mut Work) -> Result<Option<bool>, ReadError> {
-        let Some((Place::Value(at), parts)) = self.begin(path, work)? else {
-            return Ok(None);
+        let (at, parts) = match self.begin(path, work)? {
+            Some((Place::Value(at), parts)) => (at, parts),
+            Some((Place::Any(any), parts)) => (Cursor::any(any, work)?, parts),
+            Some((Place::Text(_), _)) | None => return Ok(None),
         };
         let Some(at) = descend(at, parts, work)? else {
             return Ok(None);
@@ -224,6 +233,8 @@ fn within<T>(steps: &mut Steps, read: impl FnOnce(&mut Work) -> Result<Option<T>
 enum Place<'e> {
     /// A string of the fixed header.
     Text(&'e [u8]),
+    /// An `any`, not looked into yet.
+    Any(Reader<'e>),
     /// A value with its type.
     Value(Cursor<'e>),
 }
@@ -319,23 +330,28 @@ fn label_of(label: &Label) -> cursor::Label<'_> {
 
 /// The value there. An `Any` that was never given one holds nothing.
 fn value_at<'e>(at: &Cursor<'e>, work: &mut Work) -> Result<Option<Value<'e>>, ReadError> {
-    let chars = at.reader().encoding().chars;
-    Ok(Some(match at.scalar(work)? {
-        Some(Scalar::Bool(value)) => Value::Bool(value),
-        Some(Scalar::Int(value)) => Value::Int(value),
-        Some(Scalar::UInt(value)) => Value::UInt(value),
-        Some(Scalar::Float(value)) => Value::Float(value),
-        Some(Scalar::Char(value)) => Value::Char(value),
-        Some(Scalar::Text(bytes)) => Value::Text(text(bytes, chars)),
-        Some(Scalar::Enum { ordinal, name }) => Value::Enum { ordinal, name: text(name, chars) },
-        Some(Scalar::Wide(units)) => {
+    Ok(match at.scalar(work)? {
+        Some(scalar) => Some(value_of(scalar, at.reader().encoding().chars)),
+        None => Some(Value::Composite).filter(|_| !matches!(at.kind(), Kind::Null | Kind::Void)),
+    })
+}
+
+#[inline]
+fn value_of(scalar: Scalar<'_>, chars: CharSet) -> Value<'_> {
+    match scalar {
+        Scalar::Bool(value) => Value::Bool(value),
+        Scalar::Int(value) => Value::Int(value),
+        Scalar::UInt(value) => Value::UInt(value),
+        Scalar::Float(value) => Value::Float(value),
+        Scalar::Char(value) => Value::Char(value),
+        Scalar::Text(bytes) => Value::Text(text(bytes, chars)),
+        Scalar::Enum { ordinal, name } => Value::Enum { ordinal, name: text(name, chars) },
+        Scalar::Wide(units) => {
             let (bytes, endian) = units.as_bytes();
             let chars = if endian == Endian::Big { Chars::Utf16Be } else { Chars::Utf16Le };
             Value::Text(Text { bytes, chars })
         }
-        None if matches!(at.kind(), Kind::Null | Kind::Void) => return Ok(None),
-        None => Value::Composite,
-    }))
+    }
 }
 
 fn text(bytes: &[u8], chars: CharSet) -> Text<'_> {

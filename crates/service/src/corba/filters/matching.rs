@@ -7,8 +7,8 @@ use super::expression::Held;
 use super::store::{Filter, Installed};
 use crate::corba::door::Door;
 use crate::corba::event::{
-    ANY_TYPE_NAME, fields_of_any, fields_of_properties, fields_of_structured, name_in_utf8, read_through,
-    skip_properties, work_for,
+    ANY_TYPE_NAME, TYPED_TYPE_NAME, fields_of_any, fields_of_properties, fields_of_structured, name_in_utf8,
+    read_through, skip_properties, work_for,
 };
 use crate::corba::exceptions::{Raised, UserException};
 use crate::corba::table::Target;
@@ -17,8 +17,6 @@ use giop::cdr::{ReadError, ReadErrorKind, Reader, Writer};
 use giop::recode::skip_any;
 use std::sync::Arc;
 
-/// The event type of a typed event's properties: its name, in no domain.
-const TYPED_TYPE_NAME: &[u8] = b"%TYPED";
 /// What a step of an evaluation takes at most, for a time to be made into steps.
 const STEP_NS: u64 = 16;
 /// 1 January 1970 in `TimeBase::TimeT`, that is, 100 ns since 15 October 1582.

@@ -61,11 +61,11 @@ impl<'e> Structured<'e> {
             _ => None,
         };
         if let Some(found) = found {
-            return Ok(Some(Place::Value(found)));
+            return Ok(Some(Place::Any(found)));
         }
         for list in [ListName::VariableHeader, ListName::FilterableData] {
             if let Some(found) = self.search(list, Some(name), work)? {
-                return Ok(Some(Place::Value(found)));
+                return Ok(Some(Place::Any(found)));
             }
         }
         if let Some(any) = self.wrapped(work)? {
@@ -81,13 +81,13 @@ impl<'e> Structured<'e> {
 
     /// Where a path from the event itself leads to. What is asked for most is found without looking at the type.
     pub(super) fn event<'p>(&self, parts: &'p [Part], work: &mut Work) -> Found<'e, 'p> {
-        let value = |found: Option<Cursor<'e>>, rest| Ok(found.map(|at| (Place::Value(at), rest)));
+        let value = |found: Option<Reader<'e>>, rest| Ok(found.map(|any| (Place::Any(any), rest)));
         match parts {
             [Part::Member(member), rest @ ..] => match (&**member, rest) {
                 ("filterable_data", [Part::Named(name), rest @ ..]) => {
                     value(self.search(ListName::FilterableData, Some(name), work)?, rest)
                 }
-                ("remainder_of_body", rest) => value(Some(Cursor::any(self.remainder(work)?, work)?), rest),
+                ("remainder_of_body", rest) => value(Some(self.remainder(work)?), rest),
                 ("header", rest) => self.header(parts, rest, work),
                 _ => self.typed(parts, work),
             },
@@ -100,7 +100,7 @@ impl<'e> Structured<'e> {
         match parts {
             [variable, Part::Named(name), rest @ ..] if is(variable, "variable_header") => {
                 let found = self.search(ListName::VariableHeader, Some(name), work)?;
-                Ok(found.map(|at| (Place::Value(at), rest)))
+                Ok(found.map(|any| (Place::Any(any), rest)))
             }
             [fixed, name, rest @ ..] if is(fixed, "fixed_header") && is(name, "event_name") => {
                 Ok(self.fixed(2, work)?.map(|place| (place, rest)))
@@ -145,8 +145,8 @@ impl<'e> Structured<'e> {
         source.string().map(|text| Some(Place::Text(text)))
     }
 
-    /// The property of that name in a list; without a name, nothing, once the list's end is known.
-    fn search(&self, which: ListName, name: Option<&str>, work: &mut Work) -> Result<Option<Cursor<'e>>, ReadError> {
+    /// In front of the value of the property of that name in a list; without a name, nothing, once the list's end is known.
+    fn search(&self, which: ListName, name: Option<&str>, work: &mut Work) -> Result<Option<Reader<'e>>, ReadError> {
         let list = self.list(which);
         if list.known.get() == 0 && list.end.get() == 0 {
             self.begin(which, work)?;
@@ -162,7 +162,7 @@ impl<'e> Structured<'e> {
             }
             let here = source.string()?;
             if name.is_some_and(|name| is_text(here, chars, name)) {
-                return Cursor::any(source, work).map(Some);
+                return Ok(Some(source));
             }
             at += 1;
             if at < list.known.get() || at == count && list.end.get() > 0 {
