@@ -12,3 +12,4 @@ mod pairings;
 mod peers;
 mod pulling;
 mod remote_filters;
+mod telling;

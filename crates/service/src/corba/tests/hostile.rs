@@ -2,10 +2,12 @@
 
 use super::dialogue::{Dialogue, STYLES, client};
 use super::proxies::every_proxy;
-use crate::corba::Call;
 use crate::corba::conformance;
+use crate::corba::{Call, ClientAnswer, Effect};
+use engine::Time;
 use giop::cdr::{CharSet, Encoding, Reader};
 use giop::ior::Ior;
+use std::time::Duration;
 
 /// One object of each kind.
 fn zoo(d: &mut Dialogue) -> Vec<Vec<u8>> {
@@ -127,6 +129,7 @@ fn destroying_one_thing_while_another_is_used_ends_in_exceptions_only() {
         let mut d = Dialogue::new(STYLES[random.usize(0..STYLES.len())]);
         let factory = d.bootstrap("NotificationService");
         let mut objects = vec![d.bootstrap("DefaultEventChannel"), factory];
+        let mut now = Time(0);
         for _ in 0..150 {
             let object = objects[random.usize(0..objects.len())].clone();
             let operation = [
@@ -148,11 +151,23 @@ fn destroying_one_thing_while_another_is_used_ends_in_exceptions_only() {
                 "disconnect_push_supplier",
                 "disconnect_structured_push_consumer",
                 "suspend_connection",
+                "resume_connection",
                 "_get_MyAdmin",
-            ][random.usize(0..19)];
+                "obtain_notification_pull_supplier",
+                "obtain_notification_pull_consumer",
+                "obtain_pull_supplier",
+                "connect_sequence_push_consumer",
+                "connect_structured_pull_supplier",
+                "connect_any_pull_consumer",
+                "disconnect_sequence_push_supplier",
+                "obtain_offered_types",
+            ];
+            let operation = operation[random.usize(0..operation.len())];
             let takes_object = operation.starts_with("connect_");
-            let takes_number = operation.starts_with("new_") || operation.starts_with("obtain_notification");
-            let form = random.u32(0..2);
+            let takes_number = operation.starts_with("new_")
+                || operation.starts_with("obtain_notification")
+                || operation.ends_with("_types");
+            let form = random.u32(0..3);
             let made = d.call(&object, operation, |w| match operation {
                 _ if takes_object => client("c").write(w),
                 _ if takes_number => w.u32(form),
@@ -164,8 +179,24 @@ fn destroying_one_thing_while_another_is_used_ends_in_exceptions_only() {
             {
                 objects.push(made);
             }
+            if random.bool() {
+                now = now + Duration::from_secs(random.u64(0..30));
+                d.door.handle_time(now);
+            }
             if random.u8(..) < 30 {
-                d.effects();
+                for effect in d.effects() {
+                    let Effect::Ask { question, .. } = effect else { continue };
+                    let answers = [
+                        ClientAnswer::Returned(Some(false)),
+                        ClientAnswer::NotImplemented,
+                        ClientAnswer::Gone,
+                        ClientAnswer::Unreachable,
+                        ClientAnswer::TimedOut,
+                    ];
+                    if random.u8(..) < 200 {
+                        d.door.handle_answer(question, answers[random.usize(0..answers.len())]);
+                    }
+                }
                 // Whatever is published names only consumers of which the address is published too.
                 if let Some(published) = d.door.publish() {
                     for channel in published.routing.channels() {

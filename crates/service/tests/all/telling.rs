@@ -1,0 +1,157 @@
+//! What the service calls on its clients beside events: changes of offers and subscriptions, and probes. And what it calls
+//! on itself, where one channel supplies another.
+
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
+
+use client::notify::{
+    ClientType, EventType, Property, ProxyPullConsumer, ProxyPullSupplier, SequenceProxyPushConsumer,
+    SequenceProxyPushSupplier, StructuredProxyPushConsumer, StructuredProxyPushSupplier, SupplierCallbacks,
+    SupplierServant,
+};
+use client::{Activation, InvokeError, ObjectRef, Orb, OrbOptions};
+use giop::message::{MessageKind, Request};
+use service::Counter;
+
+use crate::kinds::{Consumer, Model, Supplier, new_channel};
+use crate::peers::{Bare, start, subscribe, wait_until};
+
+/// Passes on what a supplier's object is told.
+struct Teller(std::sync::Mutex<Sender<(Vec<EventType>, Vec<EventType>)>>);
+
+impl SupplierCallbacks for Teller {
+    fn subscription_change(&self, added: &[EventType], removed: &[EventType]) {
+        // The test may have heard enough.
+        let _ = self.0.lock().unwrap().send((added.to_vec(), removed.to_vec()));
+    }
+}
+
+type Changes = Receiver<(Vec<EventType>, Vec<EventType>)>;
+
+/// A structured push supplier that hears of subscriptions.
+fn listening_supplier(proxy: &ObjectRef) -> (StructuredProxyPushConsumer, Changes, Activation) {
+    let (sender, changes) = channel();
+    let servant = SupplierServant::structured(Teller(sender.into()));
+    let activation = Orb::new(OrbOptions::default()).activate(Arc::new(servant)).unwrap();
+    let proxy = StructuredProxyPushConsumer::unchecked(proxy.clone());
+    proxy.connect_structured_push_supplier(Some(activation.reference())).unwrap();
+    (proxy, changes, activation)
+}
+
+#[test]
+fn a_supplier_learns_who_listens_and_that_nobody_does() {
+    let service = start();
+    let channel = new_channel(&service);
+    let admin = channel.default_supplier_admin().unwrap();
+    let (proxy, _) = admin.obtain_notification_push_consumer(ClientType::Structured).unwrap();
+    let (_supplier, changes, _servant) = listening_supplier(proxy.object());
+    let consumer = Consumer::obtain(&channel, ClientType::Structured, Model::Push);
+    let wants = StructuredProxyPushSupplier::unchecked(consumer.clone());
+    wants.subscription_change(&[EventType::new("Test", "Pair")], &[EventType::any()]).unwrap();
+    let _consumer = Consumer::connect(consumer, ClientType::Structured, Model::Push);
+    assert_eq!(changes.recv().unwrap(), (vec![EventType::new("Test", "Pair")], vec![]));
+    wants.disconnect_structured_push_supplier().unwrap();
+    assert_eq!(changes.recv().unwrap(), (vec![], vec![EventType::new("Test", "Pair")]));
+}
+
+#[test]
+fn a_consumer_that_does_not_answer_a_change_gets_its_events_all_the_same() {
+    let service = start();
+    let bare = Bare::new();
+    let _proxy = subscribe(&service, bare.reference("127.0.0.1"), &[]);
+    let orb = Orb::new(OrbOptions::default());
+    let found = orb.resolve(&service.corbaloc("DefaultEventChannel")).unwrap();
+    let channel = client::notify::EventChannel::unchecked(found);
+    let supplier = Supplier::new(&channel, ClientType::Structured, Model::Push);
+    let offers = StructuredProxyPushConsumer::unchecked(supplier.proxy().clone());
+    offers.offer_change(&[EventType::new("Test", "Pair")], &[EventType::any()]).unwrap();
+    supplier.give("Pair", 0..1);
+    // On the same connection, in either order; only the event is answered.
+    let mut link = bare.accept();
+    let mut seen = Vec::new();
+    for _ in 0..2 {
+        let (header, bytes) = link.message().unwrap();
+        assert_eq!(header.kind, MessageKind::Request);
+        let request = Request::parse(&bytes, &header).unwrap();
+        seen.push(String::from_utf8(request.operation.to_vec()).unwrap());
+        if request.operation == b"push_structured_event" {
+            link.reply(request.request_id, giop::message::ReplyStatus::NoException, None);
+        }
+    }
+    seen.sort();
+    assert_eq!(seen, ["offer_change", "push_structured_event"]);
+    wait_until("the event is delivered", || service.counters().read(Counter::Delivered) == 1);
+}
+
+#[test]
+fn a_client_that_is_no_more_is_found_and_disconnected() {
+    let service = start();
+    let channel = new_channel(&service);
+    // Often, so that the test need not wait long; it waits for what happens, not for a time.
+    channel.set_qos(&[Property::new("ProbeInterval", 1_000_000_u64)]).unwrap();
+    let admin = channel.default_supplier_admin().unwrap();
+    let (proxy, _) = admin.obtain_notification_push_consumer(ClientType::Structured).unwrap();
+    let orb = Orb::new(OrbOptions::default());
+    let servant = |object: &ObjectRef| {
+        let activation = orb.activate(Arc::new(SupplierServant::structured(()))).unwrap();
+        let proxy = StructuredProxyPushConsumer::unchecked(object.clone());
+        proxy.connect_structured_push_supplier(Some(activation.reference())).unwrap();
+        activation
+    };
+    let (other, _) = admin.obtain_notification_push_consumer(ClientType::Structured).unwrap();
+    let (dead, _alive) = (servant(proxy.object()), servant(other.object()));
+    drop(dead);
+    wait_until("it is found", || service.counters().read(Counter::ClientsReaped) == 1);
+    assert!(is_gone(proxy.object()));
+    assert!(!is_gone(other.object()));
+}
+
+fn is_gone(object: &ObjectRef) -> bool {
+    match object.non_existent() {
+        Ok(gone) => gone,
+        Err(InvokeError::System { exception, .. }) => exception.kind == giop::exception::Kind::ObjectNotExist,
+        Err(other) => panic!("{other}"),
+    }
+}
+
+#[test]
+fn a_consumer_whose_process_has_ended_is_given_up_although_there_are_no_events() {
+    let service = start();
+    let bare = Bare::new();
+    let qos = [Property::new("ProbeInterval", 1_000_000_u64), Property::new("GiveUpAfter", 2_000_000_u64)];
+    let proxy = subscribe(&service, bare.reference("127.0.0.1"), &qos);
+    drop(bare);
+    wait_until("it is found", || service.counters().read(Counter::ClientsReaped) == 1);
+    assert!(is_gone(&proxy));
+}
+
+#[test]
+fn one_channel_supplies_another_and_that_a_third() {
+    let service = start();
+    let channels = [new_channel(&service), new_channel(&service), new_channel(&service)];
+    let [first, second, third] = &channels;
+    // Sequences are pushed from the first to the second, Anys are pulled from there to the third.
+    let out = first.default_consumer_admin().unwrap().obtain_notification_push_supplier(ClientType::Sequence);
+    let into = second.default_supplier_admin().unwrap().obtain_notification_push_consumer(ClientType::Sequence);
+    let (out, into) = (out.unwrap().0.object().clone(), into.unwrap().0.object().clone());
+    SequenceProxyPushSupplier::unchecked(out.clone()).connect_sequence_push_consumer(&into).unwrap();
+    SequenceProxyPushConsumer::unchecked(into).connect_sequence_push_supplier(Some(&out)).unwrap();
+    let out = second.default_consumer_admin().unwrap().obtain_notification_pull_supplier(ClientType::Any);
+    let into = third.default_supplier_admin().unwrap().obtain_notification_pull_consumer(ClientType::Any);
+    let (out, into) = (out.unwrap().0.object().clone(), into.unwrap().0.object().clone());
+    ProxyPullSupplier::unchecked(out.clone()).connect_any_pull_consumer(None).unwrap();
+    ProxyPullConsumer::unchecked(into).connect_any_pull_supplier(&out).unwrap();
+    let consumer = Consumer::new(third, ClientType::Structured, Model::Push);
+    let supplier = Supplier::new(first, ClientType::Structured, Model::Push);
+    supplier.give("Pair", 0..30);
+    assert_eq!(consumer.numbers(30), (0..30).collect::<Vec<i32>>());
+    // What the second channel loses, the others lose: a disconnected client, no more.
+    second.destroy().unwrap();
+    supplier.give("Pair", 30..31);
+    wait_until("the first channel's proxy is gone", || {
+        first.default_consumer_admin().unwrap().push_suppliers().unwrap().is_empty()
+    });
+    wait_until("the third channel's proxy is gone", || {
+        third.default_supplier_admin().unwrap().pull_consumers().unwrap().is_empty()
+    });
+}
