@@ -27,10 +27,23 @@ pub(crate) fn run(command: &FilterCommand) -> Result<(), Failure> {
     }
 }
 
-/// Why a constraint is none, in three lines.
+/// Characters shown before and behind the place of a mistake.
+const SHOWN_BEFORE: usize = 60;
+const SHOWN_BEHIND: usize = 20;
+
+/// Why a constraint is none, in three lines: the reason, the constraint around the place, a mark below it.
 pub(crate) fn explain_error(error: &ConstraintError) -> String {
-    let caret: Vec<String> = error.caret().to_string().lines().map(|line| format!("  {line}")).collect();
-    format!("not a constraint: {error}\n{}", caret.join("\n"))
+    let caret = error.caret().to_string();
+    let line = caret.lines().next().unwrap_or_default();
+    let column = error.column();
+    let skipped = column.saturating_sub(SHOWN_BEFORE + 1);
+    let mut shown: String = line.chars().skip(skipped).take(column - skipped + SHOWN_BEHIND).collect();
+    let more = line.chars().count() > column + SHOWN_BEHIND;
+    if more {
+        shown.push('…');
+    }
+    let (ellipsis, mark) = if skipped > 0 { ("…", column - skipped + 1) } else { ("", column) };
+    format!("not a constraint: {error}\n  {ellipsis}{}\n  {:>mark$}", show::clean(&shown), "^")
 }
 
 fn check(options: &FilterCheckOptions) -> Result<(), Failure> {
@@ -246,6 +259,19 @@ mod tests {
             let error = Sample::from_json(line).err().unwrap();
             assert!(error.contains(reason), "{error}");
         }
+    }
+
+    #[test]
+    fn mistake_in_a_long_constraint_is_shown_with_what_is_around_it() {
+        let text = format!("{}$celsius >> 3{}", "$a == 1 and ".repeat(1000), " and $b == 2".repeat(1000));
+        let limits = Limits { bytes_max: u32::MAX, nodes_max: u32::MAX, ..Limits::default() };
+        let text = explain_error(&Constraint::parse(&text, &limits).unwrap_err());
+        let lines: Vec<_> = text.lines().collect();
+        assert!(lines[1].starts_with("  …") && lines[1].ends_with('…'), "{text}");
+        assert!(lines[1].chars().count() < 90, "{text}");
+        let mark = lines[2].chars().count() - 1;
+        assert_eq!(lines[1].chars().nth(mark), Some('>'), "{text}");
+        assert_eq!(lines[1].chars().nth(mark - 1), Some('>'), "{text}");
     }
 
     #[test]

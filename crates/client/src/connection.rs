@@ -22,7 +22,7 @@ use std::time::{Duration, Instant};
 const IDLE_BEFORE_CHECK: Duration = Duration::from_secs(1);
 
 /// Requests given up whose replies may still come; beyond it the connection is given up too.
-const ABANDONED_MAX: usize = 64;
+const ABANDONED_MAX: usize = 1024;
 
 /// Reply buffers kept for reuse, and the largest kept.
 const SPARE_BUFFERS_MAX: usize = 4;
@@ -296,6 +296,7 @@ impl Connection {
                     self.fail(Broken { reason: "too many requests without a reply".into(), kind: BrokenKind::Cut });
                 }
                 self.arrived.notify_all();
+                self.cancel(id);
                 return Err(CallError::TimedOut { limit: limit.unwrap_or_default() });
             }
             replies = match replies.input.take() {
@@ -318,6 +319,20 @@ impl Connection {
                 None => self.wait_for_reader(replies, left),
             };
             left = limit.map(|limit| limit.saturating_sub(started.elapsed()));
+        }
+    }
+
+    /// Tells the server that nobody waits for a reply any more (CORBA 3.3 part 2, 9.4.4), so that a `pull` that was
+    /// waiting there does not take the next event with it.
+    fn cancel(&self, id: u32) {
+        let mut cancel = Vec::with_capacity(16);
+        message::cancel_request(&mut cancel, self.version, Endian::NATIVE, id);
+        let _output = lock(&self.output);
+        if self.is_broken() {
+            return;
+        }
+        if let Err(error) = (&self.stream).write_all(&cancel) {
+            self.fail(Broken::cut(&error));
         }
     }
 

@@ -297,6 +297,21 @@ pub enum Health {
 /// consumer.close()?;
 /// # Ok::<(), campanile_client::InvokeError>(())
 /// ```
+///
+/// Only some of a type's events, chosen by the service:
+///
+/// ```no_run
+/// use campanile_client::notify::EventType;
+/// use campanile_client::{ConsumerOptions, LOCAL_SERVICE, SimpleConsumer};
+///
+/// let options = ConsumerOptions {
+///     types: vec![EventType::new("Telescope", "Temperature")],
+///     constraint: Some("$celsius > 30 and $site == 'north'".into()),
+///     ..ConsumerOptions::default()
+/// };
+/// let consumer = SimpleConsumer::connect(LOCAL_SERVICE, None, options, |_| Ok(()))?;
+/// # Ok::<(), campanile_client::InvokeError>(())
+/// ```
 #[derive(Debug)]
 pub struct SimpleConsumer {
     service: ObjectRef,

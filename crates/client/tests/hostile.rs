@@ -7,7 +7,7 @@ use giop::cdr::{CharSet, Endian, Reader, Version, Writer};
 use giop::exception::Completed;
 use giop::framing::{Inbound, Limits};
 use giop::ior::{IiopProfile, Ior};
-use giop::message::{self, MessageKind, ReplyHead, ReplyStatus, Request};
+use giop::message::{self, CancelRequest, MessageKind, ReplyHead, ReplyStatus, Request};
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::{Arc, mpsc};
@@ -27,6 +27,9 @@ impl Peer {
     fn request(&mut self) -> Option<u32> {
         loop {
             if let Some(message) = self.inbound.poll_message().unwrap() {
+                if message.header.kind == MessageKind::CancelRequest {
+                    continue;
+                }
                 if message.header.kind != MessageKind::Request {
                     return None;
                 }
@@ -241,6 +244,29 @@ fn call_ends_at_its_time_limit_and_a_late_reply_is_dropped() {
     assert!(!error.was_not_carried_out());
     go.send(()).unwrap();
     assert_eq!(ask(&patient).unwrap(), 2);
+    thread.join().unwrap();
+}
+
+#[test]
+fn server_is_told_when_nobody_waits_for_its_reply_any_more() {
+    let (ior, thread) = server(1, |_, peer| {
+        let late = peer.request().unwrap();
+        let cancelled = loop {
+            if let Some(message) = peer.inbound.poll_message().unwrap() {
+                break CancelRequest::parse(message.bytes, &message.header).unwrap().request_id;
+            }
+            let read = peer.stream.read(peer.inbound.space()).unwrap();
+            assert_ne!(read, 0);
+            peer.inbound.filled(read);
+        };
+        assert_eq!(cancelled, late);
+        let next = peer.request().unwrap();
+        peer.answer(next);
+    });
+    let patient = object(ior);
+    let hasty = patient.with_reply_timeout(Some(Duration::from_millis(20)));
+    assert!(matches!(ask(&hasty).unwrap_err(), InvokeError::TimedOut { .. }));
+    assert_eq!(ask(&patient).unwrap(), ANSWER);
     thread.join().unwrap();
 }
 

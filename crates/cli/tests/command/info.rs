@@ -9,6 +9,7 @@ use client::{Orb, OrbOptions, SimpleSupplier};
 use serde_json::Value as Json;
 use std::sync::Arc;
 use std::thread;
+use std::time::Duration;
 
 #[test]
 fn channel_is_shown_with_its_settings_consumers_backlogs_and_drops() {
@@ -72,6 +73,14 @@ fn clients_that_wait_in_a_pull_are_counted() {
         assert_eq!(pull.join().unwrap(), StructuredEvent::new("A", "B", ""));
     });
     assert_eq!(waiting(), 0);
+
+    // A pull that gave up waiting takes no event with it.
+    let hasty = proxy.object().with_reply_timeout(Some(Duration::from_millis(20)));
+    let given_up = StructuredProxyPullSupplier::unchecked(hasty).pull_structured_event().unwrap_err();
+    assert!(given_up.is("TIMEOUT"), "{given_up}");
+    while waiting() != 0 {}
+    serve.print("pub", &["--type", "A/C"]);
+    assert_eq!(proxy.pull_structured_event().unwrap(), StructuredEvent::new("A", "C", ""));
 }
 
 #[test]

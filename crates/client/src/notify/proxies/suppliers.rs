@@ -153,17 +153,15 @@ pausable!(ProxyPushSupplier);
 pausable!(StructuredProxyPushSupplier);
 pausable!(SequenceProxyPushSupplier);
 
-// A `pull` waits at the service. An object's time limit applies to it as to any call, and an event that the service had
-// already sent when it passed is lost: whoever waits long should use an object without one (`with_reply_timeout`) and,
-// since other calls on the same connection are served meanwhile but their replies come behind, one of its own
-// (`with_private_connection`).
+// A `pull` waits at the service. An object's time limit applies to it as to any call: the service is then told that
+// nobody waits any more, but an event that it had already sent is lost.
 
 impl ProxyPullSupplier {
     /// Waits for the next event, as long as the object's reply timeout allows.
     ///
     /// # Errors
-    /// `CosEventComm/Disconnected` if no consumer is connected, or once it is disconnected. After a time-out the event
-    /// that comes next may be lost; [`ObjectRef::with_reply_timeout`] takes the limit away.
+    /// `CosEventComm/Disconnected` if no consumer is connected, or once it is disconnected. An event that is on its way
+    /// when time is up is lost; [`ObjectRef::with_reply_timeout`] takes the limit away.
     pub fn pull(&self) -> Result<AnyValue, InvokeError> {
         self.object().invoke("pull", |_| ())?.read("pull", |r| AnyValue::read(r, &mut work()))
     }
