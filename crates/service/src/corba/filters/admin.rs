@@ -33,8 +33,9 @@ pub(super) fn add_filter(
     let id = match door.own(&reference) {
         Some(Target::Filter(filter)) => door.hierarchy.add_filter(target_of(on)?, FilterRef::Local(filter))?,
         // Of this service, but nothing that could be asked.
-        _ if door.references().is_here(profile) => return Err(Raised::bad_param()),
-        _ => {
+        Some(_) => return Err(Raised::bad_param()),
+        None if door.references().is_here(profile) => return Err(Raised::bad_param()),
+        None => {
             let name = log_name(profile);
             // Which operation it is asked with depends on the event.
             let address = PeerAddress { ior: reference, name, operation: "match" };
@@ -105,10 +106,11 @@ pub(super) fn remove_all_filters(
 }
 
 impl Door {
-    /// The object of this service that a reference leads to, if it exists.
+    /// The filter of this service that a reference leads to, if there is one. Clients know this host under other names
+    /// too; the number drawn at random in a filter's key says whose it is.
     pub(super) fn own(&self, reference: &Ior) -> Option<Target> {
-        let profile = reference.iiop().filter(|profile| self.references().is_here(profile))?;
-        self.target(&profile.key)
+        let target = self.target(&reference.iiop()?.key)?;
+        matches!(target, Target::Filter(_) | Target::MappingFilter(_)).then_some(target)
     }
 
     fn add_remote_filter(&mut self, on: Target, address: PeerAddress) -> Result<u32, Raised> {

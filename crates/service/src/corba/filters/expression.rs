@@ -105,6 +105,11 @@ impl Held {
         Work::new(VALUE_STEPS, VALUE_DEPTH)
     }
 
+    /// Octets that it takes, with its type.
+    pub(super) fn len(&self) -> usize {
+        self.bytes.len()
+    }
+
     /// Its type as the client sent it.
     pub(super) fn type_code(&self) -> &TypeCode {
         &self.type_code

@@ -16,11 +16,29 @@ pub(in crate::corba) struct Filters {
     pub(super) objects: BTreeMap<FilterId, Filter>,
     /// The engine's filters that give lifetimes: the mapping filter that each is the other half of.
     pub(super) lifetimes: BTreeMap<FilterId, FilterId>,
+    /// What the constraints and values of each channel's filters take together.
+    bytes: BTreeMap<ChannelId, usize>,
     /// Filters of other servers, by who has them.
     pub(super) remote: BTreeMap<FilterTarget, Vec<Peer>>,
 }
 
 impl Filters {
+    /// Takes note that a filter of a channel takes `now` octets, no longer `before`; refuses what is too much.
+    fn weigh(&mut self, channel: ChannelId, before: usize, now: usize) -> Result<(), Raised> {
+        let bytes = self.bytes.entry(channel).or_default();
+        let after = bytes.saturating_sub(before) + now;
+        if now > before && after > CHANNEL_BYTES_MAX {
+            log::info!(
+                target: "campanile::corba",
+                "constraints are refused: those of channel {} would take {after} bytes; the limit is {CHANNEL_BYTES_MAX}",
+                channel.0
+            );
+            return Err(Raised::limit());
+        }
+        *bytes = after;
+        Ok(())
+    }
+
     /// The channel to which a filter's factory belongs.
     pub(in crate::corba) fn channel(&self, id: FilterId) -> Option<ChannelId> {
         self.objects.get(&id).map(|filter| filter.channel)
@@ -39,6 +57,10 @@ impl Filters {
         self.objects.get_mut(&id).ok_or_else(Raised::object_not_exist)
     }
 }
+
+/// Octets that the constraints, with their event types and values, of all filters of a channel may take together. What is
+/// kept to evaluate them takes some times as much.
+const CHANNEL_BYTES_MAX: usize = 64 << 20;
 
 /// A filter or mapping filter.
 #[derive(Debug)]
@@ -80,9 +102,26 @@ pub(super) struct Installed {
 }
 
 impl Installed {
+    /// What it takes, much as on the wire.
+    fn bytes(&self) -> usize {
+        const EACH: usize = 16;
+        let types: usize = self.types.iter().map(|kind| EACH + kind.domain.len() + kind.name.len()).sum();
+        EACH + types + self.program.text().len() + self.value.as_ref().map_or(0, Held::len)
+    }
+
     /// As it was sent.
     pub(super) fn expression(&self) -> Expression {
         Expression { types: self.types.to_vec(), text: self.program.text().into() }
+    }
+}
+
+impl Filter {
+    fn bytes(&self) -> usize {
+        let default = match &self.role {
+            Role::Maps(mapping) => mapping.default.len(),
+            Role::Decides(_) => 0,
+        };
+        default + self.constraints.bytes
     }
 }
 
@@ -91,11 +130,13 @@ impl Installed {
 pub(super) struct Constraints {
     by_id: BTreeMap<i32, Arc<Installed>>,
     next: i32,
+    /// What they take together.
+    bytes: usize,
 }
 
 impl Default for Constraints {
     fn default() -> Self {
-        Self { by_id: BTreeMap::new(), next: 1 }
+        Self { by_id: BTreeMap::new(), next: 1, bytes: 0 }
     }
 }
 
@@ -128,12 +169,17 @@ impl Constraints {
     fn put(&mut self, id: i32, checked: Checked) -> Arc<Installed> {
         let Checked { types, program, value } = checked;
         let installed = Arc::new(Installed { id, types, program, value });
-        self.by_id.insert(id, Arc::clone(&installed));
+        self.bytes += installed.bytes();
+        if let Some(replaced) = self.by_id.insert(id, Arc::clone(&installed)) {
+            self.bytes -= replaced.bytes();
+        }
         installed
     }
 
     fn remove(&mut self, id: i32) -> Result<(), Raised> {
-        self.by_id.remove(&id).map(drop).ok_or_else(|| UserException::ConstraintNotFound(id).into())
+        let gone = self.by_id.remove(&id).ok_or(UserException::ConstraintNotFound(id))?;
+        self.bytes -= gone.bytes();
+        Ok(())
     }
 }
 
@@ -154,6 +200,10 @@ impl Door {
     ) -> Result<FilterId, Raised> {
         let id = self.hierarchy.create_filter(channel)?;
         let filter = Filter { channel, grammar, constraints: Constraints::default(), role };
+        if let Err(refused) = self.filters.weigh(channel, 0, filter.bytes()) {
+            self.hierarchy.destroy_filter(id)?;
+            return Err(refused);
+        }
         self.filters.objects.insert(id, filter);
         Ok(id)
     }
@@ -161,6 +211,7 @@ impl Door {
     /// Destroys a filter of either kind, and takes it off whoever has it.
     pub(super) fn destroy_filter(&mut self, id: FilterId) -> Result<(), Raised> {
         let filter = self.filters.objects.remove(&id).ok_or_else(Raised::object_not_exist)?;
+        self.filters.weigh(filter.channel, filter.bytes(), 0)?;
         self.hierarchy.destroy_filter(id)?;
         if let Role::Maps(Mapping { for_lifetime: Some(other), .. }) = filter.role {
             self.filters.lifetimes.remove(&other);
@@ -172,6 +223,7 @@ impl Door {
     /// The channel is gone, and with it all filters of its factory and all use of others' filters in it.
     pub(in crate::corba) fn forget_filters(&mut self, channel: ChannelId) {
         self.filters.objects.retain(|_, filter| filter.channel != channel);
+        self.filters.bytes.remove(&channel);
         let Filters { objects, lifetimes, .. } = &mut self.filters;
         lifetimes.retain(|_, of| objects.contains_key(of));
         self.forget_remote_filters(|target| target.channel() == channel);
@@ -233,11 +285,26 @@ impl Door {
     pub(super) fn remove_all_constraints(&mut self, id: FilterId) -> Result<(), Raised> {
         let mut constraints = self.filters.get(id)?.constraints.clone();
         constraints.by_id.clear();
+        constraints.bytes = 0;
         self.replace_constraints(id, constraints)
     }
 
     /// Puts a filter's constraints into effect, and has its callbacks told if its event types change by it.
     fn replace_constraints(&mut self, id: FilterId, constraints: Constraints) -> Result<(), Raised> {
+        let (channel, before) = (self.filters.get(id)?.channel, self.filters.get(id)?.constraints.bytes);
+        let now = constraints.bytes;
+        self.filters.weigh(channel, before, now)?;
+        if let Err(refused) = self.install(id, constraints) {
+            // Nothing was changed, so it is as it was.
+            self.filters.weigh(channel, now, before)?;
+            return Err(refused);
+        }
+        self.tell_callbacks(id);
+        Ok(())
+    }
+
+    /// Hands a filter's constraints to the engine, and keeps them if that takes them.
+    fn install(&mut self, id: FilterId, constraints: Constraints) -> Result<(), Raised> {
         let filter = self.filters.get_mut(id)?;
         match &filter.role {
             Role::Decides(_) => {
@@ -257,7 +324,6 @@ impl Door {
             }
         }
         filter.constraints = constraints;
-        self.tell_callbacks(id);
         Ok(())
     }
 

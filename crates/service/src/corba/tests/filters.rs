@@ -568,6 +568,13 @@ fn changes(d: &mut Dialogue, answer: ClientAnswer) -> Vec<(&'static str, &'stati
     calls.collect()
 }
 
+/// A reference to the same object under another name of this host.
+fn elsewhere_known(object: &Ior) -> Ior {
+    let mut profile = object.iiop().unwrap().clone();
+    profile.host = "another.name.example".into();
+    Ior::new(&object.type_id, profile)
+}
+
 /// Everything that can have filters.
 fn holders(d: &mut Dialogue, channel: &Ior) -> Vec<Ior> {
     let mut objects = every_proxy(d, channel);
@@ -587,8 +594,8 @@ pub(super) fn attachments(d: &mut Dialogue) {
         let mut added = |filter: &Ior| d.give(object, "add_filter", filter).map(|body| body.read(|r| r.i32().unwrap()));
         assert_eq!(added(&shared).unwrap(), 0);
         assert_eq!(added(&client("their filter")).unwrap(), 1);
-        assert_eq!(added(&second).unwrap(), 2);
-        for wrong in [&Ior::nil(), &mapping, &factory, &channel, object] {
+        assert_eq!(added(&elsewhere_known(&second)).unwrap(), 2);
+        for wrong in [&Ior::nil(), &elsewhere_known(&mapping), &mapping, &factory, &channel, object] {
             d.give(object, "add_filter", wrong).raises("BAD_PARAM");
         }
         assert_eq!(d.ids(object, "get_all_filters"), [0, 1, 2]);

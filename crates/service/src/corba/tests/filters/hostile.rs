@@ -36,6 +36,37 @@ fn hostile_changes_of_filters_are_refused_and_change_nothing() {
 }
 
 #[test]
+fn the_constraints_of_a_channel_take_so_much_together_and_no_more() {
+    let mut d = Dialogue::new(STYLES[5]);
+    let factory = factory(&mut d);
+    let text = format!("TRUE{}", " ".repeat(16_000));
+    let many: Vec<Expression<'_>> = vec![(&[], &text); 500];
+    let write = |w: &mut Writer<'_>| write_expressions(&many, w);
+    let mut filters = Vec::new();
+    loop {
+        let filter = made_filter(&mut d, &factory);
+        match answered(&mut d, &filter, "add_constraints", write) {
+            Ok(()) => filters.push(filter),
+            Err(Exception::System(refused)) => {
+                assert_eq!(refused.kind, Kind::ImpLimit);
+                break;
+            }
+            Err(other) => panic!("{other:?}"),
+        }
+    }
+    assert_eq!(filters.len(), 8, "of 8 MB each");
+    let last = made_filter(&mut d, &factory);
+    // What is destroyed or taken away, and what is refused for another reason, does not count.
+    let mut fits = |filter: &Ior| answered(&mut d, filter, "add_constraints", write).is_ok();
+    assert!(!fits(&last) && !fits(&filters[0]));
+    d.get(&filters[0], "destroy");
+    answered(&mut d, &last, "add_constraints", write).unwrap();
+    d.get(&last, "remove_all_constraints");
+    answered(&mut d, &last, "add_constraints", write).unwrap();
+    assert_eq!(refused(&mut d, &filters[1], "add_constraints", write), Kind::ImpLimit);
+}
+
+#[test]
 fn two_clients_who_change_one_filter_never_see_half_of_a_change() {
     let seed = 0x0f11_7e25;
     let mut random = fastrand::Rng::with_seed(seed);
