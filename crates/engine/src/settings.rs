@@ -91,7 +91,8 @@ pub struct OutboxSettings {
     pub start_time_supported: bool,
     /// `StopTimeSupported`: whether an event's `StopTime` is heeded. Default false.
     pub stop_time_supported: bool,
-    /// `MaximumBatchSize`: how many events one delivery has at most, where the consumer takes sequences. Default 1.
+    /// `MaximumBatchSize`: how many events one delivery has at most, where the consumer takes sequences. Default 1. A
+    /// consumer that pulls says itself how many it takes, and 1 does not bound that; more does.
     pub batch_size_max: NonZeroU32,
     /// `PacingInterval`: how long the oldest waiting event may wait for a batch to fill, where the consumer takes
     /// sequences. Zero, the default: batches are not waited for.

@@ -3,7 +3,7 @@
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use super::outbox::{Asked, Blocked, Handed, WAITING_PULLS_MAX};
+use super::outbox::{Blocked, Handed, WAITING_PULLS_MAX};
 use super::{Delivery, Lane, Outbox, Outcome};
 use crate::{DiscardReason, DisconnectReason, Event, Notice, OutboxId, ProxyKey, Refusal, Time};
 
@@ -28,16 +28,16 @@ impl Lane {
             if !outbox.is_ready(self.now) {
                 continue;
             }
-            let Some((handed, asked)) = outbox.hand_out(self.now, events) else { continue };
-            let delivery = describe(outbox, &handed, asked != Asked::No);
+            let Some(handed) = outbox.hand_out(self.now, events) else { continue };
+            let delivery = describe(outbox, &handed);
             self.note_begun(slot, handed.deadline);
             return Some(delivery);
         }
         None
     }
 
-    /// What waits for a consumer that pulls, at once, up to `max_events` (and no more than its `batch_size_max`); `None`
-    /// if nothing does. `events` is cleared and gets the events. The delivery is concluded with
+    /// What waits for a consumer that pulls, at once, up to `max_events` (and no more than its `batch_size_max`, if
+    /// that is more than 1); `None` if nothing does. `events` is cleared and gets the events. The delivery is concluded with
     /// [`handle_outcome`](Self::handle_outcome) like any other, but it has no time limit, and a failure puts it back at
     /// once and is none of the consumer's.
     ///
@@ -57,15 +57,15 @@ impl Lane {
         self.catch_up(slot);
         let Some(outbox) = self.outboxes.get_mut(slot) else { return Ok(None) };
         let Some(handed) = outbox.hand_out_now(max_events, self.now, events) else { return Ok(None) };
-        let delivery = describe(outbox, &handed, true);
+        let delivery = describe(outbox, &handed);
         self.note_begun(slot, handed.deadline);
         Ok(Some(delivery))
     }
 
     /// Notes that a client waits for up to `max_events` events: when there are some (as many as fill a batch, or as few
     /// as there are when the consumer's `pacing_interval` is over), [`poll_delivery`](Self::poll_delivery) gives one
-    /// [`Delivery`] that is `pulled`. Clients are served in the order in which they began to wait. One whose delivery is
-    /// concluded as [`Outcome::Filtered`], [`Outcome::FilterFailed`] or [`Outcome::Untranslatable`] goes on waiting,
+    /// [`Delivery`] that is `pulled`. Clients are served in the order in which they began to wait. One whose delivery
+    /// is concluded as [`Outcome::Filtered`], [`Outcome::FilterFailed`] or [`Outcome::Untranslatable`] goes on waiting,
     /// before all others.
     ///
     /// # Errors
@@ -153,17 +153,17 @@ impl Lane {
                 self.succeed(slot);
             }
             Outcome::Untranslatable => {
-                let asked = self.finish_dropped(slot, position, DiscardReason::Untranslatable);
-                self.wait_again(slot, asked);
+                outbox.wait_again(position);
+                self.finish_dropped(slot, position, DiscardReason::Untranslatable);
             }
             Outcome::FilterFailed => {
-                let asked = self.finish_dropped(slot, position, DiscardReason::FilterFailed);
-                self.wait_again(slot, asked);
+                outbox.wait_again(position);
+                self.finish_dropped(slot, position, DiscardReason::FilterFailed);
             }
             Outcome::Filtered => {
+                outbox.wait_again(position);
                 self.counters.events_filtered += outbox.count_of(position);
-                let asked = self.finish(slot, position);
-                self.wait_again(slot, asked);
+                self.finish(slot, position);
             }
             Outcome::NoRoom => {
                 self.counters.put_back += outbox.put_back_from(position, self.now);
@@ -295,29 +295,23 @@ impl Lane {
         }
     }
 
-    /// Ends a delivery. Says how it came about.
-    fn finish(&mut self, slot: u32, position: usize) -> Option<Asked> {
+    /// Ends a delivery.
+    fn finish(&mut self, slot: u32, position: usize) {
         let mut done = core::mem::take(&mut self.done);
-        let asked = self.outboxes.get_mut(slot).and_then(|outbox| outbox.finish(position, &mut done));
+        if let Some(outbox) = self.outboxes.get_mut(slot) {
+            outbox.finish(position, &mut done);
+        }
         while let Some(event) = done.pop() {
             self.release(event);
         }
         self.done = done;
-        asked
     }
 
-    /// Ends a delivery of events that are dropped. Says how it came about.
-    fn finish_dropped(&mut self, slot: u32, position: usize, reason: DiscardReason) -> Option<Asked> {
+    /// Ends a delivery of events that are dropped.
+    fn finish_dropped(&mut self, slot: u32, position: usize, reason: DiscardReason) {
         let events = self.outboxes.get(slot).map_or(0, |outbox| outbox.count_of(position));
         self.note_discards(slot, reason, events);
-        self.finish(slot, position)
-    }
-
-    /// A delivery came to nothing: whoever waited for it goes on waiting.
-    fn wait_again(&mut self, slot: u32, asked: Option<Asked>) {
-        if let (Some(outbox), Some(asked)) = (self.outboxes.get_mut(slot), asked) {
-            outbox.wait_again(asked);
-        }
+        self.finish(slot, position);
     }
 
     /// Notes that a consumer takes events.
@@ -351,16 +345,16 @@ impl Lane {
 }
 
 /// A delivery that an outbox began, as the door is told it.
-fn describe(outbox: &Outbox, handed: &Handed, pulled: bool) -> Delivery {
+fn describe(outbox: &Outbox, handed: &Handed) -> Delivery {
     Delivery {
         outbox: outbox.id,
         key: outbox.key,
         peer: outbox.peer,
         want: outbox.want,
         serial: handed.serial,
-        one_way: outbox.settings.one_way && !pulled,
+        one_way: outbox.settings.one_way && !handed.pulled,
         deadline: handed.deadline,
-        pulled,
+        pulled: handed.pulled,
         ask: handed.ask,
     }
 }

@@ -74,18 +74,10 @@ struct InFlight {
     deadline: Option<Time>,
     /// How many events it has.
     events: u32,
-    asked: Asked,
-}
-
-/// Whether a consumer asked for a delivery.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Asked {
-    /// It is pushed.
-    No,
-    /// It asked for what there is.
-    Once,
-    /// It waited for up to so many events.
-    Waiting(u32),
+    /// Whether a consumer asked for it.
+    pulled: bool,
+    /// Of a client that waited: how many events it takes at most.
+    credit: Option<u32>,
 }
 
 /// What an event is to one consumer: its priority and its lifetime there, and what must be asked first.
@@ -148,6 +140,7 @@ pub(super) struct Blocked {
 pub(super) struct Handed {
     pub(super) serial: u32,
     pub(super) deadline: Option<Time>,
+    pub(super) pulled: bool,
     pub(super) ask: Option<Questions>,
 }
 
@@ -285,11 +278,20 @@ impl Outbox {
 
     /// How many events the next delivery may have.
     fn batch_max(&self) -> u32 {
-        if !self.batches {
-            return 1;
+        self.credits.front().map_or_else(
+            || if self.batches { self.settings.batch_size_max.get() } else { 1 },
+            |credit| self.pull_max(*credit),
+        )
+    }
+
+    /// How many events a client gets that takes so many at most. `MaximumBatchSize` bounds it too, but for 1: that is
+    /// the default, and would make taking several impossible for clients that never heard of it.
+    fn pull_max(&self, most: u32) -> u32 {
+        match self.settings.batch_size_max.get() {
+            _ if !self.batches => 1,
+            1 => most,
+            bound => most.min(bound),
         }
-        let most = self.settings.batch_size_max.get();
-        self.credits.front().map_or(most, |credit| most.min(*credit))
     }
 
     /// OMG Notification Service 1.1, 2.5.5, `PacingInterval`: a batch leaves when it is full, or when the first of it has
@@ -308,10 +310,10 @@ impl Outbox {
     }
 
     /// Begins the next delivery to a consumer that is pushed to, or to the client that has waited for longest.
-    pub(super) fn hand_out(&mut self, now: Time, events: &mut Vec<Arc<Event>>) -> Option<(Handed, Asked)> {
+    pub(super) fn hand_out(&mut self, now: Time, events: &mut Vec<Arc<Event>>) -> Option<Handed> {
         let most = self.batch_max();
-        let asked = if self.pull { Asked::Waiting(self.credits.pop_front()?) } else { Asked::No };
-        self.begin(asked, most, now, events).map(|handed| (handed, asked))
+        let credit = if self.pull { Some(self.credits.pop_front()?) } else { None };
+        self.begin((self.pull, credit), most, now, events)
     }
 
     /// Begins a delivery to a client that takes what there is.
@@ -319,11 +321,16 @@ impl Outbox {
         if self.waiting.ready() == 0 || self.suspended || self.dead || self.waiting.has_expired(now) {
             return None;
         }
-        let most = if self.batches { most.min(self.settings.batch_size_max.get()) } else { 1 };
-        self.begin(Asked::Once, most, now, events)
+        self.begin((true, None), self.pull_max(most), now, events)
     }
 
-    fn begin(&mut self, asked: Asked, most: u32, now: Time, events: &mut Vec<Arc<Event>>) -> Option<Handed> {
+    fn begin(
+        &mut self,
+        (pulled, credit): (bool, Option<u32>),
+        most: u32,
+        now: Time,
+        events: &mut Vec<Arc<Event>>,
+    ) -> Option<Handed> {
         let first = self.waiting.pop()?;
         let ask = first.ask;
         events.push(Arc::clone(&first.event));
@@ -342,9 +349,9 @@ impl Outbox {
         let serial = self.next_serial;
         self.next_serial = serial.wrapping_add(1);
         // Whoever asked for it is told by its own connection what became of it.
-        let deadline = if asked == Asked::No { self.deadline(now, ask.is_some()) } else { None };
-        self.in_flight.push_back(InFlight { serial, deadline, events: count, asked });
-        Some(Handed { serial, deadline, ask })
+        let deadline = if pulled { None } else { self.deadline(now, ask.is_some()) };
+        self.in_flight.push_back(InFlight { serial, deadline, events: count, pulled, credit });
+        Some(Handed { serial, deadline, pulled, ask })
     }
 
     /// Where an unanswered delivery is among them.
@@ -359,25 +366,24 @@ impl Outbox {
         self.in_flight.binary_search_by_key(&distance, |delivery| delivery.serial.wrapping_sub(front)).ok()
     }
 
-    /// Ends the delivery at `position`; its events, which `done` gets, are done with here. Says how it came about.
-    pub(super) fn finish(&mut self, position: usize, done: &mut Vec<Arc<Event>>) -> Option<Asked> {
-        if position > 0 {
-            let events = self.events_of(position);
-            let delivery = self.in_flight.remove(position)?;
-            for entry in self.unanswered.drain(events) {
+    /// Ends the delivery at `position`; its events, which `done` gets, are done with here.
+    pub(super) fn finish(&mut self, position: usize, done: &mut Vec<Arc<Event>>) {
+        let events = self.events_of(position);
+        if self.in_flight.remove(position).is_none() {
+            return;
+        }
+        if events.start == 0 {
+            // Mostly.
+            for entry in events.filter_map(|_| self.unanswered.pop_front()) {
                 self.weight -= entry.event.weight();
                 done.push(entry.event);
             }
-            return Some(delivery.asked);
+            return;
         }
-        // Mostly.
-        let delivery = self.in_flight.pop_front()?;
-        for _ in 0..delivery.events {
-            let entry = self.unanswered.pop_front()?;
+        for entry in self.unanswered.drain(events) {
             self.weight -= entry.event.weight();
             done.push(entry.event);
         }
-        Some(delivery.asked)
     }
 
     /// How many events the delivery at `position` has.
@@ -387,7 +393,7 @@ impl Outbox {
 
     /// Whether the delivery at `position` was asked for.
     pub(super) fn is_pulled(&self, position: usize) -> bool {
-        self.in_flight.get(position).is_some_and(|delivery| delivery.asked != Asked::No)
+        self.in_flight.get(position).is_some_and(|delivery| delivery.pulled)
     }
 
     /// Where the events of the delivery at `position` are.
@@ -436,16 +442,16 @@ impl Outbox {
         has_room
     }
 
-    /// The client whose delivery came to nothing goes on waiting, before all others.
-    pub(super) fn wait_again(&mut self, asked: Asked) {
-        if let Asked::Waiting(credit) = asked {
-            self.credits.push_front(credit);
-        }
-    }
-
     /// The client that began to wait last is gone.
     pub(super) fn cancel_wait(&mut self) {
         self.credits.pop_back();
+    }
+
+    /// The delivery at `position` comes to nothing: the client that waited for it goes on waiting, before all others.
+    pub(super) fn wait_again(&mut self, position: usize) {
+        if let Some(credit) = self.in_flight.get_mut(position).and_then(|delivery| delivery.credit.take()) {
+            self.credits.push_front(credit);
+        }
     }
 
     // ---- failures and time limits ----

@@ -11,8 +11,9 @@ use super::Questions;
 use super::store::{Heap, Store};
 use crate::{DiscardPolicy, Event, OrderPolicy, OutboxSettings, Time};
 
-/// Beyond this many places a queue is cut back when it has run empty.
+/// Beyond this many places a ring, or a store, is cut back when it has run empty.
 const RETAINED_PLACES: usize = 4_096;
+const RETAINED_STORE_PLACES: usize = 1_024;
 
 /// An event that waits for a consumer, or is unanswered by it.
 #[derive(Debug)]
@@ -179,7 +180,7 @@ impl Queue {
             return entry;
         }
         let entry = self.store.pop(Heap::Order);
-        self.store.shrink_to(RETAINED_PLACES);
+        self.store.shrink_to(RETAINED_STORE_PLACES);
         entry
     }
 
@@ -231,7 +232,12 @@ impl Queue {
 
     /// Takes out one that has expired.
     pub(super) fn pop_expired(&mut self, now: Time) -> Option<Entry> {
-        if self.has_expired(now) { self.store.pop(Heap::Expiry) } else { None }
+        if !self.has_expired(now) {
+            return None;
+        }
+        let entry = self.store.pop(Heap::Expiry);
+        self.store.shrink_to(RETAINED_STORE_PLACES);
+        entry
     }
 
     /// Lets one be delivered whose time has come. Says whether there was one.

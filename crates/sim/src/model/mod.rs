@@ -270,8 +270,7 @@ impl Model {
         }
         let most = self.most(at, self.settings(at));
         let credit = if self.outboxes[at].pull { Some(self.outboxes[at].credits.remove(0)) } else { None };
-        let pulled = credit.is_some();
-        Some((at, self.begin(at, most, pulled, credit)))
+        Some((at, self.begin(at, most, credit.is_some(), credit)))
     }
 
     /// What a client gets that takes what there is, if there is something.
@@ -286,7 +285,7 @@ impl Model {
         if suspended || self.line(at, OrderPolicy::Fifo).is_empty() {
             return Ok(None);
         }
-        let most = if self.outboxes[at].batches { most.min(settings.batch_size_max.get()) } else { 1 };
+        let most = self.pull_most(at, settings, most);
         Ok(Some((at, self.begin(at, most, true, None))))
     }
 
@@ -374,7 +373,11 @@ impl Model {
             | Outcome::Filtered
             | Outcome::FilterFailed => {
                 let flight = self.outboxes[at].in_flight.remove(place);
-                self.conclude(at, flight, outcome, count);
+                let nothing = [Outcome::Untranslatable, Outcome::Filtered, Outcome::FilterFailed].contains(&outcome);
+                if let Some(credit) = flight.credit.filter(|_| nothing) {
+                    self.outboxes[at].credits.insert(0, credit);
+                }
+                self.conclude(at, outcome, count);
             }
         }
         self.expire(at);
@@ -382,34 +385,20 @@ impl Model {
     }
 
     /// A delivery is done with, well or not.
-    fn conclude(&mut self, at: usize, flight: Flight, outcome: Outcome, count: u64) {
-        let comes_to_nothing = match outcome {
+    fn conclude(&mut self, at: usize, outcome: Outcome, count: u64) {
+        match outcome {
             Outcome::Rejected => {
                 self.count_discards(at, DiscardReason::Rejected, count);
                 self.succeed(at);
-                false
             }
-            Outcome::Untranslatable => {
-                self.count_discards(at, DiscardReason::Untranslatable, count);
-                true
-            }
-            Outcome::FilterFailed => {
-                self.count_discards(at, DiscardReason::FilterFailed, count);
-                true
-            }
-            Outcome::Filtered => {
-                self.counts.filtered += count;
-                true
-            }
+            Outcome::Untranslatable => self.count_discards(at, DiscardReason::Untranslatable, count),
+            Outcome::FilterFailed => self.count_discards(at, DiscardReason::FilterFailed, count),
+            Outcome::Filtered => self.counts.filtered += count,
             _ => {
                 self.outboxes[at].delivered += count;
                 self.counts.delivered += count;
                 self.succeed(at);
-                false
             }
-        };
-        if comes_to_nothing && let Some(credit) = flight.credit {
-            self.outboxes[at].credits.insert(0, credit);
         }
     }
 
@@ -475,8 +464,9 @@ impl Model {
             .min()
     }
 
-    /// A consumer that could get a delivery now.
-    pub(crate) fn someone_waits(&self) -> Option<ProxyKey> {
+    /// A consumer that could get a delivery now. If there is none, nobody is being passed over any more.
+    pub(crate) fn someone_waits(&mut self) -> Option<ProxyKey> {
+        self.outboxes.iter_mut().for_each(|outbox| outbox.passed_over = 0);
         self.present().into_iter().find(|at| self.can_deliver(*at)).map(|at| self.outboxes[at].key)
     }
 

@@ -121,9 +121,18 @@ impl Model {
     pub(super) fn most(&self, at: usize, settings: OutboxSettings) -> u32 {
         let outbox = &self.outboxes[at];
         match outbox.credits.first() {
-            _ if !outbox.batches => 1,
-            Some(credit) => settings.batch_size_max.get().min(*credit),
-            None => settings.batch_size_max.get(),
+            Some(credit) => self.pull_most(at, settings, *credit),
+            None if outbox.batches => settings.batch_size_max.get(),
+            None => 1,
+        }
+    }
+
+    /// How many events a client gets that takes so many at most.
+    pub(super) fn pull_most(&self, at: usize, settings: OutboxSettings, most: u32) -> u32 {
+        match (self.outboxes[at].batches, settings.batch_size_max.get()) {
+            (false, _) => 1,
+            (true, 1) => most,
+            (true, bound) => most.min(bound),
         }
     }
 

@@ -559,11 +559,11 @@ fn clients_that_wait_are_served_in_turn() {
 fn a_client_whose_event_is_filtered_out_goes_on_waiting() {
     let mut rig = Rig::plain();
     let key = rig.puller();
-    rig.publish(0);
-    rig.publish(1);
-    rig.publish(2);
+    for number in 0..4 {
+        rig.publish(number);
+    }
     rig.lane.await_events(key, 1, rig.now).unwrap();
-    for outcome in [Outcome::Filtered, Outcome::FilterFailed, Outcome::Delivered] {
+    for outcome in [Outcome::Filtered, Outcome::FilterFailed, Outcome::Untranslatable, Outcome::Delivered] {
         let got = rig.get().unwrap();
         rig.conclude(&got, outcome);
     }
@@ -571,6 +571,20 @@ fn a_client_whose_event_is_filtered_out_goes_on_waiting() {
     let counters = rig.lane.counters();
     assert_eq!((counters.events_filtered, counters.discards.of(DiscardReason::FilterFailed)), (1, 1));
     assert_eq!((counters.delivered, rig.stats(key).pulls_waiting), (1, 0));
+}
+
+#[test]
+fn a_client_that_pulls_takes_as_many_as_it_says_unless_the_batch_size_bounds_it() {
+    let mut rig = Rig::plain();
+    let key = rig.consumer_of(ProxyKind { pull: true, batches: true }, SettingsPatch::default());
+    for number in 0..9 {
+        rig.publish(number);
+    }
+    assert_eq!(rig.pull(key, 3).unwrap().numbers, [0, 1, 2]);
+    rig.set(key, batches(2, Duration::ZERO));
+    assert_eq!(rig.pull(key, 3).unwrap().numbers, [3, 4]);
+    rig.lane.await_events(key, 3, rig.now).unwrap();
+    assert_eq!(rig.get().unwrap().numbers, [5, 6]);
 }
 
 #[test]
