@@ -64,6 +64,8 @@ pub(crate) struct Caller {
     closing: bool,
     /// It sends nothing more, but has sent what is not read yet.
     ended: bool,
+    /// It was paused with whole messages of it read, perhaps.
+    stalled: bool,
     /// It has had its share of a round, and whole messages of it may wait for the next.
     hungry: bool,
     /// What the poll was last told.
@@ -87,6 +89,7 @@ impl Incoming {
                 written: VecDeque::new(),
                 closing: false,
                 ended: false,
+                stalled: false,
                 hungry: false,
                 interest: Interest::READ,
             },
@@ -239,6 +242,7 @@ impl Worker {
         for handled in 0..MESSAGES_PER_ROUND {
             let entry = self.incoming.get_mut(token)?;
             if entry.caller.is_paused() {
+                entry.caller.stalled = true;
                 if !entry.caller.closing {
                     // What is owed cannot come as long as it is not read.
                     entry.caller.overdue_since = None;
@@ -318,6 +322,10 @@ impl Worker {
         }
         let Some(Incoming { caller, .. }) = self.incoming.get_mut(token) else { return };
         let read = !caller.is_paused();
+        // What was read before and not looked at, no socket will announce.
+        if read && core::mem::take(&mut caller.stalled) && !core::mem::replace(&mut caller.hungry, true) {
+            self.hungry.push_back(token);
+        }
         let interest = Interest { read, write: !written, end: !read && !caller.ended };
         if interest != caller.interest {
             caller.interest = interest;

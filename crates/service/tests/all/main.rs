@@ -12,4 +12,5 @@ mod pairings;
 mod peers;
 mod pulling;
 mod remote_filters;
+mod sequences;
 mod telling;

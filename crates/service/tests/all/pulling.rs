@@ -180,6 +180,37 @@ fn more_pulls_than_may_wait_on_a_connection_are_refused_one_by_one() {
     assert_eq!(client.reply(), (0, ReplyStatus::NoException, Some(0)));
 }
 
+#[test]
+fn events_whose_replies_a_dead_client_did_not_take_go_to_the_next() {
+    const EVENTS: u64 = 40;
+    let service = start();
+    let channel = new_channel(&service);
+    let proxy = Consumer::obtain(&channel, ClientType::Structured, Model::Pull);
+    connect_pulling(&proxy, ClientType::Structured);
+    let Supplier::Structured(supplier) = Supplier::new(&channel, ClientType::Structured, Model::Push) else {
+        unreachable!()
+    };
+    for number in 0..EVENTS {
+        // Far more than the sockets' buffers hold.
+        let mut event = crate::kinds::event_of("Large", i32::try_from(number).unwrap());
+        event.filterable_data.push(Property::new("padding", "x".repeat(512 << 10).as_str()));
+        supplier.push_structured_event(&event).unwrap();
+    }
+    let mut dies = BarePuller::new(&service, &proxy);
+    (0..40).for_each(|request_id| dies.send(request_id, "pull_structured_event"));
+    let stands = || {
+        let counters = service.counters();
+        (counters.read(Counter::Delivered), counters.read(Counter::PullsAnswered))
+    };
+    wait_until("some replies wait for the socket", || stands().1 >= stands().0 + 2);
+    let open = service.counters().read(Counter::ConnectionsOpen);
+    drop(dies);
+    wait_until("it is gone", || service.counters().read(Counter::ConnectionsOpen) < open);
+    let delivered = stands().0;
+    let taken = (0..).map_while(|_| try_pull(&proxy, ClientType::Structured).unwrap().pop()).count() as u64;
+    assert_eq!(delivered + taken, EVENTS);
+}
+
 /// A supplier that is only a listening socket, and its proxy.
 fn bare_supplier(channel: &client::notify::EventChannel, bare: &Bare, qos: &[Property]) -> client::ObjectRef {
     let admin = channel.default_supplier_admin().unwrap();

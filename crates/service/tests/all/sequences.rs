@@ -1,0 +1,126 @@
+//! Sequences of events that are refused in the middle, or tried again; and what events say of themselves.
+
+use std::sync::Arc;
+use std::sync::mpsc;
+
+use client::notify::{
+    CallbackConsumer, ClientType, Delivery, EventChannelFactory, Property, ProxySupplier, SequenceProxyPushConsumer,
+    SequenceProxyPushSupplier, StructuredEvent, StructuredProxyPushConsumer,
+};
+use client::{InvokeError, Orb, OrbOptions, ServantError};
+use giop::exception::Kind;
+use service::Counter;
+
+use crate::kinds::{Consumer, Got, Model, Supplier, connect_pulling, event_of, new_channel, try_pull};
+use crate::peers::{start, wait_until};
+
+fn events(numbers: core::ops::Range<i32>) -> Vec<StructuredEvent> {
+    numbers.map(|number| event_of("Sequence", number)).collect()
+}
+
+#[test]
+fn an_event_that_is_refused_ends_its_sequence_and_those_before_it_stay() {
+    let service = start();
+    let factory = Orb::new(OrbOptions::default()).resolve(&service.corbaloc("NotificationService")).unwrap();
+    let admin = [Property::new("MaxQueueLength", 3_i32), Property::new("RejectNewEvents", true)];
+    let (channel, _) = EventChannelFactory::narrow(factory).unwrap().create_channel(&[], &admin).unwrap();
+    let proxy = Consumer::obtain(&channel, ClientType::Structured, Model::Pull);
+    connect_pulling(&proxy, ClientType::Structured);
+    let Supplier::Sequence(supplier) = Supplier::new(&channel, ClientType::Sequence, Model::Push) else {
+        unreachable!()
+    };
+    let refused = supplier.push_structured_events(&events(0..5));
+    let is_limit = |error: &InvokeError| matches!(error, InvokeError::System { exception, .. } if exception.kind == Kind::ImpLimit);
+    assert!(refused.as_ref().is_err_and(is_limit), "{refused:?}");
+    let got: Vec<i32> =
+        (0..4).flat_map(|_| try_pull(&proxy, ClientType::Structured).unwrap()).map(|got| got.number).collect();
+    assert_eq!(got, [0, 1, 2]);
+    assert_eq!(service.counters().read(Counter::EventsRefused), 1);
+}
+
+#[test]
+fn a_sequence_that_cannot_be_read_brings_no_event() {
+    let service = start();
+    let channel = new_channel(&service);
+    let consumer = Consumer::new(&channel, ClientType::Structured, Model::Push);
+    let Supplier::Sequence(supplier) = Supplier::new(&channel, ClientType::Sequence, Model::Push) else {
+        unreachable!()
+    };
+    let refused = supplier.push_written(|w| {
+        w.u32(2);
+        event_of("Sequence", 0).write(w).unwrap();
+        w.u32(7);
+    });
+    assert!(refused.is_err());
+    supplier.push_structured_events(&[]).unwrap();
+    supplier.push_structured_events(&events(1..2)).unwrap();
+    assert_eq!(consumer.numbers(1), [1]);
+}
+
+#[test]
+fn a_sequence_that_fails_is_tried_again_whole_and_in_order() {
+    let service = start();
+    let channel = new_channel(&service);
+    let proxy = Consumer::obtain(&channel, ClientType::Sequence, Model::Push);
+    let qos = [Property::new("MaximumBatchSize", 10_i32), Property::new("PacingInterval", 10_000_000_u64)];
+    ProxySupplier::unchecked(proxy.clone()).set_qos(&qos).unwrap();
+    let (sender, batches) = mpsc::channel::<Vec<i32>>();
+    let mut failures = 2;
+    let consumer = CallbackConsumer::sequence(move |delivery| {
+        let Delivery::Batch(mut reader) = delivery else { return Ok(()) };
+        let count = reader.seq_len(24)?;
+        let numbers = (0..count).map(|_| Ok(Got::from(StructuredEvent::read(&mut reader)?).number));
+        sender.send(numbers.collect::<Result<Vec<i32>, ServantError>>()?).unwrap();
+        failures -= 1;
+        if failures >= 0 { Err(ServantError::system(Kind::Transient)) } else { Ok(()) }
+    });
+    let servant = Orb::new(OrbOptions::default()).activate(Arc::new(consumer)).unwrap();
+    SequenceProxyPushSupplier::unchecked(proxy).connect_sequence_push_consumer(servant.reference()).unwrap();
+    let supplier = Supplier::new(&channel, ClientType::Sequence, Model::Push);
+    let Supplier::Sequence(supplier) = supplier else { unreachable!() };
+    SequenceProxyPushConsumer::push_structured_events(&supplier, &events(0..20)).unwrap();
+    let batches: Vec<Vec<i32>> = (0..4).map(|_| batches.recv().unwrap()).collect();
+    let (first, second): (Vec<i32>, Vec<i32>) = ((0..10).collect(), (10..20).collect());
+    assert_eq!(batches, [first.clone(), first.clone(), first, second]);
+}
+
+#[test]
+fn an_event_expires_by_what_its_header_says() {
+    let service = start();
+    let channel = new_channel(&service);
+    let proxy = Consumer::obtain(&channel, ClientType::Structured, Model::Pull);
+    connect_pulling(&proxy, ClientType::Structured);
+    let supplier = Supplier::new(&channel, ClientType::Structured, Model::Push);
+    let proxy_consumer = StructuredProxyPushConsumer::unchecked(supplier.proxy().clone());
+    let mut short = event_of("Timed", 0);
+    // 10 ms.
+    short.variable_header.push(Property::new("Timeout", 100_000_u64));
+    proxy_consumer.push_structured_event(&short).unwrap();
+    let mut odd = event_of("Timed", 1);
+    odd.variable_header.push(Property::new("Timeout", "soon"));
+    proxy_consumer.push_structured_event(&odd).unwrap();
+    wait_until("it has expired", || service.counters().read(Counter::DroppedExpired) == 1);
+    let got = try_pull(&proxy, ClientType::Structured).unwrap();
+    assert_eq!(got.into_iter().map(|got| got.number).collect::<Vec<i32>>(), [1]);
+    assert_eq!(service.counters().read(Counter::WrongHeaderFields), 1);
+}
+
+#[test]
+fn events_leave_in_the_order_of_their_priorities() {
+    let service = start();
+    let channel = new_channel(&service);
+    let proxy = Consumer::obtain(&channel, ClientType::Structured, Model::Pull);
+    // PriorityOrder.
+    ProxySupplier::unchecked(proxy.clone()).set_qos(&[Property::new("OrderPolicy", 2_i16)]).unwrap();
+    connect_pulling(&proxy, ClientType::Structured);
+    let supplier = Supplier::new(&channel, ClientType::Structured, Model::Push);
+    let proxy_consumer = StructuredProxyPushConsumer::unchecked(supplier.proxy().clone());
+    for (number, priority) in [(0, 1_i16), (1, 5), (2, -3), (3, 5)] {
+        let mut event = event_of("Important", number);
+        event.variable_header.push(Property::new("Priority", priority));
+        proxy_consumer.push_structured_event(&event).unwrap();
+    }
+    let got: Vec<i32> =
+        (0..4).flat_map(|_| try_pull(&proxy, ClientType::Structured).unwrap()).map(|got| got.number).collect();
+    assert_eq!(got, [1, 3, 0, 2]);
+}
