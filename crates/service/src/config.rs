@@ -86,6 +86,9 @@ pub struct Delivery {
     pub reply_timeout_ms: u32,
     /// Milliseconds of uninterrupted failure after which a consumer is disconnected. Default 60,000. QoS `GiveUpAfter`.
     pub give_up_after_ms: u32,
+    /// Milliseconds after which a connected client is asked whether it still exists; 0 never. Default 60,000. QoS
+    /// `ProbeInterval`.
+    pub probe_interval_ms: u32,
 }
 
 /// What a new channel gets.
@@ -125,7 +128,13 @@ impl Default for Limits {
 
 impl Default for Delivery {
     fn default() -> Self {
-        Self { push_window: 1, connect_timeout_ms: 5_000, reply_timeout_ms: 30_000, give_up_after_ms: 60_000 }
+        Self {
+            push_window: 1,
+            connect_timeout_ms: 5_000,
+            reply_timeout_ms: 30_000,
+            give_up_after_ms: 60_000,
+            probe_interval_ms: 60_000,
+        }
     }
 }
 
@@ -231,6 +240,7 @@ impl Config {
             ("delivery.connect_timeout_ms", u64::from(delivery.connect_timeout_ms), 10, 600_000),
             ("delivery.reply_timeout_ms", u64::from(delivery.reply_timeout_ms), 10, 86_400_000),
             ("delivery.give_up_after_ms", u64::from(delivery.give_up_after_ms), 10, 86_400_000),
+            ("delivery.probe_interval_ms", u64::from(delivery.probe_interval_ms), 0, 604_800_000),
             ("channel.memory_budget_bytes", self.channel.memory_budget_bytes, 64 << 10, 1 << 40),
         ] {
             if value < min || value > max {

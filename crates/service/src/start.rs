@@ -281,6 +281,7 @@ fn door_settings(config: &Config, host: &str, port: u16) -> DoorSettings {
             connect_timeout: millis(config.delivery.connect_timeout_ms),
             reply_timeout: millis(config.delivery.reply_timeout_ms),
             give_up_after: millis(config.delivery.give_up_after_ms),
+            probe_interval: millis(config.delivery.probe_interval_ms),
             ..SettingsPatch::default()
         },
         limits: ChannelLimits { memory_budget_bytes: config.channel.memory_budget_bytes, ..ChannelLimits::default() },
