@@ -187,20 +187,6 @@ pub struct Interest {
     pub(crate) operator: Operator,
 }
 
-impl Interest {
-    /// Whether an event of this domain and name is wanted.
-    #[must_use]
-    pub fn matches(&self, domain: &[u8], name: &[u8]) -> bool {
-        match (self.proxy.changed, self.admin.changed, self.operator) {
-            (false, false, _) => true,
-            (true, false, _) => self.proxy.matches(domain, name),
-            (false, true, _) => self.admin.matches(domain, name),
-            (true, true, Operator::And) => self.proxy.matches(domain, name) && self.admin.matches(domain, name),
-            (true, true, Operator::Or) => self.proxy.matches(domain, name) || self.admin.matches(domain, name),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -236,32 +222,6 @@ mod tests {
         assert!(EventType::new("a*b", "x").matches(b"a*b", b"x"));
         assert!(EventType::new("%ALL", "x").matches(b"%ALL", b"x"));
         assert!(!EventType::new("%ALL", "x").matches(b"other", b"x"));
-    }
-
-    #[test]
-    fn and_needs_both_lists() {
-        let interest = Interest { proxy: list(&[("a", "*")]), admin: list(&[("*", "x")]), operator: Operator::And };
-        assert!(interest.matches(b"a", b"x"));
-        assert!(!interest.matches(b"a", b"y"));
-        assert!(!interest.matches(b"b", b"x"));
-    }
-
-    #[test]
-    fn or_needs_either_list() {
-        let interest = Interest { proxy: list(&[("a", "*")]), admin: list(&[("*", "x")]), operator: Operator::Or };
-        assert!(interest.matches(b"a", b"y"));
-        assert!(interest.matches(b"b", b"x"));
-        assert!(!interest.matches(b"b", b"y"));
-    }
-
-    #[test]
-    fn a_list_never_changed_does_not_count() {
-        for operator in [Operator::And, Operator::Or] {
-            let interest = Interest { proxy: list(&[("a", "*")]), admin: never_changed(), operator };
-            assert!(interest.matches(b"a", b"y"));
-            assert!(!interest.matches(b"b", b"y"), "{operator:?}");
-            assert!(Interest { proxy: never_changed(), admin: never_changed(), operator }.matches(b"b", b"y"));
-        }
     }
 
     #[test]

@@ -630,6 +630,33 @@ mod tests {
     }
 
     #[test]
+    fn what_is_destroyed_leaves_no_filter_behind_that_counts() {
+        let (mut hierarchy, channel) = hierarchy(ChannelLimits::default());
+        let filter = hierarchy.create_filter(channel).unwrap();
+        hierarchy.set_constraints(filter, Vec::from([constraint("$a == 1")]), Some(1)).unwrap();
+        for side in [Side::Consumers, Side::Suppliers] {
+            let admin = hierarchy.create_admin(channel, side, Operator::And).unwrap();
+            let key = proxy(&mut hierarchy, channel, side);
+            for target in [FilterTarget::Proxy(key), FilterTarget::Admin { channel, side, admin }] {
+                hierarchy.add_filter(target, FilterRef::Local(filter)).unwrap();
+                if side == Side::Consumers {
+                    hierarchy.set_mapping(target, Mapping::Priority, Some(filter)).unwrap();
+                }
+                let snapshot = hierarchy.snapshot();
+                assert_eq!(snapshot.channels()[0].filtering.table.programs.iter().flatten().count(), 1);
+                match target {
+                    FilterTarget::Proxy(key) => drop(hierarchy.destroy_proxy(key).unwrap()),
+                    FilterTarget::Admin { .. } => drop(hierarchy.destroy_admin(channel, side, admin).unwrap()),
+                }
+                let snapshot = hierarchy.snapshot();
+                let table = &snapshot.channels()[0].filtering.table;
+                assert_eq!((table.programs.iter().flatten().count(), table.texts.iter().flatten().count()), (0, 0));
+                assert!(table.sections.is_empty() && table.lists.iter().all(Option::is_none), "{target:?}");
+            }
+        }
+    }
+
+    #[test]
     fn equal_constraints_are_one_and_asked_with_those_of_the_same_types() {
         let (mut hierarchy, channel) = hierarchy(ChannelLimits::default());
         let types: [Arc<[EventType]>; 3] = [

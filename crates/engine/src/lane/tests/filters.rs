@@ -187,6 +187,28 @@ fn filters_of_an_admin_and_a_proxy_must_both_match_or_either() {
 }
 
 #[test]
+fn subscriptions_of_an_admin_and_a_proxy_must_both_let_an_event_pass_or_either() {
+    // Subscribed by the proxy, by its admin; passes under AND, under OR.
+    let both = [(true, true, [true, true]), (true, false, [false, true]), (false, true, [false, true])];
+    let none = [(false, false, [false, false])];
+    for (own, of_admin, wanted) in both.into_iter().chain(none) {
+        let passes = [Operator::And, Operator::Or].map(|operator| {
+            let mut rig = Rig::plain();
+            let (admin, key) = rig.admin(operator);
+            let FilterTarget::Admin { channel, side, admin } = admin else { panic!("an admin") };
+            let of_admin_target = SubscriptionTarget::Admin { channel, side, admin };
+            for (target, wants) in [(SubscriptionTarget::Proxy(key), own), (of_admin_target, of_admin)] {
+                let types = [EventType::new("domain", if wants { "na*" } else { "other" })];
+                rig.hierarchy.subscribe(target, &types, &[EventType::everything()]).unwrap();
+            }
+            rig.route();
+            rig.tell("n=1") == [key]
+        });
+        assert_eq!(passes, wanted, "proxy {own}, admin {of_admin}");
+    }
+}
+
+#[test]
 fn a_group_without_filters_and_with_no_subscription_of_its_own_does_not_count() {
     for operator in [Operator::And, Operator::Or] {
         let mut rig = Rig::plain();
@@ -249,6 +271,20 @@ fn a_constraint_is_for_its_event_types_only() {
     assert_eq!([1, 2, 3, 4, 5].map(|n| passes("alarm", n)), [false, true, true, true, false]);
     assert_eq!([1, 2, 3, 4, 5].map(|n| passes("all", n)), [true; 5]);
     assert_eq!([1, 2, 3, 4, 5].map(|n| passes("none", n)), [true; 5], "an empty constraint is a true one");
+}
+
+#[test]
+fn an_equal_constraint_for_other_event_types_lets_nothing_pass() {
+    let mut rig = Rig::plain();
+    let keys = [("status", 1), ("alarm", 1), ("alarm", 2)].map(|(name, n)| {
+        let key = rig.consumer(SettingsPatch::default());
+        let filter = rig.filter_of(vec![constraint(&[("domain", name)], &format!("$n == {n}"), 0)], None);
+        rig.attach(FilterTarget::Proxy(key), filter);
+        key
+    });
+    assert_eq!((rig.tell_of("status", "n=1"), rig.tell_of("alarm", "n=1")), (vec![keys[0]], vec![keys[1]]));
+    assert_eq!((rig.tell_of("status", "n=2"), rig.tell_of("alarm", "n=2")), (vec![], vec![keys[2]]));
+    assert_eq!(rig.lane.counters().filter_evaluations, 6, "one for the first type, two for the second");
 }
 
 #[test]
