@@ -99,16 +99,19 @@ pub struct EventFields<'e> {
 
 impl<'e> EventFields<'e> {
     fn new(shape: Shape, source: Reader<'e>, utc: u64) -> Self {
-        Self { shape, source, structured: OnceCell::new(), utc }
+        let structured = match shape {
+            Shape::Structured => OnceCell::from(Some(Structured::new(source.clone()))),
+            Shape::Any | Shape::Properties => OnceCell::new(),
+        };
+        Self { shape, source, structured, utc }
     }
 
     fn structured(&self, work: &mut Work) -> Option<&Structured<'e>> {
         let find = || match self.shape {
-            Shape::Structured => Some(Structured::new(self.source.clone())),
             Shape::Any if says_structured_event(self.source.clone()) => {
                 Cursor::any(self.source.clone(), work).ok().map(|held| Structured::new(held.reader()))
             }
-            Shape::Any | Shape::Properties => None,
+            _ => None,
         };
         self.structured.get_or_init(find).as_ref()
     }

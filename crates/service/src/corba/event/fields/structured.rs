@@ -1,17 +1,17 @@
 //! A structured event whose parts are looked for one after the other, and found again at once.
 
-use super::{Found, Place, descend, generic, is_about_type, spend, step};
+use super::{Found, Place as Reached, descend, generic, is_about_type, spend, step};
 use crate::corba::event::translate::any_inside;
 use crate::corba::event::{PROPERTY_BYTES_MIN, types};
 use filter::Part;
-use giop::cdr::{ReadError, Reader};
+use giop::cdr::{CharSet, ReadError, Reader};
 use giop::cursor::{Cursor, is_text};
 use giop::recode::pass_any;
 use giop::typecode::Work;
 use std::cell::Cell;
 
 /// Properties of a list whose places are remembered. From the last of them on a longer one is walked through each time.
-const REMEMBERED: u32 = 12;
+const REMEMBERED: usize = 12;
 
 /// A structured event, and where its parts lie as far as that is known.
 #[derive(Clone, Debug)]
@@ -22,16 +22,27 @@ pub(super) struct Structured<'e> {
     filterable_data: List,
 }
 
-/// What is known of a list of properties. Places are octets from the beginning of the event, where none of them lies.
+/// What is known of a list of properties. Places are octets from the beginning of the event.
 #[derive(Clone, Debug, Default)]
 struct List {
+    /// Where the first property begins; 0 until somebody went there, since none begins there.
+    begin: Cell<u32>,
     /// How many properties there are.
     count: Cell<u32>,
-    /// How many of them have a place in `names`; none until the list was begun.
+    /// How many of them have a place in `names`.
     known: Cell<u32>,
-    names: [Cell<u32>; REMEMBERED as usize],
+    names: [Cell<Place>; REMEMBERED],
     /// What is behind the last property; 0 until somebody went there.
     end: Cell<u32>,
+}
+
+/// Where a property lies.
+#[derive(Clone, Copy, Debug, Default)]
+struct Place {
+    /// Octets of its name, which ends, with a NUL, where the value begins.
+    length: u32,
+    /// Where the value begins.
+    value: u32,
 }
 
 #[derive(Clone, Copy)]
@@ -46,7 +57,7 @@ impl<'e> Structured<'e> {
     }
 
     /// What `$name` is.
-    pub(super) fn name(&self, name: &str, work: &mut Work) -> Result<Option<Place<'e>>, ReadError> {
+    pub(super) fn name(&self, name: &str, work: &mut Work) -> Result<Option<Reached<'e>>, ReadError> {
         let found = match name {
             "domain_name" => return self.fixed(0, work),
             "type_name" => return self.fixed(1, work),
@@ -54,18 +65,18 @@ impl<'e> Structured<'e> {
             "event_type" => {
                 let fixed_header = types::structured(self.source.clone(), work)?;
                 let way = [Part::Position(0), Part::Position(0), Part::Position(0)];
-                return Ok(descend(fixed_header, &way, work)?.map(Place::Value));
+                return Ok(descend(fixed_header, &way, work)?.map(Reached::Value));
             }
-            "priority" => self.search(ListName::VariableHeader, Some("Priority"), work)?,
-            "timeout" => self.search(ListName::VariableHeader, Some("Timeout"), work)?,
+            "priority" => self.search(ListName::VariableHeader, "Priority", work)?,
+            "timeout" => self.search(ListName::VariableHeader, "Timeout", work)?,
             _ => None,
         };
         if let Some(found) = found {
-            return Ok(Some(Place::Any(found)));
+            return Ok(Some(Reached::Any(found)));
         }
         for list in [ListName::VariableHeader, ListName::FilterableData] {
-            if let Some(found) = self.search(list, Some(name), work)? {
-                return Ok(Some(Place::Any(found)));
+            if let Some(found) = self.search(list, name, work)? {
+                return Ok(Some(Reached::Any(found)));
             }
         }
         if let Some(any) = self.wrapped(work)? {
@@ -73,7 +84,7 @@ impl<'e> Structured<'e> {
         }
         match name {
             "header" | "filterable_data" | "remainder_of_body" => {
-                Ok(types::structured(self.source.clone(), work)?.member(name, work)?.map(Place::Value))
+                Ok(types::structured(self.source.clone(), work)?.member(name, work)?.map(Reached::Value))
             }
             _ => Ok(None),
         }
@@ -81,13 +92,13 @@ impl<'e> Structured<'e> {
 
     /// Where a path from the event itself leads to. What is asked for most is found without looking at the type.
     pub(super) fn event<'p>(&self, parts: &'p [Part], work: &mut Work) -> Found<'e, 'p> {
-        let value = |found: Option<Reader<'e>>, rest| Ok(found.map(|any| (Place::Any(any), rest)));
+        let value = |found: Option<Reader<'e>>, rest| Ok(found.map(|any| (Reached::Any(any), rest)));
         match parts {
             [Part::Member(member), rest @ ..] => match (&**member, rest) {
                 ("filterable_data", [Part::Named(name), rest @ ..]) => {
-                    value(self.search(ListName::FilterableData, Some(name), work)?, rest)
+                    value(self.search(ListName::FilterableData, name, work)?, rest)
                 }
-                ("remainder_of_body", rest) => value(Some(self.remainder(work)?), rest),
+                ("remainder_of_body", rest) => value(Some(self.behind(ListName::FilterableData, work)?), rest),
                 ("header", rest) => self.header(parts, rest, work),
                 _ => self.typed(parts, work),
             },
@@ -99,8 +110,8 @@ impl<'e> Structured<'e> {
         let is = |part: &Part, name: &str| matches!(part, Part::Member(member) if **member == *name);
         match parts {
             [variable, Part::Named(name), rest @ ..] if is(variable, "variable_header") => {
-                let found = self.search(ListName::VariableHeader, Some(name), work)?;
-                Ok(found.map(|any| (Place::Any(any), rest)))
+                let found = self.search(ListName::VariableHeader, name, work)?;
+                Ok(found.map(|any| (Reached::Any(any), rest)))
             }
             [fixed, name, rest @ ..] if is(fixed, "fixed_header") && is(name, "event_name") => {
                 Ok(self.fixed(2, work)?.map(|place| (place, rest)))
@@ -124,112 +135,126 @@ impl<'e> Structured<'e> {
     fn typed<'p>(&self, parts: &'p [Part], work: &mut Work) -> Found<'e, 'p> {
         let at = types::structured(self.source.clone(), work)?;
         let Some((first, rest)) = parts.split_first() else {
-            return Ok(Some((Place::Value(at), parts)));
+            return Ok(Some((Reached::Value(at), parts)));
         };
         if let Some(at) = step(&at, first, work)? {
-            return Ok(Some((Place::Value(at), rest)));
+            return Ok(Some((Reached::Value(at), rest)));
         }
         if is_about_type(first) {
-            return Ok(Some((Place::Value(at), parts)));
+            return Ok(Some((Reached::Value(at), parts)));
         }
-        Ok(self.wrapped(work)?.map(|any| (Place::Value(any), parts)))
+        Ok(self.wrapped(work)?.map(|any| (Reached::Value(any), parts)))
     }
 
     /// The string at that place of the fixed header: domain, type, name.
-    fn fixed(&self, index: usize, work: &mut Work) -> Result<Option<Place<'e>>, ReadError> {
+    fn fixed(&self, index: usize, work: &mut Work) -> Result<Option<Reached<'e>>, ReadError> {
         let mut source = self.source.clone();
         spend(1, &source, work)?;
         for _ in 0..index {
             source.string()?;
         }
-        source.string().map(|text| Some(Place::Text(text)))
+        source.string().map(|text| Some(Reached::Text(text)))
     }
 
-    /// In front of the value of the property of that name in a list; without a name, nothing, once the list's end is known.
-    fn search(&self, which: ListName, name: Option<&str>, work: &mut Work) -> Result<Option<Reader<'e>>, ReadError> {
-        let list = self.list(which);
-        if list.known.get() == 0 && list.end.get() == 0 {
-            self.begin(which, work)?;
-        }
-        let (count, chars) = (list.count.get(), self.source.encoding().chars);
-        let mut source = self.source.clone();
-        // Whoever only wants to get past the list goes on where it is known best.
-        let mut at = if name.is_some() { 0 } else { list.known.get().saturating_sub(1) };
-        while at < count && (name.is_some() || list.end.get() == 0) {
-            spend(1, &source, work)?;
-            if at < list.known.get() {
-                source = self.at(list.names.get(at as usize))?;
+    /// In front of the value of the property of that name in a list.
+    fn search(&self, which: ListName, name: &str, work: &mut Work) -> Result<Option<Reader<'e>>, ReadError> {
+        let list = self.begun(which, work)?;
+        let chars = self.source.encoding().chars;
+        let is_plain = chars == CharSet::Utf8 || name.is_ascii();
+        let is_it = |text: &[u8]| if is_plain { text == name.as_bytes() } else { is_text(text, chars, name) };
+        // A reader that is made anew for each name costs more than looking at the name.
+        let bytes = self.source.rest();
+        let known = list.known.get();
+        for place in list.names.iter().take(known as usize) {
+            spend(1, &self.source, work)?;
+            let Place { length, value } = place.get();
+            let end = (value as usize).saturating_sub(1);
+            if is_it(bytes.get(end.saturating_sub(length as usize)..end).unwrap_or_default()) {
+                return self.at(value).map(Some);
             }
-            let here = source.string()?;
-            if name.is_some_and(|name| is_text(here, chars, name)) {
+        }
+        self.go_on(list, is_it, work)
+    }
+
+    /// Goes through the properties behind those whose places are known, up to the right one or to the end of the list,
+    /// which is known then.
+    fn go_on(
+        &self,
+        list: &List,
+        is_it: impl Fn(&'e [u8]) -> bool,
+        work: &mut Work,
+    ) -> Result<Option<Reader<'e>>, ReadError> {
+        let (count, known) = (list.count.get(), list.known.get());
+        if known == count && list.end.get() > 0 {
+            return Ok(None);
+        }
+        let mut source = match known.checked_sub(1).and_then(|last| list.names.get(last as usize)) {
+            Some(last) => {
+                let mut source = self.at(last.get().value)?;
+                pass_any(&mut source, work)?;
+                source
+            }
+            None => self.at(list.begin.get())?,
+        };
+        for at in known..count {
+            spend(1, &source, work)?;
+            let text = source.string()?;
+            if let Some(place) = list.names.get(at as usize) {
+                place.set(Place {
+                    length: u32::try_from(text.len()).unwrap_or(u32::MAX),
+                    value: self.octets_to(&source),
+                });
+                list.known.set(at + 1);
+            }
+            if is_it(text) {
                 return Ok(Some(source));
             }
-            at += 1;
-            if at < list.known.get() || at == count && list.end.get() > 0 {
-                continue;
-            }
             pass_any(&mut source, work)?;
-            let place = self.place(&source);
-            match list.names.get(at as usize) {
-                _ if at == count => list.end.set(place),
-                Some(next) => {
-                    next.set(place);
-                    list.known.set(at + 1);
-                }
-                None => {}
-            }
         }
+        list.end.set(self.octets_to(&source));
         Ok(None)
     }
 
-    /// Finds out where a list begins and how long it is.
-    fn begin(&self, which: ListName, work: &mut Work) -> Result<(), ReadError> {
+    /// A list whose beginning and length are known.
+    fn begun(&self, which: ListName, work: &mut Work) -> Result<&List, ReadError> {
+        let list = match which {
+            ListName::VariableHeader => &self.variable_header,
+            ListName::FilterableData => &self.filterable_data,
+        };
+        if list.begin.get() > 0 {
+            return Ok(list);
+        }
         let mut source = match which {
             ListName::VariableHeader => {
                 let mut source = self.source.clone();
                 (0..3).try_for_each(|_| source.string().map(|_| ()))?;
                 source
             }
-            ListName::FilterableData => {
-                self.search(ListName::VariableHeader, None, work)?;
-                self.at(Some(&self.variable_header.end))?
-            }
+            ListName::FilterableData => self.behind(ListName::VariableHeader, work)?,
         };
-        let list = self.list(which);
         list.count.set(source.seq_len(PROPERTY_BYTES_MIN)?);
-        let place = self.place(&source);
-        if list.count.get() == 0 {
-            list.end.set(place);
-        } else {
-            let [first, ..] = &list.names;
-            first.set(place);
-            list.known.set(1);
+        list.begin.set(self.octets_to(&source));
+        Ok(list)
+    }
+
+    /// A reader behind a list.
+    fn behind(&self, which: ListName, work: &mut Work) -> Result<Reader<'e>, ReadError> {
+        let list = self.begun(which, work)?;
+        if list.end.get() == 0 {
+            self.go_on(list, |_| false, work)?;
         }
-        Ok(())
+        self.at(list.end.get())
     }
 
-    /// A reader in front of the remainder of the body.
-    fn remainder(&self, work: &mut Work) -> Result<Reader<'e>, ReadError> {
-        self.search(ListName::FilterableData, None, work)?;
-        self.at(Some(&self.filterable_data.end))
-    }
-
-    const fn list(&self, which: ListName) -> &List {
-        match which {
-            ListName::VariableHeader => &self.variable_header,
-            ListName::FilterableData => &self.filterable_data,
-        }
-    }
-
-    /// A reader at a place.
-    fn at(&self, place: Option<&Cell<u32>>) -> Result<Reader<'e>, ReadError> {
+    /// A reader so many octets behind the beginning of the event.
+    fn at(&self, octets: u32) -> Result<Reader<'e>, ReadError> {
         let mut source = self.source.clone();
-        source.take(place.map_or(0, Cell::get) as usize)?;
+        source.take(octets as usize)?;
         Ok(source)
     }
 
-    /// Where a reader stands.
-    fn place(&self, source: &Reader<'e>) -> u32 {
+    /// How many octets behind the beginning of the event a reader stands.
+    fn octets_to(&self, source: &Reader<'e>) -> u32 {
         u32::try_from(source.position() - self.source.position()).unwrap_or(u32::MAX)
     }
 
