@@ -13,6 +13,9 @@ int call(const Args& args);
 int direct_consumer(const Args& args);
 int direct_supplier(const Args& args);
 int walk(const Args& args);
+int filters(const Args& args);
+int proxies(const Args& args);
+int destroy(const Args& args);
 int naming(const Args& args);
 
 }  // namespace peer

@@ -2,184 +2,17 @@
 
 #include "commands.h"
 
-#include <condition_variable>
 #include <functional>
-#include <map>
-#include <mutex>
 #include <thread>
 
 #include <COS/CosNotifyChannelAdmin.hh>
 
+#include "inbox.h"
 #include "orb.h"
 
 namespace peer {
 
 namespace {
-
-// What arrives, checked, counted and, where asked, answered badly or late.
-class Inbox {
-public:
-  Inbox(const Args& args, const Shaper& shaper)
-      : shaper_(shaper),
-        shapes_(shapes_of(args.text("scenario", "all"))),
-        from_structured_(args.text("from", args.text("form", "any") == "structured" ? "structured" : "any") ==
-                         "structured"),
-        next_(static_cast<std::uint32_t>(args.number("first", 0))),
-        count_(args.number("count", 0)),
-        every_(args.number("every", 1)),
-        stall_at_(args.has("stall-at") ? args.number("stall-at", 0) : UINT64_MAX),
-        gaps_(args.has("gaps")),
-        raise_(args.text("raise", "")),
-        raise_at_(args.number("raise-at", 0)),
-        raise_times_(args.number("raise-times", 1)) {}
-
-  void structured(const CosNotification::StructuredEvent& event) {
-    if (from_structured_) {
-      arrived(event.remainder_of_body, [&](const std::string& shape, std::uint32_t index, std::uint32_t source) {
-        return shaper_.check_event(shape, index, source, event);
-      });
-      return;
-    }
-    // OMG Notification Service 1.1, 2.2.6: an Any becomes a structured event of type "%ANY" that carries it whole.
-    arrived(event.remainder_of_body, [&](const std::string& shape, std::uint32_t index, std::uint32_t source) {
-      const auto& header = event.header.fixed_header;
-      if (std::string(header.event_type.domain_name) != "")
-        return std::string("domain_name of an Any is ") + header.event_type.domain_name.in();
-      if (std::string(header.event_type.type_name) != "%ANY")
-        return std::string("type_name of an Any is ") + header.event_type.type_name.in();
-      if (std::string(header.event_name) != "") return std::string("event_name of an Any is ") + header.event_name.in();
-      if (event.header.variable_header.length() != 0 || event.filterable_data.length() != 0)
-        return std::string("an Any came with properties");
-      return shaper_.check(shape, index, source, event.remainder_of_body);
-    });
-  }
-
-  void any(const CORBA::Any& value) {
-    if (!from_structured_) {
-      arrived(value, [&](const std::string& shape, std::uint32_t index, std::uint32_t source) {
-        return shaper_.check(shape, index, source, value);
-      });
-      return;
-    }
-    const CosNotification::StructuredEvent* event = nullptr;
-    if (!(value >>= event)) {
-      arrived(value, [](const std::string&, std::uint32_t, std::uint32_t) {
-        return std::string("the Any holds no StructuredEvent");
-      });
-      return;
-    }
-    arrived(event->remainder_of_body, [&](const std::string& shape, std::uint32_t index, std::uint32_t source) {
-      return shaper_.check_event(shape, index, source, *event);
-    });
-  }
-
-  // Ends the wait of `wait`, with what is there.
-  void stop() {
-    const std::lock_guard<std::mutex> held(lock_);
-    stopped_ = true;
-    changed_.notify_all();
-  }
-  void resume() {
-    const std::lock_guard<std::mutex> held(lock_);
-    resumed_ = true;
-    changed_.notify_all();
-  }
-  // Until all that was asked for has come; true if it was all good.
-  bool wait() {
-    std::unique_lock<std::mutex> held(lock_);
-    changed_.wait(held, [this] { return stopped_ || (count_ != 0 && seen_ >= count_); });
-    return bad_ == 0 && (count_ == 0 || seen_ >= count_);
-  }
-  // Whoever pushes has said that nothing more comes.
-  void disconnected() {
-    say("disconnected");
-    const std::lock_guard<std::mutex> held(lock_);
-    disconnected_ = true;
-    changed_.notify_all();
-  }
-  void wait_for_disconnection() {
-    std::unique_lock<std::mutex> held(lock_);
-    changed_.wait(held, [this] { return stopped_ || disconnected_; });
-  }
-  std::uint64_t seen() const { return seen_; }
-  std::uint64_t bad() const { return bad_; }
-
-private:
-  template <typename Check>
-  void arrived(const CORBA::Any& body, Check check) {
-    std::unique_lock<std::mutex> held(lock_);
-    const std::uint64_t at = seen_;
-    if (at == stall_at_ && !resumed_) {
-      say("stalled " + std::to_string(at));
-      changed_.wait(held, [this] { return resumed_ || stopped_; });
-      say("resumed");
-    }
-    if (!raise_.empty() && at == raise_at_ && raised_ < raise_times_) {
-      ++raised_;
-      say("raised " + std::to_string(at) + " " + raise_);
-      refuse();
-    }
-    if (count_ != 0 && seen_ >= count_) return;
-    std::uint32_t index = next_++;
-    std::uint32_t source = 0;
-    const std::string& shape = shapes_[index % shapes_.size()];
-    std::string wrong;
-    if (shape == "small" && shapes_.size() == 1) {
-      // Several suppliers may feed this one; each counts for itself.
-      std::uint32_t number = 0;
-      if (identify(body, source, number)) {
-        const auto found = sources_.find(source);
-        const bool skipped = gaps_ && found != sources_.end() && number > found->second;
-        if (found != sources_.end() && number != found->second && !skipped)
-          wrong = "number " + std::to_string(number) + " of source " + std::to_string(source) + " where " +
-                  std::to_string(found->second) + " was due";
-        index = number;
-        sources_[source] = number + 1;
-      }
-    }
-    if (wrong.empty()) wrong = check(shape, index, source);
-    ++seen_;
-    if (!wrong.empty()) {
-      ++bad_;
-      say("bad " + std::to_string(index) + " " + wrong);
-    } else if (every_ != 0 && seen_ % every_ == 0) {
-      say("ok " + std::to_string(index) + (source == 0 ? "" : " source " + std::to_string(source)));
-    }
-    changed_.notify_all();
-  }
-
-  void refuse() const {
-    if (raise_ == "disconnected") throw CosEventComm::Disconnected();
-    if (raise_ == "transient") throw CORBA::TRANSIENT(7, CORBA::COMPLETED_NO);
-    if (raise_ == "no_resources") throw CORBA::NO_RESOURCES(7, CORBA::COMPLETED_NO);
-    if (raise_ == "internal") throw CORBA::INTERNAL(7, CORBA::COMPLETED_MAYBE);
-    if (raise_ == "marshal") throw CORBA::MARSHAL(7, CORBA::COMPLETED_NO);
-    if (raise_ == "object_not_exist") throw CORBA::OBJECT_NOT_EXIST(7, CORBA::COMPLETED_NO);
-    throw std::runtime_error("an exception CORBA knows nothing of");
-  }
-
-  const Shaper& shaper_;
-  const std::vector<std::string> shapes_;
-  const bool from_structured_;
-  std::mutex lock_;
-  std::condition_variable changed_;
-  std::uint32_t next_;
-  std::map<std::uint32_t, std::uint32_t> sources_;
-  const std::uint64_t count_;
-  const std::uint64_t every_;
-  const std::uint64_t stall_at_;
-  // Events may be missing between those that come, but never out of order.
-  const bool gaps_;
-  const std::string raise_;
-  const std::uint64_t raise_at_;
-  const std::uint64_t raise_times_;
-  std::uint64_t raised_ = 0;
-  std::uint64_t seen_ = 0;
-  std::uint64_t bad_ = 0;
-  bool resumed_ = false;
-  bool stopped_ = false;
-  bool disconnected_ = false;
-};
 
 template <typename Skeleton>
 class Offered : public Skeleton {
@@ -214,6 +47,16 @@ private:
   Inbox& inbox_;
 };
 
+class SequenceServant : public Offered<POA_CosNotifyComm::SequencePushConsumer> {
+public:
+  explicit SequenceServant(Inbox& inbox) : inbox_(inbox) {}
+  void push_structured_events(const CosNotification::EventBatch& events) override { inbox_.sequence(events); }
+  void disconnect_sequence_push_consumer() override { inbox_.disconnected(); }
+
+private:
+  Inbox& inbox_;
+};
+
 class PlainServant : public POA_CosEventComm::PushConsumer {
 public:
   explicit PlainServant(Inbox& inbox) : inbox_(inbox) {}
@@ -223,6 +66,110 @@ public:
 private:
   Inbox& inbox_;
 };
+
+// What a channel may tell one that pulls.
+class StructuredPuller : public Offered<POA_CosNotifyComm::StructuredPullConsumer> {
+public:
+  explicit StructuredPuller(Inbox& inbox) : inbox_(inbox) {}
+  void disconnect_structured_pull_consumer() override { inbox_.disconnected(); }
+
+private:
+  Inbox& inbox_;
+};
+
+class AnyPuller : public Offered<POA_CosNotifyComm::PullConsumer> {
+public:
+  explicit AnyPuller(Inbox& inbox) : inbox_(inbox) {}
+  void disconnect_pull_consumer() override { inbox_.disconnected(); }
+
+private:
+  Inbox& inbox_;
+};
+
+class SequencePuller : public Offered<POA_CosNotifyComm::SequencePullConsumer> {
+public:
+  explicit SequencePuller(Inbox& inbox) : inbox_(inbox) {}
+  void disconnect_sequence_pull_consumer() override { inbox_.disconnected(); }
+
+private:
+  Inbox& inbox_;
+};
+
+class PlainPuller : public POA_CosEventComm::PullConsumer {
+public:
+  explicit PlainPuller(Inbox& inbox) : inbox_(inbox) {}
+  void disconnect_pull_consumer() override { inbox_.disconnected(); }
+
+private:
+  Inbox& inbox_;
+};
+
+// A filter that this program is itself: it takes every second `small` event, or never answers, or always raises.
+class OwnFilter : public POA_CosNotifyFilter::Filter {
+public:
+  explicit OwnFilter(const std::string& mode) : mode_(mode) {}
+  CORBA::Boolean match(const CORBA::Any& value) override { return takes(value); }
+  CORBA::Boolean match_structured(const CosNotification::StructuredEvent& event) override {
+    return takes(event.remainder_of_body);
+  }
+  CORBA::Boolean match_typed(const CosNotification::PropertySeq&) override { throw CORBA::NO_IMPLEMENT(); }
+  char* constraint_grammar() override { return CORBA::string_dup("OWN"); }
+  CosNotifyFilter::ConstraintInfoSeq* add_constraints(const CosNotifyFilter::ConstraintExpSeq&) override {
+    throw CORBA::NO_IMPLEMENT();
+  }
+  void modify_constraints(const CosNotifyFilter::ConstraintIDSeq&, const CosNotifyFilter::ConstraintInfoSeq&) override {
+    throw CORBA::NO_IMPLEMENT();
+  }
+  CosNotifyFilter::ConstraintInfoSeq* get_constraints(const CosNotifyFilter::ConstraintIDSeq&) override {
+    throw CORBA::NO_IMPLEMENT();
+  }
+  CosNotifyFilter::ConstraintInfoSeq* get_all_constraints() override { throw CORBA::NO_IMPLEMENT(); }
+  void remove_all_constraints() override { throw CORBA::NO_IMPLEMENT(); }
+  void destroy() override {}
+  CosNotifyFilter::CallbackID attach_callback(CosNotifyComm::NotifySubscribe_ptr) override {
+    throw CORBA::NO_IMPLEMENT();
+  }
+  void detach_callback(CosNotifyFilter::CallbackID) override { throw CORBA::NO_IMPLEMENT(); }
+  CosNotifyFilter::CallbackIDSeq* get_callbacks() override { throw CORBA::NO_IMPLEMENT(); }
+
+private:
+  bool takes(const CORBA::Any& value) {
+    say("asked");
+    if (mode_ == "raise") throw CORBA::INTERNAL(7, CORBA::COMPLETED_MAYBE);
+    if (mode_ == "hang") {
+      std::unique_lock<std::mutex> held(lock_);
+      never_.wait(held, [] { return false; });
+    }
+    std::uint32_t source = 0;
+    std::uint32_t number = 0;
+    return identify(value, source, number) && number % 2 == 0;
+  }
+
+  const std::string mode_;
+  std::mutex lock_;
+  std::condition_variable never_;
+};
+
+// `--where CONSTRAINT` (several: any of them) and `--own-filter even|hang|raise`.
+void add_filters(const Orb& orb, const Args& args, CosNotifyChannelAdmin::EventChannel_ptr channel,
+                 CosNotifyFilter::FilterAdmin_ptr to) {
+  if (args.has("where")) {
+    const CosNotifyFilter::FilterFactory_var factory = channel->default_filter_factory();
+    const CosNotifyFilter::Filter_var filter = factory->create_filter("EXTENDED_TCL");
+    CosNotifyFilter::ConstraintExpSeq constraints;
+    for (const std::string& text : args.all("where")) {
+      constraints.length(constraints.length() + 1);
+      constraints[constraints.length() - 1].constraint_expr = text.c_str();
+    }
+    const CosNotifyFilter::ConstraintInfoSeq_var added = filter->add_constraints(constraints);
+    to->add_filter(filter);
+  }
+  if (args.has("own-filter")) {
+    const CORBA::Object_var object = orb.serve(new OwnFilter(args.text("own-filter", "even")), "filter");
+    const CosNotifyFilter::Filter_var filter = CosNotifyFilter::Filter::_narrow(object);
+    to->add_filter(filter);
+  }
+}
 
 CosNotifyChannelAdmin::ConsumerAdmin_ptr admin_of(CosNotifyChannelAdmin::EventChannel_ptr channel, const Args& args) {
   const std::string which = args.text("admin", "default");
@@ -236,51 +183,174 @@ CosNotifyChannelAdmin::ConsumerAdmin_ptr admin_of(CosNotifyChannelAdmin::EventCh
 
 // Sets what the options say on the proxy, then connects, so that the first event already finds it so.
 template <typename Proxy>
-void prepare(const Proxy& proxy, const Args& args, CosNotifyChannelAdmin::ProxyID id) {
+void prepare(const Orb& orb, const Proxy& proxy, const Args& args, CosNotifyChannelAdmin::ProxyID id) {
+  const CosNotifyChannelAdmin::ConsumerAdmin_var admin = proxy->MyAdmin();
+  const CosNotifyChannelAdmin::EventChannel_var channel = admin->MyChannel();
+  if (args.text("filter-at", "proxy") == "admin")
+    add_filters(orb, args, channel, admin);
+  else
+    add_filters(orb, args, channel, proxy);
   if (args.has("qos")) proxy->set_qos(qos_of(args, "qos"));
   if (args.has("add") || args.has("remove"))
     proxy->subscription_change(types_of(args, "add"), types_of(args, "remove"));
   say("proxy " + std::to_string(id));
 }
 
-std::function<void()> connect(const Orb& orb, const Args& args, Inbox& inbox) {
+// A connection: how it is ended and, of one that pulls, how it gets what is next. `wait` says whether it waits for that;
+// false comes back when there was nothing.
+struct Connection {
+  std::function<void()> disconnect;
+  std::function<bool(bool wait)> pull;
+};
+
+PortableServer::ServantBase* servant_for(const std::string& form, bool pulls, Inbox& inbox) {
+  if (form == "structured") {
+    if (pulls) return new StructuredPuller(inbox);
+    return new StructuredServant(inbox);
+  }
+  if (form == "sequence") {
+    if (pulls) return new SequencePuller(inbox);
+    return new SequenceServant(inbox);
+  }
+  if (form == "any") {
+    if (pulls) return new AnyPuller(inbox);
+    return new AnyServant(inbox);
+  }
+  if (pulls) return new PlainPuller(inbox);
+  return new PlainServant(inbox);
+}
+
+// Pulls Anys, of the Event Service or of the Notification Service.
+std::function<bool(bool)> any_puller(CosEventComm::PullSupplier_ptr from, Inbox& inbox) {
+  return [held = CosEventComm::PullSupplier_var(CosEventComm::PullSupplier::_duplicate(from)),
+          &inbox](bool wait) mutable {
+    CORBA::Boolean has_event = true;
+    const CORBA::Any_var value = wait ? held->pull() : held->try_pull(has_event);
+    if (has_event) inbox.any(value.in());
+    return static_cast<bool>(has_event);
+  };
+}
+
+Connection connect_plain(const Orb& orb, const Args& args, CORBA::Object_ptr self, Inbox& inbox) {
+  const CosEventChannelAdmin::EventChannel_var channel = find_event_channel(orb, args);
+  const CosEventChannelAdmin::ConsumerAdmin_var admin = channel->for_consumers();
+  if (args.has("pull")) {
+    const CosEventChannelAdmin::ProxyPullSupplier_var proxy = admin->obtain_pull_supplier();
+    const CosEventComm::PullConsumer_var consumer = CosEventComm::PullConsumer::_narrow(self);
+    proxy->connect_pull_consumer(consumer);
+    return {[proxy]() mutable { proxy->disconnect_pull_supplier(); }, any_puller(proxy, inbox)};
+  }
+  const CosEventChannelAdmin::ProxyPushSupplier_var proxy = admin->obtain_push_supplier();
+  const CosEventComm::PushConsumer_var consumer = CosEventComm::PushConsumer::_narrow(self);
+  proxy->connect_push_consumer(consumer);
+  return {[proxy]() mutable { proxy->disconnect_push_supplier(); }, {}};
+}
+
+Connection connect_push(const Orb& orb, CosNotifyChannelAdmin::ConsumerAdmin_ptr admin, const Args& args,
+                        CORBA::Object_ptr self) {
   const std::string form = args.text("form", "structured");
-  PortableServer::ServantBase* servant =
-      form == "structured" ? static_cast<PortableServer::ServantBase*>(new StructuredServant(inbox))
-      : form == "any"      ? static_cast<PortableServer::ServantBase*>(new AnyServant(inbox))
-                           : new PlainServant(inbox);
-  const CORBA::Object_var self = orb.serve(servant, args.text("name", "consumer"));
-  if (args.has("direct")) {
-    const CORBA::String_var ior = orb.get()->object_to_string(self);
-    say(std::string("ior ") + ior.in());
-    // The supplier disconnects when it is done; ending earlier would cut off the reply to its last push.
-    return [&inbox] { inbox.wait_for_disconnection(); };
-  }
-  if (form == "cosevent") {
-    const CosEventChannelAdmin::EventChannel_var channel = find_event_channel(orb, args);
-    const CosEventChannelAdmin::ConsumerAdmin_var admin = channel->for_consumers();
-    const CosEventChannelAdmin::ProxyPushSupplier_var proxy = admin->obtain_push_supplier();
-    proxy->connect_push_consumer(CosEventComm::PushConsumer::_narrow(self));
-    return [proxy]() mutable { proxy->disconnect_push_supplier(); };
-  }
-  const CosNotifyChannelAdmin::EventChannel_var channel = find_channel(orb, args);
-  const CosNotifyChannelAdmin::ConsumerAdmin_var admin = admin_of(channel, args);
   CosNotifyChannelAdmin::ProxyID id = 0;
   if (form == "any") {
     const CosNotifyChannelAdmin::ProxySupplier_var made =
         admin->obtain_notification_push_supplier(CosNotifyChannelAdmin::ANY_EVENT, id);
     const CosNotifyChannelAdmin::ProxyPushSupplier_var proxy = CosNotifyChannelAdmin::ProxyPushSupplier::_narrow(made);
-    prepare(proxy, args, id);
-    proxy->connect_any_push_consumer(CosNotifyComm::PushConsumer::_narrow(self));
-    return [proxy]() mutable { proxy->disconnect_push_supplier(); };
+    prepare(orb, proxy, args, id);
+    const CosNotifyComm::PushConsumer_var consumer = CosNotifyComm::PushConsumer::_narrow(self);
+    proxy->connect_any_push_consumer(consumer);
+    return {[proxy]() mutable { proxy->disconnect_push_supplier(); }, {}};
+  }
+  if (form == "sequence") {
+    const CosNotifyChannelAdmin::ProxySupplier_var made =
+        admin->obtain_notification_push_supplier(CosNotifyChannelAdmin::SEQUENCE_EVENT, id);
+    const CosNotifyChannelAdmin::SequenceProxyPushSupplier_var proxy =
+        CosNotifyChannelAdmin::SequenceProxyPushSupplier::_narrow(made);
+    prepare(orb, proxy, args, id);
+    const CosNotifyComm::SequencePushConsumer_var consumer = CosNotifyComm::SequencePushConsumer::_narrow(self);
+    proxy->connect_sequence_push_consumer(consumer);
+    return {[proxy]() mutable { proxy->disconnect_sequence_push_supplier(); }, {}};
   }
   const CosNotifyChannelAdmin::ProxySupplier_var made =
       admin->obtain_notification_push_supplier(CosNotifyChannelAdmin::STRUCTURED_EVENT, id);
   const CosNotifyChannelAdmin::StructuredProxyPushSupplier_var proxy =
       CosNotifyChannelAdmin::StructuredProxyPushSupplier::_narrow(made);
-  prepare(proxy, args, id);
-  proxy->connect_structured_push_consumer(CosNotifyComm::StructuredPushConsumer::_narrow(self));
-  return [proxy]() mutable { proxy->disconnect_structured_push_supplier(); };
+  prepare(orb, proxy, args, id);
+  const CosNotifyComm::StructuredPushConsumer_var consumer = CosNotifyComm::StructuredPushConsumer::_narrow(self);
+  proxy->connect_structured_push_consumer(consumer);
+  return {[proxy]() mutable { proxy->disconnect_structured_push_supplier(); }, {}};
+}
+
+Connection connect_pull(const Orb& orb, CosNotifyChannelAdmin::ConsumerAdmin_ptr admin, const Args& args,
+                        CORBA::Object_ptr self, Inbox& inbox) {
+  const std::string form = args.text("form", "structured");
+  CosNotifyChannelAdmin::ProxyID id = 0;
+  if (form == "any") {
+    const CosNotifyChannelAdmin::ProxySupplier_var made =
+        admin->obtain_notification_pull_supplier(CosNotifyChannelAdmin::ANY_EVENT, id);
+    const CosNotifyChannelAdmin::ProxyPullSupplier_var proxy = CosNotifyChannelAdmin::ProxyPullSupplier::_narrow(made);
+    prepare(orb, proxy, args, id);
+    const CosNotifyComm::PullConsumer_var consumer = CosNotifyComm::PullConsumer::_narrow(self);
+    proxy->connect_any_pull_consumer(consumer);
+    return {[proxy]() mutable { proxy->disconnect_pull_supplier(); }, any_puller(proxy, inbox)};
+  }
+  if (form == "sequence") {
+    const CosNotifyChannelAdmin::ProxySupplier_var made =
+        admin->obtain_notification_pull_supplier(CosNotifyChannelAdmin::SEQUENCE_EVENT, id);
+    const CosNotifyChannelAdmin::SequenceProxyPullSupplier_var proxy =
+        CosNotifyChannelAdmin::SequenceProxyPullSupplier::_narrow(made);
+    prepare(orb, proxy, args, id);
+    const CosNotifyComm::SequencePullConsumer_var consumer = CosNotifyComm::SequencePullConsumer::_narrow(self);
+    proxy->connect_sequence_pull_consumer(consumer);
+    const auto most = static_cast<CORBA::Long>(args.number("batch", 4));
+    return {[proxy]() mutable { proxy->disconnect_sequence_pull_supplier(); }, [proxy, most, &inbox](bool wait) mutable {
+              CORBA::Boolean has_event = true;
+              const CosNotification::EventBatch_var events =
+                  wait ? proxy->pull_structured_events(most) : proxy->try_pull_structured_events(most, has_event);
+              if (has_event && events->length() > static_cast<CORBA::ULong>(most)) say("bad more events than asked for");
+              if (has_event) inbox.sequence(events.in());
+              return static_cast<bool>(has_event);
+            }};
+  }
+  const CosNotifyChannelAdmin::ProxySupplier_var made =
+      admin->obtain_notification_pull_supplier(CosNotifyChannelAdmin::STRUCTURED_EVENT, id);
+  const CosNotifyChannelAdmin::StructuredProxyPullSupplier_var proxy =
+      CosNotifyChannelAdmin::StructuredProxyPullSupplier::_narrow(made);
+  prepare(orb, proxy, args, id);
+  const CosNotifyComm::StructuredPullConsumer_var consumer = CosNotifyComm::StructuredPullConsumer::_narrow(self);
+  proxy->connect_structured_pull_consumer(consumer);
+  return {[proxy]() mutable { proxy->disconnect_structured_pull_supplier(); }, [proxy, &inbox](bool wait) mutable {
+            CORBA::Boolean has_event = true;
+            const CosNotification::StructuredEvent_var event =
+                wait ? proxy->pull_structured_event() : proxy->try_pull_structured_event(has_event);
+            if (has_event) inbox.structured(event.in());
+            return static_cast<bool>(has_event);
+          }};
+}
+
+Connection connect(const Orb& orb, const Args& args, Inbox& inbox) {
+  const std::string form = args.text("form", "structured");
+  const CORBA::Object_var self = orb.serve(servant_for(form, args.has("pull"), inbox), args.text("name", "consumer"));
+  if (args.has("direct")) {
+    const CORBA::String_var ior = orb.get()->object_to_string(self);
+    say(std::string("ior ") + ior.in());
+    // The supplier disconnects when it is done; ending earlier would cut off the reply to its last push.
+    return {[&inbox] { inbox.wait_for_disconnection(); }, {}};
+  }
+  if (form == "cosevent") return connect_plain(orb, args, self, inbox);
+  const CosNotifyChannelAdmin::EventChannel_var channel = find_channel(orb, args);
+  const CosNotifyChannelAdmin::ConsumerAdmin_var admin = admin_of(channel, args);
+  return args.has("pull") ? connect_pull(orb, admin, args, self, inbox) : connect_push(orb, admin, args, self);
+}
+
+// Pulls until all that is to come has come. One that only tries gives way to others in between.
+void pull_all(const std::function<bool(bool)>& pull, bool tries, Inbox& inbox) {
+  try {
+    while (!inbox.is_done()) {
+      if (!pull(!tries)) std::this_thread::yield();
+    }
+  } catch (const CORBA::Exception& refused) {
+    say("pull " + describe(refused));
+    inbox.stop();
+  }
 }
 
 }  // namespace
@@ -288,8 +358,11 @@ std::function<void()> connect(const Orb& orb, const Args& args, Inbox& inbox) {
 int consumer(const Args& args) {
   const Orb orb(args);
   Inbox inbox(args, orb.shaper());
-  const std::function<void()> disconnect = connect(orb, args, inbox);
+  const Connection connection = connect(orb, args, inbox);
   say("ready");
+  if (connection.pull) {
+    std::thread([&connection, &inbox, tries = args.has("try")] { pull_all(connection.pull, tries, inbox); }).detach();
+  }
   // Detached: it may still be waiting for a line when the last event has come.
   std::thread([&inbox] {
     std::string line;
@@ -301,7 +374,7 @@ int consumer(const Args& args) {
   const bool good = inbox.wait();
   say("done " + std::to_string(inbox.seen()) + " bad " + std::to_string(inbox.bad()));
   try {
-    if (!args.has("stay")) disconnect();
+    if (!args.has("stay")) connection.disconnect();
   } catch (const CORBA::Exception& refused) {
     say("disconnect " + describe(refused));
   }

@@ -22,6 +22,9 @@ const std::map<std::string, std::function<int(const peer::Args&)>>& commands() {
       {"direct-consumer", peer::direct_consumer},
       {"direct-supplier", peer::direct_supplier},
       {"walk", peer::walk},
+      {"filters", peer::filters},
+      {"proxies", peer::proxies},
+      {"destroy", peer::destroy},
       {"naming", peer::naming},
   };
   return all;

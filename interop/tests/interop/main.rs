@@ -11,6 +11,8 @@ mod discovery;
 #[cfg(test)]
 mod failures;
 #[cfg(test)]
+mod filters;
+#[cfg(test)]
 mod identity;
 #[cfg(test)]
 mod overload;
@@ -20,6 +22,8 @@ mod pairings;
 mod slow_consumers;
 #[cfg(test)]
 mod support;
+#[cfg(test)]
+mod twelve_proxies;
 #[cfg(test)]
 mod versions;
 #[cfg(test)]

@@ -269,9 +269,8 @@ fn evaluate(
         match installed.program.matches(fields, steps) {
             Verdict::Match => return (Outcome::Decided, Some(Arc::clone(installed))),
             Verdict::NoMatch => {}
-            Verdict::Failed(failure) if matches!(failure.kind, FailureKind::WrongType | FailureKind::NotASequence) => {
-                outcome = Outcome::WrongType;
-            }
+            // Looking into a sequence also fails where there is nothing, and that is no match as everywhere.
+            Verdict::Failed(failure) if failure.kind == FailureKind::WrongType => outcome = Outcome::WrongType,
             Verdict::Failed(_) => {}
             Verdict::Cut => return (Outcome::Cut, None),
         }

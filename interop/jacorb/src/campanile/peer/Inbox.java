@@ -40,7 +40,8 @@ final class Inbox {
     Inbox(Args args, Shaper shaper) {
         this.shaper = shaper;
         shapes = Shaper.shapesOf(args.text("scenario", "all"));
-        String own = args.text("form", "any").equals("structured") ? "structured" : "any";
+        String form = args.text("form", "any");
+        String own = form.equals("structured") || form.equals("sequence") ? "structured" : "any";
         fromStructured = args.text("from", own).equals("structured");
         next = (int) args.number("first", 0);
         count = args.number("count", 0);
@@ -79,6 +80,11 @@ final class Inbox {
         }
     }
 
+    void sequence(StructuredEvent[] events) throws Disconnected {
+        if (events.length == 0) throw new org.omg.CORBA.BAD_PARAM(7, CompletionStatus.COMPLETED_NO);
+        for (StructuredEvent event : events) structured(event);
+    }
+
     /** Ends every wait, with what is there. */
     synchronized void stop() {
         stopped = true;
@@ -101,6 +107,11 @@ final class Inbox {
     synchronized boolean await() {
         while (!stopped && (count == 0 || seen < count)) pause();
         return bad == 0 && (count == 0 || seen >= count);
+    }
+
+    /** Whether there is nothing more to wait for. */
+    synchronized boolean isDone() {
+        return stopped || disconnected || (count != 0 && seen >= count);
     }
 
     synchronized void awaitDisconnection() {

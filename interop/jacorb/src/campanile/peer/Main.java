@@ -25,6 +25,13 @@ public final class Main {
         return 0;
     }
 
+    /** Destroys the channel {@code --channel ID}. */
+    private static int destroy(Args args) throws UserException {
+        new Peer(args).channel(args).destroy();
+        Console.say("done");
+        return 0;
+    }
+
     private static int status(String[] words) {
         try {
             Args args = new Args(words);
@@ -34,6 +41,8 @@ public final class Main {
                 case "witness" -> Witness.serve(args);
                 case "call" -> Witness.call(args);
                 case "walk" -> ServiceTour.run(args);
+                case "filters" -> Filters.run(args);
+                case "destroy" -> destroy(args);
                 case "naming" -> NamingTour.run(args);
                 case "name-server" -> nameServer(args);
                 default -> throw new Args.Usage("no such sub-command: " + args.command());

@@ -1,6 +1,5 @@
 package campanile.peer;
 
-import java.util.List;
 import java.util.concurrent.locks.LockSupport;
 import org.omg.CORBA.IntHolder;
 import org.omg.CORBA.SystemException;
@@ -13,9 +12,13 @@ import org.omg.CosEventComm.PushSupplierPOA;
 import org.omg.CosNotification.EventType;
 import org.omg.CosNotifyChannelAdmin.ClientType;
 import org.omg.CosNotifyChannelAdmin.ProxyPushConsumerHelper;
+import org.omg.CosNotifyChannelAdmin.SequenceProxyPushConsumer;
+import org.omg.CosNotifyChannelAdmin.SequenceProxyPushConsumerHelper;
 import org.omg.CosNotifyChannelAdmin.StructuredProxyPushConsumer;
 import org.omg.CosNotifyChannelAdmin.StructuredProxyPushConsumerHelper;
 import org.omg.CosNotifyChannelAdmin.SupplierAdmin;
+import org.omg.CosNotifyComm.SequencePushSupplierHelper;
+import org.omg.CosNotifyComm.SequencePushSupplierPOA;
 import org.omg.CosNotifyComm.StructuredPushConsumer;
 import org.omg.CosNotifyComm.StructuredPushConsumerHelper;
 import org.omg.CosNotifyComm.StructuredPushSupplierHelper;
@@ -23,12 +26,17 @@ import org.omg.CosNotifyComm.StructuredPushSupplierPOA;
 
 /** {@code supplier}: connects to a channel, or straight to a consumer, and pushes the events of a scenario. */
 final class Supplier {
-    /** Pushes event number {@code index} of a shape. */
-    private interface Push {
-        void push(String shape, int index) throws UserException;
+    /** Pushes {@code count} events from number {@code index} of the scenario on. */
+    interface Push {
+        void push(int index, int count) throws UserException;
     }
 
-    private record Connection(Push push, Runnable disconnect) {}
+    /** {@code push} is null where the service pulls; {@code batch} is how many events go in one push. */
+    record Connection(Push push, Runnable disconnect, int batch) {
+        Connection(Push push, Runnable disconnect) {
+            this(push, disconnect, 1);
+        }
+    }
 
     private static final class StructuredTold extends StructuredPushSupplierPOA {
         @Override
@@ -54,6 +62,18 @@ final class Supplier {
         }
     }
 
+    private static final class SequenceTold extends SequencePushSupplierPOA {
+        @Override
+        public void disconnect_sequence_push_supplier() {
+            Console.say("disconnected");
+        }
+
+        @Override
+        public void subscription_change(EventType[] added, EventType[] removed) {
+            Console.say(Peer.changes("subscription_change", added, removed));
+        }
+    }
+
     private static final class PlainTold extends PushSupplierPOA {
         @Override
         public void disconnect_push_supplier() {
@@ -63,8 +83,7 @@ final class Supplier {
 
     private final Peer peer;
     private final Args args;
-    private final int source;
-    private final List<String> shapes;
+    private final Stock stock;
     private final boolean keepGoing;
     private final long stepNs;
     private long dueNs;
@@ -75,8 +94,7 @@ final class Supplier {
     private Supplier(Args args) throws UserException {
         this.args = args;
         peer = new Peer(args);
-        source = (int) args.number("source", 0);
-        shapes = Shaper.shapesOf(args.text("scenario", "all"));
+        stock = new Stock(peer, args);
         keepGoing = args.has("keep-going");
         next = (int) args.number("first", 0);
         long rate = args.number("rate", 0);
@@ -85,7 +103,7 @@ final class Supplier {
 
     static int run(Args args) throws UserException {
         Supplier supplier = new Supplier(args);
-        Connection connection = args.text("form", "").equals("structured") ? supplier.structured() : supplier.any();
+        Connection connection = supplier.connect();
         Console.say("ready");
         boolean all = args.has("step") ? supplier.step(connection) : supplier.push(connection, args.number("count", 1));
         Console.say("done " + supplier.pushed + " failed " + supplier.failed);
@@ -116,20 +134,38 @@ final class Supplier {
 
     /** False when a push was refused and the run is not to go on. */
     private boolean push(Connection connection, long count) {
+        if (connection.push == null) {
+            stock.add(count);
+            stock.awaitEmpty();
+            pushed += count;
+            return true;
+        }
         dueNs = System.nanoTime();
-        for (long i = 0; i < count; ++i) {
+        for (long left = count; left > 0;) {
             pace();
-            int index = next++;
+            int size = (int) Math.min(left, connection.batch);
+            int index = next;
+            next += size;
+            left -= size;
             try {
-                connection.push.push(shapes.get(index % shapes.size()), index);
-                ++pushed;
+                connection.push.push(index, size);
+                pushed += size;
             } catch (SystemException | UserException refused) {
                 Console.say("failed " + index + " " + Peer.describe(refused));
-                ++failed;
+                failed += size;
                 if (!keepGoing) return false;
             }
         }
         return true;
+    }
+
+    private Connection connect() throws UserException {
+        if (args.has("pull")) return stock.connect();
+        return switch (args.text("form", "")) {
+            case "sequence" -> sequence();
+            case "structured" -> structured();
+            default -> any();
+        };
     }
 
     /** Keeps events apart by absolute times, so that a late one does not shift the next. */
@@ -144,11 +180,11 @@ final class Supplier {
     }
 
     private Push pusher(StructuredPushConsumer to) {
-        return (shape, index) -> to.push_structured_event(peer.shaper.makeEvent(shape, index, source));
+        return (index, count) -> to.push_structured_event(stock.event(index));
     }
 
     private Push pusher(PushConsumer to) {
-        return (shape, index) -> to.push(peer.shaper.make(shape, index, source));
+        return (index, count) -> to.push(stock.any(index));
     }
 
     private Connection structured() throws UserException {
@@ -164,6 +200,17 @@ final class Supplier {
             StructuredPushSupplierHelper.narrow(peer.serve(new StructuredTold(), "supplier")));
         Console.say("proxy " + id.value);
         return new Connection(pusher(proxy), proxy::disconnect_structured_push_consumer);
+    }
+
+    private Connection sequence() throws UserException {
+        SupplierAdmin admin = peer.channel(args).default_supplier_admin();
+        IntHolder id = new IntHolder();
+        SequenceProxyPushConsumer proxy = SequenceProxyPushConsumerHelper.narrow(
+            admin.obtain_notification_push_consumer(ClientType.SEQUENCE_EVENT, id));
+        proxy.connect_sequence_push_supplier(SequencePushSupplierHelper.narrow(peer.serve(new SequenceTold(), "supplier")));
+        Console.say("proxy " + id.value);
+        Push push = (index, count) -> proxy.push_structured_events(stock.events(index, count));
+        return new Connection(push, proxy::disconnect_sequence_push_consumer, (int) args.number("batch", 4));
     }
 
     private Connection any() throws UserException {
