@@ -187,6 +187,19 @@ pub struct Interest {
     pub(crate) operator: Operator,
 }
 
+impl Interest {
+    /// Whether an event of this domain and name is wanted, as far as the subscriptions tell: filters may say no.
+    #[must_use]
+    pub fn matches(&self, domain: &[u8], name: &[u8]) -> bool {
+        let counting = [&self.proxy, &self.admin].into_iter().filter(|list| list.changed);
+        let mut verdicts = counting.map(|list| list.matches(domain, name)).peekable();
+        match self.operator {
+            Operator::And => verdicts.all(|wanted| wanted),
+            Operator::Or => verdicts.peek().is_none() || verdicts.any(|wanted| wanted),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -222,6 +235,20 @@ mod tests {
         assert!(EventType::new("a*b", "x").matches(b"a*b", b"x"));
         assert!(EventType::new("%ALL", "x").matches(b"%ALL", b"x"));
         assert!(!EventType::new("%ALL", "x").matches(b"other", b"x"));
+    }
+
+    #[test]
+    fn of_two_lists_both_count_or_either_and_one_never_changed_does_not() {
+        let interest =
+            |proxy: &Subscription, operator| Interest { proxy: proxy.clone(), admin: list(&[("*", "x")]), operator };
+        let wants =
+            |interest: Interest| [(b"a", b"x"), (b"a", b"y"), (b"b", b"x")].map(|(d, n)| interest.matches(d, n));
+        assert_eq!(wants(interest(&list(&[("a", "*")]), Operator::And)), [true, false, false]);
+        assert_eq!(wants(interest(&list(&[("a", "*")]), Operator::Or)), [true, true, true]);
+        for operator in [Operator::And, Operator::Or] {
+            assert_eq!(wants(interest(&never_changed(), operator)), [true, false, true]);
+        }
+        assert_eq!(wants(Interest::default()), [true; 3]);
     }
 
     #[test]
