@@ -311,3 +311,22 @@ fn suppliers_and_consumers_can_be_destroyed_while_events_flow() {
     }
     crate::peers::assert_serves(&service);
 }
+
+#[test]
+fn clients_of_the_event_service_pull_and_are_pulled_from() {
+    let service = start();
+    let channel = new_channel(&service).as_event_channel();
+    let pulls = channel.for_consumers().unwrap().obtain_pull_supplier().unwrap();
+    pulls.connect_pull_consumer(None).unwrap();
+    assert_eq!(pulls.try_pull().unwrap(), None);
+    let queue = std::sync::Arc::new(client::notify::QueueSupplier::any(10, ()));
+    let servant = client::Orb::new(client::OrbOptions::default()).activate(queue.clone()).unwrap();
+    let pulled_from = channel.for_suppliers().unwrap().obtain_pull_consumer().unwrap();
+    pulled_from.connect_pull_supplier(servant.reference()).unwrap();
+    queue.offer(41_i32.into()).unwrap();
+    queue.offer(42_i32.into()).unwrap();
+    assert_eq!(pulls.pull().unwrap(), 41_i32.into());
+    assert_eq!(pulls.pull().unwrap(), 42_i32.into());
+    pulls.disconnect_pull_supplier().unwrap();
+    assert!(pulls.try_pull().is_err());
+}
