@@ -268,20 +268,21 @@ fn a_suspended_supplier_is_not_asked() {
     let supplier = Supplier::new(&channel, ClientType::Structured, Model::Pull);
     let proxy = client::notify::StructuredProxyPullConsumer::unchecked(supplier.proxy().clone());
     proxy.suspend_connection().unwrap();
-    wait_until("no question is under way", || {
-        let before = service.counters().read(Counter::Polls);
-        // A question that was asked before is answered before this.
-        proxy.object().non_existent().unwrap();
-        service.counters().read(Counter::Polls) == before
-    });
+    // One question may be under way, and be answered yet.
     let before = service.counters().read(Counter::Polls);
     supplier.give("Pull", 0..3);
     let other = Supplier::new(&channel, ClientType::Structured, Model::Push);
     other.give("Push", 10..11);
-    assert_eq!(consumer.numbers(1), [10]);
+    let mut got = consumer.numbers(1);
+    if got != [10] {
+        got.extend(consumer.numbers(1));
+    }
+    assert!(got == [10] || got == [0, 10], "{got:?}");
     assert_eq!(service.counters().read(Counter::Polls), before);
     proxy.resume_connection().unwrap();
-    assert_eq!(consumer.numbers(3), [0, 1, 2]);
+    got.extend(consumer.numbers(4 - got.len()));
+    got.retain(|number| *number != 10);
+    assert_eq!(got, [0, 1, 2]);
 }
 
 #[test]
