@@ -29,6 +29,7 @@ public:
         count_(args.number("count", 0)),
         every_(args.number("every", 1)),
         stall_at_(args.has("stall-at") ? args.number("stall-at", 0) : UINT64_MAX),
+        batch_(args.number("batch", UINT64_MAX)),
         gaps_(args.has("gaps")),
         raise_(args.text("raise", "")),
         raise_at_(args.number("raise-at", 0)),
@@ -76,6 +77,11 @@ public:
 
   void sequence(const CosNotification::EventBatch& events) {
     if (events.length() == 0) throw CORBA::BAD_PARAM(7, CORBA::COMPLETED_NO);
+    if (events.length() > batch_) {
+      const std::lock_guard<std::mutex> held(lock_);
+      ++bad_;
+      say("bad batch of " + std::to_string(events.length()));
+    }
     for (CORBA::ULong i = 0; i < events.length(); ++i) structured(events[i]);
   }
 
@@ -184,6 +190,7 @@ private:
   const std::uint64_t count_;
   const std::uint64_t every_;
   const std::uint64_t stall_at_;
+  const std::uint64_t batch_;
   // Events may be missing between those that come, but never out of order.
   const bool gaps_;
   const std::string raise_;

@@ -18,7 +18,8 @@ const KINDS: [&str; 6] = [
 /// take turns, so that each kind's events go to both ORBs.
 fn every_pairing(first: Orb) {
     let service = service();
-    let orb = |index: usize| if (index.is_multiple_of(2)) == (first == Orb::OmniOrb) { Orb::OmniOrb } else { Orb::JacOrb };
+    let orb =
+        |index: usize| if (index.is_multiple_of(2)) == (first == Orb::OmniOrb) { Orb::OmniOrb } else { Orb::JacOrb };
     for (at, kind) in KINDS.into_iter().enumerate() {
         let from = if kind.starts_with("--form any") { "any" } else { "structured" };
         let words = |kind: &str| format!("{kind} --from {from} --scenario all --count {EVENTS}");
@@ -73,7 +74,7 @@ fn consumers_that_only_try_get_every_event() {
 #[test]
 fn a_sequence_consumer_gets_batches_no_larger_than_it_asked_for() {
     let service = service();
-    let words = "--form sequence --scenario small --count 40 --qos MaximumBatchSize=long:8 --qos PacingInterval=time:20000000";
+    let words = "--form sequence --batch 8 --scenario small --count 40 --qos MaximumBatchSize=long:8 --qos PacingInterval=time:20000000";
     let (consumer, channel) = first_consumer(Orb::JacOrb, &service, words);
     let words = "--form sequence --batch 5 --scenario small --count 40";
     supplier(Orb::OmniOrb, &service, &channel, words).end().well();

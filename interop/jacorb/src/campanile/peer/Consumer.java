@@ -273,7 +273,6 @@ final class Consumer {
             return new Connection(proxy::disconnect_sequence_pull_supplier, wait -> {
                 BooleanHolder hasEvent = new BooleanHolder(true);
                 StructuredEvent[] events = wait ? proxy.pull_structured_events(most) : proxy.try_pull_structured_events(most, hasEvent);
-                if (hasEvent.value && events.length > most) Console.say("bad more events than asked for");
                 if (hasEvent.value) inbox.sequence(events);
                 return hasEvent.value;
             });

@@ -24,6 +24,7 @@ final class Inbox {
     private final long count;
     private final long every;
     private final long stallAt;
+    private final long batch;
     /** Events may be missing between those that come, but never out of order. */
     private final boolean gaps;
     private final String raise;
@@ -47,6 +48,7 @@ final class Inbox {
         count = args.number("count", 0);
         every = args.number("every", 1);
         stallAt = args.number("stall-at", Long.MAX_VALUE);
+        batch = args.number("batch", Long.MAX_VALUE);
         gaps = args.has("gaps");
         raise = args.text("raise", "");
         raiseAt = args.number("raise-at", 0);
@@ -82,6 +84,12 @@ final class Inbox {
 
     void sequence(StructuredEvent[] events) throws Disconnected {
         if (events.length == 0) throw new org.omg.CORBA.BAD_PARAM(7, CompletionStatus.COMPLETED_NO);
+        if (events.length > batch) {
+            synchronized (this) {
+                ++bad;
+                Console.say("bad batch of " + events.length);
+            }
+        }
         for (StructuredEvent event : events) structured(event);
     }
 
