@@ -23,8 +23,12 @@ pub struct ConsumersReport {
     pub consumers: u32,
     /// How many of them an event goes to.
     pub destinations: u32,
-    /// Nanoseconds from an event's bytes to its delivery's end within the engine; the median of the rounds.
+    /// Nanoseconds from an event's bytes to its delivery's end within the engine, where all events go to the same consumer; the
+    /// median of the rounds.
     pub event_ns: f64,
+    /// The same where each event comes from another antenna and goes to another consumer, so that what belongs to it is in no
+    /// processor's cache.
+    pub spread_event_ns: f64,
     /// Constraints that were evaluated for an event.
     pub evaluations_per_event: f64,
 }
@@ -34,19 +38,23 @@ struct Rig {
     consumers: u32,
     lane: Lane,
     source: ProxyKey,
-    bytes: Vec<u8>,
+    /// An event of each antenna.
+    samples: Vec<Vec<u8>>,
+    /// Whose turn it is.
+    next: usize,
     now: u64,
 }
 
 pub(super) fn run(pace: Pace) -> Result<Vec<ConsumersReport>, BenchError> {
     let mut rigs = [1, 100, 10_000].map(Rig::new).into_iter().collect::<Result<Vec<Rig>, BenchError>>()?;
-    let mut times = vec![Vec::new(); rigs.len()];
+    let mut times = vec![(Vec::new(), Vec::new()); rigs.len()];
     for _ in 0..pace.rounds {
-        for (rig, times) in rigs.iter_mut().zip(&mut times) {
-            times.push(rig.timed(pace)?);
+        for (rig, (same, spread)) in rigs.iter_mut().zip(&mut times) {
+            same.push(rig.timed(pace, false)?);
+            spread.push(rig.timed(pace, true)?);
         }
     }
-    rigs.iter_mut().zip(&mut times).map(|(rig, times)| rig.report(median(times))).collect()
+    rigs.iter_mut().zip(&mut times).map(|(rig, (same, spread))| rig.report(median(same), median(spread))).collect()
 }
 
 fn unexpected(what: impl core::fmt::Display) -> BenchError {
@@ -81,16 +89,21 @@ impl Rig {
         }
         let mut lane = Lane::new(Time(0));
         lane.handle_snapshot(hierarchy.snapshot(), Time(0));
-        Ok(Self { consumers, lane, source, bytes: super::language::sample_of("DV000", 1), now: 0 })
+        // A stride that visits the antennas in no order that a processor foresees.
+        let antennas = consumers.div_ceil(10);
+        let samples = (0..antennas).map(|n| super::language::sample_of(&format!("DV{:03}", n * 379 % antennas), 1));
+        Ok(Self { consumers, lane, source, samples: samples.collect(), next: 0, now: 0 })
     }
 
-    /// Nanoseconds for one event.
-    fn timed(&mut self, pace: Pace) -> Result<f64, BenchError> {
+    /// Nanoseconds for one event, of always the same antenna or of each in turn.
+    fn timed(&mut self, pace: Pace, spread: bool) -> Result<f64, BenchError> {
+        self.next = 0;
         let began = clock::now();
         let mut events = 0_u64;
         loop {
             for _ in 0..TURN {
                 self.event()?;
+                self.next = if spread { (self.next + 1) % self.samples.len() } else { 0 };
             }
             events += u64::from(TURN);
             let elapsed = clock::now() - began;
@@ -105,11 +118,12 @@ impl Rig {
     fn event(&mut self) -> Result<u32, BenchError> {
         self.now += 1_000;
         let now = Time(self.now);
-        let mut draft = self.lane.begin_event_for(self.bytes.len());
+        let bytes = self.samples.get(self.next).ok_or_else(|| unexpected("there is no sample"))?;
+        let mut draft = self.lane.begin_event_for(bytes.len());
         self.lane.classify(&mut draft, b"Telescope", b"Status");
         draft.form = FORM_STRUCTURED;
         draft.tag = event::tag_of(Encoding::new(Endian::Little), 0);
-        draft.bytes.extend_from_slice(&self.bytes);
+        draft.bytes.extend_from_slice(bytes);
         let destinations = match self.lane.handle_event(self.source, draft, &CorbaForms { utc: 0 }, now) {
             Admission::Accepted { destinations } => destinations,
             other => return Err(unexpected(format!("the engine said {other:?}"))),
@@ -124,7 +138,8 @@ impl Rig {
         Ok(destinations)
     }
 
-    fn report(&mut self, event_ns: f64) -> Result<ConsumersReport, BenchError> {
+    fn report(&mut self, event_ns: f64, spread_event_ns: f64) -> Result<ConsumersReport, BenchError> {
+        self.next = 0;
         let before = self.lane.counters().filter_evaluations;
         let destinations = self.event()?;
         let evaluations = self.lane.counters().filter_evaluations - before;
@@ -133,6 +148,12 @@ impl Rig {
         }
         #[expect(clippy::cast_precision_loss, reason = "a handful")]
         let evaluations_per_event = evaluations as f64;
-        Ok(ConsumersReport { consumers: self.consumers, destinations, event_ns, evaluations_per_event })
+        Ok(ConsumersReport {
+            consumers: self.consumers,
+            destinations,
+            event_ns,
+            spread_event_ns,
+            evaluations_per_event,
+        })
     }
 }
