@@ -40,20 +40,31 @@ struct Node {
     ordered: Box<[Ordered]>,
 }
 
-/// Constraints that demand the value at one path to be something, by the key of that. Sorted by key.
+/// Constraints that demand the value at one path to be something, by the key of that.
 #[derive(Debug)]
 struct Equal {
     path: usize,
-    filed: Box<[(u64, Node)]>,
+    /// Rising; apart from what is filed under them, so that a search stays within little memory.
+    keys: Box<[u64]>,
+    filed: Box<[Node]>,
 }
 
-/// Constraints that demand the number at one path to be on one side of something. Sorted by what.
+/// Constraints that demand the number at one path to be on one side of something.
 #[derive(Debug)]
 struct Ordered {
     path: usize,
     /// Whether the value is to be above (or equal to) the constants, otherwise below (or equal).
     above: bool,
-    filed: Box<[(f64, u32)]>,
+    /// Rising; of those with one constant, the ones that a number equal to it meets come on the side of those that it meets anyway.
+    filed: Box<[(Bound, u32)]>,
+}
+
+/// One side of a constant.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Bound {
+    constant: f64,
+    /// The constant itself does not do. Only said of constants that are exact.
+    strict: bool,
 }
 
 /// What one constraint demands.
@@ -67,10 +78,10 @@ struct Demands {
 enum Demand {
     /// A value with this key.
     Equal(u64),
-    /// A number that is this or more.
-    Above(f64),
-    /// A number that is this or less.
-    Below(f64),
+    /// A number above this.
+    Above(Bound),
+    /// A number below this.
+    Below(Bound),
 }
 
 impl Index {
@@ -103,7 +114,7 @@ impl Node {
         let telling = how_telling(&demands);
         let rank = |path: usize| telling.get(&path).copied().unwrap_or(0);
         let mut equal: BTreeMap<usize, BTreeMap<u64, Vec<Demands>>> = BTreeMap::new();
-        let mut ordered: BTreeMap<(usize, bool), Vec<(f64, u32)>> = BTreeMap::new();
+        let mut ordered: BTreeMap<(usize, bool), Vec<(Bound, u32)>> = BTreeMap::new();
         let mut ask = Vec::new();
         for mut one in demands {
             let best = one.take_most_telling(rank);
@@ -120,12 +131,14 @@ impl Node {
                 None => ask.push(one.constraint),
             }
         }
-        let file = |filed: BTreeMap<u64, Vec<Demands>>| {
-            filed.into_iter().map(|(key, demands)| (key, Self::new(demands, depth - 1))).collect()
-        };
-        let equal = equal.into_iter().map(|(path, filed)| Equal { path, filed: file(filed) });
+        let equal = equal.into_iter().map(|(path, filed)| {
+            let keys = filed.keys().copied().collect();
+            Equal { path, keys, filed: filed.into_values().map(|demands| Self::new(demands, depth - 1)).collect() }
+        });
         let ordered = ordered.into_iter().map(|((path, above), mut filed)| {
-            filed.sort_by(|a, b| a.0.total_cmp(&b.0));
+            filed.sort_by(|(a, _), (b, _)| {
+                a.constant.total_cmp(&b.constant).then((a.strict == above).cmp(&(b.strict == above)))
+            });
             Ordered { path, above, filed: filed.into() }
         });
         Self { ask: ask.into(), equal: equal.collect(), ordered: ordered.collect() }
@@ -150,8 +163,8 @@ impl Node {
                 return false;
             }
             for key in value.map_or([None, None], |value| keys_of(&value)).into_iter().flatten() {
-                if let Ok(at) = equal.filed.binary_search_by_key(&key, |filed| filed.0)
-                    && let Some((_, node)) = equal.filed.get(at)
+                if let Ok(at) = equal.keys.binary_search(&key)
+                    && let Some(node) = equal.filed.get(at)
                     && !node.find(values, steps, ask)
                 {
                     return false;
@@ -175,14 +188,15 @@ impl Node {
 
 impl Ordered {
     /// Those whose demand a number meets.
-    fn met_by(&self, number: Option<f64>) -> &[(f64, u32)] {
+    fn met_by(&self, number: Option<f64>) -> &[(Bound, u32)] {
         // What is no number, or not a number, is on neither side of anything.
         let Some(number) = number.filter(|number| !number.is_nan()) else { return &[] };
+        let may_equal = |bound: &Bound| bound.constant == number && !(bound.strict && is_exact(number));
         let met = if self.above {
-            let end = self.filed.partition_point(|(bound, _)| *bound <= number);
+            let end = self.filed.partition_point(|(bound, _)| bound.constant < number || may_equal(bound));
             self.filed.get(..end)
         } else {
-            let start = self.filed.partition_point(|(bound, _)| *bound < number);
+            let start = self.filed.partition_point(|(bound, _)| bound.constant <= number && !may_equal(bound));
             self.filed.get(start..)
         };
         met.unwrap_or_default()
@@ -215,8 +229,8 @@ impl Demand {
         match op {
             // A constant has one key.
             Comparison::Eq => keys_of(&value).into_iter().flatten().next().map(Self::Equal),
-            Comparison::Gt | Comparison::Ge => number_of(&value).map(Self::Above),
-            Comparison::Lt | Comparison::Le => number_of(&value).map(Self::Below),
+            Comparison::Gt | Comparison::Ge => Bound::of(&value, op == Comparison::Gt).map(Self::Above),
+            Comparison::Lt | Comparison::Le => Bound::of(&value, op == Comparison::Lt).map(Self::Below),
             // All but one value meet it.
             Comparison::Ne => None,
         }
@@ -224,6 +238,14 @@ impl Demand {
 
     fn is_equal(self) -> bool {
         matches!(self, Self::Equal(_))
+    }
+}
+
+impl Bound {
+    fn of(value: &Value<'_>, strict: bool) -> Option<Self> {
+        // -0 becomes 0, so that equal constants lie together.
+        let constant = number_of(value)? + 0.0;
+        Some(Self { constant, strict: strict && is_exact(constant) })
     }
 }
 
@@ -307,6 +329,12 @@ fn number_of(value: &Value<'_>) -> Option<f64> {
         Value::Enum { ordinal, .. } => Some(f64::from(*ordinal)),
         Value::Bool(_) | Value::Char(_) | Value::Text(_) | Value::Composite => None,
     }
+}
+
+/// Whether no other number is taken for this one: it is not so large that integers are rounded.
+fn is_exact(number: f64) -> bool {
+    const INTEGERS_EXACT_BELOW: f64 = 9_007_199_254_740_992.0;
+    number.abs() < INTEGERS_EXACT_BELOW
 }
 
 fn key_of_number(number: f64) -> u64 {
