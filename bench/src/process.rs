@@ -292,11 +292,12 @@ mod tests {
 
     #[test]
     fn gives_what_a_process_says_at_its_end() {
-        let script = "trap 'kill $!; echo bye; exit' INT; tail -f /dev/null >/dev/null 2>&1 & echo ready; wait";
+        // Not INT, which whoever starts the tests in the background has them ignore.
+        let script = "trap 'kill $!; echo bye; exit' TERM; tail -f /dev/null >/dev/null 2>&1 & echo ready; wait";
         let mut command = Command::new("bash");
         command.args(["-c", script]);
         let (process, ()) = Process::spawn("bash", command, |line| (line == "ready").then_some(())).unwrap();
-        assert_eq!(process.end_with(Signal::INT), ["ready", "bye"]);
+        assert_eq!(process.end_with(Signal::TERM), ["ready", "bye"]);
     }
 
     #[test]
