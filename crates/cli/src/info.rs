@@ -249,11 +249,17 @@ fn differing(mut properties: Vec<Property>, above: &[Property]) -> Vec<Property>
 
 #[cfg(test)]
 mod tests {
+    use super::standing::Drops;
     use super::*;
     use client::notify::ConstraintExp;
 
     /// A channel with something of everything.
     pub(super) fn info() -> Info {
+        let drops = |name: &str, reason: &str, events| Drops {
+            event_type: EventType::new("Telescope", name),
+            reason: reason.into(),
+            events,
+        };
         let standing = Standing {
             channel: 3,
             proxy: 2,
@@ -268,6 +274,7 @@ mod tests {
             reasons: vec![("outbox_full".into(), 2), ("expired".into(), 1)],
             delayed: 5,
             pulls_waiting: 1,
+            drops: vec![drops("Temperature", "outbox_full", 2), drops("Pressure", "expired", 1)],
         };
         let hot = ConstraintExp::new("$celsius > 30").for_types(&[EventType::new("Telescope", "*")]);
         let constraints = vec![

@@ -70,7 +70,7 @@ pub use ids::{
 };
 pub use lane::{
     Admission, ChannelStats, Counters, Delivery, DiscardReason, Discards, DisconnectReason, Lane, Notice, OutboxState,
-    OutboxStats, Outcome,
+    OutboxStats, Outcome, TypeDrops,
 };
 pub use refusal::Refusal;
 pub use routing::{ChannelRoutes, ConsumerRoute, Questions, Snapshot, SupplierRoute};

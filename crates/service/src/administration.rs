@@ -9,7 +9,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Instant, SystemTime};
 
 use arc_swap::ArcSwap;
-use engine::{DisconnectReason, FullOutbox, Notice, OutboxStats, ProxyKey, Time};
+use engine::{DisconnectReason, FullOutbox, Notice, ProxyKey, Time};
 use giop::cdr::{Encoding, Writer};
 use giop::exception::{Kind, SystemException};
 use giop::ior::Ior;
@@ -19,7 +19,9 @@ use hashbrown::HashMap;
 use crate::corba::event::UtcClock;
 use crate::corba::{Call, ClientAnswer, Door, Effect, Exception, Published, Question};
 use crate::counters::{Block, Counter, Counters};
-use crate::lanes::mail::{self, CallFailure, LaneBox, OWN_ENDIAN, Reply, SupplierNews, ToAdministration, ToLane};
+use crate::lanes::mail::{
+    self, CallFailure, LaneBox, OWN_ENDIAN, Reply, SupplierNews, Survey, ToAdministration, ToLane,
+};
 use crate::lanes::reports::{Allowance, printable};
 use crate::statistics;
 
@@ -43,7 +45,7 @@ pub(crate) struct Administration {
     pub(crate) outside_naming: Option<OutsideNaming>,
     pub(crate) calls: HashMap<u64, Purpose>,
     pub(crate) next_call: u64,
-    /// Requests that wait until the lane has told how its outboxes stand, and those that came after it was asked. It is
+    /// Requests that wait until the lane has told how it stands, and those that came after it was asked. It is
     /// asked once for all of them, since its telling takes time from the events.
     pub(crate) surveying: Vec<mail::Request>,
     pub(crate) to_survey: Vec<mail::Request>,
@@ -131,11 +133,13 @@ impl Administration {
 
     fn serve(&mut self, letter: ToAdministration, answers: &mut Answers) {
         match letter {
-            ToAdministration::Request(request) if asks_for_consumers(&request) => {
+            ToAdministration::Request(request)
+                if asks(&request, statistics::GET_CONSUMERS) || asks(&request, statistics::GET_DROPS) =>
+            {
                 self.to_survey.push(request);
                 self.survey();
             }
-            ToAdministration::Survey(outboxes) => self.surveyed(&outboxes, answers),
+            ToAdministration::Survey(survey) => self.surveyed(&survey, answers),
             ToAdministration::Request(request) => {
                 let bytes = self.answer(&request).unwrap_or_default();
                 answers.push(request.answered(bytes));
@@ -148,30 +152,35 @@ impl Administration {
         }
     }
 
-    /// Asks the lane how its outboxes stand, unless it is being asked already.
+    /// Asks the lane how it stands, unless it is being asked already.
     fn survey(&mut self) {
         if self.surveying.is_empty() && !self.to_survey.is_empty() {
             core::mem::swap(&mut self.surveying, &mut self.to_survey);
-            self.lane.post(ToLane::Survey);
+            let drops = self.surveying.iter().any(|request| asks(request, statistics::GET_DROPS));
+            self.lane.post(ToLane::Survey { drops });
         }
     }
 
-    /// Answers everybody who asked how the consumers are.
-    fn surveyed(&mut self, outboxes: &[OutboxStats], answers: &mut Answers) {
+    /// Answers everybody who asked how the lane stands.
+    fn surveyed(&mut self, survey: &Survey, answers: &mut Answers) {
         for request in core::mem::take(&mut self.surveying) {
-            let bytes = self.describe(outboxes, &request).unwrap_or_default();
+            let bytes = self.describe(survey, &request).unwrap_or_default();
             answers.push(request.answered(bytes));
         }
         self.survey();
     }
 
-    fn describe(&self, outboxes: &[OutboxStats], request: &mail::Request) -> Option<Vec<u8>> {
+    fn describe(&self, survey: &Survey, request: &mail::Request) -> Option<Vec<u8>> {
         let header = Header::parse(&request.message).ok()?;
         let parsed = Request::parse(&request.message, &header).ok()?;
         let mut bytes = Vec::new();
         let open = message::begin_reply(&mut bytes, &reply_head(&parsed, &header));
         let mut writer = open.body(&mut bytes, request.chars);
-        statistics::write_consumers(outboxes.to_vec(), |key| self.name(key), &mut writer);
+        if parsed.operation == statistics::GET_DROPS.as_bytes() {
+            statistics::write_drops(survey, |key| self.name(key), &mut writer);
+        } else {
+            statistics::write_consumers(survey.outboxes.clone(), |key| self.name(key), &mut writer);
+        }
         open.finish(&mut bytes);
         Some(bytes)
     }
@@ -486,12 +495,13 @@ const fn reply_head(request: &Request<'_>, header: &Header) -> ReplyHead<'static
     }
 }
 
-fn asks_for_consumers(request: &mail::Request) -> bool {
+/// Whether a request is for this operation of the `Statistics` object.
+fn asks(request: &mail::Request, operation: &str) -> bool {
     Header::parse(&request.message).is_ok_and(|header| {
         header.kind == MessageKind::Request
             && Request::parse(&request.message, &header).is_ok_and(|parsed| {
                 parsed.target.key() == Some(statistics::KEY)
-                    && parsed.operation == statistics::GET_CONSUMERS.as_bytes()
+                    && parsed.operation == operation.as_bytes()
                     && parsed.response != Response::None
             })
     })

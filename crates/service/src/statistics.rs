@@ -14,21 +14,31 @@
 //!     unsigned long pulls_waiting;       // clients that wait in `pull`
 //!   };
 //!   typedef sequence<ConsumerStatistic> ConsumerStatisticSeq;
+//!   struct DropStatistic {
+//!     unsigned long channel, proxy; string name;  // the consumer, which may be gone
+//!     string domain, type;                        // "*" and "*" for all types beyond the 65,536 that have a number
+//!     string reason;                              // as in `discarded_by_reason`
+//!     unsigned long long events;
+//!   };
+//!   typedef sequence<DropStatistic> DropStatisticSeq;
 //!   interface Statistics {
 //!     StatisticSeq get_statistics();
 //!     ConsumerStatisticSeq get_consumers();  // the largest backlog first
+//!     // What was dropped, by consumer, event type and reason: 1,024 entries at most; `others` counts what they leave out.
+//!     DropStatisticSeq get_drops(out unsigned long long others);
 //!   };
 //! };
 //! ```
 
 use core::cmp::Reverse;
 
-use engine::{OutboxState, OutboxStats, ProxyKey};
+use engine::{DiscardReason, Lane, OutboxState, OutboxStats, ProxyKey, TypeDrops};
 use giop::cdr::Writer;
 use giop::exception::{Kind, SystemException};
 
 use crate::corba::{Call, Exception};
-use crate::counters::Counters;
+use crate::counters::{Counter, Counters};
+use crate::lanes::mail::{NamedDrops, Survey};
 use crate::lanes::worker::DROPPED;
 
 /// The object's key.
@@ -36,8 +46,24 @@ pub(crate) const KEY: &[u8] = b"Statistics";
 /// Its repository id.
 const ID: &str = "IDL:Campanile/Statistics:1.0";
 
-/// The operation that cannot be answered before the lane has told how its outboxes stand.
+/// The operations that cannot be answered before the lane has told how it stands.
 pub(crate) const GET_CONSUMERS: &str = "get_consumers";
+pub(crate) const GET_DROPS: &str = "get_drops";
+
+/// How things stand on a lane; `drops` says whether what was dropped is asked for by event type.
+pub(crate) fn survey(lane: &Lane, drops: bool) -> Survey {
+    let mut survey = Survey { outboxes: lane.outboxes().collect(), ..Survey::default() };
+    if drops {
+        let named = |drops: TypeDrops| {
+            let (domain, name) = lane.type_names(drops.event_type).unwrap_or((b"*", b"*"));
+            let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
+            NamedDrops { drops, domain: text(domain), name: text(name) }
+        };
+        survey.drops = lane.type_drops().map(named).collect();
+        survey.drops_beyond = lane.type_drops_beyond();
+    }
+    survey
+}
 
 /// Writes the result of `get_consumers`, the largest backlog first.
 pub(crate) fn write_consumers(
@@ -58,16 +84,40 @@ pub(crate) fn write_consumers(
         reply.u64(outbox.discards.total());
         reply.u32(outbox.in_flight);
         reply.u32(outbox.failures);
-        let reasons = DROPPED.iter().map(|(counter, reason)| (counter.name(), outbox.discards.of(*reason)));
+        let reasons = DROPPED.iter().map(|(_, reason)| (reason_name(*reason), outbox.discards.of(*reason)));
         let reasons: Vec<_> = reasons.filter(|(_, count)| *count > 0).collect();
         reply.u32(u32::try_from(reasons.len()).unwrap_or(0));
         for (name, count) in reasons {
-            reply.string(name.strip_prefix("lane_dropped_").unwrap_or(name));
+            reply.string(name);
             reply.u64(count);
         }
         reply.u64(outbox.delayed);
         reply.u32(outbox.pulls_waiting);
     }
+}
+
+/// Writes the result of `get_drops`: consumer by consumer, and what most was dropped of first.
+pub(crate) fn write_drops(survey: &Survey, name: impl Fn(ProxyKey) -> String, reply: &mut Writer<'_>) {
+    let mut drops: Vec<&NamedDrops> = survey.drops.iter().collect();
+    drops.sort_by_key(|named| (named.drops.key, Reverse(named.drops.events), &named.domain, &named.name));
+    reply.u32(u32::try_from(drops.len()).unwrap_or(0));
+    for named in drops {
+        let TypeDrops { key, reason, events, .. } = named.drops;
+        reply.u32(key.channel.0);
+        reply.u32(key.proxy.0);
+        reply.string(&name(key));
+        reply.string(&named.domain);
+        reply.string(&named.name);
+        reply.string(reason_name(reason));
+        reply.u64(events);
+    }
+    reply.u64(survey.drops_beyond);
+}
+
+/// A reason's name: that of its counter without `lane_dropped_`.
+fn reason_name(reason: DiscardReason) -> &'static str {
+    let counter = DROPPED.iter().find(|(_, of)| *of == reason).map_or(Counter::Dropped, |(counter, _)| *counter);
+    counter.name().strip_prefix("lane_dropped_").unwrap_or(counter.name())
 }
 
 const fn state_name(state: OutboxState) -> &'static str {

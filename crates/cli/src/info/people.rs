@@ -1,6 +1,6 @@
 //! What `info` prints for people.
 
-use super::standing::Standing;
+use super::standing::{Drops, Standing};
 use super::{Admin, FilterInfo, Filtering, Info, MappingInfo, Proxy, Side};
 use crate::show::{self, clean};
 use client::notify::{ConstraintExp, EventType, Property};
@@ -10,6 +10,8 @@ use std::time::Duration;
 
 /// Event types shown before the rest is only counted.
 const TYPES_SHOWN: usize = 16;
+/// Lines of what was dropped for a consumer before the rest is only counted.
+const DROPS_SHOWN: usize = 16;
 
 pub(super) fn write(out: &mut String, info: &Info) {
     let channel = info.id.map_or_else(|| "channel".to_owned(), |id| format!("channel {id}"));
@@ -93,10 +95,22 @@ fn write_proxy(out: &mut String, proxy: &Proxy) {
         if standing.failures > 0 {
             let _ = write!(out, "; {} in a row", number(standing.failures, "failure", "failures"));
         }
+        write_drops(out, &standing.drops);
     }
     out.push('\n');
     differences(out, "    ", &proxy.qos);
     write_filtering(out, "    ", &proxy.filtering);
+}
+
+/// What was dropped by event type and reason, a line each.
+fn write_drops(out: &mut String, drops: &[Drops]) {
+    for Drops { event_type, reason, events } in drops.iter().take(DROPS_SHOWN) {
+        let reason = clean(reason).replace('_', " ");
+        let _ = write!(out, "\n      {} {reason}  {}", show::count(*events), clean(&event_type.to_string()));
+    }
+    if let Some(more) = drops.len().checked_sub(DROPS_SHOWN).filter(|more| *more > 0) {
+        let _ = write!(out, "\n      … {more} more");
+    }
 }
 
 /// The client behind `consumer proxy 1 of channel 0 (127.0.0.1:4711)`.
@@ -290,6 +304,8 @@ consumer admin 0  AND_OP
     8  TRUE
   proxy 2  PUSH_STRUCTURED  127.0.0.1:4711  active
     12 events (3.4 kB) waiting, 1,234 delivered, 3 dropped: 2 outbox full, 1 expired; 1 under way; 5 before their StartTime; 1 pull waiting
+      2 outbox full  Telescope/Temperature
+      1 expired  Telescope/Pressure
     QoS  Priority=4
     filter 1  cannot be read: gone
     priority filter  default 0

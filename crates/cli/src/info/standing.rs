@@ -1,11 +1,13 @@
-//! How each consumer stands, as Campanile's object `Statistics` tells it.
+//! How each consumer stands and what was dropped for it, as Campanile's object `Statistics` tells it.
 
-use client::Orb;
+use client::notify::EventType;
+use client::{ObjectRef, Orb};
 use giop::cdr::{ReadError, Reader};
 
-/// Octets of the shortest `ConsumerStatistic` and `Statistic`.
+/// Octets of the shortest `ConsumerStatistic`, `Statistic` and `DropStatistic`.
 const STANDING_BYTES_MIN: usize = 64;
 const STATISTIC_BYTES_MIN: usize = 16;
+const DROP_BYTES_MIN: usize = 45;
 
 /// One `ConsumerStatistic`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -27,6 +29,16 @@ pub(super) struct Standing {
     pub(super) delayed: u64,
     /// How many clients wait in `pull`.
     pub(super) pulls_waiting: u32,
+    /// What was dropped by event type and reason, what most first.
+    pub(super) drops: Vec<Drops>,
+}
+
+/// How many events of a type were dropped for a reason.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Drops {
+    pub(super) event_type: EventType,
+    pub(super) reason: String,
+    pub(super) events: u64,
 }
 
 impl Standing {
@@ -52,6 +64,7 @@ impl Standing {
             },
             delayed: reader.u64()?,
             pulls_waiting: reader.u32()?,
+            drops: Vec::new(),
         })
     }
 }
@@ -68,5 +81,29 @@ pub(super) fn read(orb: &Orb, address: &str, channel: Option<i32>) -> Option<Vec
     // Without an id it is the channel that the address names: the service's default one.
     let channel = u32::try_from(channel.unwrap_or(0)).ok()?;
     standings.retain(|standing| standing.channel == channel);
+    // A service of before this operation tells the rest all the same.
+    for (key, drops) in read_drops(&statistics).unwrap_or_default() {
+        if let Some(standing) = standings.iter_mut().find(|standing| (standing.channel, standing.proxy) == key) {
+            standing.drops.push(drops);
+        }
+    }
     Some(standings)
+}
+
+/// What was dropped, each with the channel and proxy of its consumer.
+fn read_drops(statistics: &ObjectRef) -> Option<Vec<((u32, u32), Drops)>> {
+    let reply = statistics.invoke("get_drops", |_| ()).ok()?;
+    let read = |reader: &mut Reader<'_>| {
+        let key = (reader.u32()?, reader.u32()?);
+        let _name = reader.string()?;
+        let event_type = EventType::new(&reader.text()?, &reader.text()?);
+        Ok::<_, ReadError>((key, Drops { event_type, reason: reader.text()?, events: reader.u64()? }))
+    };
+    let drops = reply.read("get_drops", |reader| {
+        let count = reader.seq_len(DROP_BYTES_MIN)?;
+        let drops = (0..count).map(|_| read(reader)).collect::<Result<Vec<_>, _>>()?;
+        let _others = reader.u64()?;
+        Ok::<_, ReadError>(drops)
+    });
+    drops.ok()
 }

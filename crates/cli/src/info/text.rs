@@ -66,6 +66,14 @@ fn write_proxy(out: &mut String, proxy: &Proxy) {
         json::object(out, standing.reasons.iter().map(|(reason, count)| (reason.as_str(), *count)), |out, count| {
             let _ = write!(out, "{count}");
         });
+        out.push_str(",\"dropped_by_type\":");
+        list(out, &standing.drops, |out, drops| {
+            out.push_str("{\"type\":");
+            json::text(out, &drops.event_type.to_string());
+            out.push_str(",\"reason\":");
+            json::text(out, &drops.reason);
+            let _ = write!(out, ",\"events\":{}}}", drops.events);
+        });
     }
     out.push('}');
 }
@@ -155,6 +163,9 @@ mod tests {
         assert_eq!(admin["filters"][0]["constraints"][0]["types"][0], "Telescope/*");
         let proxy = &admin["proxies"][0];
         assert_eq!(proxy["dropped_by_reason"]["outbox_full"], 2);
+        let drops = &proxy["dropped_by_type"][1];
+        assert_eq!(drops["type"], "Telescope/Pressure");
+        assert_eq!((&drops["reason"], &drops["events"]), (&"expired".into(), &1.into()));
         assert_eq!(proxy["filters"][0]["error"], "gone");
         assert_eq!(proxy["priority_filter"]["constraints"][0]["value"], 9);
         assert_eq!(parsed["supplier_admins"][0]["operator"], "OR_OP");

@@ -25,8 +25,8 @@ fn channel_is_shown_with_its_settings_consumers_backlogs_and_drops() {
     proxy.connect_structured_push_consumer(activation.reference()).unwrap();
     proxy.suspend_connection().unwrap();
     let supplier = SimpleSupplier::connect(&serve.address, None).unwrap();
-    for _ in 0..3 {
-        supplier.publish(&StructuredEvent::new("A", "B", "")).unwrap();
+    for name in ["B", "C", "B"] {
+        supplier.publish(&StructuredEvent::new("A", name, "")).unwrap();
     }
 
     let info: Json = serde_json::from_str(&serve.print("info", &["--json", "0"])).unwrap();
@@ -40,11 +40,19 @@ fn channel_is_shown_with_its_settings_consumers_backlogs_and_drops() {
     assert_eq!(shown["state"], "suspended");
     assert_eq!((&shown["backlog_events"], &shown["dropped"]), (&1.into(), &2.into()));
     assert_eq!(shown["dropped_by_reason"]["outbox_full"], 2);
+    let drops = shown["dropped_by_type"].as_array().unwrap();
+    assert_eq!(drops.len(), 2);
+    for (drops, event_type) in drops.iter().zip(["A/B", "A/C"]) {
+        assert_eq!(
+            (&drops["type"], &drops["reason"], &drops["events"]),
+            (&event_type.into(), &"outbox_full".into(), &1.into())
+        );
+    }
 
     let shown = serve.print("info", &[]);
     assert!(shown.starts_with(&format!("channel 0 at {}\n", serve.address)), "{shown}");
     assert!(shown.contains("1 event ("), "{shown}");
-    assert!(shown.contains("waiting, 0 delivered, 2 dropped: 2 outbox full\n"), "{shown}");
+    assert!(shown.contains("waiting, 0 delivered, 2 dropped: 2 outbox full\n      1 outbox full  A/B\n"), "{shown}");
     assert!(shown.contains(&format!("  proxy {id}  PUSH_STRUCTURED  127.0.0.1:")), "{shown}");
 
     let refused = serve.run("info", &["17"]);

@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 
 use super::outbox::{Blocked, Handed, WAITING_PULLS_MAX};
 use super::{Delivery, Lane, Outbox, Outcome};
-use crate::{DiscardReason, DisconnectReason, Event, Notice, OutboxId, ProxyKey, Refusal, Time};
+use crate::{DiscardReason, DisconnectReason, Event, Notice, OutboxId, ProxyKey, Refusal, Time, TypeId};
 
 /// How many events one turn of the lane drops because they have expired, or lets be delivered because their time has
 /// come, for one outbox: more would keep every other one waiting.
@@ -260,9 +260,9 @@ impl Lane {
             && let Some(event) = self.outboxes.get_mut(slot).and_then(|outbox| outbox.pop_expired(self.now))
         {
             dropped += 1;
+            self.note_discard(slot, DiscardReason::Expired, event.event_type);
             self.release(event);
         }
-        self.note_discards(slot, DiscardReason::Expired, dropped);
         if self.admitting {
             self.shortened.push(slot);
         } else {
@@ -277,11 +277,13 @@ impl Lane {
         }
     }
 
-    pub(super) fn note_discards(&mut self, slot: u32, reason: DiscardReason, events: u64) {
+    /// Counts an event that is dropped for a consumer.
+    pub(super) fn note_discard(&mut self, slot: u32, reason: DiscardReason, event_type: TypeId) {
         if let Some(outbox) = self.outboxes.get_mut(slot) {
-            outbox.discards.add(reason, events);
+            outbox.discards.add(reason, 1);
+            self.drops.count(outbox.key, event_type, reason);
         }
-        self.counters.discards.add(reason, events);
+        self.counters.discards.add(reason, 1);
     }
 
     /// Puts an outbox among those that can begin a delivery, if it can.
@@ -297,21 +299,26 @@ impl Lane {
 
     /// Ends a delivery.
     fn finish(&mut self, slot: u32, position: usize) {
+        self.finish_each(slot, position, None);
+    }
+
+    /// Ends a delivery of events that are dropped.
+    fn finish_dropped(&mut self, slot: u32, position: usize, reason: DiscardReason) {
+        self.finish_each(slot, position, Some(reason));
+    }
+
+    fn finish_each(&mut self, slot: u32, position: usize, dropped: Option<DiscardReason>) {
         let mut done = core::mem::take(&mut self.done);
         if let Some(outbox) = self.outboxes.get_mut(slot) {
             outbox.finish(position, &mut done);
         }
         while let Some(event) = done.pop() {
+            if let Some(reason) = dropped {
+                self.note_discard(slot, reason, event.event_type);
+            }
             self.release(event);
         }
         self.done = done;
-    }
-
-    /// Ends a delivery of events that are dropped.
-    fn finish_dropped(&mut self, slot: u32, position: usize, reason: DiscardReason) {
-        let events = self.outboxes.get(slot).map_or(0, |outbox| outbox.count_of(position));
-        self.note_discards(slot, reason, events);
-        self.finish(slot, position);
     }
 
     /// Notes that a consumer takes events.

@@ -4,12 +4,14 @@
 
 use super::Lane;
 use super::outbox::Backlog;
-use crate::ChannelId;
+use crate::{DiscardReason, ProxyKey};
 
 /// A backlog that nobody wants any more.
 #[derive(Debug)]
 pub(super) struct Leftover {
-    channel: ChannelId,
+    /// Whose it was, and why it goes.
+    key: ProxyKey,
+    reason: DiscardReason,
     events: Backlog,
 }
 
@@ -17,9 +19,9 @@ pub(super) struct Leftover {
 const EVENTS_PER_TURN: usize = 256;
 
 impl Lane {
-    pub(super) fn leave(&mut self, channel: ChannelId, events: Backlog) {
+    pub(super) fn leave(&mut self, key: ProxyKey, reason: DiscardReason, events: Backlog) {
         if !events.is_empty() {
-            self.leftovers.push_back(Leftover { channel, events });
+            self.leftovers.push_back(Leftover { key, reason, events });
         }
     }
 
@@ -35,17 +37,19 @@ impl Lane {
     /// Lets go of one event that was left behind in this channel. Says whether there was one.
     pub(super) fn let_go_leftover_of(&mut self, channel: u32) -> bool {
         let Some(id) = self.channels.get(channel).map(|state| state.id) else { return false };
-        let at = self.leftovers.iter().position(|leftover| leftover.channel == id);
+        let at = self.leftovers.iter().position(|leftover| leftover.key.channel == id);
         at.is_some_and(|at| self.let_go_leftover_at(at))
     }
 
     fn let_go_leftover_at(&mut self, at: usize) -> bool {
         let Some(leftover) = self.leftovers.get_mut(at) else { return false };
+        let (key, reason) = (leftover.key, leftover.reason);
         let event = leftover.events.pop();
         if leftover.events.is_empty() {
             self.leftovers.remove(at);
         }
         if let Some(event) = event {
+            self.drops.count(key, event.event_type, reason);
             self.release(event);
         }
         true

@@ -2,13 +2,15 @@
 //!
 //! This file has the public types, the lane's state and the calls that only ask; each further module adds one subject's
 //! calls: `admission` (events in), `pressure` (what happens when a channel's limits are reached), `delivery` (deliveries
-//! and what becomes of them), `placement` (new routing), `leftovers` (backlogs of consumers that are gone).
+//! and what becomes of them), `placement` (new routing), `leftovers` (backlogs of consumers that are gone), `drops` (what
+//! was dropped, by event type).
 
 mod admission;
 mod channel;
 mod counters;
 mod delivery;
 mod destinations;
+mod drops;
 mod filtering;
 mod leftovers;
 mod notice;
@@ -29,6 +31,7 @@ use alloc::vec::Vec;
 use hashbrown::HashMap;
 
 pub use counters::{ChannelStats, Counters, DiscardReason, Discards, OutboxState, OutboxStats};
+pub use drops::TypeDrops;
 pub use notice::{DisconnectReason, Notice};
 
 use crate::{
@@ -36,6 +39,7 @@ use crate::{
     Want,
 };
 use channel::ChannelState;
+use drops::Drops;
 use filtering::Filters;
 use leftovers::Leftover;
 use outbox::Outbox;
@@ -164,6 +168,7 @@ pub struct Lane {
 
     next_serial: u64,
     counters: Counters,
+    drops: Drops,
     /// Set while an event comes in. Room that is made for it is not "room again", so nobody looks for that meanwhile.
     admitting: bool,
 
@@ -197,6 +202,7 @@ impl Lane {
             leftovers: VecDeque::new(),
             next_serial: 0,
             counters: Counters::default(),
+            drops: Drops::new(),
             admitting: false,
             filters: Filters::default(),
             backlogs: Backlogs::new(),

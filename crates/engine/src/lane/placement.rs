@@ -35,6 +35,7 @@ impl Lane {
             self.remove_channel(slot);
         }
         self.placed = new_placed;
+        self.drops.make_place(&snapshot);
         self.snapshot = snapshot;
     }
 
@@ -158,9 +159,9 @@ impl Lane {
         outbox.full_at_bound = false;
         outbox.full_as_laggard = false;
         let was_listed = core::mem::take(&mut outbox.listed);
-        let (channel, id) = (outbox.channel, outbox.key.channel);
+        let (channel, key) = (outbox.channel, outbox.key);
         self.counters.discards.add(reason, count);
-        self.leave(id, backlog);
+        self.leave(key, reason, backlog);
         if was_listed {
             self.ready.retain(|listed| *listed != slot);
         }

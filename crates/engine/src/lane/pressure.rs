@@ -151,7 +151,7 @@ impl Lane {
         let Some(mut outbox) = self.outboxes.get_mut(slot) else { return false };
         let entry = outbox.entry(event, attributes);
         if entry.expiry <= self.now {
-            self.note_discards(slot, DiscardReason::Expired, 1);
+            self.note_discard(slot, DiscardReason::Expired, event.event_type);
             return false;
         }
         if outbox.is_full() {
@@ -194,7 +194,7 @@ impl Lane {
         while let Some(outbox) = self.outboxes.get_mut(slot).filter(|outbox| outbox.is_full()) {
             if policy == FullOutbox::Reject || outbox.waiting.gives_up(arriving) {
                 outbox.dropped_while_full += 1;
-                self.note_discards(slot, DiscardReason::OutboxFull, 1);
+                self.note_discard(slot, DiscardReason::OutboxFull, arriving.event.event_type);
                 return false;
             }
             self.discard_one(slot, DiscardReason::OutboxFull);
@@ -210,13 +210,13 @@ impl Lane {
         let event = match outbox.pop_expired(self.now) {
             // One that has expired is nobody's loss.
             Some(event) => {
-                self.note_discards(slot, DiscardReason::Expired, 1);
+                self.note_discard(slot, DiscardReason::Expired, event.event_type);
                 event
             }
             None => {
                 let Some(event) = outbox.pop_discard() else { return };
                 outbox.dropped_while_full += 1;
-                self.note_discards(slot, reason, 1);
+                self.note_discard(slot, reason, event.event_type);
                 event
             }
         };

@@ -8,6 +8,7 @@ use alloc::vec;
 use core::num::NonZeroU32;
 use core::time::Duration;
 
+mod drops;
 mod filters;
 mod waiting;
 

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender};
 use std::time::Instant;
 
-use engine::{DisconnectReason, Notice, OutboxStats, ProxyKey};
+use engine::{DisconnectReason, Notice, OutboxStats, ProxyKey, TypeDrops};
 use giop::cdr::{CharSet, Encoding, Endian, Reader, Version};
 use giop::exception::SystemException;
 use giop::ior::Ior;
@@ -50,9 +50,27 @@ pub(crate) enum ToAdministration {
     /// Something to log, which a lane does not do itself because a log can block.
     Log(log::Level, String),
     /// The answer to [`ToLane::Survey`].
-    Survey(Vec<OutboxStats>),
+    Survey(Survey),
     /// The service is to stop.
     Stop,
+}
+
+/// How things stand on a lane.
+#[derive(Debug, Default)]
+pub(crate) struct Survey {
+    pub(crate) outboxes: Vec<OutboxStats>,
+    /// If it was asked for.
+    pub(crate) drops: Vec<NamedDrops>,
+    /// How many more events were dropped than `drops` has places for.
+    pub(crate) drops_beyond: u64,
+}
+
+/// What was dropped of one event type, by its names.
+#[derive(Debug)]
+pub(crate) struct NamedDrops {
+    pub(crate) drops: TypeDrops,
+    pub(crate) domain: String,
+    pub(crate) name: String,
 }
 
 /// What happened to a supplier that is pulled from.
@@ -121,8 +139,8 @@ pub(crate) enum ToLane {
     Call { call: u64, to: Ior, operation: &'static str, body: Vec<u8>, timeout: Duration },
     /// A host name's addresses, the one to try first at the end, or why there are none.
     Resolved { connection: Token, addresses: Result<Vec<SocketAddr>, String> },
-    /// Tell how each outbox stands.
-    Survey,
+    /// Tell how each outbox stands and, if asked, what was dropped by event type.
+    Survey { drops: bool },
     /// The service stops: close connections and end.
     Stop,
 }

@@ -31,6 +31,7 @@ use crate::allocations;
 use crate::corba::Published;
 use crate::corba::event::{Batch, CorbaForms, UtcClock};
 use crate::counters::{Block, Counter};
+use crate::statistics;
 
 /// What a lane is made with.
 pub(crate) struct WorkerOptions {
@@ -277,9 +278,9 @@ impl Worker {
                     self.plan_sweep();
                 }
                 ToLane::Resolved { connection, addresses } => self.core.resolved(connection, addresses),
-                ToLane::Survey => {
-                    let outboxes = self.core.lane.outboxes().collect();
-                    self.core.reports.post(ToAdministration::Survey(outboxes));
+                ToLane::Survey { drops } => {
+                    let survey = statistics::survey(&self.core.lane, drops);
+                    self.core.reports.post(ToAdministration::Survey(survey));
                 }
                 ToLane::Stop => self.stopping = true,
             }

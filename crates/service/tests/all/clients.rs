@@ -200,7 +200,8 @@ fn a_client_that_makes_bad_connections_all_the_time_does_not_fill_the_log() {
 fn everybody_who_asks_how_consumers_stand_is_told() {
     let service = start();
     let mut streams = [0; 20].map(|_| TcpStream::connect(service.address()).unwrap());
-    let asked = request(Version::V1_2, b"Statistics", "get_consumers", |_| {}).repeat(50);
+    let ask = |operation| request(Version::V1_2, b"Statistics", operation, |_| {});
+    let asked = [ask("get_consumers"), ask("get_drops")].concat().repeat(25);
     for stream in &mut streams {
         stream.write_all(&asked).unwrap();
     }

@@ -196,6 +196,7 @@ fn counters_can_be_read_through_corba() {
     assert_eq!(reader.text().unwrap(), "lane_events_in");
     assert_eq!(reader.u64().unwrap(), 0);
     assert_eq!(names(&mut stream, "get_consumers"), [0, 0, 0, 0]);
+    assert_eq!(names(&mut stream, "get_drops"), [0; 16], "no entries, padding, and nothing beyond them");
 }
 
 #[test]

@@ -513,6 +513,11 @@ impl Model {
         (self.delayed(at).len() as u64, credits)
     }
 
+    /// How many events of consumers that are gone are not yet let go of.
+    pub(crate) fn leftovers(&self) -> usize {
+        self.leftovers.len()
+    }
+
     /// How many events a channel has, what they are charged, and how many replies are withheld.
     pub(crate) fn usage(&self, channel: ChannelId) -> (u64, u64, u64) {
         let mut held: Vec<usize> = self.leftovers.iter().chain(&self.door).copied().collect();

@@ -548,6 +548,10 @@ impl Run {
             same(&format!("waits of {}", stats.key), &(stats.delayed, stats.pulls_waiting), &self.model.waits(at))?;
             same(&format!("state of {}", stats.key), &stats.state, &self.model.state(at))?;
         }
+        // What is left behind is counted by type as it is let go of.
+        let by_type: u64 = self.lane.type_drops().map(|drops| drops.events).sum();
+        let said = by_type + self.lane.type_drops_beyond() + self.model.leftovers() as u64;
+        same("discards by type", &said, &self.lane.counters().discards.total())?;
         Ok(())
     }
 
