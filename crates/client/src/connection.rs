@@ -12,6 +12,7 @@ use giop::cdr::{CharSet, Endian, Version, Writer};
 use giop::exception::Completed;
 use giop::framing::{Inbound, Limits};
 use giop::message::{self, Header, MessageKind, Reply, ReplyStatus, RequestHead, Response, ServiceContexts};
+use giop::realtime;
 use std::io::{self, Read, Write};
 use std::net::{IpAddr, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -62,6 +63,8 @@ pub(crate) struct Call<'a> {
     pub(crate) response: Response,
     /// How long to wait for the reply; `None` waits for ever.
     pub(crate) limit: Option<Duration>,
+    /// The Real-time CORBA priority that is told beside the arguments.
+    pub(crate) priority: Option<i16>,
 }
 
 /// Writes the arguments; called again if the request has to be repeated.
@@ -243,9 +246,18 @@ impl Connection {
         call: &Call<'_>,
         write: WriteArguments<'_>,
     ) -> Result<(), CallError> {
-        let context = match &self.code_sets {
-            Some(data) if !output.code_sets_sent => Some((ServiceContexts::CODE_SETS, data.as_slice())),
-            _ => None,
+        let code_sets = self.code_sets.as_deref().filter(|_| !output.code_sets_sent);
+        let priority = call.priority.map(|priority| realtime::priority_context(priority, Endian::NATIVE));
+        let code_sets = code_sets.map(|data| (ServiceContexts::CODE_SETS, data));
+        let priority = priority.as_ref().map(|data| (ServiceContexts::RT_CORBA_PRIORITY, data.as_slice()));
+        let both;
+        let contexts = match (&code_sets, &priority) {
+            (Some(code_sets), Some(priority)) => {
+                both = [*code_sets, *priority];
+                &both
+            }
+            (one, None) => one.as_slice(),
+            (None, one) => one.as_slice(),
         };
         let head = RequestHead {
             version: self.version,
@@ -254,7 +266,7 @@ impl Connection {
             response: call.response,
             key: call.key,
             operation: call.operation.as_bytes(),
-            contexts: context.as_slice(),
+            contexts,
             body_phase: None,
         };
         let open = message::begin_request(&mut output.buffer, &head);
@@ -574,7 +586,7 @@ mod tests {
     }
 
     fn ping(connection: &Connection) -> Result<Option<RawReply>, CallError> {
-        let call = Call { key: b"key", operation: "ping", response: Response::Expected, limit: None };
+        let call = Call { key: b"key", operation: "ping", response: Response::Expected, limit: None, priority: None };
         connection.call(&call, &|_| Ok(()))
     }
 

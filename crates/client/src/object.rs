@@ -8,6 +8,7 @@ use giop::cdr::{CharSet, Encoding, Reader, Writer};
 use giop::exception::{Completed, SystemException};
 use giop::ior::Ior;
 use giop::message::{ReplyStatus, Response};
+use giop::realtime::PriorityModel;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -32,7 +33,29 @@ struct Inner {
     ior: Ior,
     reply_timeout: Option<Duration>,
     private: bool,
+    /// Sent with each request.
+    priority: Option<i16>,
     route: Mutex<Route>,
+}
+
+impl Inner {
+    fn new(orb: Orb, ior: Ior, reply_timeout: Option<Duration>) -> Self {
+        Self { orb, ior, reply_timeout, private: false, priority: None, route: Mutex::default() }
+    }
+
+    /// The same without its connection.
+    fn unconnected(&self) -> Self {
+        let Self { orb, ior, reply_timeout, private, priority, route: _ } = self;
+        let route = Mutex::default();
+        Self {
+            orb: orb.clone(),
+            ior: ior.clone(),
+            reply_timeout: *reply_timeout,
+            private: *private,
+            priority: *priority,
+            route,
+        }
+    }
 }
 
 #[derive(Default)]
@@ -75,26 +98,38 @@ impl ObjectRef {
     /// Makes an object of a reference. Connects on the first call.
     pub(crate) fn new(orb: Orb, ior: Ior) -> Self {
         let reply_timeout = orb.options().reply_timeout;
-        Self::build(orb, ior, reply_timeout, false)
-    }
-
-    fn build(orb: Orb, ior: Ior, reply_timeout: Option<Duration>, private: bool) -> Self {
-        Self { inner: Arc::new(Inner { orb, ior, reply_timeout, private, route: Mutex::default() }) }
+        Self { inner: Arc::new(Inner::new(orb, ior, reply_timeout)) }
     }
 
     /// The same object over a connection that nobody else uses: a supplier that pushes much then waits for nobody.
     #[must_use]
     pub fn with_private_connection(&self) -> Self {
-        let Inner { orb, ior, reply_timeout, .. } = &*self.inner;
-        Self::build(orb.clone(), ior.clone(), *reply_timeout, true)
+        Self { inner: Arc::new(Inner { private: true, ..self.inner.unconnected() }) }
     }
 
     /// The same object with another limit on the time to a reply; `None` waits for ever. The default is
     /// [`OrbOptions::reply_timeout`](crate::OrbOptions::reply_timeout).
     #[must_use]
     pub fn with_reply_timeout(&self, reply_timeout: Option<Duration>) -> Self {
-        let Inner { orb, ior, private, .. } = &*self.inner;
-        Self::build(orb.clone(), ior.clone(), reply_timeout, *private)
+        Self { inner: Arc::new(Inner { reply_timeout, ..self.inner.unconnected() }) }
+    }
+
+    /// The same object called at a Real-time CORBA priority, from 0 to 32767: it is told with each request, as the service
+    /// context `RTCorbaPriority`, if the reference says that priorities are propagated by clients
+    /// ([`giop::realtime::PriorityModel::ClientPropagated`]); otherwise, as the standard has it, none is.
+    ///
+    /// It is told, no more: the thread that calls keeps the scheduling it has.
+    #[must_use]
+    pub fn with_priority(&self, priority: i16) -> Self {
+        let is_told = self.ior().priority_model().is_some_and(|policy| policy.model == PriorityModel::ClientPropagated);
+        let priority = is_told.then_some(priority.max(0));
+        Self { inner: Arc::new(Inner { priority, ..self.inner.unconnected() }) }
+    }
+
+    /// The priority that is told with each request; `None` if none is.
+    #[must_use]
+    pub fn priority(&self) -> Option<i16> {
+        self.inner.priority
     }
 
     /// The reference as it was resolved or received.
@@ -194,7 +229,8 @@ impl ObjectRef {
         let mut repeated = false;
         loop {
             let target = self.target()?;
-            let call = Call { key: &target.key, operation, response, limit: self.inner.reply_timeout };
+            let Inner { reply_timeout: limit, priority, .. } = *self.inner;
+            let call = Call { key: &target.key, operation, response, limit, priority };
             let reply = match target.connection.call(&call, write) {
                 Ok(None) => return Ok(None),
                 Ok(Some(raw)) => ReplyBody { raw, home: target.connection },

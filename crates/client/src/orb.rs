@@ -10,6 +10,7 @@ use core::fmt;
 use giop::cdr::{CharSet, Endian, Version};
 use giop::codeset;
 use giop::ior::{IiopProfile, Ior, Profile};
+use giop::realtime::PriorityModelPolicy;
 use giop::url::{Corbaloc, Url};
 use std::collections::HashMap;
 use std::io;
@@ -151,6 +152,21 @@ impl Orb {
     /// # Errors
     /// [`InvokeError::Listen`] if the socket cannot be opened.
     pub fn activate(&self, servant: Arc<dyn Servant>) -> Result<Activation, InvokeError> {
+        self.activate_at(servant, None)
+    }
+
+    /// As [`activate`](Self::activate), with a Real-time CORBA priority model in the reference: by
+    /// [`PriorityModel::ClientPropagated`](giop::realtime::PriorityModel::ClientPropagated) it asks those who call it to tell
+    /// their priority, which [`Servant::invoke_at`] is then told. It is told, no more: the thread that serves a connection
+    /// keeps the scheduling it has.
+    ///
+    /// # Errors
+    /// As [`activate`](Self::activate).
+    pub fn activate_at(
+        &self,
+        servant: Arc<dyn Servant>,
+        policy: Option<PriorityModelPolicy>,
+    ) -> Result<Activation, InvokeError> {
         let mut slot = lock(&self.inner.server);
         if slot.is_none() {
             *slot = Some(self.listen()?);
@@ -158,7 +174,7 @@ impl Orb {
         let Some(server) = slot.as_ref() else {
             return Err(InvokeError::Listen { address: String::new(), error: io::Error::other("no socket") });
         };
-        Ok(server.activate(self.clone(), servant))
+        Ok(server.activate(self.clone(), servant, policy))
     }
 
     fn listen(&self) -> Result<Server, InvokeError> {

@@ -50,6 +50,22 @@ pub trait Servant: Send + Sync + 'static {
     /// # Errors
     /// The exception that is raised to the caller; a [`ReadError`](giop::cdr::ReadError) becomes `MARSHAL`.
     fn invoke(&self, operation: &str, args: &mut Reader<'_>, reply: &mut Writer<'_>) -> Result<(), ServantError>;
+
+    /// As [`invoke`](Self::invoke), which it calls unless a servant wants to know the Real-time CORBA priority that the caller
+    /// told (`RTCorbaPriority`), from 0 to 32767; `None` if it told none.
+    ///
+    /// # Errors
+    /// As [`invoke`](Self::invoke).
+    fn invoke_at(
+        &self,
+        priority: Option<i16>,
+        operation: &str,
+        args: &mut Reader<'_>,
+        reply: &mut Writer<'_>,
+    ) -> Result<(), ServantError> {
+        let _ = priority;
+        self.invoke(operation, args, reply)
+    }
 }
 
 /// The exception a servant raises.

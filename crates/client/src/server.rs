@@ -19,6 +19,7 @@ use giop::ior::{IiopProfile, Ior, Profile};
 use giop::message::{
     self, LocateRequest, LocateStatus, MessageKind, ReplyHead, ReplyStatus, Request, Response, ServiceContexts,
 };
+use giop::realtime::{self, PriorityModelPolicy};
 use std::collections::HashMap;
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hasher};
@@ -93,15 +94,22 @@ impl Server {
         Ok(Self { table, address, host, prefix, next_key: AtomicU64::new(0) })
     }
 
-    pub(crate) fn activate(&self, orb: Orb, servant: Arc<dyn Servant>) -> Activation {
+    /// `policy` is told in the reference, as the priority model of the servant.
+    pub(crate) fn activate(
+        &self,
+        orb: Orb,
+        servant: Arc<dyn Servant>,
+        policy: Option<PriorityModelPolicy>,
+    ) -> Activation {
         let mut key = self.prefix.clone();
         key.extend_from_slice(self.next_key.fetch_add(1, Ordering::Relaxed).to_string().as_bytes());
+        let code_sets = CodeSetInfo::campanile().to_component();
         let profile = IiopProfile {
             version: Version::V1_2,
             host: self.host.clone(),
             port: self.address.port(),
             key: key.clone(),
-            components: vec![CodeSetInfo::campanile().to_component()],
+            components: std::iter::once(code_sets).chain(policy.map(PriorityModelPolicy::to_component)).collect(),
         };
         let ior = Ior { type_id: servant.type_id().to_owned(), profiles: vec![Profile::Iiop(profile)] };
         self.table.servants.write().unwrap_or_else(PoisonError::into_inner).insert(key.clone(), servant);
@@ -298,12 +306,17 @@ impl Answers<'_> {
         {
             self.chars = chars;
         }
+        let priority = request.contexts.find(ServiceContexts::RT_CORBA_PRIORITY);
+        let priority = priority.and_then(|data| realtime::parse_priority_context(data).ok());
+        // The reply tells the priority of the request, as Real-time CORBA has it.
+        let echo = priority.map(|priority| realtime::priority_context(priority, Endian::NATIVE));
+        let echo = echo.as_ref().map(|data| (ServiceContexts::RT_CORBA_PRIORITY, data.as_slice()));
         let head = ReplyHead {
             version: header.version,
             endian: Endian::NATIVE,
             request_id: request.request_id,
             status: ReplyStatus::NoException,
-            contexts: &[],
+            contexts: echo.as_slice(),
         };
         let start = self.output.len();
         let open = message::begin_reply(&mut self.output, &head);
@@ -312,7 +325,7 @@ impl Answers<'_> {
         let outcome = match request.target.key().and_then(|key| self.table.find(key)) {
             Some(servant) => {
                 let mut reply = open.body(&mut self.output, self.chars);
-                invoke(&*servant, request.operation, &mut args, &mut reply)
+                invoke(&*servant, priority, request.operation, &mut args, &mut reply)
             }
             None => Err(ServantError::system(Kind::ObjectNotExist)),
         };
@@ -350,6 +363,7 @@ impl Answers<'_> {
 /// The operations of every object first, then the servant's own.
 fn invoke(
     servant: &dyn Servant,
+    priority: Option<i16>,
     operation: &[u8],
     args: &mut Reader<'_>,
     reply: &mut giop::cdr::Writer<'_>,
@@ -368,6 +382,6 @@ fn invoke(
         "_interface" | "_component" | "_domain_managers" => {
             Err(ServantError::System(SystemException { kind: Kind::NoImplement, minor: 0, completed: Completed::No }))
         }
-        _ => servant.invoke(operation, args, reply),
+        _ => servant.invoke_at(priority, operation, args, reply),
     }
 }

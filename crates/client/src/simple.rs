@@ -5,12 +5,13 @@
 //! [`check`](SimpleConsumer::check) is called.
 
 use crate::notify::{
-    CallbackConsumer, ClientType, ConstraintExp, ConsumerAdmin, Delivery, EXTENDED_TCL, EventChannel, EventType,
-    Filter, Property, ProxyPushSupplier, SequenceProxyPushSupplier, StructuredEvent, StructuredProxyPushSupplier,
-    connect, find_channel, skip_event, write_batch,
+    ClientType, ConstraintExp, ConsumerAdmin, Delivery, EXTENDED_TCL, EventChannel, EventType, Filter,
+    PrioritizedConsumer, Property, ProxyPushSupplier, SequenceProxyPushSupplier, StructuredEvent,
+    StructuredProxyPushSupplier, connect, find_channel, skip_event, write_batch,
 };
 use crate::{Activation, InvokeError, ObjectRef, Orb, OrbOptions, Servant, ServantError, lock};
 use giop::cdr::{ReadError, Reader, Writer};
+use giop::realtime::PriorityModelPolicy;
 use giop::typecode::Work;
 use giop::value::AnyValue;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -32,11 +33,14 @@ pub struct SupplierOptions {
     pub form: ClientType,
     /// Quality of service of the proxy. Default none: the channel's.
     pub qos: Vec<Property>,
+    /// Real-time CORBA priority of the events, from 0 to 32767, told to a proxy whose reference says that clients propagate
+    /// priorities ([`ObjectRef::with_priority`]). Default none.
+    pub priority: Option<i16>,
 }
 
 impl Default for SupplierOptions {
     fn default() -> Self {
-        Self { orb: OrbOptions::default(), form: ClientType::Structured, qos: Vec::new() }
+        Self { orb: OrbOptions::default(), form: ClientType::Structured, qos: Vec::new(), priority: None }
     }
 }
 
@@ -89,11 +93,17 @@ impl SimpleSupplier {
 
     fn obtain(service: &ObjectRef, channel: Option<i32>, options: &SupplierOptions) -> Result<ObjectRef, InvokeError> {
         let (channel, _) = find_channel(service, channel)?;
-        let (proxy, _) = channel.default_supplier_admin()?.obtain_notification_push_consumer(options.form)?;
+        let admin = channel.default_supplier_admin()?;
+        let (mut proxy, id) = admin.obtain_notification_push_consumer(options.form)?;
         if !options.qos.is_empty() {
             proxy.set_qos(&options.qos)?;
+            if options.priority.is_some() {
+                // What it was given may be a thread pool, and then its reference says another priority model.
+                proxy = admin.get_proxy_consumer(id)?;
+            }
         }
         let object = proxy.object().with_private_connection();
+        let object = options.priority.map_or_else(|| object.clone(), |priority| object.with_priority(priority));
         let operation = match options.form {
             ClientType::Any => "connect_any_push_supplier",
             ClientType::Structured => "connect_structured_push_supplier",
@@ -195,6 +205,10 @@ pub struct ConsumerOptions {
     pub constraint: Option<String>,
     /// Quality of service of the proxy. Default none: the channel's.
     pub qos: Vec<Property>,
+    /// The Real-time CORBA priority model that the consumer's reference names. Under
+    /// [`PriorityModel::ClientPropagated`](giop::realtime::PriorityModel::ClientPropagated) the service tells the priority of each
+    /// event ([`Received::priority`]). Default none: no priorities.
+    pub priority_model: Option<PriorityModelPolicy>,
 }
 
 impl Default for ConsumerOptions {
@@ -205,6 +219,7 @@ impl Default for ConsumerOptions {
             types: Vec::new(),
             constraint: None,
             qos: Vec::new(),
+            priority_model: None,
         }
     }
 }
@@ -213,6 +228,7 @@ impl Default for ConsumerOptions {
 #[derive(Clone, Debug)]
 pub struct Received<'a> {
     body: ReceivedBody<'a>,
+    priority: Option<i16>,
 }
 
 /// Which form an event arrived in; each reader stands at its first octet.
@@ -229,6 +245,13 @@ impl<'a> Received<'a> {
     #[must_use]
     pub fn body(&self) -> ReceivedBody<'a> {
         self.body.clone()
+    }
+
+    /// The Real-time CORBA priority that the service told with it, from 0 to 32767; `None` if it told none, as it does unless
+    /// [`ConsumerOptions::priority_model`] asks for it.
+    #[must_use]
+    pub const fn priority(&self) -> Option<i16> {
+        self.priority
     }
 
     /// The event's octets as they travelled.
@@ -285,7 +308,7 @@ pub enum Health {
 ///
 /// The callback runs on a thread of the orb's, for one event at a time. The service waits for it to return before it
 /// sends the next event (unless the property `PushWindow` allows more). Its error is raised to the service;
-/// [`CallbackConsumer::disconnected`] ends the subscription.
+/// [`CallbackConsumer::disconnected`](crate::notify::CallbackConsumer::disconnected) ends the subscription.
 ///
 /// ```no_run
 /// use campanile_client::{ConsumerOptions, LOCAL_SERVICE, SimpleConsumer};
@@ -348,18 +371,18 @@ impl SimpleConsumer {
         let (found, _) = find_channel(&service, channel)?;
         let disconnected = Arc::new(AtomicBool::new(false));
         let told = disconnected.clone();
-        let deliver = move |delivery: Delivery<'_>| match delivery {
-            Delivery::Structured(reader) => callback(Received { body: ReceivedBody::Structured(reader) }),
-            Delivery::Any(reader) => callback(Received { body: ReceivedBody::Any(reader) }),
-            Delivery::Batch(reader) => each_of_batch(reader, &mut callback),
+        let deliver = move |delivery: Delivery<'_>, priority| match delivery {
+            Delivery::Structured(reader) => callback(Received { body: ReceivedBody::Structured(reader), priority }),
+            Delivery::Any(reader) => callback(Received { body: ReceivedBody::Any(reader), priority }),
+            Delivery::Batch(reader) => each_of_batch(reader, priority, &mut callback),
             Delivery::OfferChange { .. } => Ok(()),
             Delivery::Disconnected => {
                 told.store(true, Ordering::Release);
                 Ok(())
             }
         };
-        let servant: Arc<dyn Servant> = Arc::new(CallbackConsumer::new(options.form, deliver));
-        let activation = orb.activate(servant)?;
+        let servant: Arc<dyn Servant> = Arc::new(PrioritizedConsumer::new(options.form, deliver));
+        let activation = orb.activate_at(servant, options.priority_model)?;
         let subscription = Mutex::new(Some(subscribe(&found, &options, activation.reference())?));
         Ok(Self { service, channel, options, activation, disconnected, subscription })
     }
@@ -484,6 +507,7 @@ fn make_filter(channel: &EventChannel, constraint: &str) -> Result<Filter, Invok
 /// Calls back for each event of a batch; the first error ends it and is raised for the whole.
 fn each_of_batch(
     mut batch: Reader<'_>,
+    priority: Option<i16>,
     callback: &mut impl FnMut(Received<'_>) -> Result<(), ServantError>,
 ) -> Result<(), ServantError> {
     for _ in 0..batch.seq_len(1)? {
@@ -492,7 +516,7 @@ fn each_of_batch(
         skip_event(&mut batch)?;
         let bytes = start.rest().get(..batch.position() - start.position()).unwrap_or_default();
         let event = Reader::with_phase(bytes, start.phase(), start.encoding()).with_origin(start.offset());
-        callback(Received { body: ReceivedBody::Structured(event) })?;
+        callback(Received { body: ReceivedBody::Structured(event), priority })?;
     }
     Ok(())
 }

@@ -4,6 +4,7 @@
 
 use campanile_client::{Orb, OrbOptions, Servant, ServantError};
 use giop::cdr::{Reader, Writer};
+use giop::realtime::{PriorityModel, PriorityModelPolicy};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::sync::Arc;
@@ -69,12 +70,14 @@ impl Servant for Consumer {
 }
 
 #[test]
-fn push_and_its_reply_allocate_nothing() {
+fn push_with_its_priority_and_its_reply_allocate_nothing() {
     const EVENTS: u64 = 1000;
     let consumer = Arc::new(Consumer::default());
-    let activation = Orb::new(OrbOptions::default()).activate(consumer.clone()).unwrap();
+    let policy = PriorityModelPolicy { model: PriorityModel::ClientPropagated, server_priority: 0 };
+    let activation = Orb::new(OrbOptions::default()).activate_at(consumer.clone(), Some(policy)).unwrap();
     let reference = activation.reference().ior().to_string();
-    let object = Orb::new(OrbOptions::default()).resolve(&reference).unwrap().with_private_connection();
+    let object =
+        Orb::new(OrbOptions::default()).resolve(&reference).unwrap().with_private_connection().with_priority(5);
     let payload = [7; 368];
     let push = || drop(object.invoke("push_structured_event", |w| w.raw(&payload)).unwrap());
     for _ in 0..10 {

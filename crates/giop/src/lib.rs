@@ -9,6 +9,7 @@
 //! - [`framing`]: the receiving side of one connection: bytes in, whole messages out, fragments put together.
 //! - [`ior`], [`url`]: how an object is referred to.
 //! - [`codeset`]: which characters travel on a connection.
+//! - [`realtime`]: Real-time CORBA's priorities, beside requests and in references.
 //! - [`exception`]: the standard's system exceptions.
 //! - [`typecode`], [`value`], [`recode`]: values that carry their type.
 //! - [`cursor`]: one value within an `Any`, reached without reading the rest.
@@ -22,6 +23,7 @@ pub mod exception;
 pub mod framing;
 pub mod ior;
 pub mod message;
+pub mod realtime;
 pub mod recode;
 pub mod typecode;
 pub mod url;

@@ -170,17 +170,65 @@ impl<F: FnMut(Delivery<'_>) -> Result<(), ServantError> + Send + 'static> Servan
     }
 
     fn invoke(&self, operation: &str, args: &mut Reader<'_>, _reply: &mut Writer<'_>) -> Result<(), ServantError> {
-        match (operation, self.form) {
-            ("push_structured_event", ClientType::Structured) => self.call(Delivery::Structured(args.clone())),
-            ("push", ClientType::Any) => self.call(Delivery::Any(args.clone())),
-            ("push_structured_events", ClientType::Sequence) => self.call(Delivery::Batch(args.clone())),
-            ("offer_change", _) => {
-                let (added, removed) = read_change(args)?;
-                self.call(Delivery::OfferChange { added, removed })
-            }
-            (operation, form) if operation == push_consumer(form).disconnect => self.call(Delivery::Disconnected),
-            _ => Err(ServantError::bad_operation()),
+        self.call(read_delivery(self.form, operation, args)?)
+    }
+}
+
+/// A [`CallbackConsumer`] whose closure is told at what Real-time CORBA priority it is called, too: `None` unless its
+/// reference asks for it ([`Orb::activate_at`](crate::Orb::activate_at)) and the service tells it.
+pub struct PrioritizedConsumer<F> {
+    form: ClientType,
+    callback: Mutex<F>,
+}
+
+impl<F: FnMut(Delivery<'_>, Option<i16>) -> Result<(), ServantError> + Send + 'static> PrioritizedConsumer<F> {
+    /// A consumer of events of that form.
+    pub fn new(form: ClientType, callback: F) -> Self {
+        Self { form, callback: Mutex::new(callback) }
+    }
+}
+
+impl<F> Servant for PrioritizedConsumer<F>
+where
+    F: FnMut(Delivery<'_>, Option<i16>) -> Result<(), ServantError> + Send + 'static,
+{
+    fn type_id(&self) -> &str {
+        push_consumer(self.form).type_id
+    }
+
+    fn supports(&self, id: &str) -> bool {
+        push_consumer(self.form).supports(id)
+    }
+
+    fn invoke(&self, operation: &str, args: &mut Reader<'_>, reply: &mut Writer<'_>) -> Result<(), ServantError> {
+        self.invoke_at(None, operation, args, reply)
+    }
+
+    fn invoke_at(
+        &self,
+        priority: Option<i16>,
+        operation: &str,
+        args: &mut Reader<'_>,
+        _reply: &mut Writer<'_>,
+    ) -> Result<(), ServantError> {
+        let delivery = read_delivery(self.form, operation, args)?;
+        let mut callback = self.callback.lock().unwrap_or_else(PoisonError::into_inner);
+        callback(delivery, priority)
+    }
+}
+
+/// What an operation brings a consumer of that form.
+fn read_delivery<'a>(form: ClientType, operation: &str, args: &mut Reader<'a>) -> Result<Delivery<'a>, ServantError> {
+    match (operation, form) {
+        ("push_structured_event", ClientType::Structured) => Ok(Delivery::Structured(args.clone())),
+        ("push", ClientType::Any) => Ok(Delivery::Any(args.clone())),
+        ("push_structured_events", ClientType::Sequence) => Ok(Delivery::Batch(args.clone())),
+        ("offer_change", _) => {
+            let (added, removed) = read_change(args)?;
+            Ok(Delivery::OfferChange { added, removed })
         }
+        (operation, form) if operation == push_consumer(form).disconnect => Ok(Delivery::Disconnected),
+        _ => Err(ServantError::bad_operation()),
     }
 }
 

@@ -23,18 +23,23 @@ mod channel;
 mod comm;
 mod filter;
 mod filter_servant;
+mod pools;
 mod proxies;
 mod pull;
 mod types;
 
 pub use admins::{ConsumerAdmin, SupplierAdmin};
 pub use channel::{EventChannel, EventChannelFactory, find_channel};
-pub use comm::{CallbackConsumer, ConsumerCallbacks, ConsumerServant, Delivery, SupplierCallbacks, SupplierServant};
+pub use comm::{
+    CallbackConsumer, ConsumerCallbacks, ConsumerServant, Delivery, PrioritizedConsumer, SupplierCallbacks,
+    SupplierServant,
+};
 pub use filter::{
     ConstraintExp, ConstraintInfo, EXTENDED_TCL, Filter, FilterFactory, FilterRefusal, MappingConstraintInfo,
     MappingConstraintPair, MappingFilter, filter_refusal,
 };
 pub use filter_servant::{FilterQuestion, FilterServant};
+pub use pools::{ThreadPool, ThreadPoolLane, ThreadPoolLanes};
 pub use proxies::{
     ProxyConsumer, ProxyPullConsumer, ProxyPullSupplier, ProxyPushConsumer, ProxyPushSupplier, ProxySupplier,
     SequenceProxyPullConsumer, SequenceProxyPullSupplier, SequenceProxyPushConsumer, SequenceProxyPushSupplier,

@@ -1,0 +1,264 @@
+//! Thread pools as quality of service, in the types of TAO's module `NotifyExt`, which other services take too.
+//!
+//! ```no_run
+//! use campanile_client::notify::{EventChannel, ThreadPoolLanes};
+//! use giop::realtime::PriorityModel;
+//!
+//! # fn example(channel: EventChannel) -> Result<(), campanile_client::InvokeError> {
+//! let lanes = ThreadPoolLanes::new(PriorityModel::ClientPropagated, 0, &[(0, 1), (10_000, 1), (20_000, 1)]);
+//! channel.set_qos(&[lanes.into()])?;
+//! # Ok(())
+//! # }
+//! ```
+
+use super::Property;
+use giop::realtime::PriorityModel;
+use giop::typecode::{Kind, TypeCode};
+use giop::value::{AnyValue, Value};
+
+/// `NotifyExt::ThreadPoolParams`, the value of the property `ThreadPool`: so many threads of one priority.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ThreadPool {
+    /// Who decides about the priority of an event.
+    pub priority_model: PriorityModel,
+    /// The priority under [`PriorityModel::ServerDeclared`], from 0 to 32767.
+    pub server_priority: i16,
+    /// Octets of each thread's stack; 0 leaves it to the service.
+    pub stacksize: u32,
+    /// Threads made with the pool.
+    pub static_threads: u32,
+    /// Threads made when those are busy.
+    pub dynamic_threads: u32,
+    /// The threads' own priority, from 0 to 32767.
+    pub default_priority: i16,
+    /// Whether requests may wait when all threads are busy.
+    pub allow_request_buffering: bool,
+    /// How many may; 0 leaves it to the service.
+    pub max_buffered_requests: u32,
+    /// How many octets those may have together; 0 leaves it to the service.
+    pub max_request_buffer_size: u32,
+}
+
+/// `NotifyExt::ThreadPoolLanesParams`, the value of the property `ThreadPoolLanes`: threads of several priorities.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ThreadPoolLanes {
+    /// Who decides about the priority of an event, and so about the lane that it takes.
+    pub priority_model: PriorityModel,
+    /// The priority under [`PriorityModel::ServerDeclared`], from 0 to 32767.
+    pub server_priority: i16,
+    /// Octets of each thread's stack; 0 leaves it to the service.
+    pub stacksize: u32,
+    /// The lanes.
+    pub lanes: Vec<ThreadPoolLane>,
+    /// Whether a lane whose threads are busy may borrow those of a lane with a lower priority.
+    pub allow_borrowing: bool,
+    /// Whether requests may wait when all threads are busy.
+    pub allow_request_buffering: bool,
+    /// How many may; 0 leaves it to the service.
+    pub max_buffered_requests: u32,
+    /// How many octets those may have together; 0 leaves it to the service.
+    pub max_request_buffer_size: u32,
+}
+
+/// `NotifyExt::ThreadPoolLane`: the threads of one priority.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ThreadPoolLane {
+    /// As in [`ThreadPoolLanes`], which counts.
+    pub priority_model: PriorityModel,
+    /// As in [`ThreadPoolLanes`], which counts.
+    pub server_priority: i16,
+    /// The threads' priority, from 0 to 32767; each of a pool's lanes has another.
+    pub lane_priority: i16,
+    /// Threads made with the pool.
+    pub static_threads: u32,
+    /// Threads made when those are busy.
+    pub dynamic_threads: u32,
+}
+
+impl ThreadPool {
+    /// So many threads, with the priority `server_priority`, and nothing beyond that.
+    #[must_use]
+    pub const fn new(priority_model: PriorityModel, server_priority: i16, static_threads: u32) -> Self {
+        Self {
+            priority_model,
+            server_priority,
+            stacksize: 0,
+            static_threads,
+            dynamic_threads: 0,
+            default_priority: server_priority,
+            allow_request_buffering: true,
+            max_buffered_requests: 0,
+            max_request_buffer_size: 0,
+        }
+    }
+}
+
+impl ThreadPoolLanes {
+    /// Lanes by priority and number of threads, and nothing beyond that.
+    #[must_use]
+    pub fn new(priority_model: PriorityModel, server_priority: i16, lanes: &[(i16, u32)]) -> Self {
+        let lane = |&(lane_priority, static_threads): &(i16, u32)| ThreadPoolLane {
+            priority_model,
+            server_priority,
+            lane_priority,
+            static_threads,
+            dynamic_threads: 0,
+        };
+        Self {
+            priority_model,
+            server_priority,
+            stacksize: 0,
+            lanes: lanes.iter().map(lane).collect(),
+            allow_borrowing: false,
+            allow_request_buffering: true,
+            max_buffered_requests: 0,
+            max_request_buffer_size: 0,
+        }
+    }
+}
+
+impl From<ThreadPool> for Property {
+    fn from(pool: ThreadPool) -> Self {
+        Self::new("ThreadPool", AnyValue::from(pool))
+    }
+}
+
+impl From<ThreadPoolLanes> for Property {
+    fn from(pool: ThreadPoolLanes) -> Self {
+        Self::new("ThreadPoolLanes", AnyValue::from(pool))
+    }
+}
+
+impl From<ThreadPool> for AnyValue {
+    fn from(pool: ThreadPool) -> Self {
+        let ThreadPool { priority_model, server_priority, stacksize, static_threads, dynamic_threads, .. } = pool;
+        let ThreadPool { default_priority, allow_request_buffering, .. } = pool;
+        let ThreadPool { max_buffered_requests, max_request_buffer_size, .. } = pool;
+        structure(
+            "ThreadPoolParams",
+            [
+                ("priority_model", model_type(), model(priority_model)),
+                ("server_priority", priority_type(), Value::Short(server_priority)),
+                ("stacksize", number_type(), Value::ULong(stacksize)),
+                ("static_threads", number_type(), Value::ULong(static_threads)),
+                ("dynamic_threads", number_type(), Value::ULong(dynamic_threads)),
+                ("default_priority", priority_type(), Value::Short(default_priority)),
+                ("allow_request_buffering", flag_type(), Value::Bool(allow_request_buffering)),
+                ("max_buffered_requests", number_type(), Value::ULong(max_buffered_requests)),
+                ("max_request_buffer_size", number_type(), Value::ULong(max_request_buffer_size)),
+            ],
+        )
+    }
+}
+
+impl From<ThreadPoolLanes> for AnyValue {
+    fn from(pool: ThreadPoolLanes) -> Self {
+        let ThreadPoolLanes { priority_model, server_priority, stacksize, lanes, allow_borrowing, .. } = pool;
+        let ThreadPoolLanes { allow_request_buffering, max_buffered_requests, max_request_buffer_size, .. } = pool;
+        let element = lane(&ThreadPoolLane {
+            priority_model,
+            server_priority,
+            lane_priority: 0,
+            static_threads: 0,
+            dynamic_threads: 0,
+        });
+        let id = "IDL:NotifyExt/ThreadPoolLanes_List:1.0";
+        let list = TypeCode::alias(id, "ThreadPoolLanes_List", TypeCode::sequence(element.type_code));
+        let lanes = lanes.iter().map(|each| lane(each).value).collect();
+        structure(
+            "ThreadPoolLanesParams",
+            [
+                ("priority_model", model_type(), model(priority_model)),
+                ("server_priority", priority_type(), Value::Short(server_priority)),
+                ("stacksize", number_type(), Value::ULong(stacksize)),
+                ("lanes", list, Value::Sequence(lanes)),
+                ("allow_borrowing", flag_type(), Value::Bool(allow_borrowing)),
+                ("allow_request_buffering", flag_type(), Value::Bool(allow_request_buffering)),
+                ("max_buffered_requests", number_type(), Value::ULong(max_buffered_requests)),
+                ("max_request_buffer_size", number_type(), Value::ULong(max_request_buffer_size)),
+            ],
+        )
+    }
+}
+
+fn lane(lane: &ThreadPoolLane) -> AnyValue {
+    let ThreadPoolLane { priority_model, server_priority, lane_priority, static_threads, dynamic_threads } = *lane;
+    structure(
+        "ThreadPoolLane",
+        [
+            ("priority_model", model_type(), model(priority_model)),
+            ("server_priority", priority_type(), Value::Short(server_priority)),
+            ("lane_priority", priority_type(), Value::Short(lane_priority)),
+            ("static_threads", number_type(), Value::ULong(static_threads)),
+            ("dynamic_threads", number_type(), Value::ULong(dynamic_threads)),
+        ],
+    )
+}
+
+fn structure<const N: usize>(name: &str, members: [(&str, TypeCode, Value); N]) -> AnyValue {
+    let types = members.each_ref().map(|(name, kind, _)| (*name, kind.clone()));
+    let type_code = TypeCode::structure(&format!("IDL:NotifyExt/{name}:1.0"), name, &types);
+    let fields = members.into_iter().map(|(name, _, value)| (name.to_owned(), value)).collect();
+    AnyValue::new(type_code, Value::Struct { type_name: name.to_owned(), fields })
+}
+
+fn model(model: PriorityModel) -> Value {
+    Value::Enum { type_name: "PriorityModel".to_owned(), label: model.label().to_owned(), index: model.number() }
+}
+
+fn model_type() -> TypeCode {
+    let labels = PriorityModel::ALL.map(PriorityModel::label);
+    TypeCode::enumeration("IDL:NotifyExt/PriorityModel:1.0", "PriorityModel", &labels)
+}
+
+fn priority_type() -> TypeCode {
+    TypeCode::alias("IDL:NotifyExt/Priority:1.0", "Priority", TypeCode::primitive(Kind::Short))
+}
+
+fn number_type() -> TypeCode {
+    TypeCode::primitive(Kind::ULong)
+}
+
+fn flag_type() -> TypeCode {
+    TypeCode::primitive(Kind::Boolean)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use giop::cdr::{Encoding, Endian, Reader, Writer};
+    use giop::typecode::Work;
+
+    fn there_and_back(value: &AnyValue) {
+        for endian in [Endian::Big, Endian::Little] {
+            let mut bytes = Vec::new();
+            value.write(&mut Writer::new(&mut bytes, Encoding::new(endian))).unwrap();
+            let read = AnyValue::read(&mut Reader::new(&bytes, Encoding::new(endian)), &mut Work::default()).unwrap();
+            assert!(read.type_code.equal(&value.type_code));
+            assert_eq!(read.value, value.value);
+        }
+    }
+
+    #[test]
+    fn pools_are_values_of_the_types_that_they_say() {
+        there_and_back(&ThreadPool::new(PriorityModel::ServerDeclared, 500, 2).into());
+        there_and_back(&ThreadPoolLanes::new(PriorityModel::ClientPropagated, 1, &[]).into());
+        there_and_back(&ThreadPoolLanes::new(PriorityModel::ClientPropagated, 1, &[(0, 1), (32_767, 3)]).into());
+    }
+
+    #[test]
+    fn types_are_named_as_in_the_idl() {
+        let property: Property = ThreadPoolLanes::new(PriorityModel::ClientPropagated, 0, &[(5, 1)]).into();
+        assert_eq!(property.name, "ThreadPoolLanes");
+        assert_eq!(property.value.type_code.id(), "IDL:NotifyExt/ThreadPoolLanesParams:1.0");
+        assert_eq!(
+            property.value.type_code.to_string(),
+            "struct ThreadPoolLanesParams { PriorityModel priority_model; Priority server_priority; unsigned long stacksize; ThreadPoolLanes_List lanes; boolean allow_borrowing; \
+             boolean allow_request_buffering; unsigned long max_buffered_requests; \
+             unsigned long max_request_buffer_size; }"
+        );
+        let property: Property = ThreadPool::new(PriorityModel::ServerDeclared, 0, 1).into();
+        assert_eq!(property.name, "ThreadPool");
+        assert_eq!(property.value.type_code.id(), "IDL:NotifyExt/ThreadPoolParams:1.0");
+    }
+}
