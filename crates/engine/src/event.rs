@@ -32,9 +32,13 @@ pub struct Event {
     pub bytes: Vec<u8>,
     /// The event translated to what some consumers want, once for each [`Want`] whoever asks.
     pub alternates: Alternates,
-    /// The priority that its header says, -32,767..=32,767. The door sets this and the next three, before it hands the
+    /// The priority that its header says, -32,767..=32,767. The door sets this and the next four, before it hands the
     /// event in.
     pub priority: Option<i16>,
+    /// The priority that its supplier's thread had, 0..=32,767 (`RTCorbaPriority`). Where the
+    /// [model](crate::PriorityModel) is `ClientPropagated` it chooses the lane, before any other priority. It goes with
+    /// the event to its consumers.
+    pub thread_priority: Option<i16>,
     /// How long after its arrival it expires, as its header says (`Timeout`).
     pub timeout: Option<Duration>,
     /// When it may be delivered at the earliest, as its header says (`StartTime`).
@@ -92,7 +96,8 @@ impl Event {
         self.tag = 0;
         self.bytes.clear();
         self.alternates.clear();
-        (self.priority, self.timeout, self.start, self.stop) = (None, None, None, None);
+        (self.priority, self.thread_priority) = (None, None);
+        (self.timeout, self.start, self.stop) = (None, None, None);
         self.event_type = TypeId::OTHER;
         self.approved = false;
         self.domain.clear();

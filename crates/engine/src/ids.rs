@@ -80,6 +80,32 @@ pub struct ProxyKind {
     pub batches: bool,
 }
 
+/// A lane: one thread of whoever runs the engine, with its own [`Lane`](crate::Lane). A number is used again once its lane
+/// has [ended](crate::LaneChange::Ended).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct LaneId(
+    /// The number, dense from 0.
+    pub u16,
+);
+
+impl LaneId {
+    /// The lane that exists always, and serves whatever has no pool.
+    pub const MAIN: Self = Self(0);
+}
+
+impl fmt::Display for LaneId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "lane {}", self.0)
+    }
+}
+
+/// A pool of lanes, unique in a [`Hierarchy`](crate::Hierarchy) and never used twice.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PoolId(
+    /// The number: pools count up from 0.
+    pub u32,
+);
+
 /// Which half of a channel: where consumers connect or where suppliers do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Side {

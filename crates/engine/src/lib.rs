@@ -48,6 +48,7 @@ mod forms;
 mod hierarchy;
 mod ids;
 mod lane;
+mod lanes;
 mod refusal;
 mod routing;
 mod settings;
@@ -65,13 +66,14 @@ pub use hierarchy::{
     ProxyState, Removed, SubscriptionTarget,
 };
 pub use ids::{
-    AdminId, ChannelId, FilterId, Form, Operator, OutboxId, Peer, ProxyId, ProxyKey, ProxyKind, Side, Ticket, TypeId,
-    Want,
+    AdminId, ChannelId, FilterId, Form, LaneId, Operator, OutboxId, Peer, PoolId, ProxyId, ProxyKey, ProxyKind, Side,
+    Ticket, TypeId, Want,
 };
 pub use lane::{
-    Admission, ChannelStats, Counters, Delivery, DiscardReason, Discards, DisconnectReason, Lane, Notice, OutboxState,
-    OutboxStats, Outcome, TypeDrops,
+    Admission, ChannelStats, Counters, Delivery, DiscardReason, Discards, DisconnectReason, Handover, HeldBy, Lane,
+    Notice, OutboxState, OutboxStats, Outcome, TypeDrops,
 };
+pub use lanes::{Discipline, LaneChange, LaneInfo, LaneSpec, Place, PoolSpec, PriorityModel};
 pub use refusal::Refusal;
 pub use routing::{ChannelRoutes, ConsumerRoute, Questions, Snapshot, SupplierRoute};
 pub use settings::{

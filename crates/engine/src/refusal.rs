@@ -3,7 +3,7 @@
 use core::error::Error;
 use core::fmt;
 
-use crate::{AdminId, ChannelId, FilterId, ProxyKey, Side};
+use crate::{AdminId, ChannelId, FilterId, PoolId, ProxyKey, Side};
 
 /// The engine's "no", to a command on the hierarchy or to an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -159,6 +159,21 @@ pub enum Refusal {
         /// The limit, in clients.
         limit: u32,
     },
+    /// A pool would have more threads, together with those of all other pools, than there may be.
+    TooManyThreads {
+        /// The limit, in threads.
+        limit: u32,
+    },
+    /// No such pool, or it has ended because nothing referred to it.
+    PoolNotFound {
+        /// The pool asked for.
+        pool: PoolId,
+    },
+    /// A pool is set or taken away only while nobody is connected beneath: a consumer's events would change their lane.
+    PoolInUse {
+        /// The first of the connected proxies.
+        proxy: ProxyKey,
+    },
     /// A setting's value is outside its range.
     BadSetting {
         /// The setting, by its field's name.
@@ -219,6 +234,11 @@ impl fmt::Display for Refusal {
             ),
             Self::TooManyWaiting { proxy, limit } => {
                 write!(f, "{limit} clients wait for events of {proxy}, the most allowed")
+            }
+            Self::TooManyThreads { limit } => write!(f, "all pools together have at most {limit} threads"),
+            Self::PoolNotFound { pool } => write!(f, "there is no pool {}", pool.0),
+            Self::PoolInUse { proxy } => {
+                write!(f, "threads are assigned only while nobody is connected, and {proxy} is")
             }
             Self::BadSetting { setting, range } => write!(f, "{setting} must be {range}"),
             Self::IdsExhausted => write!(f, "all ids here have been used"),

@@ -10,8 +10,8 @@ use hashbrown::HashMap;
 
 use crate::table::{Filtering, SupplierGroups};
 use crate::{
-    AdminId, ChannelId, ChannelLimits, Form, Interest, OutboxSettings, Peer, ProxyId, ProxyKey, ProxyState,
-    SupplierSettings, Want,
+    AdminId, ChannelId, ChannelLimits, Form, Interest, LaneId, LaneInfo, OutboxSettings, Peer, Place, PriorityModel,
+    ProxyId, ProxyKey, ProxyState, SupplierSettings, Want,
 };
 
 /// Who supplies and who consumes, channel by channel, at one moment.
@@ -21,6 +21,8 @@ pub struct Snapshot {
     pub version: u64,
     /// By rising id.
     pub(crate) channels: Vec<Arc<ChannelRoutes>>,
+    /// By rising id, without the main lane.
+    pub(crate) lanes: Arc<[LaneInfo]>,
 }
 
 impl ConsumerRoute {
@@ -47,6 +49,18 @@ impl Snapshot {
     #[must_use]
     pub fn channels(&self) -> &[Arc<ChannelRoutes>] {
         &self.channels
+    }
+
+    /// The lanes beside the main one, by rising id.
+    #[must_use]
+    pub fn lanes(&self) -> &[LaneInfo] {
+        &self.lanes
+    }
+
+    /// A lane beside the main one.
+    #[must_use]
+    pub fn lane(&self, lane: LaneId) -> Option<&LaneInfo> {
+        self.lanes.get(self.lanes.binary_search_by_key(&lane, |info| info.id).ok()?)
     }
 
     fn index_of(&self, channel: ChannelId) -> Option<usize> {
@@ -116,8 +130,21 @@ pub struct SupplierRoute {
     pub batches: bool,
     /// The filters that clients implement: the proxy's, and its admin's. One of a group that says yes is enough for it.
     pub remote_filters: [Arc<[Peer]>; 2],
+    /// Where its events are admitted, by their priority.
+    pub places: Arc<[Place]>,
+    /// How the priority of its events chooses, and the priority that its pool declares; `None` if it has no pool.
+    pub priority_model: Option<(PriorityModel, i16)>,
     /// Both groups of filters; `None` if there are none.
     pub(crate) groups: Option<Arc<SupplierGroups>>,
+}
+
+impl SupplierRoute {
+    /// The lane that admits its events of this priority: the `thread_priority` if there is one, else the one its header
+    /// says, else that of `settings`.
+    #[must_use]
+    pub fn lane_for(&self, priority: i16) -> LaneId {
+        Place::lane_for(&self.places, priority)
+    }
 }
 
 /// Which remote filters must be asked whether an event passes: those of the groups named, in
@@ -159,6 +186,10 @@ pub struct ConsumerRoute {
     pub batches: bool,
     /// The filters that clients implement: the proxy's, and its admin's. One of a group that says yes is enough for it.
     pub remote_filters: [Arc<[Peer]>; 2],
+    /// Where its outboxes are, by the priority that an event has for it.
+    pub places: Arc<[Place]>,
+    /// How an event's priority chooses, and the priority that its pool declares; `None` if it has no pool.
+    pub priority_model: Option<(PriorityModel, i16)>,
     /// Whether the proxy has filters that were made here.
     pub(crate) filtered: bool,
     /// The admin's place among those that have filters that were made here.

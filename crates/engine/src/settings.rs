@@ -6,7 +6,7 @@
 use core::num::NonZeroU32;
 use core::time::Duration;
 
-use crate::Refusal;
+use crate::{PoolId, Refusal};
 
 /// What happens when a consumer's outbox is full (`MaxEventsPerConsumer`), or is the largest when the channel's memory
 /// budget is spent.
@@ -231,6 +231,9 @@ pub struct SettingsPatch {
     pub filter_timeout: Option<Duration>,
     /// See [`OutboxSettings::probe_interval`] and [`SupplierSettings::probe_interval`].
     pub probe_interval: Option<Duration>,
+    /// The pool whose lanes carry the events of the proxies beneath, from
+    /// [`Hierarchy::create_pool`](crate::Hierarchy::create_pool). Where no level names one: the main lane.
+    pub pool: Option<PoolId>,
 }
 
 impl SettingsPatch {
@@ -259,6 +262,7 @@ impl SettingsPatch {
             pull_interval: _,
             filter_timeout,
             probe_interval,
+            pool: _,
         } = *self;
         OutboxSettings {
             max_events_per_consumer: max_events_per_consumer.unwrap_or(settings.max_events_per_consumer),

@@ -9,7 +9,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Instant, SystemTime};
 
 use arc_swap::ArcSwap;
-use engine::{DisconnectReason, FullOutbox, Notice, ProxyKey, Time};
+use engine::{DisconnectReason, FullOutbox, HeldBy, Notice, ProxyKey, Time};
 use giop::cdr::{Encoding, Writer};
 use giop::exception::{Kind, SystemException};
 use giop::ior::Ior;
@@ -435,7 +435,11 @@ fn describe_notice(notice: &Notice, why: Option<&str>, name: impl Fn(ProxyKey) -
             return (log::Level::Info, text);
         }
         Notice::SuppliersHeld { channel, by, .. } => {
-            let whose = by.map_or_else(|| "events that are on their way".to_owned(), &name);
+            let whose = match by {
+                Some(HeldBy::Consumer(key)) => name(key),
+                Some(HeldBy::Lane(lane)) => format!("what waits for {lane}"),
+                None => "events that are on their way".to_owned(),
+            };
             format!("suppliers of channel {} are held: there is no room because of {whose}", channel.0)
         }
         Notice::SuppliersReleased { channel, held_events, .. } => {
@@ -535,7 +539,7 @@ mod tests {
             Notice::OutboxRecovered { key: KEY, dropped: 1 },
             Notice::ConsumerFailing { key: KEY, failures: 1, retry_in: second },
             Notice::ConsumerRecovered { key: KEY, failures: 3, after: second },
-            Notice::SuppliersHeld { channel: KEY.channel, by: Some(KEY) },
+            Notice::SuppliersHeld { channel: KEY.channel, by: Some(HeldBy::Consumer(KEY)) },
             Notice::SuppliersHeld { channel: KEY.channel, by: None },
             Notice::SuppliersReleased { channel: KEY.channel, by: None, held_events: 2 },
         ];

@@ -6,6 +6,7 @@ use alloc::vec::Vec;
 
 use super::compile::Compiler;
 use super::filters::{Attached, FilterTarget, Filters};
+use super::pools::Pools;
 use super::routes::build;
 use crate::{
     AdminId, ChannelId, ChannelLimits, ChannelRoutes, FilterId, Form, Operator, OutboxSettings, Peer, ProxyId,
@@ -439,12 +440,12 @@ impl Channel {
         self.routes.is_none()
     }
 
-    pub(super) fn routes(&mut self, filters: &Filters) -> Arc<ChannelRoutes> {
+    pub(super) fn routes(&mut self, filters: &Filters, pools: &Pools) -> Arc<ChannelRoutes> {
         if let Some(routes) = &self.routes {
             return Arc::clone(routes);
         }
         self.compiler.compile(filters);
-        let routes = Arc::new(build(self, &self.compiler));
+        let routes = Arc::new(build(self, &self.compiler, pools));
         self.routes = Some(Arc::clone(&routes));
         routes
     }

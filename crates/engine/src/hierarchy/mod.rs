@@ -8,6 +8,7 @@ mod channel;
 mod compile;
 mod filters;
 mod offers;
+mod pools;
 mod routes;
 
 use alloc::collections::BTreeMap;
@@ -22,6 +23,7 @@ use crate::{
     Refusal, SettingsPatch, Side, Snapshot, SupplierSettings, Want,
 };
 use filters::Filters;
+use pools::Pools;
 
 /// How much a [`Hierarchy`] may hold. What is beyond is refused with the limit's value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,11 +36,19 @@ pub struct HierarchyLimits {
     pub proxies_max: u32,
     /// Event types in one subscription. Default 1,024.
     pub event_types_max: u32,
+    /// Threads in all pools together, beside the main lane's. Default 64.
+    pub lane_threads_max: u32,
 }
 
 impl Default for HierarchyLimits {
     fn default() -> Self {
-        Self { channels_max: 4_096, admins_max: 4_096, proxies_max: 65_536, event_types_max: 1_024 }
+        Self {
+            channels_max: 4_096,
+            admins_max: 4_096,
+            proxies_max: 65_536,
+            event_types_max: 1_024,
+            lane_threads_max: 64,
+        }
     }
 }
 
@@ -79,6 +89,7 @@ pub struct Hierarchy {
     limits: HierarchyLimits,
     channels: BTreeMap<ChannelId, Channel>,
     filters: Filters,
+    pools: Pools,
     next_channel: u32,
     next_connection: u64,
     /// Whether a channel came or went since the last snapshot; changes inside a channel are noted there.
@@ -99,9 +110,10 @@ impl Hierarchy {
     ///
     /// # Errors
     ///
-    /// [`Refusal::BadSetting`], [`Refusal::TooManyChannels`], [`Refusal::IdsExhausted`].
+    /// [`Refusal::BadSetting`], [`Refusal::PoolNotFound`], [`Refusal::TooManyChannels`], [`Refusal::IdsExhausted`].
     pub fn create_channel(&mut self, patch: SettingsPatch, limits: ChannelLimits) -> Result<ChannelId, Refusal> {
         patch.check()?;
+        self.pools.check(&patch)?;
         limits.check()?;
         let limit = self.limits.channels_max;
         if self.channels.len() >= limit as usize {
@@ -110,6 +122,7 @@ impl Hierarchy {
         let id = ChannelId(self.next_channel);
         self.next_channel = self.next_channel.checked_add(1).ok_or(Refusal::IdsExhausted)?;
         self.channels.insert(id, Channel::new(id, patch, limits));
+        self.pools.note_change(None, patch.pool);
         self.channels_changed = true;
         Ok(id)
     }
@@ -123,6 +136,11 @@ impl Hierarchy {
         let gone = self.channels.remove(&channel).ok_or(Refusal::ChannelNotFound { channel })?;
         self.channels_changed = true;
         self.destroy_filters_of(&gone);
+        self.pools.note_change(gone.patch().pool, None);
+        let admins = gone.admins.values().map(|admin| admin.patch.pool);
+        for pool in admins.chain(gone.proxies().map(|proxy| proxy.patch.pool)) {
+            self.pools.note_change(pool, None);
+        }
         Ok(gone.proxies.values().map(|proxy| removed(channel, proxy)).collect())
     }
 
@@ -178,7 +196,9 @@ impl Hierarchy {
     pub fn destroy_admin(&mut self, channel: ChannelId, side: Side, admin: AdminId) -> Result<Vec<Removed>, Refusal> {
         let (gone, proxies) = self.channel_mut(channel)?.destroy_admin(side, admin)?;
         self.filters.forget_all(&gone.attached, FilterTarget::Admin { channel, side, admin });
+        self.pools.note_change(gone.patch.pool, None);
         for proxy in &proxies {
+            self.pools.note_change(proxy.patch.pool, None);
             let key = ProxyKey { channel, proxy: proxy.id };
             self.filters.forget_all(&proxy.attached, FilterTarget::Proxy(key));
         }
@@ -238,6 +258,7 @@ impl Hierarchy {
     pub fn destroy_proxy(&mut self, key: ProxyKey) -> Result<Removed, Refusal> {
         let gone = self.channel_mut(key.channel)?.destroy_proxy(key.proxy)?;
         self.filters.forget_all(&gone.attached, FilterTarget::Proxy(key));
+        self.pools.note_change(gone.patch.pool, None);
         Ok(removed(key.channel, &gone))
     }
 
@@ -292,10 +313,14 @@ impl Hierarchy {
     ///
     /// # Errors
     ///
-    /// [`Refusal::ChannelNotFound`], [`Refusal::BadSetting`].
+    /// [`Refusal::ChannelNotFound`], [`Refusal::BadSetting`], [`Refusal::PoolNotFound`], [`Refusal::PoolInUse`].
     pub fn set_channel_settings(&mut self, channel: ChannelId, patch: SettingsPatch) -> Result<(), Refusal> {
         patch.check()?;
+        let found = self.channel(channel)?;
+        let old = found.patch().pool;
+        self.check_pool(found, (old, &patch), |_| true)?;
         self.channel_mut(channel)?.set_patch(patch);
+        self.pools.note_change(old, patch.pool);
         Ok(())
     }
 
@@ -303,7 +328,8 @@ impl Hierarchy {
     ///
     /// # Errors
     ///
-    /// [`Refusal::ChannelNotFound`], [`Refusal::AdminNotFound`], [`Refusal::BadSetting`].
+    /// [`Refusal::ChannelNotFound`], [`Refusal::AdminNotFound`], [`Refusal::BadSetting`], [`Refusal::PoolNotFound`],
+    /// [`Refusal::PoolInUse`].
     pub fn set_admin_settings(
         &mut self,
         channel: ChannelId,
@@ -312,7 +338,11 @@ impl Hierarchy {
         patch: SettingsPatch,
     ) -> Result<(), Refusal> {
         patch.check()?;
+        let found = self.channel(channel)?;
+        let old = found.admin(side, admin)?.patch.pool;
+        self.check_pool(found, (old, &patch), |proxy| proxy.side == side && proxy.admin == admin)?;
         self.channel_mut(channel)?.admin_mut(side, admin)?.patch = patch;
+        self.pools.note_change(old, patch.pool);
         Ok(())
     }
 
@@ -320,10 +350,15 @@ impl Hierarchy {
     ///
     /// # Errors
     ///
-    /// [`Refusal::ChannelNotFound`], [`Refusal::ProxyNotFound`], [`Refusal::BadSetting`].
+    /// [`Refusal::ChannelNotFound`], [`Refusal::ProxyNotFound`], [`Refusal::BadSetting`], [`Refusal::PoolNotFound`],
+    /// [`Refusal::PoolInUse`].
     pub fn set_proxy_settings(&mut self, key: ProxyKey, patch: SettingsPatch) -> Result<(), Refusal> {
         patch.check()?;
+        let found = self.channel(key.channel)?;
+        let old = found.proxy(key.proxy)?.patch.pool;
+        self.check_pool(found, (old, &patch), |proxy| proxy.id == key.proxy)?;
         self.channel_mut(key.channel)?.proxy_mut(key.proxy)?.patch = patch;
+        self.pools.note_change(old, patch.pool);
         Ok(())
     }
 
@@ -396,11 +431,13 @@ impl Hierarchy {
     /// The routing snapshot of the hierarchy as it is now. The same one as last time if nothing changed that the event
     /// path must know; otherwise a new one that shares the parts of all channels that did not change.
     pub fn snapshot(&mut self) -> Arc<Snapshot> {
-        if self.channels_changed || self.channels.values().any(Channel::is_changed) {
+        let lanes = self.pools.settle();
+        let lanes_changed = lanes != self.snapshot.lanes;
+        if lanes_changed || self.channels_changed || self.channels.values().any(Channel::is_changed) {
             self.channels_changed = false;
-            let filters = &self.filters;
-            let channels = self.channels.values_mut().map(|channel| channel.routes(filters)).collect();
-            self.snapshot = Arc::new(Snapshot { version: self.snapshot.version + 1, channels });
+            let (filters, pools) = (&self.filters, &self.pools);
+            let channels = self.channels.values_mut().map(|channel| channel.routes(filters, pools)).collect();
+            self.snapshot = Arc::new(Snapshot { version: self.snapshot.version + 1, channels, lanes });
         }
         Arc::clone(&self.snapshot)
     }

@@ -7,13 +7,14 @@ use alloc::vec::Vec;
 
 use super::compile::Compiler;
 use super::filters::{Attached, Mapping};
+use super::pools::Pools;
 use super::{Channel, Proxy, ProxyState};
 use crate::table::{Filtering, SupplierGroup, SupplierGroups, Target};
 use crate::{AdminId, ChannelRoutes, ConsumerRoute, Interest, Peer, ProxyKey, Side, SupplierRoute, Want};
 
 /// Builds a channel's routes. Costs as much as it has proxies and attached filters.
-pub(super) fn build(channel: &Channel, compiler: &Compiler) -> ChannelRoutes {
-    let mut builder = Builder::new(channel, compiler);
+pub(super) fn build(channel: &Channel, compiler: &Compiler, pools: &Pools) -> ChannelRoutes {
+    let mut builder = Builder::new(channel, compiler, pools);
     let suppliers = channel.proxies().filter(|proxy| proxy.side == Side::Suppliers);
     let suppliers = suppliers.map(|proxy| (proxy.id, builder.supplier(proxy))).collect();
     let mut consumers: Vec<ConsumerRoute> = Vec::new();
@@ -30,6 +31,7 @@ pub(super) fn build(channel: &Channel, compiler: &Compiler) -> ChannelRoutes {
 struct Builder<'c> {
     channel: &'c Channel,
     compiler: &'c Compiler,
+    pools: &'c Pools,
     none: Arc<[Peer]>,
     /// What of each admin's filters its proxies share.
     admins: BTreeMap<(Side, AdminId), AdminFilters>,
@@ -51,10 +53,10 @@ struct AdminFilters {
 }
 
 impl<'c> Builder<'c> {
-    fn new(channel: &'c Channel, compiler: &'c Compiler) -> Self {
+    fn new(channel: &'c Channel, compiler: &'c Compiler, pools: &'c Pools) -> Self {
         let (none, admins) = (Arc::new([]), BTreeMap::new());
         let mut builder =
-            Self { channel, compiler, none, admins, filtered_admins: 0, pairs: Vec::new(), any_mapping: false };
+            Self { channel, compiler, pools, none, admins, filtered_admins: 0, pairs: Vec::new(), any_mapping: false };
         for (id, admin) in channel.admins.iter().filter(|(_, admin)| !admin.attached.is_empty()) {
             let attached = &admin.attached;
             let mut filters = AdminFilters {
@@ -77,6 +79,7 @@ impl<'c> Builder<'c> {
     }
 
     fn supplier(&self, proxy: &Proxy) -> SupplierRoute {
+        let (places, priority_model) = self.pools.placement(self.channel, proxy);
         SupplierRoute {
             form: proxy.form,
             peer: proxy.peer,
@@ -86,6 +89,8 @@ impl<'c> Builder<'c> {
             pull: proxy.kind.pull,
             batches: proxy.kind.batches,
             remote_filters: self.remotes(proxy),
+            places,
+            priority_model,
             groups: self.supplier_groups(proxy),
         }
     }
@@ -125,6 +130,7 @@ impl<'c> Builder<'c> {
         let [priority, lifetime] = self.mappings(&proxy.attached);
         let mappings = [priority.or(of_admin[0]), lifetime.or(of_admin[1])];
         self.any_mapping |= mappings.iter().any(Option::is_some);
+        let (places, priority_model) = self.pools.placement(self.channel, proxy);
         Some(ConsumerRoute {
             key: ProxyKey { channel: self.channel.id(), proxy: proxy.id },
             admin: proxy.admin,
@@ -142,6 +148,8 @@ impl<'c> Builder<'c> {
             pull: proxy.kind.pull,
             batches: proxy.kind.batches,
             remote_filters: self.remotes(proxy),
+            places,
+            priority_model,
             filtered: self.pairs.len() > before,
             filtered_admin: admin_filters.and_then(|admin| admin.place),
             mappings,

@@ -98,7 +98,13 @@ fn refuses_connections_beyond_the_channels_limits_and_says_the_limit() {
 
 #[test]
 fn refuses_more_than_it_may_hold_and_says_the_limit() {
-    let limits = HierarchyLimits { channels_max: 1, admins_max: 3, proxies_max: 2, event_types_max: 2 };
+    let limits = HierarchyLimits {
+        channels_max: 1,
+        admins_max: 3,
+        proxies_max: 2,
+        event_types_max: 2,
+        ..HierarchyLimits::default()
+    };
     let mut hierarchy = Hierarchy::new(limits);
     let channel = channel(&mut hierarchy);
     let more = hierarchy.create_channel(SettingsPatch::default(), ChannelLimits::default());

@@ -7,7 +7,7 @@ use core::cmp::Reverse;
 use super::counters::ChannelStats;
 use super::destinations::Destinations;
 use super::tickets::Waiters;
-use crate::{ChannelId, ChannelRoutes, ProxyKey};
+use crate::{ChannelId, ChannelRoutes, HeldBy};
 
 #[derive(Debug)]
 pub(super) struct ChannelState {
@@ -39,7 +39,7 @@ pub(super) struct ChannelState {
 pub(super) struct Hold {
     pub(super) over: Over,
     /// The outbox with the largest backlog, if it is the reason.
-    pub(super) by: Option<(u32, ProxyKey)>,
+    pub(super) by: Option<(u32, HeldBy)>,
     pub(super) held_events: u64,
 }
 

@@ -12,6 +12,7 @@ mod delivery;
 mod destinations;
 mod drops;
 mod filtering;
+mod handover;
 mod leftovers;
 mod notice;
 mod outbox;
@@ -32,11 +33,12 @@ use hashbrown::HashMap;
 
 pub use counters::{ChannelStats, Counters, DiscardReason, Discards, OutboxState, OutboxStats};
 pub use drops::TypeDrops;
-pub use notice::{DisconnectReason, Notice};
+pub use handover::Handover;
+pub use notice::{DisconnectReason, HeldBy, Notice};
 
 use crate::{
-    ChannelId, Draft, Event, EventPool, OutboxId, Peer, ProxyKey, Questions, Refusal, Snapshot, Ticket, Time, TypeId,
-    Want,
+    ChannelId, Draft, Event, EventPool, LaneId, OutboxId, Peer, ProxyKey, Questions, Refusal, Snapshot, Ticket, Time,
+    TypeId, Want,
 };
 use channel::ChannelState;
 use drops::Drops;
@@ -145,6 +147,7 @@ pub enum Outcome {
 /// - Calls that make no sense (an outcome for a delivery long answered, an outbox that is gone) are ignored and counted.
 #[derive(Debug)]
 pub struct Lane {
+    id: LaneId,
     /// The latest time it was told.
     now: Time,
     snapshot: Arc<Snapshot>,
@@ -182,10 +185,17 @@ pub struct Lane {
 }
 
 impl Lane {
-    /// A lane with no channels yet.
+    /// The main lane, with no channels yet.
     #[must_use]
     pub fn new(now: Time) -> Self {
+        Self::with_id(LaneId::MAIN, now)
+    }
+
+    /// A lane with no channels yet. It keeps the outboxes of those consumers whose places are on the lane of this id.
+    #[must_use]
+    pub fn with_id(id: LaneId, now: Time) -> Self {
         Self {
+            id,
             now,
             snapshot: Arc::default(),
             pool: EventPool::new(),
@@ -281,6 +291,12 @@ impl Lane {
     }
 
     // ---- how it is doing ----
+
+    /// Which lane it is.
+    #[must_use]
+    pub fn id(&self) -> LaneId {
+        self.id
+    }
 
     /// The routing in use.
     #[must_use]

@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use crate::{ChannelId, FullOutbox, Peer, ProxyKey};
+use crate::{ChannelId, FullOutbox, LaneId, Peer, ProxyKey};
 
 /// Why a lane disconnected a consumer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -22,6 +22,15 @@ pub enum DisconnectReason {
     MemorySpent,
     /// The channel had `MaxQueueLength` events, its backlog was the largest, and its `FullOutbox` is `Disconnect`.
     QueueFull,
+}
+
+/// Whose backlog is the reason why suppliers are held.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum HeldBy {
+    /// A consumer's.
+    Consumer(ProxyKey),
+    /// What waits to be handed over to another lane, which is slow to take it.
+    Lane(LaneId),
 }
 
 /// Something worth telling people. Each is told when it begins and when it ends, however many events it concerned.
@@ -82,15 +91,15 @@ pub enum Notice {
     SuppliersHeld {
         /// The channel.
         channel: ChannelId,
-        /// The consumer whose backlog is the reason; `None` if all that takes the room is being delivered.
-        by: Option<ProxyKey>,
+        /// Whose backlog is the reason; `None` if all that takes the room is being delivered.
+        by: Option<HeldBy>,
     },
     /// Suppliers are held no more for that reason.
     SuppliersReleased {
         /// The channel.
         channel: ChannelId,
-        /// The consumer that was the reason.
-        by: Option<ProxyKey>,
+        /// Whose backlog was the reason.
+        by: Option<HeldBy>,
         /// How many events came in while they were held.
         held_events: u64,
     },

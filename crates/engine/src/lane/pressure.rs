@@ -9,7 +9,7 @@ use super::channel::{Hold, Laggard, Over};
 use super::outbox::Attributes;
 use super::queue::Entry;
 use super::{Lane, Outbox};
-use crate::{DiscardReason, DisconnectReason, Event, FullOutbox, Notice, Refusal};
+use crate::{DiscardReason, DisconnectReason, Event, FullOutbox, HeldBy, Notice, Refusal};
 
 /// Outboxes by the weight of their backlog; among equals, by their consumers' order.
 pub(super) type Backlogs = BinaryHeap<(u64, Reverse<usize>, u32)>;
@@ -51,7 +51,8 @@ impl Lane {
                 Ok(Step::Smaller(weight)) if !known => backlogs.push((weight, laggard.order, laggard.slot)),
                 Ok(Step::Smaller(_)) => {}
                 Ok(Step::Hold) => {
-                    let by = self.outboxes.get(laggard.slot).map(|outbox| (laggard.slot, outbox.key));
+                    let by = self.outboxes.get(laggard.slot);
+                    let by = by.map(|outbox| (laggard.slot, HeldBy::Consumer(outbox.key)));
                     break Ok(Some(Hold { over, by, held_events: 0 }));
                 }
                 Err(refusal) => break Err(refusal),
@@ -181,7 +182,7 @@ impl Lane {
             }
             FullOutbox::Hold if !outbox.holding => {
                 outbox.holding = true;
-                let (channel, by) = (outbox.key.channel, Some(outbox.key));
+                let (channel, by) = (outbox.key.channel, Some(HeldBy::Consumer(outbox.key)));
                 self.notices.push_back(Notice::SuppliersHeld { channel, by });
             }
             _ => {}
@@ -240,7 +241,7 @@ impl Lane {
             return;
         }
         state.hold = Some(hold);
-        let by = hold.by.map(|(_, key)| key);
+        let by = hold.by.map(|(_, by)| by);
         self.notices.push_back(Notice::SuppliersHeld { channel: state.id, by });
         if let Some((slot, _)) = hold.by {
             self.note_full(slot, true, FullOutbox::Hold);
@@ -250,7 +251,7 @@ impl Lane {
     pub(super) fn end_hold(&mut self, channel: u32) {
         let Some(state) = self.channels.get_mut(channel) else { return };
         let Some(hold) = state.hold.take() else { return };
-        let by = hold.by.map(|(_, key)| key);
+        let by = hold.by.map(|(_, by)| by);
         let notice = Notice::SuppliersReleased { channel: state.id, by, held_events: hold.held_events };
         self.notices.push_back(notice);
         let mut waiters = core::mem::take(&mut state.waiters);
@@ -270,7 +271,7 @@ impl Lane {
         }
         outbox.holding = false;
         let held_events = core::mem::take(&mut outbox.held_events);
-        let (channel, by) = (outbox.key.channel, Some(outbox.key));
+        let (channel, by) = (outbox.key.channel, Some(HeldBy::Consumer(outbox.key)));
         self.notices.push_back(Notice::SuppliersReleased { channel, by, held_events });
         let mut waiters = core::mem::take(&mut outbox.waiters);
         for at in waiters.drain(..) {

@@ -674,13 +674,13 @@ fn by_default_suppliers_are_held_at_the_budget_and_nothing_is_dropped() {
         assert_eq!(rig.publish(number), Admission::Accepted { destinations: 1 });
     }
     let Admission::Held(ticket) = rig.publish(8) else { panic!("no room") };
-    assert_eq!(rig.notices()[0], Notice::SuppliersHeld { channel: rig.channel, by: Some(key) });
+    assert_eq!(rig.notices()[0], Notice::SuppliersHeld { channel: rig.channel, by: Some(HeldBy::Consumer(key)) });
     rig.answer(Outcome::Delivered);
     assert_eq!(rig.lane.poll_release(), None, "at the budget is not below it");
     rig.answer(Outcome::Delivered);
     assert_eq!(rig.lane.poll_release(), Some(ticket));
     assert_eq!(rig.drain(), [2, 3, 4, 5, 6, 7, 8]);
-    let released = Notice::SuppliersReleased { channel: rig.channel, by: Some(key), held_events: 1 };
+    let released = Notice::SuppliersReleased { channel: rig.channel, by: Some(HeldBy::Consumer(key)), held_events: 1 };
     assert_eq!(rig.notices(), [released, Notice::OutboxRecovered { key, dropped: 0 }]);
 }
 

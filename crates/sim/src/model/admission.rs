@@ -1,8 +1,8 @@
 //! Events in, and what happens at the limits of an outbox and of a channel.
 
 use engine::{
-    Admission, ChannelId, DiscardPolicy, DiscardReason, DisconnectReason, FullOutbox, Mapping, Notice, OrderPolicy,
-    ProxyKey, ProxyState, Refusal, Side, Ticket,
+    Admission, ChannelId, DiscardPolicy, DiscardReason, DisconnectReason, FullOutbox, HeldBy, Mapping, Notice,
+    OrderPolicy, ProxyKey, ProxyState, Refusal, Side, Ticket,
 };
 
 use super::filters::Says;
@@ -155,7 +155,7 @@ impl Model {
         }
         if policy == FullOutbox::Hold && !self.outboxes[at].holding {
             self.outboxes[at].holding = true;
-            let by = Some(self.outboxes[at].key);
+            let by = Some(HeldBy::Consumer(self.outboxes[at].key));
             self.notices.push(Notice::SuppliersHeld { channel: self.outboxes[at].key.channel, by });
         }
         self.note_full(at, policy);
@@ -247,7 +247,7 @@ impl Model {
         if !memory && !queue {
             return;
         }
-        let by = hold.by.map(|at| self.outboxes[at].key);
+        let by = hold.by.map(|at| HeldBy::Consumer(self.outboxes[at].key));
         self.notices.push(Notice::SuppliersHeld { channel: hold.channel, by });
         if let Some(at) = hold.by {
             self.note_full(at, FullOutbox::Hold);
@@ -259,7 +259,7 @@ impl Model {
     pub(super) fn end_hold(&mut self, channel: ChannelId) {
         let Some(place) = self.holds.iter().position(|hold| hold.channel == channel) else { return };
         let Hold { by, held_events, .. } = self.holds.remove(place);
-        let by = by.map(|at| self.outboxes[at].key);
+        let by = by.map(|at| HeldBy::Consumer(self.outboxes[at].key));
         self.notices.push(Notice::SuppliersReleased { channel, by, held_events });
         self.end_reason(Some(channel), Reason::Channel);
     }
@@ -271,7 +271,11 @@ impl Model {
         self.outboxes[at].holding = false;
         let held_events = std::mem::take(&mut self.outboxes[at].held_events);
         let key = self.outboxes[at].key;
-        self.notices.push(Notice::SuppliersReleased { channel: key.channel, by: Some(key), held_events });
+        self.notices.push(Notice::SuppliersReleased {
+            channel: key.channel,
+            by: Some(HeldBy::Consumer(key)),
+            held_events,
+        });
         self.end_reason(None, Reason::Outbox(at));
     }
 
