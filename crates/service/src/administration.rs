@@ -13,7 +13,10 @@ use engine::{DisconnectReason, FullOutbox, HeldBy, Notice, ProxyKey, Time};
 use giop::cdr::{Encoding, Writer};
 use giop::exception::{Kind, SystemException};
 use giop::ior::Ior;
-use giop::message::{self, Header, LocateStatus, MessageKind, ReplyHead, ReplyStatus, Request, Response};
+use giop::message::{
+    self, Header, LocateStatus, MessageKind, ReplyHead, ReplyStatus, Request, Response, ServiceContexts,
+};
+use giop::realtime;
 use hashbrown::HashMap;
 
 use crate::corba::event::UtcClock;
@@ -204,7 +207,11 @@ impl Administration {
             return Some(bytes);
         }
         let parsed = Request::parse(&request.message, &header).ok()?;
-        let head = reply_head(&parsed, &header);
+        let echo = parsed.contexts.find(ServiceContexts::RT_CORBA_PRIORITY);
+        let echo = echo.and_then(|data| realtime::parse_priority_context(data).ok());
+        let echo = echo.map(|priority| realtime::priority_context(priority, header.endian));
+        let echo = echo.as_ref().map(|data| (ServiceContexts::RT_CORBA_PRIORITY, data.as_slice()));
+        let head = ReplyHead { contexts: echo.as_slice(), ..reply_head(&parsed, &header) };
         let mut bytes = Vec::new();
         let mut open = message::begin_reply(&mut bytes, &head);
         if let Err(exception) = self.execute(&parsed, &header, request, &mut open.body(&mut bytes, request.chars)) {

@@ -110,6 +110,8 @@ counters! {
     WrongOperations = "refused_bad_operation",
     /// Requests whose body could not be read.
     WrongBodies = "refused_marshal",
+    /// Events refused because what their supplier told as its Real-time CORBA priority is none.
+    WrongPriorities = "refused_wrong_priority",
     /// Requests answered TRANSIENT because too many, or too large ones, were waiting.
     AdministrationFull = "refused_administration_full",
     /// Consumers that the service disconnected: they failed for too long, or were full with `FullOutbox` = `Disconnect`.

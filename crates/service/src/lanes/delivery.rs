@@ -7,10 +7,11 @@ use engine::{Delivery, Event, OutboxId, Outcome, Peer, ProxyKey, Want};
 use giop::cdr::Encoding;
 use giop::codeset;
 use giop::message::{self, RequestHead, Response, ServiceContexts};
+use giop::realtime::{self, PriorityModel};
 
 use super::outgoing::{Outgoings, Pending};
 use super::output::Body;
-use super::routes::{Route, Sent};
+use super::routes::{PushPriority, Route, Sent};
 use super::slots::Token;
 use super::worker::Core;
 use crate::corba::event;
@@ -101,13 +102,14 @@ impl Core {
             return Err(Unsent::Because(Outcome::NoRoom));
         }
         let (request_id, tell) = connection.next_request(self.now);
-        let context;
-        let contexts: &[(u32, &[u8])] = if tell {
-            context = codeset::context(encoding.chars, encoding.endian);
-            &[(ServiceContexts::CODE_SETS, &context)]
-        } else {
-            &[]
-        };
+        let priority = route.priority.and_then(|priority| priority.of(events));
+        let priority = priority.map(|priority| realtime::priority_context(priority, encoding.endian));
+        let code_sets = tell.then(|| codeset::context(encoding.chars, encoding.endian));
+        let contexts = [
+            (ServiceContexts::RT_CORBA_PRIORITY, priority.as_ref().map_or(&[][..], |data| data.as_slice())),
+            (ServiceContexts::CODE_SETS, code_sets.as_deref().unwrap_or_default()),
+        ];
+        let (first, end) = (usize::from(priority.is_none()), 1 + usize::from(tell));
         head.clear();
         let request = RequestHead {
             version: encoding.version,
@@ -116,7 +118,7 @@ impl Core {
             response: if one_way { Response::None } else { Response::Expected },
             key: &route.target.key,
             operation: route.address.operation.as_bytes(),
-            contexts,
+            contexts: contexts.get(first..end).unwrap_or_default(),
             body_phase: Some(phase),
         };
         message::begin_request(head, &request).finish_with_body(head, length);
@@ -207,11 +209,23 @@ impl Core {
     /// Learns the way to a consumer that has not been pushed to before.
     fn find_route(&mut self, outbox: OutboxId, key: ProxyKey, peer: Peer) -> Result<(), String> {
         let address = self.outgoing.peers.get(&peer).map(Arc::clone).ok_or("the consumer has no address")?;
-        let route = Route::new(outbox, key, peer, address).ok_or("the consumer's reference has no IIOP profile")?;
+        let asks = address.ior.priority_model().is_some_and(|policy| policy.model == PriorityModel::ClientPropagated);
+        let mut route = Route::new(outbox, key, peer, address).ok_or("the consumer's reference has no IIOP profile")?;
+        route.priority = asks.then(|| self.push_priority(key));
         if let Some(former) = self.outgoing.routes.insert(route) {
             self.outgoing.forget(former);
         }
         Ok(())
+    }
+
+    /// At what priority a consumer is pushed to. It stays so while the consumer is connected, since its pool does.
+    fn push_priority(&self, key: ProxyKey) -> PushPriority {
+        let declared = match self.consumer(key).and_then(|consumer| consumer.priority_model) {
+            Some((engine::PriorityModel::ServerDeclared, priority)) => Some(priority),
+            Some((engine::PriorityModel::ClientPropagated, _)) | None => None,
+        };
+        let of_lane = self.lane.snapshot().lane(self.lane.id()).map(|lane| lane.priority);
+        PushPriority { declared, of_lane }
     }
 
     /// How long a consumer's connection may take to be made: its `ConnectTimeout`.

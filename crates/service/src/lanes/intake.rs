@@ -43,11 +43,13 @@ pub(crate) struct Intake {
     owed: Option<Token>,
     /// Why an event was not taken. Those after it are not looked at.
     refusal: Option<SystemException>,
+    /// The Real-time CORBA priority that their supplier told.
+    priority: Option<i16>,
 }
 
 impl Intake {
-    pub(crate) const fn new(source: ProxyKey, to: OwedTo) -> Self {
-        Self { source, to, owed: None, refusal: None }
+    pub(crate) const fn new(source: ProxyKey, to: OwedTo, priority: Option<i16>) -> Self {
+        Self { source, to, owed: None, refusal: None, priority }
     }
 }
 
@@ -88,6 +90,7 @@ impl Core {
         draft.tag = event::tag_of(body.encoding(), body.phase());
         draft.bytes.extend_from_slice(bytes);
         self.note_quality(&mut draft, header);
+        draft.thread_priority = intake.priority;
         self.translate(intake.source, &mut draft);
         self.admit(intake, draft);
         if intake.refusal.is_none() {

@@ -5,14 +5,15 @@
 //! the engine. Whoever waits for nothing gets it written to his socket before the supplier's reply is.
 //! Everything else a client can ask goes to administration.
 
-use engine::{ProxyKey, ProxyState};
-use giop::cdr::Reader;
+use engine::{PriorityModel, ProxyKey, ProxyState};
+use giop::cdr::{ReadErrorKind, Reader};
 use giop::codeset;
 use giop::exception::{Kind, OMG_MINOR, SystemException};
 use giop::framing::Message;
 use giop::message::{
-    self, Header, LocateStatus, MessageKind, ReplyHead, ReplyStatus, Request, Response, ServiceContexts,
+    self, Header, LocateStatus, MessageKind, Open, ReplyHead, ReplyStatus, Request, Response, ServiceContexts,
 };
+use giop::realtime;
 
 use super::incoming::Caller;
 use super::intake::{Intake, OwedTo};
@@ -32,6 +33,8 @@ struct Push {
     form: engine::Form,
     /// Whether it is a sequence of events.
     batches: bool,
+    /// Whether the priority that its supplier tells counts: not where the service has declared one.
+    heeds_priority: bool,
 }
 
 impl Core {
@@ -97,6 +100,7 @@ impl Core {
             endian: message.header.endian,
             request_id: request.request_id,
             expected: request.response != Response::None,
+            priority: None,
         };
         if let Some(context) = request.contexts.find(ServiceContexts::CODE_SETS) {
             match codeset::parse_context(context) {
@@ -129,7 +133,8 @@ impl Core {
         let source = published.proxy(&ObjectKey::parse(request.target.key()?)?)?;
         let route = published.routing.supplier(source)?;
         let takes = route.form == form && route.batches == batches && !route.pull;
-        (takes && route.state != ProxyState::Unconnected).then_some(Push { source, form, batches })
+        let heeds_priority = !matches!(route.priority_model, Some((PriorityModel::ServerDeclared, _)));
+        (takes && route.state != ProxyState::Unconnected).then_some(Push { source, form, batches, heeds_priority })
     }
 
     fn push(
@@ -138,12 +143,19 @@ impl Core {
         message: &Message<'_>,
         request: &Request<'_>,
         caller: &mut Caller,
-        answer: Answer,
+        mut answer: Answer,
         push: &Push,
     ) {
+        match told_priority(request, push) {
+            Ok(priority) => answer.priority = priority,
+            Err(exception) => {
+                self.counters.add(Counter::WrongPriorities, 1);
+                return answer_exception(caller, answer, exception);
+            }
+        }
         let body = request.body(message.bytes, &message.header, caller.chars);
         let bytes = body.remaining();
-        let mut intake = Intake::new(push.source, OwedTo::Client { connection, answer, bytes });
+        let mut intake = Intake::new(push.source, OwedTo::Client { connection, answer, bytes }, answer.priority);
         if !self.take_in_body(&mut intake, push, &body) {
             self.counters.add(Counter::WrongBodies, 1);
             return answer_exception(caller, answer, SystemException::new(Kind::Marshal, 0));
@@ -205,7 +217,7 @@ impl Core {
 pub(crate) fn answer_done(caller: &mut Caller, answer: Answer) {
     if answer.expected {
         let buffer = caller.output.bytes();
-        message::begin_reply(buffer, &answer.head(ReplyStatus::NoException)).finish(buffer);
+        answer.begin(buffer, ReplyStatus::NoException).finish(buffer);
     }
 }
 
@@ -214,14 +226,34 @@ pub(crate) fn answer_exception(caller: &mut Caller, answer: Answer, exception: S
     if answer.expected {
         let chars = caller.chars;
         let buffer = caller.output.bytes();
-        let open = message::begin_reply(buffer, &answer.head(ReplyStatus::SystemException));
+        let open = answer.begin(buffer, ReplyStatus::SystemException);
         exception.write(&mut open.body(buffer, chars));
         open.finish(buffer);
     }
 }
 
 impl Answer {
-    pub(crate) const fn head(self, status: ReplyStatus) -> ReplyHead<'static> {
-        ReplyHead { version: self.version, endian: self.endian, request_id: self.request_id, status, contexts: &[] }
+    /// Begins the reply. It tells the priority that the request did, as Real-time CORBA has it.
+    pub(crate) fn begin(self, buffer: &mut Vec<u8>, status: ReplyStatus) -> Open {
+        let Self { version, endian, request_id, expected: _, priority } = self;
+        let priority = priority.map(|priority| realtime::priority_context(priority, endian));
+        let context = priority.as_ref().map(|data| (ServiceContexts::RT_CORBA_PRIORITY, data.as_slice()));
+        message::begin_reply(buffer, &ReplyHead { version, endian, request_id, status, contexts: context.as_slice() })
     }
+}
+
+/// The Real-time CORBA priority at which a supplier pushes, if he told one and it counts.
+///
+/// # Errors
+/// What he is told if it is none: `MARSHAL` where the context is not an encapsulated `short`, since it is his ORB that
+/// wrote it wrongly. For a number below 0, to which no priority of the operating system corresponds, what the standard
+/// has for a priority mapping that fails: `DATA_CONVERSION` with the OMG's minor code 2. The event is not taken at some
+/// other priority, because whoever tells one relies on it.
+fn told_priority(request: &Request<'_>, push: &Push) -> Result<Option<i16>, SystemException> {
+    let context = request.contexts.find(ServiceContexts::RT_CORBA_PRIORITY).filter(|_| push.heeds_priority);
+    let Some(context) = context else { return Ok(None) };
+    realtime::parse_priority_context(context).map(Some).map_err(|error| match error.kind {
+        ReadErrorKind::BadValue { .. } => SystemException::new(Kind::DataConversion, OMG_MINOR | 2),
+        _ => SystemException::new(Kind::Marshal, 0),
+    })
 }

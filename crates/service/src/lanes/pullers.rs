@@ -256,7 +256,7 @@ impl Core {
         let body = answer.reader();
         let mut work = event::work_for(answer.body.len());
         let unreadable = |error| format!("its reply cannot be read: {error}");
-        let mut intake = Intake::new(key, OwedTo::Puller(token));
+        let mut intake = Intake::new(key, OwedTo::Puller(token), None);
         let count;
         if batches {
             let mut batch = core::mem::take(&mut self.batch_in);

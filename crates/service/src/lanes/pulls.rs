@@ -10,7 +10,7 @@ use std::sync::Arc;
 use engine::{ConsumerRoute, Delivery, Event, Form, OutboxId, Outcome, ProxyKey};
 use giop::exception::{Kind, SystemException};
 use giop::framing::Message;
-use giop::message::{self, ReplyHead, ReplyStatus, Request};
+use giop::message::{ReplyStatus, Request};
 use hashbrown::HashMap;
 
 use super::incoming::Caller;
@@ -260,7 +260,7 @@ impl Core {
             (Some(caller), Due::Disconnected(waiter)) => {
                 caller.forget_wait(waiter.pull.key);
                 let buffer = caller.output.bytes();
-                let open = message::begin_reply(buffer, &waiter.answer.head(ReplyStatus::UserException));
+                let open = waiter.answer.begin(buffer, ReplyStatus::UserException);
                 open.body(buffer, caller.chars).string(DISCONNECTED);
                 open.finish(buffer);
             }
@@ -279,10 +279,10 @@ impl Core {
     ) -> bool {
         let Answer { version, .. } = waiter.answer;
         let encoding = Pulled::encoding(events, version, caller.chars);
-        let head = ReplyHead { endian: encoding.endian, ..waiter.answer.head(ReplyStatus::NoException) };
+        let answer = Answer { endian: encoding.endian, ..waiter.answer };
         let chars = caller.chars;
         let buffer = caller.output.bytes();
-        let open = message::begin_reply(buffer, &head);
+        let open = answer.begin(buffer, ReplyStatus::NoException);
         let Pull { pulled, tried, .. } = waiter.pull;
         let written = event::write_pulled(events, pulled, tried, &mut open.body(buffer, chars));
         if let Ok(left_out) = written {
@@ -389,7 +389,7 @@ fn single(form: Form) -> Pulled {
 fn give_nothing(caller: &mut Caller, waiter: &Waiter) {
     let chars = caller.chars;
     let buffer = caller.output.bytes();
-    let open = message::begin_reply(buffer, &waiter.answer.head(ReplyStatus::NoException));
+    let open = waiter.answer.begin(buffer, ReplyStatus::NoException);
     event::write_nothing(waiter.pull.pulled, &mut open.body(buffer, chars));
     open.finish(buffer);
 }

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use engine::{OutboxId, Peer, ProxyKey};
+use engine::{Event, OutboxId, Peer, ProxyKey};
 use giop::cdr::{CharSet, Version};
 use giop::codeset;
 use giop::ior::Ior;
@@ -65,6 +65,8 @@ pub(crate) struct Route {
     /// Where its pushes go: what its own reference says, or where that forwarded to.
     pub(crate) target: Target,
     pub(crate) is_forwarded: bool,
+    /// At what priority it is pushed to, if its own reference asks to be told.
+    pub(crate) priority: Option<PushPriority>,
     /// Forwards in a row.
     forwards: u8,
     connections: [Option<Token>; CONNECTIONS],
@@ -78,6 +80,23 @@ pub(crate) struct Route {
     pub(crate) given_up: Option<(Token, u64)>,
     /// Pushes fail, and why has been noted.
     pub(crate) is_failing: bool,
+}
+
+/// The Real-time CORBA priority that is told with each push to a consumer whose reference says `CLIENT_PROPAGATED`.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct PushPriority {
+    /// What its proxy's pool declares, under `SERVER_DECLARED`: then that, whatever the events say.
+    pub(crate) declared: Option<i16>,
+    /// That of the lane, for events of which no supplier told one. The main lane has none.
+    pub(crate) of_lane: Option<i16>,
+}
+
+impl PushPriority {
+    /// What is told with a push of these events: of several, the highest that one of them has.
+    pub(crate) fn of(self, events: &[Arc<Event>]) -> Option<i16> {
+        let of_events = || events.iter().filter_map(|event| event.thread_priority).max();
+        self.declared.or_else(of_events).or(self.of_lane)
+    }
 }
 
 /// A push on its way.
@@ -101,6 +120,7 @@ impl Route {
             target: Target::of(&address.ior)?,
             address,
             is_forwarded: false,
+            priority: None,
             forwards: 0,
             connections: [None; CONNECTIONS],
             unanswered: VecDeque::new(),

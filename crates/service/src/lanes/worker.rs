@@ -121,6 +121,8 @@ pub(crate) struct Answer {
     pub(crate) request_id: u32,
     /// False for a one-way request: nothing is sent.
     pub(crate) expected: bool,
+    /// The Real-time CORBA priority that the request told and the reply tells.
+    pub(crate) priority: Option<i16>,
 }
 
 /// What an epoll datum names, in its two highest bits.

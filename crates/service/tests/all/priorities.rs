@@ -1,0 +1,106 @@
+//! Real-time CORBA priorities through a whole service: from the supplier's request to the consumer's.
+
+use std::io::Write;
+use std::sync::mpsc::{Receiver, channel};
+
+use client::notify::StructuredEvent;
+use client::{ConsumerOptions, SimpleConsumer};
+use giop::cdr::{CharSet, Endian};
+use giop::exception::{Kind, OMG_MINOR, SystemException};
+use giop::message::{Reply, ReplyStatus, RequestHead, Response, ServiceContexts};
+use giop::realtime::{self, PriorityModel, PriorityModelPolicy};
+use service::{Counter, Service};
+
+use crate::peers::{BareSupplier, REQUEST, numbered, read_message, start, wait_until};
+
+/// A consumer that gives the priorities it is told to a queue, and whose reference names this model.
+struct Told {
+    _consumer: SimpleConsumer,
+    priorities: Receiver<Option<i16>>,
+}
+
+fn consume(service: &Service, model: Option<PriorityModel>) -> Told {
+    let (sender, priorities) = channel();
+    let priority_model = model.map(|model| PriorityModelPolicy { model, server_priority: 3 });
+    let options = ConsumerOptions { priority_model, ..ConsumerOptions::default() };
+    let url = service.corbaloc("NotificationService");
+    let consumer = SimpleConsumer::connect(&url, None, options, move |received| {
+        // The test may have seen enough.
+        let _ = sender.send(received.priority());
+        Ok(())
+    });
+    Told { _consumer: consumer.unwrap(), priorities }
+}
+
+impl BareSupplier {
+    /// Pushes with this as the context `RTCorbaPriority`. What the reply tells, or with what exception it was refused.
+    fn push_told(&mut self, event: &StructuredEvent, context: Option<&[u8]>) -> Result<Option<i16>, SystemException> {
+        let context = context.map(|data| (ServiceContexts::RT_CORBA_PRIORITY, data));
+        let head = RequestHead { contexts: context.as_slice(), ..REQUEST };
+        let message = self.push_message(&head, CharSet::Latin1, event);
+        self.stream.write_all(&message).unwrap();
+        let (header, bytes) = read_message(&mut self.stream).expect("an answer");
+        let reply = Reply::parse(&bytes, &header).unwrap();
+        let echo = reply.contexts.find(ServiceContexts::RT_CORBA_PRIORITY);
+        match reply.status {
+            ReplyStatus::NoException => Ok(echo.map(|data| realtime::parse_priority_context(data).unwrap())),
+            _ => Err(SystemException::read(&mut reply.body(&bytes, &header, CharSet::Latin1)).unwrap()),
+        }
+    }
+}
+
+#[test]
+fn priority_goes_with_the_event_and_comes_back_with_the_reply() {
+    let service = start();
+    let asking = consume(&service, Some(PriorityModel::ClientPropagated));
+    let declaring = consume(&service, Some(PriorityModel::ServerDeclared));
+    let unaware = consume(&service, None);
+    let mut supplier = BareSupplier::new(&service, None);
+    for (number, priority) in [0, 1, 300, i16::MAX].into_iter().enumerate() {
+        for endian in [Endian::Big, Endian::Little] {
+            let context = realtime::priority_context(priority, endian);
+            let event = numbered(i32::try_from(number).unwrap());
+            assert_eq!(supplier.push_told(&event, Some(&context)), Ok(Some(priority)));
+            assert_eq!(asking.priorities.recv().unwrap(), Some(priority));
+            assert_eq!(declaring.priorities.recv().unwrap(), None);
+            assert_eq!(unaware.priorities.recv().unwrap(), None);
+        }
+    }
+    assert_eq!(supplier.push_told(&numbered(9), None), Ok(None));
+    // Nothing told this one's, and the main lane has none of its own.
+    assert_eq!(asking.priorities.recv().unwrap(), None);
+}
+
+#[test]
+fn priority_that_is_none_is_refused_and_counted_and_the_event_goes_nowhere() {
+    let service = start();
+    let asking = consume(&service, Some(PriorityModel::ClientPropagated));
+    let mut supplier = BareSupplier::new(&service, None);
+    let whole = realtime::priority_context(5, Endian::Big);
+    for length in 0..whole.len() {
+        let refused = supplier.push_told(&numbered(1), Some(&whole[..length])).unwrap_err();
+        assert_eq!((refused.kind, refused.minor), (Kind::Marshal, 0), "cut to {length}");
+    }
+    for priority in [-1, i16::MIN] {
+        let context = realtime::priority_context(priority, Endian::Little);
+        let refused = supplier.push_told(&numbered(1), Some(&context)).unwrap_err();
+        assert_eq!((refused.kind, refused.minor), (Kind::DataConversion, OMG_MINOR | 2), "{priority}");
+    }
+    assert_eq!(supplier.push_told(&numbered(1), Some(&whole)), Ok(Some(5)));
+    assert_eq!(asking.priorities.recv().unwrap(), Some(5));
+    assert_eq!(service.counters().read(Counter::WrongPriorities), 6);
+    wait_until("the event", || service.counters().read(Counter::EventsIn) == 1);
+}
+
+#[test]
+fn one_way_push_with_a_wrong_priority_is_counted_and_answered_by_nothing() {
+    let service = start();
+    let mut supplier = BareSupplier::new(&service, None);
+    let context: &[(u32, &[u8])] = &[(ServiceContexts::RT_CORBA_PRIORITY, &[0, 0, 0x80, 0])];
+    let head = RequestHead { contexts: context, response: Response::None, ..REQUEST };
+    let message = supplier.push_message(&head, CharSet::Latin1, &numbered(1));
+    supplier.stream.write_all(&message).unwrap();
+    wait_until("the push", || service.counters().read(Counter::WrongPriorities) == 1);
+    assert_eq!(supplier.push_told(&numbered(2), None), Ok(None));
+    wait_until("the event", || service.counters().read(Counter::EventsIn) == 1);
+}
