@@ -56,6 +56,7 @@ mod shared;
 mod subscription;
 mod table;
 mod time;
+mod topics;
 
 pub use event::{
     Alternate, Alternates, Draft, EVENT_OVERHEAD_BYTES, Event, EventPool, HOLDER_OVERHEAD_BYTES, SORTED_OVERHEAD_BYTES,
@@ -71,7 +72,7 @@ pub use ids::{
 };
 pub use lane::{
     Admission, ChannelStats, Counters, Delivery, DiscardReason, Discards, DisconnectReason, Handover, HeldBy, Lane,
-    Notice, OutboxState, OutboxStats, Outcome, TypeDrops,
+    Notice, OutboxState, OutboxStats, Outcome, Turn, TypeDrops,
 };
 pub use lanes::{Discipline, LaneChange, LaneInfo, LaneSpec, Place, PoolSpec, PriorityModel};
 pub use refusal::Refusal;
@@ -81,3 +82,4 @@ pub use settings::{
 };
 pub use subscription::{EventType, Interest, Subscription};
 pub use time::Time;
+pub use topics::{TopicSettings, Topics};

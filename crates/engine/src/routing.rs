@@ -11,7 +11,7 @@ use hashbrown::HashMap;
 use crate::table::{Filtering, SupplierGroups};
 use crate::{
     AdminId, ChannelId, ChannelLimits, Form, Interest, LaneId, LaneInfo, OutboxSettings, Peer, Place, PriorityModel,
-    ProxyId, ProxyKey, ProxyState, SupplierSettings, Want,
+    ProxyId, ProxyKey, ProxyState, SupplierSettings, Topics, Want,
 };
 
 /// Who supplies and who consumes, channel by channel, at one moment.
@@ -73,6 +73,8 @@ impl Snapshot {
 pub struct ChannelRoutes {
     pub(crate) id: ChannelId,
     pub(crate) limits: ChannelLimits,
+    pub(crate) topics: Arc<Topics>,
+    pub(crate) connected_suppliers: u32,
     pub(crate) suppliers: HashMap<ProxyId, SupplierRoute>,
     /// Connected consumers by rising proxy id.
     pub(crate) consumers: Vec<ConsumerRoute>,
@@ -91,6 +93,12 @@ impl ChannelRoutes {
     #[must_use]
     pub fn limits(&self) -> &ChannelLimits {
         &self.limits
+    }
+
+    /// What its events may claim of their lanes.
+    #[must_use]
+    pub fn topics(&self) -> &Arc<Topics> {
+        &self.topics
     }
 
     /// The suppliers' proxies, unconnected ones included, in no particular order.

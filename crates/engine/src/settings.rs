@@ -162,6 +162,10 @@ pub struct SupplierSettings {
     pub give_up_after: Duration,
     /// How often the door asks whether the supplier still exists. Zero: never. Default 60 s.
     pub probe_interval: Duration,
+    /// `OrderPolicy`: which of its events goes first where they wait for their topic's turn:
+    /// [`OrderPolicy::Priority`], the one with the highest priority; any other, the first that came. Default
+    /// [`OrderPolicy::Fifo`].
+    pub order_policy: OrderPolicy,
 }
 
 impl SupplierSettings {
@@ -182,6 +186,7 @@ impl Default for SupplierSettings {
             connect_timeout: Duration::from_secs(5),
             give_up_after: Duration::from_secs(60),
             probe_interval: Duration::from_secs(60),
+            order_policy: OrderPolicy::Fifo,
         }
     }
 }
@@ -210,7 +215,7 @@ pub struct SettingsPatch {
     pub backoff_min: Option<Duration>,
     /// See [`OutboxSettings::backoff_max`].
     pub backoff_max: Option<Duration>,
-    /// See [`OutboxSettings::order_policy`].
+    /// See [`OutboxSettings::order_policy`] and [`SupplierSettings::order_policy`].
     pub order_policy: Option<OrderPolicy>,
     /// See [`SupplierSettings::priority`].
     pub priority: Option<i16>,
@@ -298,6 +303,7 @@ impl SettingsPatch {
             connect_timeout: self.connect_timeout.unwrap_or(settings.connect_timeout),
             give_up_after: self.give_up_after.unwrap_or(settings.give_up_after),
             probe_interval: self.probe_interval.unwrap_or(settings.probe_interval),
+            order_policy: self.order_policy.unwrap_or(settings.order_policy),
         }
     }
 

@@ -9,9 +9,9 @@ use std::time::Duration;
 
 use campanile_engine as engine;
 use engine::{
-    AdminId, Admission, ChannelLimits, Delivery, DiscardPolicy, DiscardReason, Event, FilterConstraint, FilterRef,
-    FilterTarget, Forms, FullOutbox, Hierarchy, Lane, Mapping, NoFields, OrderPolicy, Outcome, Peer, ProxyKey,
-    ProxyKind, Refusal, SettingsPatch, Side, Time, Want,
+    AdminId, Admission, ChannelId, ChannelLimits, Delivery, DiscardPolicy, DiscardReason, Discipline, Event, EventType,
+    FilterConstraint, FilterRef, FilterTarget, Forms, FullOutbox, Hierarchy, Lane, Mapping, NoFields, OrderPolicy,
+    Outcome, Peer, ProxyKey, ProxyKind, Refusal, SettingsPatch, Side, Time, TopicSettings, Topics, Want,
 };
 
 thread_local! {
@@ -79,6 +79,17 @@ impl Rig {
     fn with(kind: ProxyKind, consumers: u32, patch: SettingsPatch, limits: ChannelLimits) -> Result<Self, Refusal> {
         let mut hierarchy = Hierarchy::default();
         let channel = hierarchy.create_channel(patch, limits)?;
+        Self::of(hierarchy, channel, kind, consumers)
+    }
+
+    fn with_topics(topics: Topics, consumers: u32) -> Result<Self, Refusal> {
+        let mut hierarchy = Hierarchy::default();
+        let channel = hierarchy.create_channel(SettingsPatch::default(), ChannelLimits::default())?;
+        hierarchy.set_topics(channel, topics)?;
+        Self::of(hierarchy, channel, ProxyKind::default(), consumers)
+    }
+
+    fn of(mut hierarchy: Hierarchy, channel: ChannelId, kind: ProxyKind, consumers: u32) -> Result<Self, Refusal> {
         let mut connect = |side, peer| {
             let kind = if side == Side::Consumers { kind } else { ProxyKind::default() };
             let proxy = hierarchy.create_proxy(channel, side, AdminId::DEFAULT, engine::Form(1), kind)?;
@@ -94,6 +105,15 @@ impl Rig {
         lane.handle_snapshot(hierarchy.snapshot(), now);
         let unanswered = VecDeque::with_capacity(64);
         Ok(Self { lane, source, unanswered, events: Vec::new(), keys, header: |_, _, _| (), tickets: 0, now })
+    }
+
+    fn queue_turn(&mut self, number: u64) {
+        let mut draft = self.lane.begin_event_for(368);
+        draft.bytes.resize(368, 0);
+        let name: &[u8] = if number.is_multiple_of(2) { b"Status" } else { b"Alarm" };
+        self.lane.classify(&mut draft, b"Telescope", name);
+        self.now = Time(self.now.0 + 1_000);
+        self.lane.queue_turn(self.source, draft, number, self.now);
     }
 
     fn publish(&mut self, bytes: usize, number: u64) -> Admission {
@@ -159,6 +179,36 @@ fn events_of_changing_size_allocate_nothing() {
     };
     run(10);
     assert_eq!(allocations_during(|| run(1_000)), 0);
+}
+
+#[test]
+fn events_that_wait_for_their_turn_allocate_nothing() {
+    let disciplines =
+        [Discipline::Shares, Discipline::EarliestDeadline, Discipline::LeastLaxity, Discipline::MaximumUrgency];
+    for discipline in disciplines {
+        let topics = Topics {
+            by_type: vec![(
+                EventType::new("Telescope", "Alarm"),
+                TopicSettings { share: 7, ..TopicSettings::default() },
+            )],
+            ..Topics::default()
+        };
+        let mut rig = Rig::with_topics(topics, 3).unwrap();
+        rig.lane.set_discipline(discipline);
+        assert!(rig.lane.takes_turns());
+        let mut run = |bursts: u64| {
+            for burst in 0..bursts {
+                (0..64).for_each(|number| rig.queue_turn(burst * 64 + number));
+                while let Some(turn) = rig.lane.poll_turn(rig.now) {
+                    rig.lane.handle_event(turn.source, turn.draft, &NoFields, rig.now);
+                    rig.drain();
+                }
+            }
+        };
+        run(10);
+        assert_eq!(allocations_during(|| run(200)), 0, "{discipline:?}");
+        assert_eq!(rig.lane.counters().turns_waiting_max, 64);
+    }
 }
 
 /// Events of which every field is a number: the first byte of the event.

@@ -10,7 +10,7 @@ use super::pools::Pools;
 use super::routes::build;
 use crate::{
     AdminId, ChannelId, ChannelLimits, ChannelRoutes, FilterId, Form, Operator, OutboxSettings, Peer, ProxyId,
-    ProxyKey, ProxyKind, Refusal, SettingsPatch, Side, Subscription, SupplierSettings, Want,
+    ProxyKey, ProxyKind, Refusal, SettingsPatch, Side, Subscription, SupplierSettings, Topics, Want,
 };
 
 /// Whether a proxy is connected, and whether events pass.
@@ -83,6 +83,7 @@ pub struct Channel {
     id: ChannelId,
     patch: SettingsPatch,
     limits: ChannelLimits,
+    topics: Arc<Topics>,
     /// By side and id, so that a side's admins are together, the default one first.
     pub(super) admins: BTreeMap<(Side, AdminId), Admin>,
     pub(super) proxies: BTreeMap<ProxyId, Proxy>,
@@ -107,6 +108,7 @@ impl Channel {
             id,
             patch,
             limits,
+            topics: Arc::default(),
             admins: BTreeMap::from([default_admin(Side::Consumers), default_admin(Side::Suppliers)]),
             proxies: BTreeMap::new(),
             next_admin: 1,
@@ -139,6 +141,12 @@ impl Channel {
     #[must_use]
     pub fn limits(&self) -> &ChannelLimits {
         &self.limits
+    }
+
+    /// What its events may claim of their lanes.
+    #[must_use]
+    pub fn topics(&self) -> &Arc<Topics> {
+        &self.topics
     }
 
     /// How many proxies of a side are connected.
@@ -185,6 +193,11 @@ impl Channel {
 
     pub(super) fn set_limits(&mut self, limits: ChannelLimits) {
         self.limits = limits;
+        self.routes = None;
+    }
+
+    pub(super) fn set_topics(&mut self, topics: Topics) {
+        self.topics = Arc::new(topics);
         self.routes = None;
     }
 

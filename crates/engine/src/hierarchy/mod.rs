@@ -20,7 +20,7 @@ pub use filters::{Attached, FilterConstraint, FilterRef, FilterTarget, Mapping};
 
 use crate::{
     AdminId, ChannelId, ChannelLimits, EventType, Form, Operator, OutboxSettings, Peer, ProxyId, ProxyKey, ProxyKind,
-    Refusal, SettingsPatch, Side, Snapshot, SupplierSettings, Want,
+    Refusal, SettingsPatch, Side, Snapshot, SupplierSettings, Topics, Want,
 };
 use filters::Filters;
 use pools::Pools;
@@ -390,6 +390,17 @@ impl Hierarchy {
     pub fn set_limits(&mut self, channel: ChannelId, limits: ChannelLimits) -> Result<(), Refusal> {
         limits.check()?;
         self.channel_mut(channel)?.set_limits(limits);
+        Ok(())
+    }
+
+    /// Replaces what the channel's events may claim of their lanes.
+    ///
+    /// # Errors
+    ///
+    /// [`Refusal::ChannelNotFound`], [`Refusal::BadSetting`].
+    pub fn set_topics(&mut self, channel: ChannelId, topics: Topics) -> Result<(), Refusal> {
+        topics.check()?;
+        self.channel_mut(channel)?.set_topics(topics);
         Ok(())
     }
 

@@ -25,7 +25,16 @@ pub(super) fn build(channel: &Channel, compiler: &Compiler, pools: &Pools) -> Ch
     wants.sort_unstable();
     wants.dedup();
     let filtering = builder.finish();
-    ChannelRoutes { id: channel.id(), limits: *channel.limits(), suppliers, consumers, wants, filtering }
+    ChannelRoutes {
+        id: channel.id(),
+        limits: *channel.limits(),
+        topics: Arc::clone(channel.topics()),
+        connected_suppliers: channel.connected(Side::Suppliers),
+        suppliers,
+        consumers,
+        wants,
+        filtering,
+    }
 }
 
 struct Builder<'c> {

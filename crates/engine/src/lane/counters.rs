@@ -113,6 +113,10 @@ pub struct Counters {
     pub events_filtered_in: u64,
     /// Deliveries that a filter which a client implements did not let pass.
     pub events_filtered: u64,
+    /// Events that waited for their turn behind or beside others.
+    pub turns_waited: u64,
+    /// The most events that have waited for their turn at once.
+    pub turns_waiting_max: u64,
 }
 
 /// What an outbox is doing.

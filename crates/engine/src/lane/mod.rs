@@ -23,6 +23,8 @@ mod slab;
 mod store;
 mod tickets;
 mod timers;
+mod turn_taking;
+mod turns;
 mod types;
 
 use alloc::collections::VecDeque;
@@ -35,6 +37,7 @@ pub use counters::{ChannelStats, Counters, DiscardReason, Discards, OutboxState,
 pub use drops::TypeDrops;
 pub use handover::Handover;
 pub use notice::{DisconnectReason, HeldBy, Notice};
+pub use turn_taking::Turn;
 
 use crate::{
     ChannelId, Draft, Event, EventPool, LaneId, OutboxId, Peer, ProxyKey, Questions, Refusal, Snapshot, Ticket, Time,
@@ -49,6 +52,7 @@ use pressure::Backlogs;
 use slab::Slab;
 use tickets::Tickets;
 use timers::Timers;
+use turn_taking::TurnTaking;
 use types::Types;
 
 /// What became of an event that was handed in.
@@ -134,6 +138,10 @@ pub enum Outcome {
 /// called at [`next_timeout`](Self::next_timeout), which may be at once. A delivery may be acted on, and its outcome
 /// handed in, before the next one is asked for.
 ///
+/// Where [`takes_turns`](Self::takes_turns) says so, events go to [`queue_turn`](Self::queue_turn) first and are handed in
+/// as [`poll_turn`](Self::poll_turn) gives them back; the door looks out for further events between two turns, so that
+/// one that has an earlier deadline is not kept waiting by many that came before it.
+///
 /// # What it promises
 ///
 /// - A consumer gets each supplier's events in the order in which they were handed in, unless its `order_policy` is
@@ -168,6 +176,7 @@ pub struct Lane {
     tickets: Tickets,
     notices: VecDeque<Notice>,
     leftovers: VecDeque<Leftover>,
+    turn_taking: TurnTaking,
 
     next_serial: u64,
     counters: Counters,
@@ -210,6 +219,7 @@ impl Lane {
             tickets: Tickets::default(),
             notices: VecDeque::new(),
             leftovers: VecDeque::new(),
+            turn_taking: TurnTaking::new(),
             next_serial: 0,
             counters: Counters::default(),
             drops: Drops::new(),

@@ -36,6 +36,7 @@ impl Lane {
         }
         self.placed = new_placed;
         self.drops.make_place(&snapshot);
+        self.turn_taking.follow(self.id, &snapshot);
         self.snapshot = snapshot;
     }
 
@@ -52,6 +53,7 @@ impl Lane {
         }
         state.routes = Arc::clone(routes);
         state.destinations.clear();
+        self.turn_taking.update(routes, &self.types);
         let members = core::mem::take(&mut state.members);
         let mut old = members.iter().copied().peekable();
         let mut new_members = Vec::with_capacity(routes.consumers.len());
@@ -114,6 +116,7 @@ impl Lane {
         self.end_hold(channel);
         if let Some(state) = self.channels.remove(channel) {
             self.channel_slots.remove(&state.id);
+            self.turn_taking.remove(state.id, &self.types);
         }
     }
 

@@ -10,6 +10,7 @@ use core::time::Duration;
 
 mod drops;
 mod filters;
+mod turns;
 mod waiting;
 
 /// What an event of `bytes` bytes to one consumer is charged.

@@ -1,0 +1,210 @@
+//! Whose turn it is: where a lane has more than one topic, events wait for their topic's turn before they are handed in.
+
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+use hashbrown::HashMap;
+
+use super::turns::{Turns, Waiting};
+use super::types::Types;
+use super::{Lane, Snapshot};
+use crate::{
+    ChannelId, ChannelRoutes, Discipline, Draft, Event, LaneId, OrderPolicy, ProxyKey, Time, TopicSettings, Topics,
+    TypeId,
+};
+
+/// An event whose turn it is: it is to be handed in now, with [`Lane::handle_event`].
+#[derive(Debug)]
+pub struct Turn {
+    /// The proxy that it came through.
+    pub source: ProxyKey,
+    /// The event.
+    pub draft: Draft,
+    /// The door's own note, as it was given with the event.
+    pub token: u64,
+}
+
+impl Lane {
+    /// Says whose turn it is from now on; the main lane's is told this way, the others' comes with the routing. Default
+    /// [`Discipline::Shares`].
+    pub fn set_discipline(&mut self, discipline: Discipline) {
+        self.turn_taking.turns.set_discipline(discipline);
+    }
+
+    /// Whether events have to wait for their turn: there are several topics whose channels have connected suppliers, or
+    /// events wait already. Otherwise they are handed in as they come.
+    #[must_use]
+    pub fn takes_turns(&self) -> bool {
+        self.turn_taking.in_use > 1 || self.turns_waiting() > 0
+    }
+
+    /// Has an event wait for its turn. Its type and priority are set already. What waits is not charged to the channel's
+    /// memory budget: the door bounds it by what it reads.
+    pub fn queue_turn(&mut self, source: ProxyKey, draft: Draft, token: u64, now: Time) {
+        self.told(now);
+        let topic = self.turn_taking.topic_of(source.channel, &draft, &self.types);
+        let priority = self.turn_priority(source, &draft);
+        let is_alone = self.turn_taking.turns.len() == 0;
+        self.turn_taking.turns.push(topic, priority, Turn { source, draft, token }, self.now);
+        let waiting = self.turns_waiting() as u64;
+        self.counters.turns_waited += u64::from(!is_alone);
+        self.counters.turns_waiting_max = self.counters.turns_waiting_max.max(waiting);
+    }
+
+    /// The event whose turn it is; `None` if none waits.
+    pub fn poll_turn(&mut self, now: Time) -> Option<Turn> {
+        self.told(now);
+        self.turn_taking.turns.pop()
+    }
+
+    /// How many events wait for their turn.
+    #[must_use]
+    pub fn turns_waiting(&self) -> usize {
+        self.turn_taking.turns.len()
+    }
+
+    /// An event's priority among those of its topic: nothing but the order of arrival, unless its supplier's order policy
+    /// is another.
+    fn turn_priority(&self, source: ProxyKey, event: &Event) -> i16 {
+        match self.snapshot.supplier(source) {
+            Some(route) if route.settings.order_policy == OrderPolicy::Priority => {
+                event.priority.unwrap_or(route.settings.priority)
+            }
+            _ => 0,
+        }
+    }
+}
+
+/// A lane's topics, and the events that wait for their turn.
+#[derive(Debug)]
+pub(super) struct TurnTaking {
+    turns: Turns<Turn>,
+    channels: HashMap<ChannelId, ChannelTopics>,
+    /// The topic of events whose channel is not there (any more): they are refused when their turn comes.
+    strays: u32,
+    /// How many topics there are of channels to which suppliers are connected.
+    in_use: usize,
+    /// Working space.
+    moved: Vec<Waiting<Turn>>,
+}
+
+/// One channel's topics.
+#[derive(Debug)]
+struct ChannelTopics {
+    settings: Arc<Topics>,
+    rest: u32,
+    /// In the order of `settings.by_type`.
+    by_type: Vec<u32>,
+    /// The topics of types that were seen.
+    known: HashMap<TypeId, u32>,
+    /// How many of the topics in use are its.
+    in_use: usize,
+}
+
+impl ChannelTopics {
+    /// Whether the types listed are the same, so that each event's topic is too.
+    fn has_types_of(&self, topics: &Topics) -> bool {
+        let listed = topics.by_type.iter().map(|(listed, _)| listed);
+        self.settings.by_type.iter().map(|(listed, _)| listed).eq(listed)
+    }
+
+    /// Takes over what the same topics may claim now.
+    fn set(&mut self, topics: &Arc<Topics>, turns: &mut Turns<Turn>) {
+        for (slot, (_, settings)) in self.by_type.iter().zip(&topics.by_type) {
+            turns.set(*slot, *settings);
+        }
+        turns.set(self.rest, topics.rest);
+        self.settings = Arc::clone(topics);
+    }
+}
+
+/// Types whose topic is remembered, for each channel. When there are more, they are looked up anew.
+const KNOWN_MAX: usize = 4_096;
+
+impl TurnTaking {
+    pub(super) fn new() -> Self {
+        let mut turns = Turns::new(Discipline::default());
+        let strays = turns.add(TopicSettings::default(), u64::MAX);
+        Self { turns, channels: HashMap::new(), strays, in_use: 0, moved: Vec::new() }
+    }
+
+    /// Takes over whose turn it is in the lane, unless it is the main lane, which is told otherwise.
+    pub(super) fn follow(&mut self, lane: LaneId, snapshot: &Snapshot) {
+        if let Some(info) = snapshot.lane(lane) {
+            self.turns.set_discipline(info.discipline);
+        }
+    }
+
+    /// Takes over a channel that is new or changed.
+    pub(super) fn update(&mut self, routes: &ChannelRoutes, types: &Types) {
+        match self.channels.get_mut(&routes.id) {
+            Some(channel) if Arc::ptr_eq(&channel.settings, &routes.topics) => {}
+            Some(channel) if channel.has_types_of(&routes.topics) => channel.set(&routes.topics, &mut self.turns),
+            _ => self.replace(routes, types),
+        }
+        let Some(channel) = self.channels.get_mut(&routes.id) else { return };
+        let in_use = if routes.connected_suppliers > 0 { 1 + channel.by_type.len() } else { 0 };
+        self.in_use = self.in_use + in_use - core::mem::replace(&mut channel.in_use, in_use);
+    }
+
+    /// Makes a channel's topics anew. Its events that wait go to the topic that they belong to now.
+    fn replace(&mut self, routes: &ChannelRoutes, types: &Types) {
+        let in_use = self.take_out(routes.id);
+        let settings = Arc::clone(&routes.topics);
+        let order = |at: usize| (u64::from(routes.id.0) << 16) | at as u64;
+        let add = |turns: &mut Turns<Turn>, (at, of): (usize, &TopicSettings)| turns.add(*of, order(at));
+        let listed = settings.by_type.iter().map(|(_, of)| of).enumerate();
+        let by_type: Vec<u32> = listed.map(|of| add(&mut self.turns, of)).collect();
+        let rest = add(&mut self.turns, (by_type.len(), &settings.rest));
+        let known = HashMap::new();
+        self.channels.insert(routes.id, ChannelTopics { settings, rest, by_type, known, in_use });
+        self.put_back(types);
+    }
+
+    /// Forgets a channel that is gone. Its events that wait keep their order.
+    pub(super) fn remove(&mut self, channel: ChannelId, types: &Types) {
+        self.in_use -= self.take_out(channel);
+        self.put_back(types);
+    }
+
+    /// Takes a channel's topics away, and its events that wait, to be put back. Says how many of the topics were in use.
+    fn take_out(&mut self, channel: ChannelId) -> usize {
+        let Some(gone) = self.channels.remove(&channel) else { return 0 };
+        for slot in gone.by_type.iter().copied().chain([gone.rest]) {
+            self.turns.take_all(slot, &mut self.moved);
+            self.turns.remove(slot);
+        }
+        gone.in_use
+    }
+
+    fn put_back(&mut self, types: &Types) {
+        let mut moved = core::mem::take(&mut self.moved);
+        for waiting in moved.drain(..) {
+            let turn = &waiting.message;
+            let topic = self.topic_of(turn.source.channel, &turn.draft, types);
+            self.turns.put_back(topic, waiting);
+        }
+        self.moved = moved;
+    }
+
+    fn topic_of(&mut self, channel: ChannelId, event: &Event, types: &Types) -> u32 {
+        let Some(channel) = self.channels.get_mut(&channel) else { return self.strays };
+        if channel.by_type.is_empty() {
+            return channel.rest;
+        }
+        if let Some(topic) = channel.known.get(&event.event_type) {
+            return *topic;
+        }
+        let names = types.names(event.event_type);
+        let (domain, name) = names.unwrap_or((&event.domain[..], &event.name[..]));
+        let at = channel.settings.find(domain, name);
+        let topic = at.and_then(|at| channel.by_type.get(at)).copied().unwrap_or(channel.rest);
+        if names.is_some() {
+            if channel.known.len() >= KNOWN_MAX {
+                channel.known.clear();
+            }
+            channel.known.insert(event.event_type, topic);
+        }
+        topic
+    }
+}
