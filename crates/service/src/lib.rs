@@ -16,6 +16,7 @@ mod config;
 pub mod corba;
 mod counters;
 mod lanes;
+pub mod planning;
 mod resolver;
 mod start;
 mod statistics;

@@ -1,0 +1,388 @@
+//! Scheduling analysis: declared activities in, priorities and a feasibility answer out (requirement R10).
+//!
+//! An *activity* is a stream of events of one type on one channel: how often they come, how long each occupies the lane that
+//! carries it, and by when it has to be done. [`analyse`] assigns priorities (rate or deadline monotonic) and computes worst
+//! response times, or applies a processor demand test for the policies that decide while running (earliest deadline, least
+//! laxity, maximum urgency). [`Plan`] puts the result into lanes: which channel needs which priorities, and which event type
+//! has which.
+//!
+//! Everything here is pure and exact in integers of nanoseconds; an analysis takes a bounded number of steps
+//! ([`AnalysisLimits`]) and says [`Outcome::Undecided`] where that is not enough.
+//!
+//! What the service's lanes are to the theory:
+//!
+//! - Lanes are threads of `SCHED_FIFO`: a lane of a higher priority preempts one of a lower. One activity to a lane is
+//!   preemptive fixed-priority scheduling, and the response times are those of Joseph and Pandya (1986), Audsley et al. (1993),
+//!   and Lehoczky (1990) and Tindell et al. (1994) where a response may take longer than a period.
+//! - A lane carries one event at a time. Activities that share a lane are each assumed to wait for all the others of it,
+//!   which bounds any order that the lane takes them in.
+//! - A dynamic policy is the discipline inside one lane, so it is analysed without preemption between events.
+
+mod bounds;
+mod dynamic;
+mod file;
+mod fixed;
+mod placement;
+mod plan;
+#[cfg(test)]
+mod tests;
+
+pub use file::{FileError, PlanningFile, format_time, parse_time};
+pub use plan::{Plan, PlannedChannel, PlannedLane, PlannedTopic};
+
+use core::fmt;
+
+/// The longest time that any figure of an activity may be, in nanoseconds: about three years.
+pub const TIME_MAX: u64 = 100_000_000_000_000_000;
+
+/// The highest priority of Real-time CORBA.
+pub const PRIORITY_MAX: i16 = 32_767;
+
+/// A stream of events of one type on one channel. All times are in nanoseconds, up to [`TIME_MAX`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Activity {
+    /// What it is called; unique in a set, and the last word where two are equally urgent.
+    pub name: String,
+    /// The number of its channel.
+    pub channel: u32,
+    /// The domain of its events' type.
+    pub domain: String,
+    /// The name of its events' type.
+    pub type_name: String,
+    /// From one event to the next, or the minimum interval between two. At least 1.
+    pub period: u64,
+    /// The longest that one event occupies its lane, and whatever else of its processing runs on the same processor at its
+    /// priority. At least 1.
+    pub execution_time: u64,
+    /// By when an event has to be done, counted from when it is due. At least 1; may exceed the period.
+    pub deadline: u64,
+    /// By how much an event may come later than it is due.
+    pub jitter: u64,
+    /// The longest that something less urgent may keep it from being carried: a section without preemption, or the
+    /// system itself.
+    pub blocking: u64,
+    /// How much it matters, larger is more: first of all under maximum urgency, and between equals elsewhere.
+    pub criticality: i16,
+}
+
+/// Which events come first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Policy {
+    /// The shortest period has the highest priority (Liu and Layland 1973).
+    RateMonotonic,
+    /// The shortest deadline has the highest priority (Leung and Whitehead 1982).
+    DeadlineMonotonic,
+    /// The earliest deadline at any moment.
+    EarliestDeadline,
+    /// The least time left to lose at any moment: until the deadline, without the execution time.
+    LeastLaxity,
+    /// The most critical, and among those the least laxity (Stewart and Khosla 1991).
+    MaximumUrgency,
+}
+
+impl Policy {
+    /// What fits a set of activities when nobody says otherwise: deadline monotonic where a deadline is shorter than its
+    /// period, else rate monotonic.
+    #[must_use]
+    pub fn automatic(activities: &[Activity]) -> Self {
+        let short = activities.iter().any(|activity| activity.deadline < activity.period);
+        if short { Self::DeadlineMonotonic } else { Self::RateMonotonic }
+    }
+
+    /// Whether it decides while running, inside one lane, rather than by a priority that is assigned beforehand.
+    #[must_use]
+    pub const fn is_dynamic(self) -> bool {
+        matches!(self, Self::EarliestDeadline | Self::LeastLaxity | Self::MaximumUrgency)
+    }
+
+    /// `rm`, `dm`, `edf`, `llf` or `muf`.
+    #[must_use]
+    pub const fn short_name(self) -> &'static str {
+        match self {
+            Self::RateMonotonic => "rm",
+            Self::DeadlineMonotonic => "dm",
+            Self::EarliestDeadline => "edf",
+            Self::LeastLaxity => "llf",
+            Self::MaximumUrgency => "muf",
+        }
+    }
+
+    /// The policy of a short name.
+    #[must_use]
+    pub fn of_short_name(name: &str) -> Option<Self> {
+        [Self::RateMonotonic, Self::DeadlineMonotonic, Self::EarliestDeadline, Self::LeastLaxity, Self::MaximumUrgency]
+            .into_iter()
+            .find(|policy| policy.short_name() == name)
+    }
+}
+
+impl fmt::Display for Policy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::RateMonotonic => "rate monotonic",
+            Self::DeadlineMonotonic => "deadline monotonic",
+            Self::EarliestDeadline => "earliest deadline first",
+            Self::LeastLaxity => "least laxity first",
+            Self::MaximumUrgency => "maximum urgency first",
+        })
+    }
+}
+
+/// What an analysis is asked for, beside the activities.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Request {
+    /// The policy; [`Policy::automatic`] if there is none.
+    pub policy: Option<Policy>,
+    /// Processors on which lanes may be pinned, 1 to 64. Each activity is on one of them (partitioned, first fit).
+    pub cpus: u16,
+    /// Lanes that there may be, 1 to 64. Fewer than activities means that some share a lane.
+    pub lanes_max: u16,
+}
+
+impl Default for Request {
+    fn default() -> Self {
+        Self { policy: None, cpus: 1, lanes_max: 64 }
+    }
+}
+
+/// How large a question may be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AnalysisLimits {
+    /// Activities in a set.
+    pub activities_max: usize,
+    /// Terms added up in all; each takes some nanoseconds. What is not decided by then is [`Outcome::Undecided`].
+    pub steps_max: u64,
+}
+
+impl AnalysisLimits {
+    /// For a service that has other things to do: half a second at most, on the administration thread.
+    pub const SERVICE: Self = Self { activities_max: 4096, steps_max: 50_000_000 };
+    /// For a command that somebody waits for: some ten seconds at most.
+    pub const COMMAND: Self = Self { activities_max: 4096, steps_max: 1_000_000_000 };
+}
+
+/// Why a set of activities is not analysed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum PlanError {
+    /// An activity makes no sense.
+    Activity {
+        /// Its place in the set.
+        index: usize,
+        /// What is wrong with it, and what it has to be.
+        why: String,
+    },
+    /// The set is empty or too large, or the request asks for what cannot be.
+    Request(String),
+}
+
+impl fmt::Display for PlanError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Activity { index, why } => write!(f, "activity {index}: {why}"),
+            Self::Request(why) => f.write_str(why),
+        }
+    }
+}
+
+impl core::error::Error for PlanError {}
+
+/// Whether every event is done by its deadline.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// In every case that the activities' figures allow.
+    Feasible,
+    /// There is a case in which one is not.
+    Infeasible,
+    /// The analysis cannot say.
+    Undecided(Why),
+}
+
+/// Why an analysis cannot say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Why {
+    /// It would take more than [`AnalysisLimits::steps_max`].
+    StepsSpent,
+    /// A sum does not fit 64 bits.
+    Overflow,
+    /// The test is sufficient only, and it failed; no other order would be shown to be infeasible.
+    NotShown,
+}
+
+impl fmt::Display for Why {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::StepsSpent => "the analysis would take too many steps",
+            Self::Overflow => "the analysis would need numbers beyond 64 bits",
+            Self::NotShown => "the test for this policy is sufficient only, and it does not hold",
+        })
+    }
+}
+
+/// The longest time from when an event is due until it is done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Response {
+    /// It is this, in nanoseconds. A bound where activities share a lane.
+    Worst(u64),
+    /// It is at least this, and the analysis ended there.
+    AtLeast(u64),
+    /// It grows without end: there is more to be done at this priority and above than one processor can.
+    Unbounded,
+    /// Not computed: the policy is dynamic, or the analysis could not say.
+    Unknown,
+}
+
+/// What was found of one activity.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Finding {
+    /// The processor, counted from 0.
+    pub cpu: u16,
+    /// The lane, counted from 0, the least urgent.
+    pub lane: u16,
+    /// Its lane's Real-time CORBA priority, 0 to [`PRIORITY_MAX`].
+    pub priority: i16,
+    /// How long its events may take.
+    pub response: Response,
+    /// By how much it misses its deadline, in nanoseconds; `None` if it does not, or that is not known.
+    pub late_by: Option<u64>,
+}
+
+/// An interval in which more must be done than can be, found for a dynamic policy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Overload {
+    /// How long it is, in nanoseconds.
+    pub interval: u64,
+    /// What may have to be done in it, in nanoseconds.
+    pub demand: u64,
+    /// The activity whose deadline is at its end.
+    pub activity: usize,
+}
+
+/// The answer.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Analysis {
+    /// The policy that was applied.
+    pub policy: Policy,
+    /// The answer itself.
+    pub outcome: Outcome,
+    /// What was found of each activity, in the order they were given in.
+    pub findings: Vec<Finding>,
+    /// Utilisation of each processor: the sum of execution times over periods.
+    pub utilisation: Vec<f64>,
+    /// Liu and Layland's bound for as many activities on one processor: n (2^(1/n) − 1). At or below it rate monotonic
+    /// priorities suffice where deadlines are periods, and nothing blocks or jitters.
+    pub liu_layland_bound: f64,
+    /// The product of all utilisations + 1, of the processor with the largest. At or below 2 the same holds (Bini,
+    /// Buttazzo and Buttazzo 2003).
+    pub hyperbolic_product: f64,
+    /// Of a dynamic policy: the first interval found in which there is too much to do.
+    pub overload: Option<Overload>,
+}
+
+impl Analysis {
+    /// Activities from the most urgent down, as places in the set that was given.
+    #[must_use]
+    pub fn by_urgency(&self) -> Vec<usize> {
+        let mut order: Vec<usize> = (0..self.findings.len()).collect();
+        order.sort_by_key(|index| core::cmp::Reverse(self.findings.get(*index).map(|finding| finding.priority)));
+        order
+    }
+}
+
+/// Analyses a set of activities.
+///
+/// ```
+/// use service::planning::{Activity, AnalysisLimits, Outcome, Request, Response, analyse};
+/// let activity = |name: &str, period, execution_time| Activity {
+///     name: name.to_owned(), channel: 0, domain: "Plant".to_owned(), type_name: name.to_owned(),
+///     period, execution_time, deadline: period, jitter: 0, blocking: 0, criticality: 0,
+/// };
+/// let set = [activity("Pressure", 20, 5), activity("Flow", 40, 10), activity("Log", 80, 40)];
+/// let analysis = analyse(&set, &Request::default(), &AnalysisLimits::SERVICE)?;
+/// assert_eq!(analysis.outcome, Outcome::Feasible);
+/// assert_eq!(analysis.findings[2].response, Response::Worst(80));
+/// # Ok::<(), service::planning::PlanError>(())
+/// ```
+///
+/// # Errors
+/// [`PlanError`] for activities or a request that make no sense.
+pub fn analyse(activities: &[Activity], request: &Request, limits: &AnalysisLimits) -> Result<Analysis, PlanError> {
+    check(activities, request, limits)?;
+    let policy = request.policy.unwrap_or_else(|| Policy::automatic(activities));
+    let mut steps = Steps(limits.steps_max);
+    if policy.is_dynamic() {
+        dynamic::analyse(activities, policy, request, &mut steps)
+    } else {
+        Ok(fixed::analyse(activities, policy, request, &mut steps))
+    }
+}
+
+/// What is left to be spent on an analysis.
+struct Steps(u64);
+
+impl Steps {
+    /// Spends some; an error when that is more than is left.
+    fn spend(&mut self, count: usize) -> Result<(), Why> {
+        let count = u64::try_from(count).unwrap_or(u64::MAX);
+        self.0 = self.0.checked_sub(count).ok_or(Why::StepsSpent)?;
+        Ok(())
+    }
+}
+
+fn check(activities: &[Activity], request: &Request, limits: &AnalysisLimits) -> Result<(), PlanError> {
+    if activities.is_empty() {
+        return Err(PlanError::Request("there are no activities".to_owned()));
+    }
+    if activities.len() > limits.activities_max {
+        return Err(PlanError::Request(format!(
+            "there are {} activities, and {} may be analysed together",
+            activities.len(),
+            limits.activities_max
+        )));
+    }
+    for (value, name) in [(request.cpus, "cpus"), (request.lanes_max, "lanes_max")] {
+        if !(1..=64).contains(&value) {
+            return Err(PlanError::Request(format!("{name} is {value}, and has to be from 1 to 64")));
+        }
+    }
+    if request.cpus > request.lanes_max {
+        return Err(PlanError::Request(format!(
+            "lanes_max is {}, less than cpus, which is {}: each processor needs a lane",
+            request.lanes_max, request.cpus
+        )));
+    }
+    let mut names = std::collections::BTreeSet::new();
+    for (index, activity) in activities.iter().enumerate() {
+        check_activity(activity).map_err(|why| PlanError::Activity { index, why })?;
+        if !names.insert(activity.name.as_str()) {
+            let why = format!("another activity is called {:?}, too; names have to differ", activity.name);
+            return Err(PlanError::Activity { index, why });
+        }
+    }
+    Ok(())
+}
+
+fn check_activity(activity: &Activity) -> Result<(), String> {
+    if activity.name.is_empty() {
+        return Err("it has no name".to_owned());
+    }
+    let times = [
+        ("period", activity.period, 1),
+        ("execution time", activity.execution_time, 1),
+        ("deadline", activity.deadline, 1),
+        ("jitter", activity.jitter, 0),
+        ("blocking", activity.blocking, 0),
+    ];
+    for (name, value, least) in times {
+        if value < least {
+            return Err(format!("the {name} of {:?} is 0; it has to be at least 1 ns", activity.name));
+        }
+        if value > TIME_MAX {
+            return Err(format!(
+                "the {name} of {:?} is {value} ns, and must not be more than {TIME_MAX} ns (three years)",
+                activity.name
+            ));
+        }
+    }
+    Ok(())
+}
