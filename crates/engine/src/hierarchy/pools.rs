@@ -216,6 +216,19 @@ impl Hierarchy {
         self.pools.pools.get(&pool).map(|pool| &pool.spec)
     }
 
+    /// The most threads that all pools together may have.
+    #[must_use]
+    pub fn lane_threads_max(&self) -> u32 {
+        self.limits.lane_threads_max
+    }
+
+    /// How many more threads pools may have, before those that nothing refers to have ended.
+    #[must_use]
+    pub fn lane_threads_left(&self) -> u32 {
+        let used = u32::try_from(self.pools.lanes.len()).unwrap_or(u32::MAX);
+        self.limits.lane_threads_max.saturating_sub(used)
+    }
+
     /// The next lane that has come with a [`create_pool`](Self::create_pool) or gone with a
     /// [`snapshot`](Self::snapshot), in the order in which they did.
     pub fn poll_lane(&mut self) -> Option<LaneChange> {

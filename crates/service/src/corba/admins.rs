@@ -4,10 +4,11 @@ use super::door::Door;
 use super::exceptions::{Raised, UserException};
 use super::filters::{lifetime_filter, priority_filter, set_lifetime_filter, set_priority_filter};
 use super::proxy_kind::{Events, ProxyKind};
-use super::table::{Interface, Operation, Target};
+use super::qos;
+use super::table::{Interface, Level, Operation, Target};
 use super::wire::{read_enum, read_id, write_id, write_ids};
 use engine::{Operator, ProxyId, ProxyKey};
-use giop::cdr::{Reader, Writer};
+use giop::cdr::{ReadError, Reader, Writer};
 
 pub(super) static CONSUMER_ADMIN: Interface = Interface {
     name: "CosNotifyChannelAdmin::ConsumerAdmin",
@@ -43,6 +44,20 @@ pub(super) static SUPPLIER_ADMIN: Interface = Interface {
         Operation::done("obtain_notification_push_consumer", obtain_push),
         Operation::done("destroy", destroy),
     ],
+};
+
+/// What TAO's consumer admins have beside the OMG's.
+pub(super) static NOTIFY_EXT_CONSUMER_ADMIN: Interface = Interface {
+    name: "NotifyExt::ConsumerAdmin",
+    id: "IDL:NotifyExt/ConsumerAdmin:1.0",
+    operations: &[Operation::done("obtain_notification_push_supplier_with_qos", obtain_with_qos)],
+};
+
+/// What TAO's supplier admins have beside the OMG's.
+pub(super) static NOTIFY_EXT_SUPPLIER_ADMIN: Interface = Interface {
+    name: "NotifyExt::SupplierAdmin",
+    id: "IDL:NotifyExt/SupplierAdmin:1.0",
+    operations: &[Operation::done("obtain_notification_push_consumer_with_qos", obtain_with_qos)],
 };
 
 fn my_id(_: &mut Door, on: Target, args: Reader<'_>, reply: &mut Writer<'_>) -> Result<(), Raised> {
@@ -99,12 +114,33 @@ fn obtain_pull(door: &mut Door, on: Target, args: Reader<'_>, reply: &mut Writer
     obtain(door, on, true, args, reply)
 }
 
-fn obtain(door: &mut Door, on: Target, pull: bool, mut args: Reader<'_>, reply: &mut Writer<'_>) -> Result<(), Raised> {
-    let events = match read_enum(&mut args, "ClientType", 2)? {
+/// `obtain_notification_push_supplier_with_qos` and `…_consumer_with_qos`: a proxy that is there with its properties, or
+/// not at all.
+fn obtain_with_qos(door: &mut Door, on: Target, mut args: Reader<'_>, reply: &mut Writer<'_>) -> Result<(), Raised> {
+    let events = read_client_type(&mut args)?;
+    let qos = qos::read_properties(&mut args)?;
+    args.finish("the arguments of an operation that gives a proxy with properties")?;
+    let admin = on.admin()?;
+    let proxy = door.create_proxy(admin, ProxyKind { events, pull: false })?;
+    if let Err(raised) = qos::apply(door, Level::Proxy(proxy, admin.side), &qos) {
+        door.withdraw_proxy(proxy);
+        return Err(raised);
+    }
+    door.reference(Target::Proxy(proxy, admin.side))?.write(reply);
+    write_id(proxy.proxy.0, reply);
+    Ok(())
+}
+
+fn read_client_type(args: &mut Reader<'_>) -> Result<Events, ReadError> {
+    Ok(match read_enum(args, "ClientType", 2)? {
         0 => Events::Any,
         1 => Events::Structured,
         _ => Events::Sequence,
-    };
+    })
+}
+
+fn obtain(door: &mut Door, on: Target, pull: bool, mut args: Reader<'_>, reply: &mut Writer<'_>) -> Result<(), Raised> {
+    let events = read_client_type(&mut args)?;
     args.finish("the arguments of an operation that gives a proxy")?;
     let admin = on.admin()?;
     let proxy = door.create_proxy(admin, ProxyKind { events, pull })?;

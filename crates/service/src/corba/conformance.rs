@@ -42,5 +42,6 @@ static MODULES: &[&[&Interface]] = &[
     proxies::ALL,
     &[&admins::CONSUMER_ADMIN, &admins::SUPPLIER_ADMIN, &channel::EVENT_CHANNEL, &factory::EVENT_CHANNEL_FACTORY],
     naming::ALL,
+    &[&admins::NOTIFY_EXT_CONSUMER_ADMIN, &admins::NOTIFY_EXT_SUPPLIER_ADMIN],
     filters::OWN,
 ];

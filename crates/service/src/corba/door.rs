@@ -3,6 +3,7 @@
 mod changes;
 mod clients;
 mod filters;
+mod objections;
 mod probes;
 mod settings;
 
@@ -15,17 +16,18 @@ use super::filters::Filters;
 use super::keys::ObjectKey;
 use super::naming::{Naming, NamingLimits};
 use super::proxy_kind::ProxyKind;
-use super::qos::Wanted;
+use super::qos::{PoolKind, Profile, Wanted};
 use super::references::References;
 use super::table::{self, AdminKey, Servant, Target};
 use engine::{
     AdminId, ChannelId, ChannelLimits, DisconnectReason, FilterId, FilterTarget, Hierarchy, HierarchyLimits, Operator,
-    Peer, ProxyId, ProxyKey, SettingsPatch, Side, Snapshot, Time,
+    Peer, PoolId, ProxyId, ProxyKey, SettingsPatch, Side, Snapshot, Time,
 };
 use giop::cdr::{CharSet, Reader, Writer};
 use giop::ior::Ior;
+use giop::realtime::{PriorityModel, PriorityModelPolicy};
 use hashbrown::HashMap;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -72,6 +74,10 @@ pub struct Door {
     random: fastrand::Rng,
     nonces: BTreeMap<ChannelId, Nonces>,
     kinds: BTreeMap<ProxyKey, ProxyKind>,
+    /// By which property each pool was set.
+    pool_kinds: BTreeMap<PoolId, PoolKind>,
+    /// The channels whose profile is `RealTime`.
+    real_time: BTreeSet<ChannelId>,
     /// Whoever is connected and gave a reference.
     clients: HashMap<Peer, Client>,
     /// Those of them that are called to have events travel.
@@ -231,6 +237,8 @@ impl Door {
             random,
             nonces: BTreeMap::new(),
             kinds: BTreeMap::new(),
+            pool_kinds: BTreeMap::new(),
+            real_time: BTreeSet::new(),
             clients: HashMap::new(),
             peers: HashMap::new(),
             peer_next: 0,
@@ -423,7 +431,22 @@ impl Door {
 
     pub(super) fn reference(&self, target: Target) -> Result<Ior, Raised> {
         let key = self.key(target).ok_or_else(Raised::object_not_exist)?;
-        Ok(self.references.ior(table::type_id(self.servant(target)?), &key))
+        let type_id = table::type_id(self.servant(target)?);
+        Ok(match target {
+            // Where events travel at priorities, the reference says so.
+            Target::Proxy(proxy, _) => self.references.ior_with(type_id, &key, self.priority_model(proxy)),
+            _ => self.references.ior(type_id, &key),
+        })
+    }
+
+    /// What the reference of a proxy says about priorities: nothing, unless it has a pool.
+    fn priority_model(&self, proxy: ProxyKey) -> Option<PriorityModelPolicy> {
+        let (model, server_priority) = self.hierarchy.priority_model(proxy)?;
+        let model = match model {
+            engine::PriorityModel::ClientPropagated => PriorityModel::ClientPropagated,
+            engine::PriorityModel::ServerDeclared => PriorityModel::ServerDeclared,
+        };
+        Some(PriorityModelPolicy { model, server_priority })
     }
 
     pub(super) fn references(&self) -> &References {
@@ -450,11 +473,13 @@ impl Door {
 
     /// What a new channel is made of before its creator's wishes.
     pub(super) fn wanted_initially(&self) -> Wanted {
-        Wanted { patch: self.delivery, limits: self.limits }
+        Wanted { patch: self.delivery, limits: self.limits, pool: None, profile: Profile::Standard }
     }
 
     pub(super) fn create_channel(&mut self, wanted: Wanted) -> Result<ChannelId, Raised> {
-        let channel = self.hierarchy.create_channel(wanted.patch, wanted.limits)?;
+        let patch = self.with_pool(None, &wanted)?;
+        let channel = self.hierarchy.create_channel(patch, wanted.limits)?;
+        self.set_profile(channel, wanted.profile);
         let nonce = self.random.u32(1..);
         self.nonces.insert(channel, Nonces { own: nonce, objects: nonce });
         Ok(channel)
@@ -464,6 +489,7 @@ impl Door {
         let removed = self.hierarchy.destroy_channel(channel)?;
         self.forget_all(&removed);
         self.nonces.remove(&channel);
+        self.real_time.remove(&channel);
         self.forget_filters(channel);
         self.changes.forget_channel(channel);
         Ok(())
@@ -530,9 +556,17 @@ impl Door {
 
     pub(super) fn create_proxy(&mut self, admin: AdminKey, kind: ProxyKind) -> Result<ProxyKey, Raised> {
         let AdminKey { channel, side, admin } = admin;
+        self.admit_kind(channel, kind)?;
         let proxy = self.hierarchy.create_proxy(channel, side, admin, kind.form(), kind.passing())?;
         let key = ProxyKey { channel, proxy };
         self.kinds.insert(key, kind);
         Ok(key)
+    }
+
+    /// Takes back a proxy that nobody has been told of.
+    pub(super) fn withdraw_proxy(&mut self, key: ProxyKey) {
+        if let Ok(removed) = self.hierarchy.destroy_proxy(key) {
+            self.forget(&removed, false);
+        }
     }
 }

@@ -7,14 +7,18 @@
 //! A channel's administrative properties are taken from `set_qos` and the initial QoS too, because clients in the field
 //! send them there.
 
+mod pools;
 mod property;
+mod real_time;
 mod tables;
 
 #[cfg(test)]
 mod tests;
 
-pub(super) use self::property::{Effective, PropertyValue, Wanted};
-use self::property::{ErrorCode, Place, Property, write_null};
+pub(super) use self::pools::{Pool, PoolKind};
+pub(super) use self::property::{Effective, ErrorCode, PropertyValue, Wanted};
+use self::property::{Place, Property, write_null};
+pub(super) use self::real_time::{Outside, Profile, outside, outside_limits};
 use self::tables::{ADMIN, QOS};
 use super::door::Door;
 use super::exceptions::{Raised, UserException};
@@ -55,12 +59,18 @@ pub(super) struct Given<'a> {
 }
 
 /// What is wrong with one property: `CosNotification::PropertyError`.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub(super) struct PropertyError {
     code: ErrorCode,
     name: String,
     /// What would be accepted, where there is such a thing.
     range: Option<(PropertyValue, PropertyValue)>,
+}
+
+impl PropertyError {
+    pub(super) fn new(code: ErrorCode, name: &str, range: Option<(PropertyValue, PropertyValue)>) -> Self {
+        Self { code, name: name.to_owned(), range }
+    }
 }
 
 /// Writes a `CosNotification::PropertyErrorSeq`.
@@ -96,7 +106,20 @@ pub(super) fn read_properties<'a>(args: &mut Reader<'a>) -> Result<Vec<Given<'a>
 /// The settings and limits of a new channel.
 pub(super) fn initial(door: &Door, qos: &[Given<'_>], admin: &[Given<'_>]) -> Result<Wanted, Raised> {
     let wanted = add_qos(qos, Place::Channel, door.wanted_initially()).map_err(UserException::UnsupportedQoS)?;
-    Ok(add(admin, Place::Channel, ADMIN, wanted).map_err(UserException::UnsupportedAdmin)?)
+    let wanted = add(admin, Place::Channel, ADMIN, wanted).map_err(UserException::UnsupportedAdmin)?;
+    without_objections(door.objections(None, &wanted)?).map_err(UserException::UnsupportedQoS)?;
+    Ok(wanted)
+}
+
+/// Sets properties, all or none.
+pub(super) fn apply(door: &mut Door, level: Level, given: &[Given<'_>]) -> Result<(), Raised> {
+    let wanted = add_qos(given, place(level), door.wanted(level)?).map_err(UserException::UnsupportedQoS)?;
+    without_objections(door.objections(Some(level), &wanted)?).map_err(UserException::UnsupportedQoS)?;
+    door.set(level, wanted)
+}
+
+fn without_objections(objections: Vec<PropertyError>) -> Result<(), Vec<PropertyError>> {
+    if objections.is_empty() { Ok(()) } else { Err(objections) }
 }
 
 /// `ProxyConsumer::validate_event_qos` and `ProxySupplier::validate_event_qos`.
@@ -137,10 +160,7 @@ fn get_qos(door: &mut Door, on: Target, args: Reader<'_>, reply: &mut Writer<'_>
 fn set_qos(door: &mut Door, on: Target, mut args: Reader<'_>, _: &mut Writer<'_>) -> Result<(), Raised> {
     let given = read_properties(&mut args)?;
     args.finish("the arguments of set_qos")?;
-    let level = on.level()?;
-    let wanted = door.wanted(level)?;
-    let wanted = add_qos(&given, place(level), wanted).map_err(UserException::UnsupportedQoS)?;
-    door.set(level, wanted)
+    apply(door, on.level()?, &given)
 }
 
 fn validate_qos(door: &mut Door, on: Target, mut args: Reader<'_>, reply: &mut Writer<'_>) -> Result<(), Raised> {
@@ -149,7 +169,8 @@ fn validate_qos(door: &mut Door, on: Target, mut args: Reader<'_>, reply: &mut W
     let level = on.level()?;
     let wanted = door.wanted(level)?;
     let place = place(level);
-    add_qos(&required, place, wanted).map_err(UserException::UnsupportedQoS)?;
+    let wanted = add_qos(&required, place, wanted).map_err(UserException::UnsupportedQoS)?;
+    without_objections(door.objections(Some(level), &wanted)?).map_err(UserException::UnsupportedQoS)?;
     write_available(&required, |property| property.is_available(place), reply);
     Ok(())
 }
@@ -167,6 +188,7 @@ fn set_admin(door: &mut Door, on: Target, mut args: Reader<'_>, _: &mut Writer<'
     let level = on.level()?;
     let wanted = door.wanted(level)?;
     let wanted = add(&given, place(level), ADMIN, wanted).map_err(UserException::UnsupportedAdmin)?;
+    without_objections(door.objections(Some(level), &wanted)?).map_err(UserException::UnsupportedAdmin)?;
     door.set(level, wanted)
 }
 
@@ -228,6 +250,12 @@ fn add_from(
             }
         };
         errors.push(PropertyError { code, name: name.clone(), range });
+    }
+    let has = |kind: PoolKind| given.iter().any(|given| given.name == kind.property());
+    if has(PoolKind::Pool) && has(PoolKind::Lanes) && errors.is_empty() {
+        // One object has one pool.
+        errors.push(PropertyError::new(ErrorCode::UnavailableProperty, PoolKind::Pool.property(), None));
+        errors.push(PropertyError::new(ErrorCode::UnavailableProperty, PoolKind::Lanes.property(), None));
     }
     if errors.is_empty() { Ok(wanted) } else { Err(errors) }
 }

@@ -4,6 +4,7 @@ use super::keys::ObjectKey;
 use giop::cdr::{CharSet, Version};
 use giop::codeset::CodeSetInfo;
 use giop::ior::{IiopProfile, Ior};
+use giop::realtime::PriorityModelPolicy;
 
 /// Makes references that lead to this service.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,12 +25,18 @@ impl References {
     /// service.
     #[must_use]
     pub fn ior(&self, type_id: &str, key: &ObjectKey) -> Ior {
+        self.ior_with(type_id, key, None)
+    }
+
+    /// As [`References::ior`], with what the reference says about the priority of requests.
+    pub(super) fn ior_with(&self, type_id: &str, key: &ObjectKey, policy: Option<PriorityModelPolicy>) -> Ior {
+        let code_sets = CodeSetInfo::preferring(self.chars).to_component();
         let profile = IiopProfile {
             version: Version::V1_2,
             host: self.host.clone(),
             port: self.port,
             key: key.to_bytes(),
-            components: vec![CodeSetInfo::preferring(self.chars).to_component()],
+            components: std::iter::once(code_sets).chain(policy.map(PriorityModelPolicy::to_component)).collect(),
         };
         Ior::new(type_id, profile)
     }

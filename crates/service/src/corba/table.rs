@@ -145,6 +145,7 @@ pub(super) static CHANNEL: Servant =
 /// Consumer admins.
 pub(super) static CONSUMER_ADMIN: Servant = &[
     &admins::CONSUMER_ADMIN,
+    &admins::NOTIFY_EXT_CONSUMER_ADMIN,
     &qos::QOS_ADMIN,
     &notify_comm::NOTIFY_SUBSCRIBE,
     &filters::FILTER_ADMIN,
@@ -153,6 +154,7 @@ pub(super) static CONSUMER_ADMIN: Servant = &[
 /// Supplier admins.
 pub(super) static SUPPLIER_ADMIN: Servant = &[
     &admins::SUPPLIER_ADMIN,
+    &admins::NOTIFY_EXT_SUPPLIER_ADMIN,
     &qos::QOS_ADMIN,
     &notify_comm::NOTIFY_PUBLISH,
     &filters::FILTER_ADMIN,

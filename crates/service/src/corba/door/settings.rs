@@ -2,9 +2,11 @@
 
 use super::Door;
 use crate::corba::exceptions::Raised;
-use crate::corba::qos::{Effective, Wanted};
+use crate::corba::qos::{Effective, Pool, PoolKind, Profile, Wanted};
 use crate::corba::table::{AdminKey, Level};
-use engine::{ChannelId, EventType, OutboxSettings, ProxyKey, SettingsPatch, SubscriptionTarget, SupplierSettings};
+use engine::{
+    ChannelId, EventType, OutboxSettings, PoolId, ProxyKey, SettingsPatch, SubscriptionTarget, SupplierSettings,
+};
 
 impl Door {
     /// What a level says of itself, for wishes to be added to.
@@ -15,7 +17,12 @@ impl Door {
             Level::Admin(AdminKey { channel, side, admin }) => self.hierarchy.admin(channel, side, admin)?.patch,
             Level::Proxy(proxy, _) => self.hierarchy.proxy(proxy)?.patch,
         };
-        Ok(Wanted { patch, limits: *channel.limits() })
+        Ok(Wanted {
+            patch,
+            limits: *channel.limits(),
+            pool: patch.pool.and_then(|pool| self.pool(pool)),
+            profile: self.profile(level.channel()),
+        })
     }
 
     /// What is in effect at a level: its own, inherited or default.
@@ -26,6 +33,7 @@ impl Door {
             Level::Admin(admin) => Some(admin),
             Level::Proxy(proxy, _) => Some(self.admin_of(proxy)?),
         };
+        let pulls = matches!(level, Level::Proxy(proxy, _) if self.proxy_kind(proxy)?.pull);
         let mut patches = vec![*channel.patch()];
         if let Some(AdminKey { channel, side, admin }) = admin {
             patches.push(self.hierarchy.admin(channel, side, admin)?.patch);
@@ -37,23 +45,62 @@ impl Door {
             settings: patches.iter().fold(OutboxSettings::default(), |settings, patch| patch.over(settings)),
             supplier: patches.iter().fold(SupplierSettings::default(), |settings, patch| patch.over_supplier(settings)),
             limits: *channel.limits(),
+            pool: patches.iter().rev().find_map(|patch| patch.pool).filter(|_| !pulls).and_then(|pool| self.pool(pool)),
+            profile: self.profile(channel.id()),
         })
+    }
+
+    /// A pool as clients are told of it.
+    fn pool(&self, id: PoolId) -> Option<Pool> {
+        let kind = self.pool_kinds.get(&id).copied().unwrap_or(PoolKind::Lanes);
+        self.hierarchy.pool(id).map(|spec| Pool { kind, spec: spec.clone() })
+    }
+
+    /// What a channel promises.
+    pub(in crate::corba) fn profile(&self, channel: ChannelId) -> Profile {
+        if self.real_time.contains(&channel) { Profile::RealTime } else { Profile::Standard }
+    }
+
+    pub(super) fn set_profile(&mut self, channel: ChannelId, profile: Profile) {
+        match profile {
+            Profile::Standard => self.real_time.remove(&channel),
+            Profile::RealTime => self.real_time.insert(channel),
+        };
+    }
+
+    /// The settings for a level that had `former` as its pool. The same pool, asked for again, stays.
+    pub(super) fn with_pool(&mut self, former: Option<PoolId>, wanted: &Wanted) -> Result<SettingsPatch, Raised> {
+        let pool = match &wanted.pool {
+            None => former,
+            Some(pool) if former.and_then(|former| self.pool(former)).as_ref() == Some(pool) => former,
+            Some(Pool { kind, spec }) => {
+                let id = self.hierarchy.create_pool(spec.clone())?;
+                let Self { pool_kinds, hierarchy, .. } = self;
+                pool_kinds.retain(|pool, _| hierarchy.pool(*pool).is_some());
+                pool_kinds.insert(id, *kind);
+                Some(id)
+            }
+        };
+        Ok(SettingsPatch { pool, ..wanted.patch })
     }
 
     /// Puts into effect what is wanted of a level. Everything is known to be acceptable when this is called.
     pub(in crate::corba) fn set(&mut self, level: Level, wanted: Wanted) -> Result<(), Raised> {
         let probing = |patch: SettingsPatch| (patch.probe_interval, patch.give_up_after);
-        let probes_change = probing(self.wanted(level)?.patch) != probing(wanted.patch);
+        let former = self.wanted(level)?.patch;
+        let probes_change = probing(former) != probing(wanted.patch);
+        let patch = self.with_pool(former.pool, &wanted)?;
         match level {
             Level::Channel(channel) => {
                 wanted.limits.check()?;
-                self.hierarchy.set_channel_settings(channel, wanted.patch)?;
+                self.hierarchy.set_channel_settings(channel, patch)?;
                 self.hierarchy.set_limits(channel, wanted.limits)?;
+                self.set_profile(channel, wanted.profile);
             }
             Level::Admin(AdminKey { channel, side, admin }) => {
-                self.hierarchy.set_admin_settings(channel, side, admin, wanted.patch)?;
+                self.hierarchy.set_admin_settings(channel, side, admin, patch)?;
             }
-            Level::Proxy(proxy, _) => self.hierarchy.set_proxy_settings(proxy, wanted.patch)?,
+            Level::Proxy(proxy, _) => self.hierarchy.set_proxy_settings(proxy, patch)?,
         }
         if probes_change {
             self.schedule_probes(level);

@@ -115,6 +115,7 @@ impl Door {
 
     fn add_remote_filter(&mut self, on: Target, address: PeerAddress) -> Result<u32, Raised> {
         let target = target_of(on)?;
+        self.admit_remote_filter(target.channel())?;
         let peer = self.add_peer(address);
         match self.hierarchy.add_filter(target, FilterRef::Remote(peer)) {
             Ok(id) => {

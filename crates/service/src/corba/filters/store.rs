@@ -23,6 +23,12 @@ pub(in crate::corba) struct Filters {
 }
 
 impl Filters {
+    /// Something in a channel that has filters of other servers.
+    pub(in crate::corba) fn with_remote(&self, channel: ChannelId) -> Option<FilterTarget> {
+        let mut remote = self.remote.iter().filter(|(target, peers)| target.channel() == channel && !peers.is_empty());
+        remote.next().map(|(target, _)| *target)
+    }
+
     /// Takes note that a filter of a channel takes `now` octets, no longer `before`; refuses what is too much.
     fn weigh(&mut self, channel: ChannelId, before: usize, now: usize) -> Result<(), Raised> {
         let bytes = self.bytes.entry(channel).or_default();

@@ -1,5 +1,7 @@
 //! What a property is: a name, the values that it takes, and where it may be set. [`super::tables`] lists them.
 
+use super::pools::{Pool, PoolKind};
+use super::real_time::Profile;
 use engine::{ChannelLimits, OutboxSettings, SettingsPatch, SupplierSettings};
 use giop::cdr::Writer;
 use giop::typecode::{Kind, TypeCode};
@@ -8,7 +10,7 @@ use std::num::NonZeroU32;
 use std::time::Duration;
 
 /// A property's value as this service sends it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub(in crate::corba) enum PropertyValue {
     /// `boolean`
     Boolean(bool),
@@ -24,6 +26,8 @@ pub(in crate::corba) enum PropertyValue {
     Utc(u64),
     /// `string`
     Text(String),
+    /// A structure, with its type.
+    Structure(Box<AnyValue>),
 }
 
 impl PropertyValue {
@@ -51,20 +55,23 @@ impl PropertyValue {
                 out.u32(24);
                 out.u64(*value);
             }
-            Self::Utc(time) => {
-                let start = out.position();
-                if utc(*time).write(out).is_err() {
-                    // The type and the value are both made here.
-                    out.truncate(start);
-                    write_null(out);
-                }
-            }
+            Self::Utc(time) => write_made(&utc(*time), out),
             Self::Text(value) => {
                 out.u32(18);
                 out.u32(0); // unbounded
                 out.string(value);
             }
+            Self::Structure(value) => write_made(value, out),
         }
+    }
+}
+
+/// Writes a value of which both the type and the value are made here.
+fn write_made(value: &AnyValue, out: &mut Writer<'_>) {
+    let start = out.position();
+    if value.write(out).is_err() {
+        out.truncate(start);
+        write_null(out);
     }
 }
 
@@ -96,6 +103,8 @@ pub(in crate::corba) enum ErrorCode {
     UnavailableProperty = 1,
     /// A value that the property's definition knows and this service does not.
     UnsupportedValue = 2,
+    /// A value that cannot be had now, beside the others or for what there is already.
+    UnavailableValue = 3,
     /// A name that nobody knows.
     BadProperty = 4,
     /// A value of the wrong type.
@@ -132,16 +141,20 @@ pub(in crate::corba) struct Property {
 }
 
 /// What a set of properties asks for.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(in crate::corba) struct Wanted {
     /// The level's own settings.
     pub(in crate::corba) patch: SettingsPatch,
     /// The channel's limits; at other levels nothing changes them.
     pub(in crate::corba) limits: ChannelLimits,
+    /// The level's own pool of threads.
+    pub(in crate::corba) pool: Option<Pool>,
+    /// The channel's profile; at other levels nothing changes it.
+    pub(in crate::corba) profile: Profile,
 }
 
 /// What is in effect at a level.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(in crate::corba) struct Effective {
     /// Own, inherited or default, of an outbox.
     pub(in crate::corba) settings: OutboxSettings,
@@ -149,6 +162,10 @@ pub(in crate::corba) struct Effective {
     pub(in crate::corba) supplier: SupplierSettings,
     /// The channel's.
     pub(in crate::corba) limits: ChannelLimits,
+    /// Own or inherited.
+    pub(in crate::corba) pool: Option<Pool>,
+    /// The channel's.
+    pub(in crate::corba) profile: Profile,
 }
 
 /// The values that a property takes.
@@ -166,6 +183,8 @@ pub(super) enum Domain {
     Utc,
     /// A string out of these.
     Choice(&'static [&'static str]),
+    /// A pool of threads.
+    Pool(PoolKind),
 }
 
 #[derive(Clone, Copy)]
@@ -189,7 +208,7 @@ impl Wire {
 }
 
 /// A value that its property's domain contains.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) enum Accepted {
     Integer(i64),
     Boolean(bool),
@@ -197,34 +216,35 @@ pub(super) enum Accepted {
     Utc,
     /// Index among the choices.
     Choice(usize),
+    Pool(Pool),
 }
 
 impl Accepted {
-    pub(super) fn integer(self) -> i64 {
+    pub(super) fn integer(&self) -> i64 {
         match self {
-            Self::Integer(value) => value,
-            Self::Boolean(value) => i64::from(value),
-            Self::Utc => 0,
-            Self::Choice(index) => i64::try_from(index).unwrap_or(i64::MAX),
+            Self::Integer(value) => *value,
+            Self::Boolean(value) => i64::from(*value),
+            Self::Utc | Self::Pool(_) => 0,
+            Self::Choice(index) => i64::try_from(*index).unwrap_or(i64::MAX),
         }
     }
 
-    pub(super) fn boolean(self) -> bool {
+    pub(super) fn boolean(&self) -> bool {
         self.integer() != 0
     }
 
     /// A maximum, where 0 stands for none.
-    pub(super) fn maximum(self) -> Option<NonZeroU32> {
+    pub(super) fn maximum(&self) -> Option<NonZeroU32> {
         u32::try_from(self.integer()).ok().and_then(NonZeroU32::new)
     }
 
     /// A number that the domain holds between 1 and what `unsigned long` bears.
-    pub(super) fn count(self) -> u32 {
+    pub(super) fn count(&self) -> u32 {
         u32::try_from(self.integer()).unwrap_or(u32::MAX)
     }
 
     /// A time in the 100 ns units of `TimeBase::TimeT`.
-    pub(super) fn duration(self) -> Duration {
+    pub(super) fn duration(&self) -> Duration {
         Duration::from_nanos(u64::try_from(self.integer()).unwrap_or(0).saturating_mul(100))
     }
 }
@@ -238,6 +258,8 @@ impl Property {
             Domain::Utc => (PropertyValue::Utc(0), PropertyValue::Utc(u64::MAX)),
             // Strings have no order that would make a range; both ends name all the choices.
             Domain::Choice(names) => (PropertyValue::Text(names.join("|")), PropertyValue::Text(names.join("|"))),
+            // How many threads there may be is for the hierarchy to say; this is what the type bears.
+            Domain::Pool(kind) => Pool::range(*kind, u16::MAX),
         }
     }
 
@@ -288,12 +310,13 @@ impl Domain {
                 }
                 _ => Err(ErrorCode::BadType),
             },
+            Self::Pool(kind) => Pool::accept(*kind, value).map(Accepted::Pool),
         }
     }
 }
 
 /// An integer of any width: clients in languages without CORBA's widths send whichever they have.
-fn integer(value: &Value) -> Option<i64> {
+pub(super) fn integer(value: &Value) -> Option<i64> {
     match value {
         Value::Octet(value) => Some(i64::from(*value)),
         Value::Short(value) => Some(i64::from(*value)),

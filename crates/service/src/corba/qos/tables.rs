@@ -1,6 +1,8 @@
 //! The properties that there are: the OMG's and this service's own, each with its places, values, and what it sets.
 
+use super::pools::{Pool, PoolKind};
 use super::property::{Accepted, Domain, Effective, Place, Property, PropertyValue, Wanted, Wire};
+use super::real_time::Profile;
 use engine::{DiscardPolicy, FullOutbox, OrderPolicy, OutboxSettings};
 use std::num::NonZeroU32;
 use std::time::Duration;
@@ -88,6 +90,16 @@ fn told_best_effort(_: &Effective) -> Option<PropertyValue> {
 
 fn told_nothing(_: &Effective) -> Option<PropertyValue> {
     None
+}
+
+fn told_pool(effective: &Effective, kind: PoolKind) -> Option<PropertyValue> {
+    effective.pool.as_ref().filter(|pool| pool.kind == kind).map(Pool::told)
+}
+
+fn set_pool(wanted: &mut Wanted, value: Accepted) {
+    if let Accepted::Pool(pool) = value {
+        wanted.pool = Some(pool);
+    }
 }
 
 /// For a property of which only what happens anyway can be asked for.
@@ -217,6 +229,29 @@ pub(in crate::corba) static QOS: &[Property] = &[
             let set = effective.settings.full_outbox?;
             FULL_OUTBOX.iter().find(|(_, choice)| *choice == set).map(|(name, _)| PropertyValue::Text((*name).into()))
         },
+    },
+    Property {
+        name: "ThreadPool",
+        places: EVERYWHERE,
+        domain: Domain::Pool(PoolKind::Pool),
+        set: set_pool,
+        get: |effective| told_pool(effective, PoolKind::Pool),
+    },
+    Property {
+        name: "ThreadPoolLanes",
+        places: EVERYWHERE,
+        domain: Domain::Pool(PoolKind::Lanes),
+        set: set_pool,
+        get: |effective| told_pool(effective, PoolKind::Lanes),
+    },
+    Property {
+        name: "Profile",
+        places: CHANNEL,
+        domain: Domain::Choice(Profile::NAMES),
+        set: |wanted, value| {
+            wanted.profile = if value.integer() == 0 { Profile::Standard } else { Profile::RealTime };
+        },
+        get: |effective| Some(PropertyValue::Text(effective.profile.name().to_owned())),
     },
     Property {
         name: "PushWindow",

@@ -1,5 +1,8 @@
 //! Properties as clients see them.
 
+mod pools;
+mod real_time;
+
 use crate::corba::tests::dialogue::{Dialogue, Expect, STYLES};
 use engine::{ChannelLimits, DiscardPolicy, FullOutbox, OrderPolicy, OutboxSettings, ProxyKey, SettingsPatch};
 use giop::cdr::{Reader, Writer};
@@ -48,7 +51,11 @@ struct Scene {
 
 impl Scene {
     fn new() -> Self {
-        let mut d = Dialogue::new(STYLES[5]);
+        Self::with(crate::corba::tests::dialogue::settings(1))
+    }
+
+    fn with(settings: crate::corba::DoorSettings) -> Self {
+        let mut d = Dialogue::with(STYLES[5], settings);
         let channel = d.bootstrap("DefaultEventChannel");
         let consumers = d.object(&channel, "for_consumers");
         let suppliers = d.object(&channel, "for_suppliers");
@@ -139,6 +146,8 @@ fn every_property_reaches_the_engine() {
             ("PullInterval", 3_000_000_u64.into()),
             ("FilterTimeout", 4_000_000_u64.into()),
             ("ProbeInterval", 0_u64.into()),
+            ("ThreadPool", client::notify::ThreadPool::new(giop::realtime::PriorityModel::ServerDeclared, 5, 1).into()),
+            ("Profile", "Standard".into()),
         ],
     );
     let settings = scene.settings();
@@ -160,7 +169,8 @@ fn every_property_reaches_the_engine() {
     assert_eq!(limits.memory_budget_bytes, 1_000_000);
 
     let qos = scene.qos(&channel);
-    assert_eq!(qos.len(), 21);
+    assert_eq!(qos.len(), 23);
+    assert_eq!(qos["Profile"], text("Standard"));
     assert_eq!(qos["DiscardPolicy"], Value::Short(4));
     assert_eq!(qos["OrderPolicy"], Value::Short(2));
     assert_eq!((&qos["Priority"], &qos["Timeout"]), (&Value::Short(-7), &Value::ULongLong(50_000_000)));
@@ -288,7 +298,8 @@ fn every_bad_property_is_named_with_its_code_and_range() {
         ("MaxConstraintLength", 0_i32.into(), BAD_VALUE, (Value::Long(1), Value::Long(1 << 20))),
         ("StartTime", utc(1), UNAVAILABLE_PROPERTY, none.clone()),
         ("StopTime", AnyValue::default(), UNAVAILABLE_PROPERTY, none.clone()),
-        ("ThreadPool", AnyValue::default(), BAD_PROPERTY, none.clone()),
+        ("BlockingPolicy", AnyValue::default(), BAD_PROPERTY, none.clone()),
+        ("Profile", "realtime".into(), BAD_VALUE, (text("Standard|RealTime"), text("Standard|RealTime"))),
         ("eventreliability", 0_i16.into(), BAD_PROPERTY, none.clone()),
         ("", AnyValue::default(), BAD_PROPERTY, none),
     ];
@@ -401,7 +412,7 @@ fn validating_tells_what_else_there_is_and_changes_nothing() {
     assert!(!ranges.contains_key("PushWindow") && !ranges.contains_key("EventReliability"));
     assert_eq!(ranges["MaxEventsPerConsumer"], (Value::Long(0), Value::Long(i32::MAX)));
     assert_eq!(ranges["OrderPolicy"], (Value::Short(0), Value::Short(3)));
-    assert_eq!(ranges.len(), 17);
+    assert_eq!(ranges.len(), 19);
     assert_eq!(scene.settings(), OutboxSettings::default());
 }
 
@@ -570,13 +581,17 @@ fn the_document_lists_every_property_with_its_range_and_places() {
         PropertyValue::ULongLong(value) => ("unsigned long long", value.to_string()),
         PropertyValue::Utc(_) => ("TimeBase::UtcT", String::new()),
         PropertyValue::Text(value) => ("string", value.replace('|', "\\|")),
+        PropertyValue::Structure(value) if value.type_code.name() == "ThreadPoolParams" => {
+            ("NotifyExt::ThreadPoolParams", String::new())
+        }
+        PropertyValue::Structure(_) => ("NotifyExt::ThreadPoolLanesParams", String::new()),
     };
     for property in QOS.iter().chain(ADMIN) {
         let (low, high) = property.range();
         let ((kind, low), (_, high)) = (shown(&low), shown(&high));
         let range = match kind {
             "string" => format!(" {low}"),
-            "TimeBase::UtcT" => String::new(),
+            kind if kind.contains("::") => String::new(),
             _ => format!(" {low} to {high}"),
         };
         let places: Vec<&str> = property

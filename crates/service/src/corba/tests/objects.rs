@@ -220,6 +220,14 @@ fn admins(d: &mut Dialogue) {
             let obtain = format!("obtain_notification_{direction}_{client_of_proxy}");
             let made = [ANY_EVENT, STRUCTURED_EVENT, SEQUENCE_EVENT].map(|form| d.made(&admin, &obtain, form));
             d.call(&admin, &obtain, |w| w.u32(3)).raises("MARSHAL");
+            if direction == "push" {
+                let with_qos = d.call(&admin, &format!("{obtain}_with_qos"), |w| {
+                    w.u32(ANY_EVENT);
+                    w.u32(0);
+                });
+                let (proxy, _) = with_qos.unwrap().read(|r| (Ior::read(r).unwrap(), r.i32().unwrap()));
+                d.get(&proxy, &format!("disconnect_push_{client_of_proxy}"));
+            }
             let plain = d.object(&admin, &format!("obtain_{direction}_{client_of_proxy}"));
             assert_eq!(plain.type_id, plain_type(direction, client_of_proxy));
             d.call(&plain, "_get_MyType", |_| {}).raises("BAD_OPERATION");
