@@ -38,7 +38,7 @@ pub(crate) fn run(options: &SubOptions) -> Result<(), Failure> {
         form: if options.any { ClientType::Any } else { ClientType::Structured },
         types: options.types.iter().map(Into::into).collect(),
         constraint: options.constraint.clone(),
-        qos: Vec::new(),
+        ..ConsumerOptions::default()
     };
     let consumer =
         SimpleConsumer::connect(&options.server.server, options.channel, settings, move |r| printer.handle(&r))
