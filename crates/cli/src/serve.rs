@@ -19,8 +19,9 @@ pub(crate) fn run(options: &ServeOptions) -> Result<(), Failure> {
         error => Failure::message(error),
     })?;
     let started = Instant::now();
-    let ready =
-        format!("campanile: ready at {}, found by {}\n", service.address(), service.corbaloc("NotificationService"));
+    let remarks: String = service.remarks().iter().map(|remark| format!("campanile: {remark}\n")).collect();
+    let (address, url) = (service.address(), service.corbaloc("NotificationService"));
+    let ready = format!("{remarks}campanile: ready at {address}, found by {url}\n");
     // A service goes on when nobody reads what it prints.
     let _ = io::stdout().write_all(ready.as_bytes());
     let _ = io::stdout().flush();

@@ -5,11 +5,10 @@
 
 use core::time::Duration;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Instant, SystemTime};
 
 use arc_swap::ArcSwap;
-use engine::{DisconnectReason, FullOutbox, HeldBy, Notice, ProxyKey, Time};
+use engine::{DisconnectReason, FullOutbox, HeldBy, LaneChange, LaneId, Notice, ProxyKey, Time};
 use giop::cdr::{Encoding, Writer};
 use giop::exception::{Kind, SystemException};
 use giop::ior::Ior;
@@ -23,9 +22,12 @@ use crate::corba::event::UtcClock;
 use crate::corba::{Call, ClientAnswer, Door, Effect, Exception, Published, Question};
 use crate::counters::{Block, Counter, Counters};
 use crate::lanes::mail::{
-    self, CallFailure, LaneBox, OWN_ENDIAN, Reply, SupplierNews, Survey, ToAdministration, ToLane,
+    self, CallFailure, LaneThread, OWN_ENDIAN, Reply, SupplierNews, Survey, ToAdministration, ToLane,
 };
+use crate::lanes::post::Inbox;
 use crate::lanes::reports::{Allowance, printable};
+use crate::lanes::roster::Roster;
+use crate::lanes::system::Bell;
 use crate::statistics;
 
 /// Letters served before their effects are published.
@@ -41,17 +43,25 @@ const NAMING_RETRY: Duration = Duration::from_secs(5);
 pub(crate) struct Administration {
     pub(crate) door: Door,
     pub(crate) published: Arc<ArcSwap<Published>>,
-    pub(crate) lane: LaneBox,
-    pub(crate) mail: Receiver<ToAdministration>,
+    /// The lanes, and their letters.
+    pub(crate) roster: Roster,
+    /// What the service itself wants, and the bell for that and all letters.
+    pub(crate) orders: Inbox<ToAdministration>,
+    pub(crate) bell: Arc<Bell>,
     pub(crate) counters: Arc<Block>,
     pub(crate) registry: Counters,
     pub(crate) outside_naming: Option<OutsideNaming>,
     pub(crate) calls: HashMap<u64, Purpose>,
     pub(crate) next_call: u64,
-    /// Requests that wait until the lane has told how it stands, and those that came after it was asked. It is
-    /// asked once for all of them, since its telling takes time from the events.
+    /// Requests that wait until the lanes have told how they stand, and those that came after they were asked. They are
+    /// asked once for all of them, since their telling takes time from the events.
     pub(crate) surveying: Vec<mail::Request>,
     pub(crate) to_survey: Vec<mail::Request>,
+    /// What the lanes have told so far, and those that have yet to.
+    pub(crate) survey: Survey,
+    pub(crate) asked: Vec<LaneThread>,
+    /// Lanes that are to end when what was published last is out.
+    pub(crate) ending: Vec<LaneId>,
     /// When it was begun with, and what of its own lines may be logged since.
     pub(crate) origin: Instant,
     pub(crate) lines: Allowance,
@@ -76,10 +86,10 @@ pub(crate) enum Purpose {
 }
 
 /// The answers to what a batch asked. They wait until what they speak of is published.
-type Answers = Vec<ToLane>;
+type Answers = Vec<(LaneThread, ToLane)>;
 
 impl Administration {
-    /// Runs until told to stop.
+    /// Runs until told to stop, and ends the lanes then.
     pub(crate) fn run(mut self) {
         let mut answers = Vec::new();
         let mut stopping = false;
@@ -89,44 +99,53 @@ impl Administration {
             let Some(first) = self.receive() else { continue };
             let mut letter = Some(first);
             let mut left = BATCH;
-            while let Some(next) = letter.take() {
+            while let Some((from, next)) = letter.take() {
                 if matches!(next, ToAdministration::Stop) {
-                    // What was carried out before is still answered.
+                    // What was asked before is still carried out and answered.
                     stopping = true;
-                    break;
+                    left = self.roster.waiting() + 1;
+                } else {
+                    self.serve(from, next, &mut answers);
                 }
-                self.serve(next, &mut answers);
                 left -= 1;
                 if left > 0 {
-                    letter = self.mail.try_recv().ok();
+                    letter = self.take();
                 }
             }
             self.publish();
-            for answer in answers.drain(..) {
-                self.lane.post(answer);
+            for (lane, answer) in answers.drain(..) {
+                self.roster.post(lane, answer);
             }
             self.carry_out_effects();
         }
+        self.roster.stop();
     }
 
     /// Waits for a letter; also looks after the outside naming service while it has not taken the name, and ends when the
     /// door is to be told the time.
-    fn receive(&mut self) -> Option<ToAdministration> {
+    fn receive(&mut self) -> Option<(LaneThread, ToAdministration)> {
         let naming = self.outside_naming.as_ref().and_then(|naming| naming.due);
         // Looked at first, because where there is always a letter no wait ever times out.
         if naming.is_some_and(|due| due <= Instant::now()) {
             self.bind_outside();
             return None;
         }
-        let probing = self.door.poll_timeout().map(|due| self.origin + Duration::from_nanos(due.0));
-        let Some(due) = naming.into_iter().chain(probing).min() else {
-            return Some(self.mail.recv().unwrap_or(ToAdministration::Stop));
-        };
-        match self.mail.recv_timeout(due.saturating_duration_since(Instant::now())) {
-            Ok(letter) => Some(letter),
-            Err(RecvTimeoutError::Disconnected) => Some(ToAdministration::Stop),
-            Err(RecvTimeoutError::Timeout) => None,
+        // What is posted after this rings, if it is not found here already.
+        self.orders.look();
+        self.roster.look();
+        if let Some(letter) = self.take() {
+            return Some(letter);
         }
+        let probing = self.door.poll_timeout().map(|due| self.origin + Duration::from_nanos(due.0));
+        let due = naming.into_iter().chain(probing).min();
+        self.bell.wait(due.map(|due| due.saturating_duration_since(Instant::now())));
+        self.take()
+    }
+
+    /// The next letter that is there.
+    fn take(&mut self) -> Option<(LaneThread, ToAdministration)> {
+        let order = self.orders.take().map(|order| (LaneThread::MAIN, order));
+        order.or_else(|| self.roster.take())
     }
 
     /// The time since it was begun with.
@@ -134,7 +153,7 @@ impl Administration {
         Time(u64::try_from(self.origin.elapsed().as_nanos()).unwrap_or(u64::MAX))
     }
 
-    fn serve(&mut self, letter: ToAdministration, answers: &mut Answers) {
+    fn serve(&mut self, from: LaneThread, letter: ToAdministration, answers: &mut Answers) {
         match letter {
             ToAdministration::Request(request)
                 if asks(&request, statistics::GET_CONSUMERS) || asks(&request, statistics::GET_DROPS) =>
@@ -142,7 +161,7 @@ impl Administration {
                 self.to_survey.push(request);
                 self.survey();
             }
-            ToAdministration::Survey(survey) => self.surveyed(&survey, answers),
+            ToAdministration::Survey(survey) => self.surveyed(from, Some(survey), answers),
             ToAdministration::Request(request) => {
                 let bytes = self.answer(&request).unwrap_or_default();
                 answers.push(request.answered(bytes));
@@ -151,23 +170,40 @@ impl Administration {
             ToAdministration::Supplier { key, news } => self.note_supplier(key, &news),
             ToAdministration::Answered { call, result } => self.answered(call, result),
             ToAdministration::Log(level, text) => log::log!(level, "{text}"),
+            ToAdministration::Ended => {
+                self.roster.ended(from);
+                self.surveyed(from, None, answers);
+            }
             ToAdministration::Stop => {}
         }
     }
 
-    /// Asks the lane how it stands, unless it is being asked already.
+    /// Asks the lanes how they stand, unless they are being asked already.
     fn survey(&mut self) {
         if self.surveying.is_empty() && !self.to_survey.is_empty() {
             core::mem::swap(&mut self.surveying, &mut self.to_survey);
             let drops = self.surveying.iter().any(|request| asks(request, statistics::GET_DROPS));
-            self.lane.post(ToLane::Survey { drops });
+            self.asked = self.roster.threads().collect();
+            for at in 0..self.asked.len() {
+                let Some(lane) = self.asked.get(at) else { break };
+                self.roster.post(*lane, ToLane::Survey { drops });
+            }
         }
     }
 
-    /// Answers everybody who asked how the lane stands.
-    fn surveyed(&mut self, survey: &Survey, answers: &mut Answers) {
+    /// A lane has told how it stands, or has ended. Answers everybody who asked when all have.
+    fn surveyed(&mut self, from: LaneThread, survey: Option<Survey>, answers: &mut Answers) {
+        let before = self.asked.len();
+        self.asked.retain(|lane| *lane != from);
+        if let Some(survey) = survey {
+            self.survey.add(survey);
+        }
+        if before == 0 || !self.asked.is_empty() {
+            return;
+        }
+        let survey = core::mem::take(&mut self.survey);
         for request in core::mem::take(&mut self.surveying) {
-            let bytes = self.describe(survey, &request).unwrap_or_default();
+            let bytes = self.describe(&survey, &request).unwrap_or_default();
             answers.push(request.answered(bytes));
         }
         self.survey();
@@ -189,9 +225,30 @@ impl Administration {
     }
 
     fn publish(&mut self) {
+        self.change_lanes();
         if let Some(published) = self.door.publish() {
             self.published.store(Arc::new(published));
-            self.lane.bell.ring();
+            self.roster.ring_all();
+        }
+        // What is published does not name these any more.
+        self.change_lanes();
+        for lane in core::mem::take(&mut self.ending) {
+            self.roster.retire(lane);
+        }
+    }
+
+    /// Starts the lanes that what is published next will name, and notes those that end.
+    fn change_lanes(&mut self) {
+        while let Some(change) = self.door.poll_lane() {
+            match change {
+                LaneChange::Started(info) => {
+                    if let Err(error) = self.roster.start(&info) {
+                        self.counters.add(Counter::LanesRefused, 1);
+                        log::error!("lane {} cannot be started: {error}", info.id.0);
+                    }
+                }
+                LaneChange::Ended(lane) => self.ending.push(lane),
+            }
         }
     }
 
@@ -347,7 +404,8 @@ impl Administration {
         let call = self.next_call;
         self.next_call += 1;
         self.calls.insert(call, purpose);
-        self.lane.post(ToLane::Call { call, to, operation, body, timeout: CALL_TIMEOUT });
+        let letter = ToLane::Call { call, to, operation, body, timeout: CALL_TIMEOUT };
+        self.roster.post(LaneThread::MAIN, letter);
     }
 
     fn answered(&mut self, call: u64, result: Result<Reply, CallFailure>) {

@@ -33,6 +33,8 @@ pub struct Config {
     pub delivery: Delivery,
     /// What a new channel gets, unless its creator says otherwise.
     pub channel: Channel,
+    /// The threads that carry events.
+    pub lanes: Lanes,
 }
 
 /// A code set for `char` and `string`.
@@ -99,6 +101,59 @@ pub struct Channel {
     pub memory_budget_bytes: u64,
 }
 
+/// The threads that carry events: the main lane, and those of thread pools.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Lanes {
+    /// Threads that all thread pools together may have, 1 to 1024. Default 64. A pool that would have more is refused.
+    pub threads_max: u16,
+    /// How the threads of pools are scheduled. Default `fifo`.
+    pub scheduling: Scheduling,
+    /// How a lane's CORBA priority becomes a native one. Default `linear`.
+    pub priority_mapping: PriorityMapping,
+    /// The CORBA priority of the main lane, 0 to 32,767. Default: none, and it is scheduled as an ordinary thread.
+    pub main_priority: Option<u16>,
+    /// The processors on which lanes run, by number. Default: none are named, and they run on all.
+    pub cpus: Vec<u16>,
+    /// Whether all memory of the process is kept from being paged out. Default false.
+    pub lock_memory: bool,
+}
+
+/// How the threads of pools are scheduled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Scheduling {
+    /// `SCHED_FIFO` where the process may do that, which is said at the start if not; otherwise as ordinary threads.
+    #[default]
+    Fifo,
+    /// As ordinary threads.
+    Ordinary,
+}
+
+/// How a CORBA priority (0 to 32,767) becomes a native one (1 to 98).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum PriorityMapping {
+    /// Over the whole range: `1 + p · 97 / 32767`.
+    #[default]
+    Linear,
+    /// As it is, within 1 to 98.
+    Direct,
+}
+
+impl Default for Lanes {
+    fn default() -> Self {
+        Self {
+            threads_max: 64,
+            scheduling: Scheduling::default(),
+            priority_mapping: PriorityMapping::default(),
+            main_priority: None,
+            cpus: Vec::new(),
+            lock_memory: false,
+        }
+    }
+}
+
 impl Default for Config {
     fn default() -> Self {
         Self {
@@ -110,6 +165,7 @@ impl Default for Config {
             limits: Limits::default(),
             delivery: Delivery::default(),
             channel: Channel::default(),
+            lanes: Lanes::default(),
         }
     }
 }
@@ -241,6 +297,9 @@ impl Config {
             ("delivery.reply_timeout_ms", u64::from(delivery.reply_timeout_ms), 10, 86_400_000),
             ("delivery.give_up_after_ms", u64::from(delivery.give_up_after_ms), 10, 86_400_000),
             ("delivery.probe_interval_ms", u64::from(delivery.probe_interval_ms), 0, 604_800_000),
+            ("lanes.threads_max", u64::from(self.lanes.threads_max), 1, 1024),
+            ("lanes.main_priority", u64::from(self.lanes.main_priority.unwrap_or(0)), 0, 32_767),
+            ("lanes.cpus", u64::from(self.lanes.cpus.iter().copied().max().unwrap_or(0)), 0, 1023),
             ("channel.memory_budget_bytes", self.channel.memory_budget_bytes, 64 << 10, 1 << 40),
         ] {
             if value < min || value > max {
@@ -329,7 +388,7 @@ mod tests {
                 assert!(text.contains(&format!("{key} =")), "config/campanile.toml lacks {section} {key}");
             }
         }
-        for key in ["advertise", "ior_file", "outside"] {
+        for key in ["advertise", "ior_file", "outside", "main_priority"] {
             assert!(text.contains(&format!("# {key} =")), "config/campanile.toml lacks {key}");
         }
     }

@@ -1,7 +1,7 @@
 //! One registry of counters, read by the console, the metrics, the command line and the tests.
 //!
 //! Each thread writes a block of its own with plain loads and stores; a reader adds the blocks up. So counting costs the
-//! event path no shared cache line and no locked instruction.
+//! event path no shared cache line and no locked instruction. The blocks of all the lanes there may be are made in advance.
 
 use core::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
@@ -162,19 +162,53 @@ counters! {
     UndecidedRefused = "lane_undecided_refused",
     /// Clients that probes found dead and that were disconnected.
     ClientsReaped = "clients_reaped",
+    /// Lanes of thread pools that were started.
+    LanesStarted = "lanes_started",
+    /// Those that have ended since, because their pool did.
+    LanesEnded = "lanes_ended",
+    /// Lanes for which the system refused a thread: the main lane serves what is theirs.
+    LanesRefused = "lanes_refused",
+    /// Times a lane could not be given the real-time priority it is to have.
+    LanesWithoutPriority = "lanes_without_priority",
+    /// Episodes in which a lane had work without end for a second or more.
+    LaneSaturated = "lane_saturated",
     /// Log lines that were only counted because there were too many of their kind in a second.
     LogLinesLeftOut = "log_lines_left_out",
+}
+
+impl Counter {
+    /// Whether it is a maximum: that of the service is the greatest of all threads, and not the sum.
+    const fn is_maximum(self) -> bool {
+        matches!(self, Self::CycleMax)
+    }
+
+    /// Whether it is a level, which is 0 again when the thread that had it has ended.
+    const fn is_level(self) -> bool {
+        matches!(self, Self::ConnectionsOpen)
+    }
+
+    fn join(self, values: impl Iterator<Item = u64>) -> u64 {
+        if self.is_maximum() { values.max().unwrap_or(0) } else { values.sum() }
+    }
 }
 
 /// One thread's counters. Written by that thread only.
 #[derive(Debug)]
 pub(crate) struct Block {
+    /// Which lane has it, if one does.
+    lane: AtomicU64,
     values: Box<[AtomicU64]>,
 }
 
+/// In [`Block::lane`]: that it is a lane's, and that the lane has a CORBA priority, which is in the 16 lowest bits; its id is in
+/// the 16 above those two.
+const IS_LANE: u64 = 1 << 17;
+const HAS_PRIORITY: u64 = 1 << 16;
+
 impl Block {
     fn new() -> Self {
-        Self { values: Counter::ALL.iter().map(|_| AtomicU64::new(0)).collect() }
+        let values = Counter::ALL.iter().map(|_| AtomicU64::new(0)).collect();
+        Self { lane: AtomicU64::new(0), values }
     }
 
     fn value(&self, counter: Counter) -> Option<&AtomicU64> {
@@ -212,31 +246,144 @@ pub struct Counters {
     blocks: Arc<[Arc<Block>]>,
 }
 
+/// Whose block is which; those of lanes follow.
+const MAIN: usize = 0;
+const ADMINISTRATION: usize = 1;
+const PAST: usize = 2;
+const FIRST_SEAT: usize = 3;
+
+/// The block of a lane of a pool, until the lane ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Seat(usize);
+
 impl Counters {
-    /// Makes the registry with one block for each of `threads` threads.
-    pub(crate) fn new(threads: usize) -> Self {
-        Self { blocks: (0..threads).map(|_| Arc::new(Block::new())).collect() }
+    /// Makes the registry, with blocks for as many lanes beside the main one.
+    pub(crate) fn new(lanes_max: usize) -> Self {
+        let counters = Self { blocks: (0..FIRST_SEAT + lanes_max).map(|_| Arc::new(Block::new())).collect() };
+        counters.blocks.first().iter().for_each(|block| block.lane.store(IS_LANE, Ordering::Relaxed));
+        counters
     }
 
-    /// The block of one thread.
-    ///
-    /// # Panics
-    /// If the registry was made for fewer threads; the numbers are constants of this crate.
-    pub(crate) fn block(&self, thread: usize) -> Arc<Block> {
-        #[expect(clippy::expect_used, reason = "the registry is made for a constant number of threads")]
-        Arc::clone(self.blocks.get(thread).expect("a block for each thread"))
+    fn block(&self, at: usize) -> Arc<Block> {
+        #[expect(clippy::expect_used, reason = "the registry is made with these blocks")]
+        Arc::clone(self.blocks.get(at).expect("a block for each thread"))
     }
 
-    /// The value of one counter now.
+    /// The block of the main lane, which may have a CORBA priority.
+    pub(crate) fn of_main(&self, priority: Option<i16>) -> Arc<Block> {
+        let block = self.block(MAIN);
+        block.lane.store(label(0, priority), Ordering::Relaxed);
+        block
+    }
+
+    /// Administration's block.
+    pub(crate) fn of_administration(&self) -> Arc<Block> {
+        self.block(ADMINISTRATION)
+    }
+
+    /// Gives a lane that begins a block. Nothing if all are taken.
+    pub(crate) fn seat(&self, lane: u16, priority: i16) -> Option<(Seat, Arc<Block>)> {
+        let is_free = |block: &Arc<Block>| block.lane.load(Ordering::Relaxed) == 0;
+        let at = FIRST_SEAT + self.blocks.get(FIRST_SEAT..)?.iter().position(is_free)?;
+        let block = self.block(at);
+        block.lane.store(label(lane, Some(priority)), Ordering::Relaxed);
+        Some((Seat(at), block))
+    }
+
+    /// A lane has ended, and its thread with it: what it counted stays in the totals, and its block is free.
+    pub(crate) fn leave(&self, seat: Seat) {
+        let (block, past) = (self.block(seat.0), self.block(PAST));
+        for counter in Counter::ALL {
+            let amount = block.value(*counter).map_or(0, |value| value.swap(0, Ordering::Relaxed));
+            match counter {
+                counter if counter.is_level() => {}
+                counter if counter.is_maximum() => past.raise(*counter, amount),
+                _ => past.add(*counter, amount),
+            }
+        }
+        block.lane.store(0, Ordering::Relaxed);
+    }
+
+    /// The value of one counter now: the sum over all threads, of a maximum the greatest.
     #[must_use]
     pub fn read(&self, counter: Counter) -> u64 {
-        self.blocks.iter().filter_map(|block| block.value(counter)).map(|value| value.load(Ordering::Relaxed)).sum()
+        let values = self.blocks.iter().filter_map(|block| block.value(counter));
+        counter.join(values.map(|value| value.load(Ordering::Relaxed)))
     }
 
     /// Every counter's name and value now.
     #[must_use]
     pub fn snapshot(&self) -> Vec<(&'static str, u64)> {
         Counter::ALL.iter().map(|counter| (counter.name(), self.read(*counter))).collect()
+    }
+
+    /// The lanes that there are, the main one first, each with what it alone has counted.
+    #[must_use]
+    pub fn lanes(&self) -> Vec<LaneCounters> {
+        let lanes = self.blocks.iter().filter_map(|block| {
+            let label = block.lane.load(Ordering::Relaxed);
+            let low = |bits: u64| u16::try_from(bits & 0xffff).unwrap_or(0);
+            let priority = (label & HAS_PRIORITY != 0).then(|| low(label).cast_signed());
+            (label & IS_LANE != 0).then(|| LaneCounters { id: low(label >> 18), priority, block: Arc::clone(block) })
+        });
+        let mut lanes: Vec<LaneCounters> = lanes.collect();
+        lanes.sort_by_key(|lane| lane.id);
+        lanes
+    }
+}
+
+fn label(lane: u16, priority: Option<i16>) -> u64 {
+    let priority = priority.map_or(0, |priority| HAS_PRIORITY | u64::from(priority.cast_unsigned()));
+    IS_LANE | priority | u64::from(lane) << 18
+}
+
+/// What one lane has counted.
+#[derive(Debug, Clone)]
+pub struct LaneCounters {
+    id: u16,
+    priority: Option<i16>,
+    block: Arc<Block>,
+}
+
+impl LaneCounters {
+    /// The lane's number; 0 is the main lane.
+    #[must_use]
+    pub const fn id(&self) -> u16 {
+        self.id
+    }
+
+    /// Its CORBA priority, if it has one.
+    #[must_use]
+    pub const fn priority(&self) -> Option<i16> {
+        self.priority
+    }
+
+    /// What its thread is called.
+    #[must_use]
+    pub fn name(&self) -> String {
+        lane_name(self.id, self.priority)
+    }
+
+    /// The value of one counter now. What does not count in lanes is 0.
+    #[must_use]
+    pub fn read(&self, counter: Counter) -> u64 {
+        self.block.value(counter).map_or(0, |value| value.load(Ordering::Relaxed))
+    }
+
+    /// Name and value of every counter that is not 0.
+    #[must_use]
+    pub fn snapshot(&self) -> Vec<(&'static str, u64)> {
+        let all = Counter::ALL.iter().map(|counter| (counter.name(), self.read(*counter)));
+        all.filter(|(_, value)| *value > 0).collect()
+    }
+}
+
+/// What a lane's thread is called: `lane` is the main one, `lane-3-p100` one of a pool.
+pub(crate) fn lane_name(id: u16, priority: Option<i16>) -> String {
+    match (id, priority) {
+        (0, _) => "lane".to_owned(),
+        (id, Some(priority)) => format!("lane-{id}-p{priority}"),
+        (id, None) => format!("lane-{id}"),
     }
 }
 
@@ -245,13 +392,47 @@ mod tests {
     use super::*;
 
     #[test]
-    fn readers_see_the_sum_of_all_threads() {
+    fn readers_see_the_sum_of_all_threads_and_the_greatest_maximum() {
         let counters = Counters::new(2);
-        counters.block(0).add(Counter::EventsIn, 3);
-        counters.block(1).add(Counter::EventsIn, 4);
-        counters.block(1).set(Counter::CycleMax, 9);
+        counters.of_main(None).add(Counter::EventsIn, 3);
+        counters.of_administration().add(Counter::EventsIn, 4);
+        counters.of_administration().raise(Counter::CycleMax, 9);
+        counters.of_main(None).raise(Counter::CycleMax, 7);
         assert_eq!(counters.read(Counter::EventsIn), 7);
         assert!(counters.snapshot().contains(&("lane_cycle_max_ns", 9)));
+    }
+
+    #[test]
+    fn what_a_lane_counted_stays_in_the_totals_when_it_has_ended() {
+        let counters = Counters::new(1);
+        let (seat, block) = counters.seat(5, 100).unwrap();
+        block.add(Counter::EventsIn, 3);
+        block.raise(Counter::CycleMax, 9);
+        block.set(Counter::ConnectionsOpen, 2);
+        assert!(counters.seat(6, 100).is_none());
+        counters.leave(seat);
+        let totals = [Counter::EventsIn, Counter::CycleMax, Counter::ConnectionsOpen];
+        assert_eq!(totals.map(|counter| counters.read(counter)), [3, 9, 0]);
+        let (_, block) = counters.seat(6, 100).unwrap();
+        block.add(Counter::EventsIn, 1);
+        assert_eq!(counters.read(Counter::EventsIn), 4);
+        let of_lanes: Vec<_> = counters.lanes().iter().map(|lane| (lane.name(), lane.snapshot())).collect();
+        assert_eq!(of_lanes, [("lane".into(), vec![]), ("lane-6-p100".into(), vec![("lane_events_in", 1)])]);
+    }
+
+    #[test]
+    fn lanes_are_called_by_number_and_priority() {
+        let counters = Counters::new(3);
+        counters.of_main(Some(7));
+        counters.seat(3, 32_767);
+        counters.seat(2, 0);
+        let lanes = counters.lanes();
+        let told: Vec<_> = lanes.iter().map(|lane| (lane.id(), lane.priority(), lane.name())).collect();
+        let named = |name: &str| name.to_owned();
+        assert_eq!(
+            told,
+            [(0, Some(7), named("lane")), (2, Some(0), named("lane-2-p0")), (3, Some(32_767), named("lane-3-p32767"))]
+        );
     }
 
     #[test]

@@ -1,7 +1,8 @@
 //! Lanes: the threads that carry events.
 //!
-//! A lane owns sockets and outboxes; nobody else touches them. There is one lane for now; what an event meets on its way
-//! through it is, in order: [`worker`] (the poll says a supplier's socket is readable), [`incoming`] (bytes become
+//! A lane owns sockets and outboxes; nobody else touches them. There is the main lane, and those of thread pools, which
+//! administration starts and ends ([`roster`]) and which reach each other over [`lines`]. What an event meets on its way
+//! through a lane is, in order: [`worker`] (the poll says a supplier's socket is readable), [`incoming`] (bytes become
 //! messages), [`path`] (a push is recognised), [`intake`] (its events become the engine's), [`delivery`] (what the engine
 //! says is due is written to the consumers' sockets), and back: [`outgoing`] and [`replies`]. Events that are pulled come
 //! in by [`pullers`] and go out by [`pulls`]; where filters of clients have a say, [`questions`] asks them.
@@ -11,16 +12,21 @@ pub(crate) mod calls;
 pub(crate) mod delivery;
 pub(crate) mod incoming;
 pub(crate) mod intake;
+pub(crate) mod lines;
 pub(crate) mod mail;
 pub(crate) mod outgoing;
 pub(crate) mod output;
 pub(crate) mod path;
+pub(crate) mod post;
 pub(crate) mod pullers;
 pub(crate) mod pulls;
+pub(crate) mod pulse;
 pub(crate) mod questions;
 pub(crate) mod replies;
 pub(crate) mod reports;
+pub(crate) mod roster;
 pub(crate) mod routes;
+pub(crate) mod scheduling;
 pub(crate) mod slots;
 pub(crate) mod system;
 pub(crate) mod worker;

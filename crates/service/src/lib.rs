@@ -1,8 +1,9 @@
 //! The Campanile service: the only crate with sockets, clocks and threads.
 //!
 //! [`Service::start`] gives a running service; it is ready when the call returns. Its threads are few and do not grow with
-//! clients: one lane ([`lanes`]) carries the events, one administration thread executes everything else at the lowest
-//! priority, and one resolver looks host names up because the system's way of doing so blocks.
+//! clients: lanes ([`lanes`]) carry the events, the main one and those of thread pools; one administration thread executes
+//! everything else at the lowest priority, one resolver looks host names up because the system's way of doing so blocks,
+//! and one starts lanes.
 //!
 //! ```no_run
 //! let service = service::Service::start(service::Config { listen: "127.0.0.1:0".into(), ..Default::default() })?;
@@ -21,6 +22,8 @@ mod resolver;
 mod start;
 mod statistics;
 
-pub use config::{Channel, Config, ConfigError, Delivery, Limits, Naming, NarrowCodeSet};
-pub use counters::{Counter, Counters};
+pub use config::{
+    Channel, Config, ConfigError, Delivery, Lanes, Limits, Naming, NarrowCodeSet, PriorityMapping, Scheduling,
+};
+pub use counters::{Counter, Counters, LaneCounters};
 pub use start::{Service, StartError};

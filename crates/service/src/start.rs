@@ -5,8 +5,8 @@ use core::time::Duration;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::path::PathBuf;
-use std::sync::Arc;
-use std::sync::mpsc::{SyncSender, sync_channel};
+use std::sync::atomic::AtomicUsize;
+use std::sync::{Arc, Mutex};
 use std::thread::{Builder, JoinHandle};
 use std::time::Instant;
 
@@ -19,12 +19,15 @@ use hashbrown::HashMap;
 use crate::administration::{Administration, LINES, OutsideNaming};
 use crate::config::{Config, ConfigError, NarrowCodeSet};
 use crate::corba::naming::NamingLimits;
-use crate::corba::{Door, DoorSettings};
+use crate::corba::{Door, DoorSettings, Published};
 use crate::counters::Counters;
-use crate::lanes::mail::{LANE_QUEUE, LaneBox, ToAdministration, ToLane};
+use crate::lanes::mail::{Survey, ToAdministration};
+use crate::lanes::post::{Post, post_to};
 use crate::lanes::reports::Allowance;
+use crate::lanes::roster::{Roster, RosterOptions};
+use crate::lanes::scheduling;
 use crate::lanes::system::Bell;
-use crate::lanes::worker::{Worker, WorkerOptions};
+use crate::lanes::worker::Common;
 use crate::resolver;
 
 /// Why a service did not start.
@@ -95,22 +98,22 @@ impl From<io::Error> for StartError {
 }
 
 /// A running service. Dropping it stops it.
-#[derive(Debug)]
 pub struct Service {
     address: SocketAddr,
     advertised: (String, u16),
     reference: String,
     counters: Counters,
-    lane: LaneBox,
-    administration: SyncSender<ToAdministration>,
-    /// Nothing until they are started.
-    lane_thread: Option<JoinHandle<()>>,
+    remarks: Vec<String>,
+    /// Looked at once, by whoever stops the service.
+    administration: Mutex<Post<ToAdministration>>,
     administration_thread: Option<JoinHandle<()>>,
 }
 
-/// Each thread's block in the registry of counters.
-const LANE_BLOCK: usize = 0;
-const ADMINISTRATION_BLOCK: usize = 1;
+impl fmt::Debug for Service {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Service").field("address", &self.address).finish_non_exhaustive()
+    }
+}
 
 /// Connections that may wait to be accepted.
 const BACKLOG: i32 = 4096;
@@ -124,13 +127,7 @@ impl Service {
     /// When the configuration cannot be used, the port is taken, or the operating system refuses a thread or a file.
     pub fn start(config: Config) -> Result<Self, StartError> {
         config.check()?;
-        let listen = config.listen_address()?;
-        let listener = TcpListener::bind(listen).map_err(|error| StartError::Listen { address: listen, error })?;
-        // The standard library asks for room for 128 that are not accepted yet. Each that finds none tries again after a
-        // second, which a storm of connections would cost everybody. The system takes off what is beyond its own limit.
-        rustix::net::listen(&listener, BACKLOG).map_err(io::Error::from)?;
-        listener.set_nonblocking(true)?;
-        let address = listener.local_addr()?;
+        let (listener, address) = listen(&config)?;
         let (host, port) = config.advertised(address)?;
         let connections_max = connections_that_fit(config.limits.connections_max, raise_descriptor_limit());
 
@@ -140,40 +137,46 @@ impl Service {
         let Some(published) = door.publish() else { return Err(StartError::Resources(io::ErrorKind::Other.into())) };
         let published = Arc::new(ArcSwap::from_pointee(published));
 
-        let counters = Counters::new(2);
-        let (lane_queue, lane_mail) = sync_channel(LANE_QUEUE);
-        let lane = LaneBox { queue: lane_queue, bell: Arc::new(Bell::new()?) };
-        let (administration, administration_mail) = sync_channel(config.limits.administration_queue as usize);
-        let (resolver, lookups) = sync_channel(resolver::QUEUE);
-
-        let options = WorkerOptions {
+        let counters = Counters::new(config.lanes.threads_max.into());
+        let bell = Arc::new(Bell::new()?);
+        let (administration, orders) = post_to(&bell, 1);
+        let resolver_bell = Arc::new(Bell::new()?);
+        let (resolver, introductions) = post_to(&resolver_bell, INTRODUCTIONS);
+        let origin = Instant::now();
+        let mut remarks = remarks_on_memory(&config);
+        let common = common(&config, &published, connections_max, origin);
+        let roster = Roster::new(
+            RosterOptions {
+                common,
+                lanes: config.lanes.clone(),
+                administration_queue: config.limits.administration_queue as usize,
+                registry: counters.clone(),
+                bell: Arc::clone(&bell),
+                resolver_bell: Arc::clone(&resolver_bell),
+                resolver,
+            },
             listener,
-            published: Arc::clone(&published),
-            mail: lane_mail,
-            mailbox: lane.clone(),
-            administration: administration.clone(),
-            resolver,
-            counters: counters.block(LANE_BLOCK),
-            framing: framing_limits(&config),
-            connections_max,
-            message_completion: config.message_completion(),
-            connect_timeout: Duration::from_millis(config.delivery.connect_timeout_ms.into()),
-            silence: Duration::from_millis(config.delivery.reply_timeout_ms.into()),
-            origin: Instant::now(),
-        };
+        )?;
+        remarks.extend(roster.remarks());
+        // Nobody waits for its end, since it can be a minute in the system's resolver; it ends when the lanes have.
+        Builder::new().name("resolver".into()).spawn(move || resolver::run(&resolver_bell, introductions))?;
         let administrator = Administration {
             door,
             published,
-            lane: lane.clone(),
-            mail: administration_mail,
-            counters: counters.block(ADMINISTRATION_BLOCK),
+            roster,
+            orders,
+            bell,
+            counters: counters.of_administration(),
             registry: counters.clone(),
             outside_naming,
             calls: HashMap::new(),
             next_call: 0,
             surveying: Vec::new(),
             to_survey: Vec::new(),
-            origin: Instant::now(),
+            survey: Survey::default(),
+            asked: Vec::new(),
+            ending: Vec::new(),
+            origin,
             lines: Allowance::new("disconnected clients", LINES),
         };
         // From here on a failure drops it, which stops what has been started.
@@ -182,19 +185,14 @@ impl Service {
             advertised: (host, port),
             reference: factory.to_string(),
             counters,
-            lane,
-            administration,
-            lane_thread: None,
+            remarks,
+            administration: Mutex::new(administration),
             administration_thread: None,
         };
-        service.lane_thread = Some(start_lane(options)?);
         service.administration_thread = Some(Builder::new().name("administration".into()).spawn(move || {
             lower_priority();
             administrator.run();
         })?);
-        // Nobody waits for its end, since it can be a minute in the system's resolver; it ends when the lane has.
-        let lane_of_resolver = service.lane.clone();
-        Builder::new().name("resolver".into()).spawn(move || resolver::run(&lookups, &lane_of_resolver))?;
         if let Some(path) = &config.ior_file {
             write_reference(path, &service.reference)?;
         }
@@ -229,6 +227,13 @@ impl Service {
         &self.counters
     }
 
+    /// What of `[lanes]` is not as it was asked for, or leaves the system unreachable: a line for each, for whoever starts
+    /// the service.
+    #[must_use]
+    pub fn remarks(&self) -> &[String] {
+        &self.remarks
+    }
+
     /// Stops the service: what it was asked before is answered, clients are told that their connections close, and its
     /// threads end.
     pub fn shutdown(mut self) {
@@ -236,12 +241,13 @@ impl Service {
     }
 
     fn stop(&mut self) {
-        // Administration first: it posts to the lane, which has to pass on its last answers.
-        let _ = self.administration.send(ToAdministration::Stop);
+        let Some(thread) = self.administration_thread.take() else { return };
+        // There is room: it is the only letter from here. Administration ends the lanes when it has answered.
+        if let Ok(administration) = self.administration.get_mut() {
+            let _ = administration.post(ToAdministration::Stop);
+        }
         // A thread that panicked has said so on standard error already.
-        let _ = self.administration_thread.take().map(JoinHandle::join);
-        self.lane.post(ToLane::Stop);
-        let _ = self.lane_thread.take().map(JoinHandle::join);
+        let _ = thread.join();
     }
 }
 
@@ -251,20 +257,42 @@ impl Drop for Service {
     }
 }
 
-/// Starts the lane's thread, which makes its own poll, and waits for it to be ready.
-fn start_lane(options: WorkerOptions) -> io::Result<JoinHandle<()>> {
-    let (ready, told) = sync_channel(1);
-    let thread = Builder::new().name("lane".into()).spawn(move || {
-        let worker = match Worker::new(options) {
-            Ok(worker) => worker,
-            Err(error) => return drop(ready.send(Err(error))),
-        };
-        // Somebody waits to be told.
-        let _ = ready.send(Ok(()));
-        worker.run();
-    })?;
-    told.recv().unwrap_or_else(|_| Err(io::ErrorKind::Other.into()))?;
-    Ok(thread)
+/// Lanes that the resolver may have to be told of before it looks.
+const INTRODUCTIONS: usize = 256;
+
+/// Listens, and says on which address.
+fn listen(config: &Config) -> Result<(TcpListener, SocketAddr), StartError> {
+    let address = config.listen_address()?;
+    let listener = TcpListener::bind(address).map_err(|error| StartError::Listen { address, error })?;
+    // The standard library asks for room for 128 that are not accepted yet. Each that finds none tries again after a
+    // second, which a storm of connections would cost everybody. The system takes off what is beyond its own limit.
+    rustix::net::listen(&listener, BACKLOG).map_err(io::Error::from)?;
+    listener.set_nonblocking(true)?;
+    let address = listener.local_addr()?;
+    Ok((listener, address))
+}
+
+/// What is the same for all lanes.
+fn common(config: &Config, published: &Arc<ArcSwap<Published>>, connections_max: usize, origin: Instant) -> Common {
+    Common {
+        published: Arc::clone(published),
+        framing: framing_limits(config),
+        connections_max,
+        connections_open: Arc::new(AtomicUsize::new(0)),
+        message_completion: config.message_completion(),
+        connect_timeout: Duration::from_millis(config.delivery.connect_timeout_ms.into()),
+        silence: Duration::from_millis(config.delivery.reply_timeout_ms.into()),
+        origin,
+    }
+}
+
+/// Locks memory if that is asked for, and says if it cannot be.
+fn remarks_on_memory(config: &Config) -> Vec<String> {
+    if !config.lanes.lock_memory {
+        return Vec::new();
+    }
+    let failed = scheduling::lock_memory().err();
+    failed.map(|error| format!("lanes.lock_memory: memory is not locked: {error}")).into_iter().collect()
 }
 
 fn door_settings(config: &Config, host: &str, port: u16) -> DoorSettings {
@@ -285,7 +313,7 @@ fn door_settings(config: &Config, host: &str, port: u16) -> DoorSettings {
             ..SettingsPatch::default()
         },
         limits: ChannelLimits { memory_budget_bytes: config.channel.memory_budget_bytes, ..ChannelLimits::default() },
-        hierarchy: HierarchyLimits::default(),
+        hierarchy: HierarchyLimits { lane_threads_max: config.lanes.threads_max.into(), ..HierarchyLimits::default() },
         naming: NamingLimits::default(),
         nonce_seed: fastrand::u64(..),
     }

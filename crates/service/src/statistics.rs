@@ -21,11 +21,15 @@
 //!     unsigned long long events;
 //!   };
 //!   typedef sequence<DropStatistic> DropStatisticSeq;
+//!   struct LaneStatistic { unsigned long lane; string name; StatisticSeq counters; };  // those that are not 0
+//!   typedef sequence<LaneStatistic> LaneStatisticSeq;
 //!   interface Statistics {
 //!     StatisticSeq get_statistics();
 //!     ConsumerStatisticSeq get_consumers();  // the largest backlog first
 //!     // What was dropped, by consumer, event type and reason: 1,024 entries at most; `others` counts what they leave out.
 //!     DropStatisticSeq get_drops(out unsigned long long others);
+//!     // What each lane counted by itself: `lane` (0) is the main one, `lane-3-p100` one of a pool, with its priority.
+//!     LaneStatisticSeq get_lanes();
 //!   };
 //! };
 //! ```
@@ -65,12 +69,30 @@ pub(crate) fn survey(lane: &Lane, drops: bool) -> Survey {
     survey
 }
 
+/// Puts together what the lanes say of one consumer: it may have an outbox on each.
+fn join(mut outboxes: Vec<OutboxStats>) -> Vec<OutboxStats> {
+    // Of several, the one that is worst off comes first, and says in which state it is.
+    outboxes.sort_by_key(|outbox| (outbox.key, Reverse(outbox.backlog_bytes)));
+    outboxes.dedup_by(|other, first| {
+        let same = other.key == first.key;
+        if same {
+            first.backlog_events += other.backlog_events;
+            first.backlog_bytes += other.backlog_bytes;
+            first.in_flight += other.in_flight;
+            first.delayed += other.delayed;
+            first.pulls_waiting += other.pulls_waiting;
+            first.delivered += other.delivered;
+            first.discards.join(&other.discards);
+            first.failures = first.failures.max(other.failures);
+        }
+        same
+    });
+    outboxes
+}
+
 /// Writes the result of `get_consumers`, the largest backlog first.
-pub(crate) fn write_consumers(
-    mut outboxes: Vec<OutboxStats>,
-    name: impl Fn(ProxyKey) -> String,
-    reply: &mut Writer<'_>,
-) {
+pub(crate) fn write_consumers(outboxes: Vec<OutboxStats>, name: impl Fn(ProxyKey) -> String, reply: &mut Writer<'_>) {
+    let mut outboxes = join(outboxes);
     outboxes.sort_by_key(|outbox| (Reverse(outbox.backlog_bytes), outbox.key));
     reply.u32(u32::try_from(outboxes.len()).unwrap_or(0));
     for outbox in outboxes {
@@ -130,6 +152,21 @@ const fn state_name(state: OutboxState) -> &'static str {
     }
 }
 
+fn write_lanes(counters: &Counters, reply: &mut Writer<'_>) {
+    let lanes = counters.lanes();
+    reply.u32(u32::try_from(lanes.len()).unwrap_or(0));
+    for lane in lanes {
+        reply.u32(lane.id().into());
+        reply.string(&lane.name());
+        let counted = lane.snapshot();
+        reply.u32(u32::try_from(counted.len()).unwrap_or(0));
+        for (name, value) in counted {
+            reply.string(name);
+            reply.u64(value);
+        }
+    }
+}
+
 /// Answers a call on the object.
 ///
 /// # Errors
@@ -146,6 +183,7 @@ pub(crate) fn handle(counters: &Counters, call: &Call<'_>, reply: &mut Writer<'_
                 reply.u64(value);
             }
         }
+        "get_lanes" => write_lanes(counters, reply),
         "_is_a" => {
             let id = args.text().map_err(|_| raise(Kind::Marshal))?;
             reply.bool(id == ID || id == "IDL:omg.org/CORBA/Object:1.0");

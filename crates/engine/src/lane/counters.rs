@@ -57,6 +57,13 @@ impl Discards {
         self.0.iter().sum()
     }
 
+    /// Adds what another lane dropped.
+    pub fn join(&mut self, other: &Self) {
+        for (count, more) in self.0.iter_mut().zip(&other.0) {
+            *count += more;
+        }
+    }
+
     pub(crate) fn add(&mut self, reason: DiscardReason, events: u64) {
         if let Some(count) = self.0.get_mut(reason as usize) {
             *count += events;

@@ -20,8 +20,8 @@ use super::qos::{PoolKind, Profile, Wanted};
 use super::references::References;
 use super::table::{self, AdminKey, Servant, Target};
 use engine::{
-    AdminId, ChannelId, ChannelLimits, DisconnectReason, FilterId, FilterTarget, Hierarchy, HierarchyLimits, Operator,
-    Peer, PoolId, ProxyId, ProxyKey, SettingsPatch, Side, Snapshot, Time,
+    AdminId, ChannelId, ChannelLimits, DisconnectReason, FilterId, FilterTarget, Hierarchy, HierarchyLimits,
+    LaneChange, Operator, Peer, PoolId, ProxyId, ProxyKey, SettingsPatch, Side, Snapshot, Time,
 };
 use giop::cdr::{CharSet, Reader, Writer};
 use giop::ior::Ior;
@@ -324,6 +324,11 @@ impl Door {
         let published = Published { routing, peers, nonces: Arc::new(nonces) };
         self.published = Some(published.clone());
         Some(published)
+    }
+
+    /// The next lane to start, before what [`Door::publish`] gives is handed to the lanes, or to end, after that.
+    pub fn poll_lane(&mut self) -> Option<LaneChange> {
+        self.hierarchy.poll_lane()
     }
 
     /// A reference to the factory, the one that is written to a file for clients.

@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::io;
 use std::net::{SocketAddr, TcpStream};
+use std::sync::atomic::Ordering;
 
 use engine::{ProxyKey, Time};
 use giop::cdr::{CharSet, Version};
@@ -140,7 +141,8 @@ impl Caller {
 impl Worker {
     pub(super) fn accept(&mut self) {
         for _ in 0..ACCEPTED_PER_ROUND {
-            let (stream, address) = match system::accept(&self.listener) {
+            let Some(listener) = &self.listener else { return };
+            let (stream, address) = match system::accept(listener) {
                 Ok(Some(accepted)) => accepted,
                 Ok(None) => return,
                 Err(error) => {
@@ -149,7 +151,7 @@ impl Worker {
                     return self.listen(false);
                 }
             };
-            if self.incoming_open >= self.connections_max {
+            if self.connections_open.load(Ordering::Relaxed) >= self.connections_max {
                 self.core.counters.add(Counter::ConnectionsRefused, 1);
                 let max = self.connections_max;
                 self.note_refusal(|| {
@@ -163,16 +165,18 @@ impl Worker {
                 self.incoming.remove(token);
                 continue;
             }
-            self.incoming_open += 1;
+            self.refusing = false;
+            self.connections_open.fetch_add(1, Ordering::Relaxed);
+            self.note_open(1);
             self.core.counters.add(Counter::ConnectionsAccepted, 1);
-            self.core.counters.set(Counter::ConnectionsOpen, self.incoming_open as u64);
         }
     }
 
     /// Begins or stops to listen for connections.
     pub(super) fn listen(&mut self, listening: bool) {
         let interest = if listening { Interest::READ } else { Interest::NONE };
-        if self.core.poll.change(&self.listener, KIND_LISTENER << 62, interest).is_ok() {
+        let Some(listener) = &self.listener else { return };
+        if self.core.poll.change(listener, KIND_LISTENER << 62, interest).is_ok() {
             self.deaf = !listening;
         }
         if self.deaf {
@@ -338,10 +342,15 @@ impl Worker {
     pub(super) fn close(&mut self, token: Token) {
         if let Some(mut entry) = self.incoming.remove(token) {
             self.core.forget_caller(token, &mut entry.caller);
-            self.incoming_open -= 1;
-            self.refusing = false;
-            self.core.counters.set(Counter::ConnectionsOpen, self.incoming_open as u64);
+            self.connections_open.fetch_sub(1, Ordering::Relaxed);
+            self.note_open(-1);
         }
+    }
+
+    /// So many connections more are open here.
+    fn note_open(&mut self, more: isize) {
+        self.incoming_open = self.incoming_open.saturating_add_signed(more);
+        self.core.counters.set(Counter::ConnectionsOpen, self.incoming_open as u64);
     }
 
     /// Passes on what administration answered; nothing, to a one-way request.

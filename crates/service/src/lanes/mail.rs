@@ -1,12 +1,10 @@
 //! What lanes, administration and the resolver tell each other.
 //!
 //! Lanes own all sockets, administration owns all objects, and neither waits for the other: a lane that cannot post to
-//! administration answers `TRANSIENT` itself.
+//! administration answers `TRANSIENT` itself. How letters travel is in [`super::post`].
 
 use core::time::Duration;
 use std::net::SocketAddr;
-use std::sync::Arc;
-use std::sync::mpsc::{Receiver, SyncSender};
 use std::time::Instant;
 
 use engine::{DisconnectReason, Notice, OutboxStats, ProxyKey, TypeDrops};
@@ -16,11 +14,20 @@ use giop::ior::Ior;
 
 use super::reports::printable;
 use super::slots::Token;
-use super::system::Bell;
+
+/// A lane's thread. The id of a lane that has ended is used again; this is not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct LaneThread(pub(crate) u32);
+
+impl LaneThread {
+    pub(crate) const MAIN: Self = Self(0);
+}
 
 /// A request for an object that administration owns, as it arrived.
 #[derive(Debug)]
 pub(crate) struct Request {
+    /// The lane that has its connection.
+    pub(crate) lane: LaneThread,
     /// The connection it came on and to which the reply goes.
     pub(crate) connection: Token,
     /// The whole GIOP message.
@@ -30,9 +37,10 @@ pub(crate) struct Request {
 }
 
 impl Request {
-    /// What the lane is told when it is answered: `bytes`, or nothing if it was one-way.
-    pub(crate) fn answered(self, bytes: Vec<u8>) -> ToLane {
-        ToLane::Reply { connection: self.connection, bytes, request_bytes: self.message.len() }
+    /// Which lane is told what when it is answered: `bytes`, or nothing if it was one-way.
+    pub(crate) fn answered(self, bytes: Vec<u8>) -> (LaneThread, ToLane) {
+        let reply = ToLane::Reply { connection: self.connection, bytes, request_bytes: self.message.len() };
+        (self.lane, reply)
     }
 }
 
@@ -51,11 +59,13 @@ pub(crate) enum ToAdministration {
     Log(log::Level, String),
     /// The answer to [`ToLane::Survey`].
     Survey(Survey),
+    /// The lane was to end and has: nobody posts to it any more, and it has nothing left. Its last letter.
+    Ended,
     /// The service is to stop.
     Stop,
 }
 
-/// How things stand on a lane.
+/// How things stand on a lane, or on all of them.
 #[derive(Debug, Default)]
 pub(crate) struct Survey {
     pub(crate) outboxes: Vec<OutboxStats>,
@@ -63,6 +73,16 @@ pub(crate) struct Survey {
     pub(crate) drops: Vec<NamedDrops>,
     /// How many more events were dropped than `drops` has places for.
     pub(crate) drops_beyond: u64,
+}
+
+impl Survey {
+    /// Takes in what another lane says.
+    pub(crate) fn add(&mut self, other: Self) {
+        let Self { outboxes, drops, drops_beyond } = other;
+        self.outboxes.extend(outboxes);
+        self.drops.extend(drops);
+        self.drops_beyond += drops_beyond;
+    }
 }
 
 /// What was dropped of one event type, by its names.
@@ -130,17 +150,19 @@ impl core::fmt::Display for CallFailure {
     }
 }
 
-/// From administration or the resolver to a lane.
+/// From administration to a lane.
 #[derive(Debug)]
 pub(crate) enum ToLane {
     /// What a connection's request of that size is answered; nothing if it is one-way. Every request gets one.
     Reply { connection: Token, bytes: Vec<u8>, request_bytes: usize },
     /// A call to a client's object.
     Call { call: u64, to: Ior, operation: &'static str, body: Vec<u8>, timeout: Duration },
-    /// A host name's addresses, the one to try first at the end, or why there are none.
-    Resolved { connection: Token, addresses: Result<Vec<SocketAddr>, String> },
     /// Tell how each outbox stands and, if asked, what was dropped by event type.
     Survey { drops: bool },
+    /// A lane ends: nothing more is posted to it.
+    Part(LaneThread),
+    /// No route leads here any more: give the connections to the main lane, and end.
+    Retire,
     /// The service stops: close connections and end.
     Stop,
 }
@@ -155,31 +177,17 @@ pub(crate) struct Lookup {
     pub(crate) until: Instant,
 }
 
-/// The way into a lane: a queue and the bell that says there is something in it.
-#[derive(Debug, Clone)]
-pub(crate) struct LaneBox {
-    pub(crate) queue: SyncSender<ToLane>,
-    pub(crate) bell: Arc<Bell>,
+/// From the resolver to a lane: a host name's addresses, the one to try first at the end, or why there are none.
+#[derive(Debug)]
+pub(crate) struct Resolved {
+    pub(crate) connection: Token,
+    pub(crate) addresses: Result<Vec<SocketAddr>, String>,
 }
 
-impl LaneBox {
-    /// Posts and wakes the lane. May wait for room, so lanes never use it. False when the lane has ended.
-    pub(crate) fn post(&self, mail: ToLane) -> bool {
-        let posted = self.queue.send(mail).is_ok();
-        self.bell.ring();
-        posted
-    }
-}
-
-/// Messages that may wait for a lane; administration waits when there are more.
-pub(crate) const LANE_QUEUE: usize = 4096;
+/// Letters that may wait for a lane; administration waits when there are more.
+pub(crate) const OFFICE_QUEUE: usize = 1024;
 
 /// Body of what we send of our own accord: little-endian GIOP 1.2 with ISO 8859-1 strings unless said otherwise.
 pub(crate) const OWN_ENDIAN: Endian = Endian::NATIVE;
 /// Highest version we speak.
 pub(crate) const OWN_VERSION: Version = Version::V1_2;
-
-/// Takes what is in the queue without waiting.
-pub(crate) fn take(queue: &Receiver<ToLane>) -> Option<ToLane> {
-    queue.try_recv().ok()
-}

@@ -9,7 +9,6 @@ use core::time::Duration;
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::sync::Arc;
-use std::sync::mpsc::SyncSender;
 use std::time::Instant;
 
 use engine::{Event, OutboxId, Peer, Time};
@@ -21,6 +20,7 @@ use super::asks::{Asker, Ways};
 use super::calls::{Asked, Call};
 use super::mail::{self, Lookup, OWN_ENDIAN};
 use super::output::{Body, Output};
+use super::post::Post;
 use super::replies::Verdict;
 use super::routes::{Endpoint, Route, Routes};
 use super::slots::{Slots, Token};
@@ -167,7 +167,7 @@ pub(crate) struct Outgoings {
     pub(crate) ways: Ways,
     /// The clients of the snapshot in use.
     pub(crate) peers: Arc<HashMap<Peer, Arc<PeerAddress>>>,
-    resolver: SyncSender<Lookup>,
+    resolver: Post<Lookup>,
     pub(crate) framing: framing::Limits,
     pub(crate) connect_timeout: Duration,
     /// A connection that owes replies and sends nothing for this long is replaced when a push is given up on it.
@@ -187,7 +187,7 @@ pub(crate) struct Outgoings {
 
 impl Outgoings {
     pub(crate) fn new(
-        resolver: SyncSender<Lookup>,
+        resolver: Post<Lookup>,
         framing: framing::Limits,
         connect_timeout: Duration,
         silence: Duration,
@@ -268,7 +268,7 @@ impl Core {
             None => self
                 .outgoing
                 .resolver
-                .try_send(Lookup { connection: token, host, port, until: Instant::now() + timeout })
+                .post(Lookup { connection: token, host, port, until: Instant::now() + timeout })
                 .map_err(|_| "too many host names are being looked up".to_owned()),
         };
         match begun {

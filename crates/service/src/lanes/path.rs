@@ -199,9 +199,10 @@ impl Core {
         let bytes = message.bytes.len();
         let fits = self.administration_bytes.saturating_add(bytes) <= ADMINISTRATION_BYTES_MAX;
         let posted = fits && {
-            let request = mail::Request { connection, message: message.bytes.to_vec(), chars: caller.chars };
+            let lane = self.thread;
+            let request = mail::Request { lane, connection, message: message.bytes.to_vec(), chars: caller.chars };
             self.tally();
-            self.administration.try_send(ToAdministration::Request(request)).is_ok()
+            self.administration.post(ToAdministration::Request(request)).is_ok()
         };
         if posted {
             self.administration_bytes += bytes;

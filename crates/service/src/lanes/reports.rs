@@ -6,11 +6,11 @@
 
 use core::time::Duration;
 use std::collections::VecDeque;
-use std::sync::mpsc::{SyncSender, TrySendError};
 
 use engine::{Notice, ProxyKey, Time};
 
 use super::mail::{SupplierNews, ToAdministration};
+use super::post::Post;
 
 /// Lines about connections in a second.
 const CONNECTION_LINES: u32 = 10;
@@ -22,7 +22,6 @@ const LINES_WAITING_MAX: usize = 1024;
 
 /// What waits to be told.
 pub(crate) struct Reports {
-    administration: SyncSender<ToAdministration>,
     /// Those that something depends on are bounded by what they speak of: a consumer, a call, a survey.
     waiting: VecDeque<ToAdministration>,
     connections: Allowance,
@@ -30,9 +29,8 @@ pub(crate) struct Reports {
 }
 
 impl Reports {
-    pub(crate) fn new(administration: SyncSender<ToAdministration>) -> Self {
+    pub(crate) fn new() -> Self {
         Self {
-            administration,
             waiting: VecDeque::new(),
             connections: Allowance::new("connections", CONNECTION_LINES),
             consumers: Allowance::new("consumers", CONSUMER_LINES),
@@ -76,14 +74,14 @@ impl Reports {
     }
 
     /// Hands over as much as there is room for.
-    pub(crate) fn hand_over(&mut self, now: Time) {
+    pub(crate) fn hand_over(&mut self, administration: &mut Post<ToAdministration>, now: Time) {
         for allowance in [&mut self.connections, &mut self.consumers] {
             if let Some(text) = allowance.sum_up(now) {
                 self.waiting.push_back(ToAdministration::Log(log::Level::Warn, text));
             }
         }
         while let Some(letter) = self.waiting.pop_front() {
-            if let Err(TrySendError::Full(letter)) = self.administration.try_send(letter) {
+            if let Err(letter) = administration.post(letter) {
                 self.waiting.push_front(letter);
                 return;
             }
@@ -152,9 +150,20 @@ impl Allowance {
 mod tests {
     use super::*;
     use engine::{ChannelId, DisconnectReason, Peer, ProxyId};
-    use std::sync::mpsc::sync_channel;
+    use std::sync::Arc;
+
+    use super::super::post::{Inbox, post_to};
+    use super::super::system::Bell;
 
     const KEY: ProxyKey = ProxyKey { channel: ChannelId(0), proxy: ProxyId(1) };
+
+    fn mail(capacity: usize) -> (Post<ToAdministration>, Inbox<ToAdministration>) {
+        post_to(&Arc::new(Bell::new().unwrap()), capacity)
+    }
+
+    fn all(mail: &mut Inbox<ToAdministration>) -> Vec<ToAdministration> {
+        core::iter::from_fn(|| mail.take()).collect()
+    }
 
     fn at(millis: u64) -> Time {
         Time(millis * 1_000_000)
@@ -170,17 +179,17 @@ mod tests {
 
     #[test]
     fn a_flood_of_lines_becomes_a_few_and_their_number() {
-        let (sender, mail) = sync_channel(10_000);
-        let mut reports = Reports::new(sender);
+        let (mut post, mut inbox) = mail(10_000);
+        let mut reports = Reports::new();
         let said = (0..5_000).filter(|_| reports.log(log::Level::Warn, || "bad".into(), at(10))).count();
         assert_eq!(said, 10);
-        reports.hand_over(at(10));
+        reports.hand_over(&mut post, at(10));
         assert!(reports.is_waiting());
-        assert_eq!(mail.try_iter().count(), 10);
-        reports.hand_over(at(1_009));
-        assert_eq!(mail.try_iter().count(), 0);
-        reports.hand_over(at(1_010));
-        let ToAdministration::Log(_, text) = mail.try_recv().unwrap() else { panic!("a line") };
+        assert_eq!(all(&mut inbox).len(), 10);
+        reports.hand_over(&mut post, at(1_009));
+        assert_eq!(all(&mut inbox).len(), 0);
+        reports.hand_over(&mut post, at(1_010));
+        let Some(ToAdministration::Log(_, text)) = inbox.take() else { panic!("a line") };
         assert_eq!(text, "4990 more lines about connections were left out; the counters have them");
         assert!(!reports.is_waiting());
         assert!(reports.log(log::Level::Warn, || "bad".into(), at(1_011)));
@@ -195,17 +204,17 @@ mod tests {
 
     #[test]
     fn what_administration_acts_on_is_never_left_out() {
-        let (sender, mail) = sync_channel(1);
-        let mut reports = Reports::new(sender);
+        let (mut post, mut inbox) = mail(1);
+        let mut reports = Reports::new();
         for _ in 0..5_000 {
             reports.notice(failing(), None, at(0));
             assert!(reports.notice(disconnected(), None, at(0)));
         }
         let mut acted_on = 0;
         while reports.is_waiting() {
-            reports.hand_over(at(2_000));
-            acted_on += mail
-                .try_iter()
+            reports.hand_over(&mut post, at(2_000));
+            acted_on += all(&mut inbox)
+                .into_iter()
                 .filter(|letter| matches!(letter, ToAdministration::Notice(Notice::ConsumerDisconnected { .. }, _)))
                 .count();
         }
@@ -214,14 +223,14 @@ mod tests {
 
     #[test]
     fn lines_that_find_no_room_are_left_out_in_the_end() {
-        let (sender, _mail) = sync_channel(0);
-        let mut reports = Reports::new(sender);
+        let (mut post, _inbox) = mail(0);
+        let mut reports = Reports::new();
         let mut said = 0;
         for second in 0..100 {
             for _ in 0..100 {
                 said += usize::from(reports.notice(failing(), None, at(second * 1_000)));
             }
-            reports.hand_over(at(second * 1_000));
+            reports.hand_over(&mut post, at(second * 1_000));
         }
         assert!(said <= LINES_WAITING_MAX, "{said}");
     }

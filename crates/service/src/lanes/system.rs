@@ -6,9 +6,11 @@ use std::io::{self, IoSlice, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::{AsFd, OwnedFd};
 
-use rustix::event::{EventfdFlags, Timespec, epoll, eventfd};
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, epoll, eventfd};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, acceptfrom_with, connect, ipproto, socket_with, sockopt};
+
+use super::scheduling;
 
 thread_local! {
     static CALLS: Cell<u64> = const { Cell::new(0) };
@@ -21,6 +23,12 @@ pub(crate) fn calls_of_this_thread() -> u64 {
 
 fn count() {
     CALLS.set(CALLS.get() + 1);
+}
+
+/// How often this thread has waited of its own accord since it began.
+pub(crate) fn waits_of_this_thread() -> u64 {
+    count();
+    scheduling::waits_of_this_thread()
 }
 
 /// What the poll is asked to tell of a descriptor. That it is broken is told whether one asks or not.
@@ -131,6 +139,7 @@ impl Bell {
 
     /// Wakes the waiting thread. Rings before it looked count as one.
     pub(crate) fn ring(&self) {
+        count();
         // The only way to fail is a full counter, and then the bell is ringing already.
         let _ = rustix::io::write(&self.fd, &1u64.to_ne_bytes());
     }
@@ -139,6 +148,22 @@ impl Bell {
         count();
         let mut counter = [0u8; 8];
         let _ = rustix::io::read(&self.fd, &mut counter);
+    }
+
+    /// Waits until it is rung or the time is over, and silences it. For threads that wait for nothing else. `None` waits
+    /// without end.
+    pub(crate) fn wait(&self, timeout: Option<Duration>) {
+        let timeout = timeout.and_then(|time| Timespec::try_from(time).ok());
+        // A signal that interrupts it has the caller look once too often.
+        let _ = rustix::event::poll(&mut [PollFd::new(&self.fd, PollFlags::IN)], timeout.as_ref());
+        self.silence();
+    }
+
+    /// How often it was rung since it was last silenced.
+    #[cfg(test)]
+    pub(crate) fn take_rings(&self) -> u64 {
+        let mut counter = [0u8; 8];
+        rustix::io::read(&self.fd, &mut counter).map_or(0, |_| u64::from_ne_bytes(counter))
     }
 }
 

@@ -4,20 +4,22 @@ use core::time::Duration;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, sync_channel};
+use std::sync::atomic::AtomicUsize;
 use std::time::Instant;
 
 use arc_swap::ArcSwap;
-use engine::{ChannelLimits, HierarchyLimits, SettingsPatch};
+use engine::{ChannelLimits, HierarchyLimits, LaneId, SettingsPatch};
 use giop::cdr::{CharSet, Endian, Version};
 use giop::framing;
 use giop::ior::Ior;
 use giop::message::{self, ReplyHead, ReplyStatus};
 use giop::url::Corbaloc;
 
-use super::mail::{CallFailure, LaneBox, Lookup, Reply, ToAdministration};
+use super::lines::Line;
+use super::mail::{CallFailure, LaneThread, Lookup, Reply, Resolved, ToAdministration, ToLane};
+use super::post::{Inbox, Post, post_to};
 use super::system::Bell;
-use super::worker::{Worker, WorkerOptions};
+use super::worker::{Common, LaneEnds, Worker, WorkerOptions};
 use crate::corba::naming::NamingLimits;
 use crate::corba::{Door, DoorSettings};
 use crate::counters::{Counter, Counters};
@@ -25,9 +27,11 @@ use crate::counters::{Counter, Counters};
 /// A lane, and the other ends of what it is connected to.
 struct Bench {
     lane: Worker,
-    lookups: Receiver<Lookup>,
-    administration: Receiver<ToAdministration>,
+    lookups: Inbox<Lookup>,
+    administration: Inbox<ToAdministration>,
     counters: Counters,
+    /// Kept, since a lane that nobody posts to any more would be told so.
+    _posts: (Post<ToLane>, Post<Resolved>, Post<Line>),
 }
 
 impl Bench {
@@ -44,31 +48,47 @@ impl Bench {
         });
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         listener.set_nonblocking(true).unwrap();
-        let (queue, mail) = sync_channel(16);
-        let (to_administration, administration) = sync_channel(16);
-        let (resolver, lookups) = sync_channel(16);
+        let bell = Arc::new(Bell::new().unwrap());
+        let (office_post, office) = post_to(&bell, 16);
+        let (answers, resolved) = post_to(&bell, 16);
+        let (introduction_post, introductions) = post_to(&bell, 16);
+        let other_bell = Arc::new(Bell::new().unwrap());
+        let (to_administration, administration) = post_to(&other_bell, 16);
+        let (resolver, lookups) = post_to(&other_bell, 16);
         let counters = Counters::new(1);
         let lane = Worker::new(WorkerOptions {
-            listener,
-            published: Arc::new(ArcSwap::from_pointee(door.publish().unwrap())),
-            mail,
-            mailbox: LaneBox { queue, bell: Arc::new(Bell::new().unwrap()) },
-            administration: to_administration,
-            resolver,
-            counters: counters.block(0),
-            framing: framing::Limits::default(),
-            connections_max: 16,
-            message_completion: Duration::from_secs(60),
-            connect_timeout: Duration::from_secs(5),
-            silence: Duration::from_secs(30),
-            origin: Instant::now(),
+            id: LaneId::MAIN,
+            thread: LaneThread::MAIN,
+            name: "lane".into(),
+            listener: Some(listener),
+            ends: LaneEnds {
+                bell,
+                administration: to_administration,
+                office,
+                resolver,
+                resolved,
+                introductions,
+                lines: Vec::new(),
+            },
+            counters: counters.of_main(None),
+            common: Common {
+                published: Arc::new(ArcSwap::from_pointee(door.publish().unwrap())),
+                framing: framing::Limits::default(),
+                connections_max: 16,
+                connections_open: Arc::new(AtomicUsize::new(0)),
+                message_completion: Duration::from_secs(60),
+                connect_timeout: Duration::from_secs(5),
+                silence: Duration::from_secs(30),
+                origin: Instant::now(),
+            },
         });
-        Self { lane: lane.unwrap(), lookups, administration, counters }
+        let posts = (office_post, answers, introduction_post);
+        Self { lane: lane.unwrap(), lookups, administration, counters, _posts: posts }
     }
 
     /// A connection that the lane has accepted.
     fn connect(&mut self) -> TcpStream {
-        let stream = TcpStream::connect(self.lane.listener.local_addr().unwrap()).unwrap();
+        let stream = TcpStream::connect(self.lane.listener.as_ref().unwrap().local_addr().unwrap()).unwrap();
         while self.counters.read(Counter::ConnectionsOpen) == 0 {
             self.lane.round_within(Duration::from_millis(10));
         }
@@ -80,16 +100,16 @@ impl Bench {
         let location: Corbaloc = "corbaloc::1.2@several.example:4711/object".parse().unwrap();
         let to: Ior = location.to_ior("IDL:x:1.0");
         self.lane.core.begin_call(7, &to, "operation", Vec::new(), Duration::from_secs(10));
-        self.lookups.try_recv().unwrap()
+        self.lookups.take().unwrap()
     }
 
     /// What became of the call.
     fn result(&mut self) -> Result<Reply, CallFailure> {
         loop {
-            match self.administration.try_recv() {
-                Ok(ToAdministration::Answered { call: 7, result }) => return result,
-                Ok(_) => {}
-                Err(_) => self.lane.round_within(Duration::from_millis(10)),
+            match self.administration.take() {
+                Some(ToAdministration::Answered { call: 7, result }) => return result,
+                Some(_) => {}
+                None => self.lane.round_within(Duration::from_millis(10)),
             }
         }
     }

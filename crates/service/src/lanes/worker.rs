@@ -9,20 +9,23 @@ use std::collections::VecDeque;
 use std::io;
 use std::net::TcpListener;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, SyncSender};
+use std::sync::atomic::AtomicUsize;
 use std::time::{Instant, SystemTime};
 
 use arc_swap::ArcSwap;
-use engine::{DiscardReason, Event, Lane, Notice, ProxyKey, Time};
+use engine::{DiscardReason, Event, Lane, LaneId, Notice, ProxyKey, Time};
 use giop::framing;
 use hashbrown::HashMap;
 
 use super::incoming::Incoming;
 use super::intake::{Owed, UndecidedEvents};
-use super::mail::{self, LaneBox, Lookup, ToAdministration, ToLane};
+use super::lines::{Line, Lines};
+use super::mail::{LaneThread, Lookup, Resolved, ToAdministration, ToLane};
 use super::outgoing::Outgoings;
+use super::post::{Inbox, Post};
 use super::pullers::Pullers;
 use super::pulls::{self, Due, Waiting};
+use super::pulse::{Finding, Pulse};
 use super::questions::QuestionsOpen;
 use super::reports::Reports;
 use super::slots::{Slots, Token};
@@ -35,32 +38,56 @@ use crate::statistics;
 
 /// What a lane is made with.
 pub(crate) struct WorkerOptions {
-    pub(crate) listener: TcpListener,
-    pub(crate) published: Arc<ArcSwap<Published>>,
-    pub(crate) mail: Receiver<ToLane>,
-    pub(crate) mailbox: LaneBox,
-    pub(crate) administration: SyncSender<ToAdministration>,
-    pub(crate) resolver: SyncSender<Lookup>,
+    pub(crate) id: LaneId,
+    pub(crate) thread: LaneThread,
+    /// What it is called.
+    pub(crate) name: String,
+    /// The main lane's: it alone accepts connections.
+    pub(crate) listener: Option<TcpListener>,
+    pub(crate) ends: LaneEnds,
     pub(crate) counters: Arc<Block>,
+    pub(crate) common: Common,
+}
+
+/// A lane's ends of what connects it with the other threads.
+pub(crate) struct LaneEnds {
+    pub(crate) bell: Arc<Bell>,
+    pub(crate) administration: Post<ToAdministration>,
+    pub(crate) office: Inbox<ToLane>,
+    pub(crate) resolver: Post<Lookup>,
+    pub(crate) resolved: Inbox<Resolved>,
+    pub(crate) introductions: Inbox<Line>,
+    pub(crate) lines: Vec<Line>,
+}
+
+/// What is the same for all lanes.
+#[derive(Clone)]
+pub(crate) struct Common {
+    pub(crate) published: Arc<ArcSwap<Published>>,
     pub(crate) framing: framing::Limits,
     pub(crate) connections_max: usize,
+    /// Connections from clients that are open, on whichever lane.
+    pub(crate) connections_open: Arc<AtomicUsize>,
     pub(crate) message_completion: Duration,
     pub(crate) connect_timeout: Duration,
     /// See [`Outgoings::silence`].
     pub(crate) silence: Duration,
+    /// When the service began: what lanes take for time 0.
     pub(crate) origin: Instant,
 }
 
 /// A lane's thread. What it does with clients' connections is in [`super::incoming`].
 pub(crate) struct Worker {
-    pub(super) listener: TcpListener,
+    pub(super) listener: Option<TcpListener>,
     pub(super) incoming: Slots<Incoming>,
     pub(super) incoming_open: usize,
     /// Connections that have had their share of a round and may have more.
     pub(super) hungry: VecDeque<Token>,
-    mail: Receiver<ToLane>,
+    office: Inbox<ToLane>,
+    resolved: Inbox<Resolved>,
     bell: Arc<Bell>,
     pub(super) connections_max: usize,
+    pub(super) connections_open: Arc<AtomicUsize>,
     pub(super) message_completion: Duration,
     next_sweep: Option<Time>,
     /// Connections are being refused; that has been logged.
@@ -68,15 +95,23 @@ pub(crate) struct Worker {
     /// Not listening for connections, for want of descriptors.
     pub(super) deaf: bool,
     stopping: bool,
+    /// No route leads here any more.
+    pub(super) retiring: bool,
     pub(super) core: Core,
 }
 
 /// What the event path needs, apart from the connections that events come in on.
 pub(crate) struct Core {
+    #[expect(dead_code, reason = "the hand-over of events, which follows, asks for it")]
+    pub(crate) id: LaneId,
+    pub(crate) thread: LaneThread,
     pub(crate) poll: Poll,
     pub(crate) lane: Lane,
     pub(crate) published: arc_swap::Cache<Arc<ArcSwap<Published>>, Arc<Published>>,
-    pub(crate) administration: SyncSender<ToAdministration>,
+    /// The other lanes, and those that are yet to be taken in.
+    pub(crate) lines: Lines,
+    introductions: Inbox<Line>,
+    pub(crate) administration: Post<ToAdministration>,
     /// Bytes of the requests that administration has.
     pub(crate) administration_bytes: usize,
     pub(crate) outgoing: Outgoings,
@@ -111,6 +146,9 @@ pub(crate) struct Core {
     /// Where event type names are put into UTF-8; used again for each event that needs it.
     pub(crate) names: [String; 2],
     origin: Instant,
+    pulse: Pulse,
+    /// What the lane is called in the log.
+    name: String,
 }
 
 /// How a request is answered.
@@ -154,31 +192,41 @@ pub(crate) const DROPPED: [(Counter, DiscardReason); 9] = [
 
 impl Worker {
     pub(crate) fn new(options: WorkerOptions) -> io::Result<Self> {
+        let WorkerOptions { id, thread, name, listener, ends, counters, common } = options;
         let poll = Poll::new()?;
-        poll.add(&options.listener, KIND_LISTENER << 62, Interest::READ)?;
-        poll.add(&*options.mailbox.bell, KIND_BELL << 62, Interest::READ)?;
+        if let Some(listener) = &listener {
+            poll.add(listener, KIND_LISTENER << 62, Interest::READ)?;
+        }
+        poll.add(&*ends.bell, KIND_BELL << 62, Interest::READ)?;
         Ok(Self {
-            listener: options.listener,
+            listener,
             incoming: Slots::new(),
             incoming_open: 0,
             hungry: VecDeque::new(),
-            mail: options.mail,
-            bell: options.mailbox.bell,
-            connections_max: options.connections_max,
-            message_completion: options.message_completion,
+            office: ends.office,
+            resolved: ends.resolved,
+            bell: ends.bell,
+            connections_max: common.connections_max,
+            connections_open: common.connections_open,
+            message_completion: common.message_completion,
             next_sweep: None,
             refusing: false,
             deaf: false,
             stopping: false,
+            retiring: false,
             core: Core {
+                id,
+                thread,
                 poll,
-                lane: Lane::new(Time(0)),
-                published: arc_swap::Cache::new(options.published),
-                reports: Reports::new(options.administration.clone()),
-                administration: options.administration,
+                lane: Lane::with_id(id, Time(0)),
+                published: arc_swap::Cache::new(common.published),
+                lines: Lines::new(ends.lines),
+                introductions: ends.introductions,
+                reports: Reports::new(),
+                administration: ends.administration,
                 administration_bytes: 0,
-                outgoing: Outgoings::new(options.resolver, options.framing, options.connect_timeout, options.silence),
-                counters: options.counters,
+                outgoing: Outgoings::new(ends.resolver, common.framing, common.connect_timeout, common.silence),
+                counters,
                 now: Time(0),
                 held: HashMap::new(),
                 released: VecDeque::new(),
@@ -195,7 +243,9 @@ impl Worker {
                 questions: QuestionsOpen::default(),
                 undecided: UndecidedEvents::default(),
                 names: [String::new(), String::new()],
-                origin: options.origin,
+                origin: common.origin,
+                pulse: Pulse::default(),
+                name,
             },
         })
     }
@@ -245,6 +295,7 @@ impl Worker {
             self.plan_sweep();
         }
         self.core.account(began);
+        self.end_retired();
     }
 
     fn timeout(&self) -> Option<Duration> {
@@ -266,8 +317,28 @@ impl Worker {
 
     fn serve_mail(&mut self) {
         self.bell.silence();
+        self.office.look();
+        self.resolved.look();
+        self.core.lines.look();
+        let more = self.serve_lines() | self.serve_resolver() | self.serve_office();
+        self.core.lines.forget_ended();
+        if more {
+            // Come back to it after the sockets.
+            self.bell.ring();
+        }
+    }
+
+    /// A lane to which no route leads ends when it has nothing left: no connection, and nobody who posts to it.
+    fn end_retired(&mut self) {
+        if self.retiring && self.incoming_open == 0 && self.core.lines.is_empty() && !self.core.reports.is_waiting() {
+            self.stopping = self.core.administration.post(ToAdministration::Ended).is_ok();
+        }
+    }
+
+    /// Serves what administration has posted. True if there is more.
+    fn serve_office(&mut self) -> bool {
         for _ in 0..MAIL_PER_ROUND {
-            let Some(letter) = mail::take(&self.mail) else { return };
+            let Some(letter) = self.office.take() else { return false };
             // What a reply speaks of was published before the reply was posted, so look before passing it on.
             self.core.refresh();
             match letter {
@@ -279,16 +350,28 @@ impl Worker {
                     self.core.begin_call(call, &to, operation, body, timeout);
                     self.plan_sweep();
                 }
-                ToLane::Resolved { connection, addresses } => self.core.resolved(connection, addresses),
                 ToLane::Survey { drops } => {
                     let survey = statistics::survey(&self.core.lane, drops);
                     self.core.reports.post(ToAdministration::Survey(survey));
                 }
+                ToLane::Part(lane) => self.core.lines.part(lane),
+                ToLane::Retire => {
+                    self.core.lines.part_from_all();
+                    self.retiring = true;
+                }
                 ToLane::Stop => self.stopping = true,
             }
         }
-        // There is more: come back to it after the sockets.
-        self.bell.ring();
+        self.office.waiting() > 0
+    }
+
+    /// Serves what the resolver has posted. True if there is more.
+    fn serve_resolver(&mut self) -> bool {
+        for _ in 0..MAIL_PER_ROUND {
+            let Some(Resolved { connection, addresses }) = self.resolved.take() else { return false };
+            self.core.resolved(connection, addresses);
+        }
+        self.resolved.waiting() > 0
     }
 
     pub(super) fn plan_sweep(&mut self) {
@@ -337,6 +420,10 @@ impl Core {
         let published = self.published.load();
         if !Arc::ptr_eq(&published.routing, self.lane.snapshot()) {
             let routing = Arc::clone(&published.routing);
+            // Whom it speaks of was introduced before it was published.
+            while let Some(line) = self.introductions.take() {
+                self.lines.meet(line);
+            }
             self.outgoing.forget_peers_but(&published.peers);
             self.lane.handle_snapshot(routing, self.now);
             self.place_pullers();
@@ -372,7 +459,7 @@ impl Core {
             }
         }
         self.failures.clear();
-        self.reports.hand_over(self.now);
+        self.reports.hand_over(&mut self.administration, self.now);
     }
 
     /// Whether anything has to be looked after by the clock.
@@ -392,6 +479,20 @@ impl Core {
         self.counters.add(Counter::Cycles, 1);
         let ended = u64::try_from(self.origin.elapsed().as_nanos()).unwrap_or(u64::MAX);
         self.counters.raise(Counter::CycleMax, ended.saturating_sub(began.0));
+        if let Some(finding) = self.pulse.beat(Time(ended)) {
+            self.note_pulse(finding);
+        }
+    }
+
+    fn note_pulse(&mut self, finding: Finding) {
+        let name = self.name.clone();
+        match finding {
+            Finding::Saturated => {
+                self.counters.add(Counter::LaneSaturated, 1);
+                self.log(log::Level::Warn, || format!("{name} has had work without end for a second: it is saturated"));
+            }
+            Finding::Recovered => self.log(log::Level::Info, || format!("{name} has time to wait again")),
+        }
     }
 
     /// Brings what is counted elsewhere into the registry: at the end of each round, and before a request is passed on that
