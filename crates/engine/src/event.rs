@@ -56,9 +56,12 @@ pub struct Event {
     pub source: ProxyKey,
     /// Its number among those the lane admitted, from 0. The lane sets it.
     pub serial: u64,
-    /// The names of a type that could not be interned; empty for all others.
+    /// The names of its type, if that could not be interned, or if it goes to other lanes, which number types differently;
+    /// empty otherwise.
     pub(crate) domain: Vec<u8>,
     pub(crate) name: Vec<u8>,
+    /// Of an event that goes to other lanes: the priority and the timeout that its supplier gives it if it has none itself.
+    pub(crate) supplied: (i16, Option<Duration>),
     /// The lane's place for the source's channel, and what that channel's budget was charged.
     pub(crate) channel_slot: u32,
     pub(crate) charged_bytes: u64,
@@ -68,7 +71,7 @@ pub struct Event {
 const _: () = assert!(size_of::<Event>() + 2 * size_of::<usize>() <= 256);
 
 impl Event {
-    /// What it weighs in a backlog: its bytes in every translation, the names of a type that has no number, and
+    /// What it weighs in a backlog: its bytes in every translation, the names of its type where it needs them, and
     /// [`EVENT_OVERHEAD_BYTES`].
     #[must_use]
     pub fn weight(&self) -> u64 {

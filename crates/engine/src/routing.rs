@@ -5,6 +5,7 @@
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use core::num::NonZeroU32;
 
 use hashbrown::HashMap;
 
@@ -26,6 +27,12 @@ pub struct Snapshot {
 }
 
 impl ConsumerRoute {
+    /// Whether the value of its mapping filter for priority may decide which lane an event is for.
+    pub(crate) fn maps_lane(&self) -> bool {
+        let [priority, _] = self.mappings;
+        priority.is_some() && self.places.len() > 1
+    }
+
     /// Whether clients implement filters that count for it.
     pub(crate) fn has_remote_filters(&self) -> bool {
         self.remote_filters.iter().any(|peers| !peers.is_empty())
@@ -80,6 +87,18 @@ pub struct ChannelRoutes {
     pub(crate) consumers: Vec<ConsumerRoute>,
     pub(crate) wants: Vec<Want>,
     pub(crate) filtering: Filtering,
+    /// The lanes on which its suppliers' and consumers' places are, by rising id.
+    pub(crate) lanes: Arc<[LaneUse]>,
+}
+
+/// What a lane has of a channel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct LaneUse {
+    pub(crate) lane: LaneId,
+    /// Whether consumers' outboxes are there.
+    pub(crate) has_consumers: bool,
+    /// The smallest `MaxEventsPerConsumer` of those at which suppliers are to wait.
+    pub(crate) hold_events: Option<NonZeroU32>,
 }
 
 impl ChannelRoutes {
@@ -87,6 +106,12 @@ impl ChannelRoutes {
     #[must_use]
     pub fn id(&self) -> ChannelId {
         self.id
+    }
+
+    /// The lanes on which its suppliers and connected consumers are served, rising; its memory budget and its
+    /// `max_queue_length` are divided evenly among them.
+    pub fn lanes(&self) -> impl ExactSizeIterator<Item = LaneId> {
+        self.lanes.iter().map(|lane| lane.lane)
     }
 
     /// What it is limited to.

@@ -10,8 +10,9 @@ use std::time::Duration;
 use campanile_engine as engine;
 use engine::{
     AdminId, Admission, ChannelId, ChannelLimits, Delivery, DiscardPolicy, DiscardReason, Discipline, Event, EventType,
-    FilterConstraint, FilterRef, FilterTarget, Forms, FullOutbox, Hierarchy, Lane, Mapping, NoFields, OrderPolicy,
-    Outcome, Peer, ProxyKey, ProxyKind, Refusal, SettingsPatch, Side, Time, TopicSettings, Topics, Want,
+    FilterConstraint, FilterRef, FilterTarget, Forms, FullOutbox, Handover, Hierarchy, Lane, LaneId, LaneSpec, Mapping,
+    NoFields, OrderPolicy, Outcome, Peer, PoolSpec, PriorityModel, ProxyKey, ProxyKind, Refusal, SettingsPatch, Side,
+    Time, TopicSettings, Topics, Want,
 };
 
 thread_local! {
@@ -419,4 +420,88 @@ fn batches_pushed_and_pulled_allocate_nothing() {
         assert_eq!(allocations_during(|| run(1_000)), 0, "pull: {pull}");
         assert!(rig.lane.counters().delivered > 2 * rig.lane.counters().deliveries);
     }
+}
+
+/// Two lanes, one with the supplier and one with the consumers, and a queue between them.
+struct Pair {
+    here: Lane,
+    there: Lane,
+    source: ProxyKey,
+    queue: VecDeque<Handover>,
+    events: Vec<Arc<Event>>,
+    now: Time,
+}
+
+impl Pair {
+    fn new() -> Result<Self, Refusal> {
+        let mut hierarchy = Hierarchy::default();
+        let channel = hierarchy.create_channel(SettingsPatch::default(), ChannelLimits::default())?;
+        let spec = PoolSpec {
+            model: PriorityModel::ClientPropagated,
+            server_priority: 0,
+            lanes: vec![LaneSpec { priority: 1, threads: 1 }],
+            discipline: Discipline::default(),
+            queue_events_max: 64,
+        };
+        let pool = Some(hierarchy.create_pool(spec)?);
+        let patch = SettingsPatch { pool, ..SettingsPatch::default() };
+        hierarchy.set_admin_settings(channel, Side::Consumers, AdminId::DEFAULT, patch)?;
+        let mut connect = |side| {
+            let kind = ProxyKind::default();
+            let proxy = hierarchy.create_proxy(channel, side, AdminId::DEFAULT, engine::Form(1), kind)?;
+            let key = ProxyKey { channel, proxy };
+            hierarchy.connect(key, Some(Peer(1)), Want(0))?;
+            Ok::<ProxyKey, Refusal>(key)
+        };
+        let source = connect(Side::Suppliers)?;
+        for _ in 0..3 {
+            connect(Side::Consumers)?;
+        }
+        let (now, snapshot) = (Time(0), hierarchy.snapshot());
+        let [here, there] = [LaneId::MAIN, LaneId(1)].map(|id| {
+            let mut lane = Lane::with_id(id, now);
+            lane.handle_snapshot(Arc::clone(&snapshot), now);
+            lane
+        });
+        Ok(Self { here, there, source, queue: VecDeque::with_capacity(64), events: Vec::new(), now })
+    }
+
+    /// Publishes some events, one after the other, and hands them over together.
+    fn publish(&mut self, events: u64) {
+        for number in 0..events {
+            self.now = Time(self.now.0 + 1_000);
+            let mut draft = self.here.begin_event_for(300);
+            draft.bytes.resize(300, 0);
+            draft.alternates.push(Want(9)).bytes.extend_from_slice(b"translated");
+            let name: &[u8] = if number.is_multiple_of(2) { b"Status" } else { b"Alarm" };
+            self.here.classify(&mut draft, b"Telescope", name);
+            let admission = self.here.handle_event(self.source, draft, &NoFields, self.now);
+            assert_eq!(admission, Admission::Accepted { destinations: 0 });
+        }
+        while let Some(handover) = self.here.poll_handover(self.now) {
+            self.queue.push_back(handover);
+        }
+        while let Some(handover) = self.queue.pop_front() {
+            let admission = self.there.handle_handover(&handover.event, &NoFields, self.now);
+            assert_eq!(admission, Admission::Accepted { destinations: 3 });
+            self.here.handle_outcome(handover.outbox, handover.serial, Outcome::Delivered, self.now);
+            self.here.release(handover.event);
+        }
+        while let Some(delivery) = self.there.poll_delivery(self.now, &mut self.events) {
+            self.there.handle_outcome(delivery.outbox, delivery.serial, Outcome::Delivered, self.now);
+            self.events.drain(..).for_each(|event| self.there.release(event));
+        }
+    }
+}
+
+#[test]
+fn hand_overs_allocate_nothing_on_either_side() {
+    let mut pair = Pair::new().unwrap();
+    let mut run = |rounds: u64| {
+        for round in 0..rounds {
+            pair.publish(round % 7 + 1);
+        }
+    };
+    run(50);
+    assert_eq!(allocations_during(|| run(3_000)), 0);
 }

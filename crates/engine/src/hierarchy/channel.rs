@@ -191,6 +191,10 @@ impl Channel {
         self.routes = None;
     }
 
+    pub(super) fn note_places_changed(&mut self) {
+        self.routes = None;
+    }
+
     pub(super) fn set_limits(&mut self, limits: ChannelLimits) {
         self.limits = limits;
         self.routes = None;

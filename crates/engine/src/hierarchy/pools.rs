@@ -5,6 +5,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use super::{Channel, Hierarchy, Proxy, ProxyState};
+use crate::routing::LaneUse;
 use crate::{
     LaneChange, LaneId, LaneInfo, Place, PoolId, PoolSpec, PriorityModel, ProxyId, ProxyKey, Refusal, SettingsPatch,
 };
@@ -23,6 +24,7 @@ pub(super) struct Pools {
     /// Pools that came or that nothing refers to any more, since the last snapshot.
     unsettled: bool,
     main: Arc<[Place]>,
+    main_only: Arc<[LaneUse]>,
     published: Arc<[LaneInfo]>,
 }
 
@@ -48,6 +50,7 @@ impl Default for Pools {
             changes: VecDeque::new(),
             unsettled: false,
             main: Arc::new([Place::MAIN]),
+            main_only: Arc::new([LaneUse { lane: LaneId::MAIN, has_consumers: true, hold_events: None }]),
             published: Arc::new([]),
         }
     }
@@ -85,6 +88,29 @@ impl Pools {
 
     fn known(&self, pool: PoolId) -> Result<&Pool, Refusal> {
         self.pools.get(&pool).ok_or(Refusal::PoolNotFound { pool })
+    }
+
+    /// Whether there are none, so that everything is on the main lane.
+    pub(super) fn is_empty(&self) -> bool {
+        self.pools.is_empty()
+    }
+
+    /// What a channel uses that is on the main lane alone.
+    pub(super) fn main_only(&self) -> &Arc<[LaneUse]> {
+        &self.main_only
+    }
+
+    /// Puts the main lane in the place of one that has no thread. Says whether there was such a lane.
+    fn replace(&mut self, lane: LaneId) -> bool {
+        let Some(pool) = self.lanes.remove(&lane).and_then(|info| self.pools.get_mut(&info.pool)) else { return false };
+        pool.lanes.retain(|kept| *kept != lane);
+        let replaced =
+            |place: &Place| Place { lane: if place.lane == lane { LaneId::MAIN } else { place.lane }, ..*place };
+        for places in &mut pool.sharings {
+            *places = places.iter().map(replaced).collect();
+        }
+        self.unsettled = true;
+        true
     }
 
     /// Checks that a level may refer to the pool it names.
@@ -233,6 +259,14 @@ impl Hierarchy {
     /// [`snapshot`](Self::snapshot), in the order in which they did.
     pub fn poll_lane(&mut self) -> Option<LaneChange> {
         self.pools.changes.pop_front()
+    }
+
+    /// There is no thread for a lane: the main lane takes its place, from the next [`snapshot`](Self::snapshot) on and for
+    /// as long as its pool exists. To be told before that snapshot is made.
+    pub fn lane_unavailable(&mut self, lane: LaneId) {
+        if self.pools.replace(lane) {
+            self.channels.values_mut().for_each(Channel::note_places_changed);
+        }
     }
 
     /// Checks that a level may refer to the pool that its new patch names, rather than to `old`.

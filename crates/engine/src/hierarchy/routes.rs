@@ -5,18 +5,21 @@ use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
+use hashbrown::HashMap;
+
 use super::compile::Compiler;
 use super::filters::{Attached, Mapping};
 use super::pools::Pools;
 use super::{Channel, Proxy, ProxyState};
+use crate::routing::LaneUse;
 use crate::table::{Filtering, SupplierGroup, SupplierGroups, Target};
-use crate::{AdminId, ChannelRoutes, ConsumerRoute, Interest, Peer, ProxyKey, Side, SupplierRoute, Want};
+use crate::{AdminId, ChannelRoutes, ConsumerRoute, FullOutbox, Interest, Peer, ProxyKey, Side, SupplierRoute, Want};
 
 /// Builds a channel's routes. Costs as much as it has proxies and attached filters.
 pub(super) fn build(channel: &Channel, compiler: &Compiler, pools: &Pools) -> ChannelRoutes {
     let mut builder = Builder::new(channel, compiler, pools);
     let suppliers = channel.proxies().filter(|proxy| proxy.side == Side::Suppliers);
-    let suppliers = suppliers.map(|proxy| (proxy.id, builder.supplier(proxy))).collect();
+    let suppliers: HashMap<_, _> = suppliers.map(|proxy| (proxy.id, builder.supplier(proxy))).collect();
     let mut consumers: Vec<ConsumerRoute> = Vec::new();
     for proxy in channel.proxies() {
         consumers.extend(builder.consumer(proxy, consumers.len()));
@@ -24,6 +27,7 @@ pub(super) fn build(channel: &Channel, compiler: &Compiler, pools: &Pools) -> Ch
     let mut wants: Vec<Want> = consumers.iter().map(|consumer| consumer.want).collect();
     wants.sort_unstable();
     wants.dedup();
+    let lanes = lanes(pools, suppliers.values(), &consumers);
     let filtering = builder.finish();
     ChannelRoutes {
         id: channel.id(),
@@ -34,7 +38,36 @@ pub(super) fn build(channel: &Channel, compiler: &Compiler, pools: &Pools) -> Ch
         consumers,
         wants,
         filtering,
+        lanes,
     }
+}
+
+/// Which lanes have something of the channel.
+fn lanes<'a>(
+    pools: &Pools,
+    suppliers: impl Iterator<Item = &'a SupplierRoute>,
+    consumers: &[ConsumerRoute],
+) -> Arc<[LaneUse]> {
+    if pools.is_empty() {
+        return Arc::clone(pools.main_only());
+    }
+    let mut lanes = BTreeMap::new();
+    let unused = |lane| LaneUse { lane, has_consumers: false, hold_events: None };
+    for place in suppliers.flat_map(|route| route.places.iter()) {
+        lanes.entry(place.lane).or_insert_with(|| unused(place.lane));
+    }
+    for route in consumers {
+        let settings = &route.settings;
+        // `Reject` works as `Hold` where the event's supplier is on another lane.
+        let holds = matches!(settings.full_outbox, Some(FullOutbox::Hold | FullOutbox::Reject));
+        let bound = settings.max_events_per_consumer.filter(|_| holds);
+        for place in route.places.iter() {
+            let used = lanes.entry(place.lane).or_insert_with(|| unused(place.lane));
+            used.has_consumers = true;
+            used.hold_events = used.hold_events.into_iter().chain(bound).min();
+        }
+    }
+    if lanes.is_empty() { Arc::clone(pools.main_only()) } else { lanes.into_values().collect() }
 }
 
 struct Builder<'c> {

@@ -1,11 +1,12 @@
 //! Events in: found by their source's channel and their type, they go to every outbox that wants them.
 
+use alloc::sync::Arc;
 use core::time::Duration;
 
 use filter::Steps;
 
 use super::channel::{ChannelState, Hold};
-use super::destinations::{Known, Verdict};
+use super::destinations::{Here, Known, Verdict};
 use super::filtering::Chosen;
 use super::outbox::Attributes;
 use super::{Admission, Lane};
@@ -15,12 +16,28 @@ use crate::{
 };
 
 /// What the events of a supplier have from it.
-struct Supplier {
-    source: ProxyKey,
-    channel: u32,
-    settings: SupplierSettings,
+pub(super) struct Supplier {
+    pub(super) source: ProxyKey,
+    pub(super) channel: u32,
+    pub(super) settings: SupplierSettings,
     /// Filters on its side have a say in whether its events come in.
-    screened: bool,
+    pub(super) screened: bool,
+    /// Consumers of the channel are on other lanes too.
+    pub(super) parted: bool,
+    /// The event comes from another lane, which has asked those filters and tells all other lanes.
+    pub(super) handed_over: bool,
+}
+
+impl Supplier {
+    /// The priority by which an event's lane is chosen, where no mapping filter says another.
+    pub(super) fn lane_priority(&self, event: &Event) -> i16 {
+        event.thread_priority.or(event.priority).unwrap_or(self.settings.priority)
+    }
+
+    /// Whether an event or its supplier says its priority, so that a mapping filter's default value does not.
+    pub(super) fn says_priority(&self, event: &Event) -> bool {
+        event.priority.is_some() || self.settings.priority != 0
+    }
 }
 
 /// Where an event goes, once nothing speaks against it.
@@ -30,6 +47,8 @@ struct Plan {
     /// It goes to those that filters chose. Otherwise to all that take every event of its type.
     chosen: bool,
     destinations: usize,
+    /// How many bridges it takes.
+    bridges: usize,
     charge: u64,
     /// Suppliers are to be held if there still is no room when the event is in.
     hold: Option<Hold>,
@@ -44,7 +63,7 @@ struct Destination {
 }
 
 /// The ticket of an event that is being held, and its place.
-struct Held {
+pub(super) struct Held {
     at: u32,
     ticket: Ticket,
 }
@@ -65,8 +84,12 @@ impl Lane {
             Ok(supplier) => supplier,
             Err(refusal) => return self.refuse(draft, refusal),
         };
+        self.admit_counted(&supplier, draft, forms)
+    }
+
+    pub(super) fn admit_counted<F: Forms>(&mut self, supplier: &Supplier, draft: Draft, forms: &F) -> Admission {
         self.filters.begin();
-        let admission = self.admit(&supplier, draft, forms);
+        let admission = self.admit(supplier, draft, forms);
         let effort = self.filters.effort;
         self.counters.filter_evaluations += u64::from(effort.evaluations);
         self.counters.filter_failures += u64::from(effort.failures);
@@ -78,6 +101,9 @@ impl Lane {
         let channel = supplier.channel;
         let known = self.know(channel, &draft);
         let mut steps = self.step_budget(supplier, &draft);
+        if supplier.parted {
+            self.map_lanes(supplier, &known, &draft, forms);
+        }
         if supplier.screened && !draft.approved {
             match self.screen(supplier, &known, &draft, forms, &mut steps) {
                 Verdict::Passed => {}
@@ -90,21 +116,27 @@ impl Lane {
                 }
             }
         }
-        let chosen = known.is_conditional() && self.choose(channel, &known, &draft, forms, &mut steps);
+        let mut chosen = known.is_conditional() && self.choose(channel, &known, &draft, forms, &mut steps);
+        if supplier.parted {
+            chosen = self.choose_here(supplier, &known, chosen, &draft);
+            self.find_bridges(supplier, &known, &draft);
+            self.prepare_handover(supplier, &mut draft);
+        }
         self.admitting = true;
         let admission = match self.plan(supplier, known, chosen, &draft) {
             Err(refusal) => self.refuse(draft, refusal),
-            Ok(plan) if plan.destinations == 0 => {
+            Ok(plan) if plan.destinations + plan.bridges == 0 => {
                 self.abandon_event(draft);
-                self.counters.events_accepted += 1;
-                self.counters.events_unwanted += 1;
+                self.count_accepted(supplier);
+                self.counters.events_unwanted += u64::from(!supplier.handed_over);
                 Admission::Accepted { destinations: 0 }
             }
             Ok(plan) => {
-                self.counters.events_accepted += 1;
+                self.count_accepted(supplier);
                 let event = &mut *draft;
                 event.source = supplier.source;
-                event.arrived = self.now;
+                // One that was handed over keeps the time of its arrival.
+                event.arrived = if supplier.handed_over { event.arrived.min(self.now) } else { self.now };
                 event.serial = self.next_serial;
                 event.channel_slot = plan.channel;
                 event.charged_bytes = plan.charge;
@@ -115,6 +147,12 @@ impl Lane {
         };
         self.end_admission(channel);
         admission
+    }
+
+    fn count_accepted(&mut self, supplier: &Supplier) {
+        let count =
+            if supplier.handed_over { &mut self.counters.taken_over } else { &mut self.counters.events_accepted };
+        *count += 1;
     }
 
     fn refuse(&mut self, draft: Draft, refusal: Refusal) -> Admission {
@@ -137,18 +175,18 @@ impl Lane {
     /// Counts the destinations and makes room for them, or says why not.
     fn plan(&mut self, supplier: &Supplier, known: Known, chosen: bool, draft: &Draft) -> Result<Plan, Refusal> {
         let channel = supplier.channel;
-        let mut plan = Plan { channel, known, chosen, destinations: 0, charge: 0, hold: None };
+        let mut plan = Plan { channel, known, chosen, destinations: 0, bridges: 0, charge: 0, hold: None };
         self.count(&mut plan, supplier, draft);
         let Some(state) = self.channels.get(channel) else { return Ok(plan) };
-        if plan.destinations == 0 {
+        if plan.destinations + plan.bridges == 0 {
             return Ok(plan);
         }
-        let (charge, budget_bytes) = (plan.charge, state.routes.limits.memory_budget_bytes);
-        if charge > budget_bytes {
+        let (charge, budget_bytes) = (plan.charge, state.share.budget_bytes);
+        if charge > budget_bytes && !supplier.handed_over {
             return Err(Refusal::EventTooLarge { charged_bytes: charge, budget_bytes });
         }
         let pressed = state.hold.is_some() || state.over(1, charge, 1).any();
-        if state.any_rejects {
+        if state.any_rejects && !supplier.handed_over {
             self.check_rejects(&plan)?;
         }
         if pressed {
@@ -170,12 +208,15 @@ impl Lane {
     /// Counts a plan's destinations, and what the event is charged for them.
     fn count(&self, plan: &mut Plan, supplier: &Supplier, draft: &Draft) {
         plan.destinations = if plan.chosen { self.filters.chosen.len() } else { plan.known.always.len() };
+        plan.bridges = if supplier.parted { self.bridged.len() } else { 0 };
         let timeout = draft.timeout.or(supplier.settings.timeout);
         let has_times = timeout.is_some() || draft.start.is_some() || draft.stop.is_some();
+        // What is handed over may come after events that arrived later.
+        let has_times = has_times || supplier.handed_over;
         let sorts = |state: &ChannelState| state.any_sorted || state.routes.filtering.any_mapping;
         let is_sorted = has_times || self.channels.get(plan.channel).is_some_and(sorts);
         let holder = if is_sorted { SORTED_OVERHEAD_BYTES } else { HOLDER_OVERHEAD_BYTES };
-        plan.charge = draft.weight() + holder * plan.destinations as u64;
+        plan.charge = draft.weight() + holder * (plan.destinations + plan.bridges) as u64;
     }
 
     /// The channel of a connected supplier's proxy, and what else its events have from it.
@@ -190,7 +231,8 @@ impl Lane {
             Some(supplier) if supplier.state == ProxyState::Unconnected => Err(Refusal::NotConnected { proxy: source }),
             Some(supplier) => {
                 let (settings, screened) = (supplier.settings, supplier.groups.is_some());
-                Ok(Supplier { source, channel, settings, screened })
+                let parted = !state.bridges.is_empty();
+                Ok(Supplier { source, channel, settings, screened, parted, handed_over: false })
             }
         }
     }
@@ -211,7 +253,8 @@ impl Lane {
             let slot = members.get(member);
             slot.and_then(|slot| outboxes.get(*slot)).is_some_and(|outbox| !outbox.dead)
         };
-        let (known, reset) = state.destinations.learn(draft.event_type, names, &state.routes, is_alive);
+        let here = Here { lane: self.id, bridges: &state.bridges };
+        let (known, reset) = state.destinations.learn(draft.event_type, names, &state.routes, here, is_alive);
         self.counters.route_resets += u64::from(reset);
         known
     }
@@ -305,17 +348,10 @@ impl Lane {
             let Some(attributes) = self.attributes(&plan, &destination, supplier, &event, forms, steps) else {
                 continue;
             };
-            if !self.enqueue(slot, &event, weight, attributes) {
-                continue;
-            }
-            let Some(outbox) = self.outboxes.get_mut(slot) else { continue };
-            destinations += 1;
-            if outbox.holding {
-                let ticket = held.get_or_insert_with(|| issue(&mut self.tickets, plan.channel));
-                self.tickets.wait(ticket.at, &mut outbox.waiters);
-                outbox.held_events += 1;
-            }
-            self.list_if_ready(slot);
+            destinations += u32::from(self.put_into(slot, (&event, weight), attributes, &mut held));
+        }
+        if plan.bridges > 0 {
+            self.fan_out_to_bridges(&event, weight, &mut held);
         }
         self.counters.queued += u64::from(destinations);
         self.disconnect_doomed();
@@ -323,6 +359,28 @@ impl Lane {
         self.release(event);
         self.end_admission(plan.channel);
         self.hold_suppliers(plan.channel, plan.hold, held, destinations)
+    }
+
+    /// Puts the event into one outbox. Says whether it is in.
+    #[inline]
+    pub(super) fn put_into(
+        &mut self,
+        slot: u32,
+        (event, weight): (&Arc<Event>, u64),
+        attributes: Attributes,
+        held: &mut Option<Held>,
+    ) -> bool {
+        if !self.enqueue(slot, event, weight, attributes) {
+            return false;
+        }
+        let Some(outbox) = self.outboxes.get_mut(slot) else { return false };
+        if outbox.holding {
+            let ticket = held.get_or_insert_with(|| issue(&mut self.tickets, outbox.channel));
+            self.tickets.wait(ticket.at, &mut outbox.waiters);
+            outbox.held_events += 1;
+        }
+        self.list_if_ready(slot);
+        true
     }
 
     /// What the event is to one of its consumers.
@@ -345,11 +403,8 @@ impl Lane {
         let [priority, lifetime] = state.routes.consumers.get(destination.member as usize)?.mappings;
         let of = (state, &plan.known);
         if let Some(filter) = priority {
-            let says_itself = event.priority.is_some() || supplier.settings.priority != 0;
-            let value = self.filters.map(of, filter, says_itself, &forms.fields(event), steps);
-            let in_range = |value: i64| value.clamp(i64::from(i16::MIN), i64::from(i16::MAX));
-            attributes.priority =
-                value.and_then(|value| in_range(value).try_into().ok()).unwrap_or(attributes.priority);
+            let value = self.filters.map(of, filter, supplier.says_priority(event), &forms.fields(event), steps);
+            attributes.priority = value.map_or(attributes.priority, priority_of);
         }
         if let Some(filter) = lifetime {
             let says_itself = event.timeout.or(supplier.settings.timeout).is_some();
@@ -381,13 +436,18 @@ impl Lane {
             hold.held_events += 1;
         }
         let Some(Held { at, ticket }) = held else { return Admission::Accepted { destinations } };
-        self.counters.events_held += 1;
+        self.counters.events_held += u64::from(!self.taking_over);
         if let Some(state) = self.channels.get_mut(channel) {
             state.held += 1;
         }
         self.wake(at);
         Admission::Held(ticket)
     }
+}
+
+/// A mapping filter's value as a priority.
+pub(super) fn priority_of(value: i64) -> i16 {
+    value.clamp(i64::from(i16::MIN), i64::from(i16::MAX)).try_into().unwrap_or_default()
 }
 
 fn issue(tickets: &mut super::Tickets, channel: u32) -> Held {

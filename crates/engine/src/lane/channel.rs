@@ -7,14 +7,20 @@ use core::cmp::Reverse;
 use super::counters::ChannelStats;
 use super::destinations::Destinations;
 use super::tickets::Waiters;
-use crate::{ChannelId, ChannelRoutes, HeldBy};
+use crate::{ChannelId, ChannelRoutes, HeldBy, LaneId, PoolId};
 
 #[derive(Debug)]
 pub(super) struct ChannelState {
     pub(super) id: ChannelId,
     pub(super) routes: Arc<ChannelRoutes>,
-    /// Slots of its outboxes, in the order of `routes.consumers`.
+    /// Slots of its outboxes, in the order of `routes.consumers`; [`ELSEWHERE`] for a consumer that is not on this lane.
     pub(super) members: Vec<u32>,
+    /// Its bridges, by rising lane.
+    pub(super) bridges: Vec<Bridge>,
+    /// Whether a consumer has places on other lanes beside the one here.
+    pub(super) any_parted: bool,
+    /// Its part of the channel's limits.
+    pub(super) share: Share,
     pub(super) destinations: Destinations,
     /// Whether an outbox refuses events when it is full, which must be known before any outbox takes one.
     pub(super) any_rejects: bool,
@@ -32,6 +38,41 @@ pub(super) struct ChannelState {
     /// Slots of outboxes that were found to be the laggard since the channel last had room.
     pub(super) laggards: Vec<u32>,
     pub(super) known_laggard: Option<Laggard>,
+}
+
+/// Stands for the outbox of a consumer that is not on this lane.
+pub(super) const ELSEWHERE: u32 = u32::MAX;
+
+/// The outbox for what is handed over to another lane.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Bridge {
+    pub(super) lane: LaneId,
+    /// Tells lanes apart that have the same id one after the other.
+    pub(super) pool: Option<PoolId>,
+    pub(super) slot: u32,
+}
+
+/// A lane's part of a channel's limits.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Share {
+    pub(super) budget_bytes: u64,
+    pub(super) max_queue_length: Option<u32>,
+}
+
+impl Share {
+    /// An even part for each lane that the channel is on; of a queue's places, the first lanes get those that are left,
+    /// and each gets one at least.
+    pub(super) fn of(routes: &ChannelRoutes, lane: LaneId) -> Self {
+        let lanes = u64::try_from(routes.lanes.len().max(1)).unwrap_or(u64::MAX);
+        let nth = routes.lanes.iter().position(|used| used.lane == lane).unwrap_or(routes.lanes.len());
+        let limits = &routes.limits;
+        let max_queue_length = limits.max_queue_length.map(|max| {
+            let max = u64::from(max.get());
+            let part = max / lanes + u64::from((nth as u64) < max % lanes);
+            u32::try_from(part.max(1)).unwrap_or(u32::MAX)
+        });
+        Self { budget_bytes: (limits.memory_budget_bytes / lanes).max(1), max_queue_length }
+    }
 }
 
 /// Why a channel's suppliers are held.
@@ -66,11 +107,14 @@ impl Over {
 }
 
 impl ChannelState {
-    pub(super) fn new(routes: Arc<ChannelRoutes>) -> Self {
+    pub(super) fn new(routes: Arc<ChannelRoutes>, lane: LaneId) -> Self {
         Self {
             id: routes.id,
+            share: Share::of(&routes, lane),
             routes,
             members: Vec::new(),
+            bridges: Vec::new(),
+            any_parted: false,
             destinations: Destinations::default(),
             any_rejects: false,
             any_sorted: false,
@@ -86,23 +130,25 @@ impl ChannelState {
 
     /// Which limits so many more events of so many bytes together would exceed, `times` over.
     pub(super) fn over(&self, events: u64, bytes: u64, times: u64) -> Over {
-        let limits = &self.routes.limits;
-        let max_queue = limits.max_queue_length.map(|max| u64::from(max.get()) * times);
+        let Share { budget_bytes, max_queue_length } = self.share;
+        let max_queue = max_queue_length.map(|max| u64::from(max) * times);
         Over {
-            memory: self.used_bytes.saturating_add(bytes) > limits.memory_budget_bytes.saturating_mul(times),
+            memory: self.used_bytes.saturating_add(bytes) > budget_bytes.saturating_mul(times),
             queue: max_queue.is_some_and(|max| self.events + events > max),
         }
     }
 
     /// Whether the limits named are kept again, by an eighth so that "held" does not flutter.
     pub(super) fn has_room_again(&self, over: Over) -> bool {
-        let budget = self.routes.limits.memory_budget_bytes;
+        let budget = self.share.budget_bytes;
         let memory = self.used_bytes <= budget - budget / 8;
-        let queue = self.routes.limits.max_queue_length.is_none_or(|max| {
-            let max = max.get();
-            self.events <= u64::from(max - max.div_ceil(8))
-        });
+        let queue = self.share.max_queue_length.is_none_or(|max| self.events <= u64::from(max - max.div_ceil(8)));
         (memory || !over.memory) && (queue || !over.queue)
+    }
+
+    /// Slots of all its outboxes here, its consumers' and its bridges'.
+    pub(super) fn slots(&self) -> impl Iterator<Item = u32> {
+        self.members.iter().copied().chain(self.bridges.iter().map(|bridge| bridge.slot))
     }
 
     /// Whether room is waited for.

@@ -124,6 +124,12 @@ pub struct Counters {
     pub turns_waited: u64,
     /// The most events that have waited for their turn at once.
     pub turns_waiting_max: u64,
+    /// Events handed over to other lanes, counted once for each lane. They are in none of the counts of deliveries.
+    pub handed_over: u64,
+    /// Events that a lane did not take because it had no such channel any more.
+    pub handovers_refused: u64,
+    /// Events that other lanes handed over to this one. They are not among those accepted.
+    pub taken_over: u64,
 }
 
 /// What an outbox is doing.

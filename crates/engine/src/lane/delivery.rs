@@ -138,10 +138,12 @@ impl Lane {
             Outcome::Delivered | Outcome::Sent => {
                 let events = outbox.count_of(position);
                 outbox.delivered += events;
-                self.counters.delivered += events;
+                let counters = &mut self.counters;
+                *if outbox.bridge.is_none() { &mut counters.delivered } else { &mut counters.handed_over } += events;
                 self.finish(slot, position);
                 self.succeed(slot);
             }
+            _ if outbox.bridge.is_some() => self.handle_not_handed(slot, position, serial, outcome),
             // Whoever pulled it could not be told, which says nothing of the others that pull there.
             Outcome::NoRoom | Outcome::Unreachable | Outcome::TimedOut | Outcome::Refused
                 if outbox.is_pulled(position) =>
@@ -280,6 +282,11 @@ impl Lane {
     /// Counts an event that is dropped for a consumer.
     pub(super) fn note_discard(&mut self, slot: u32, reason: DiscardReason, event_type: TypeId) {
         if let Some(outbox) = self.outboxes.get_mut(slot) {
+            if outbox.bridge.is_some() {
+                // What is not handed over is dropped for nobody.
+                self.counters.handovers_refused += 1;
+                return;
+            }
             outbox.discards.add(reason, 1);
             self.drops.count(outbox.key, event_type, reason);
         }
@@ -293,7 +300,8 @@ impl Lane {
             && outbox.is_ready(self.now)
         {
             outbox.listed = true;
-            self.ready.push_back(slot);
+            let ready = if outbox.bridge.is_some() { &mut self.ready_bridges } else { &mut self.ready };
+            ready.push_back(slot);
         }
     }
 
@@ -303,7 +311,7 @@ impl Lane {
     }
 
     /// Ends a delivery of events that are dropped.
-    fn finish_dropped(&mut self, slot: u32, position: usize, reason: DiscardReason) {
+    pub(super) fn finish_dropped(&mut self, slot: u32, position: usize, reason: DiscardReason) {
         self.finish_each(slot, position, Some(reason));
     }
 

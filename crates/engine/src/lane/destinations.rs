@@ -8,8 +8,9 @@ use core::ops::Range;
 
 use hashbrown::HashMap;
 
+use super::channel::Bridge;
 use crate::table::{Filtering, Target};
-use crate::{ChannelRoutes, ConsumerRoute, Operator, Questions, TypeId};
+use crate::{ChannelRoutes, ConsumerRoute, LaneId, Operator, Questions, TypeId};
 
 /// What a group of filters, a consumer's own or its admin's, says of events of one type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -148,7 +149,7 @@ impl Span {
         self.range().len()
     }
 
-    fn is_empty(self) -> bool {
+    pub(super) fn is_empty(self) -> bool {
         self.start >= self.end
     }
 }
@@ -168,6 +169,33 @@ pub(super) struct Known {
     stances: Span,
     /// For each admin whose filters decide: those they decide for.
     admins: Span,
+    /// The bridges to other lanes that have consumers that may want events of the type, and at which priorities.
+    remotes: Span,
+    /// The members, wherever they are, whose mapping filters may have to say which lane the event is for.
+    pub(super) mapped: Span,
+}
+
+/// A bridge, and a range of priorities at which events of a type are handed over by it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Remote {
+    /// Its place among the channel's bridges.
+    pub(super) bridge: u32,
+    from: i16,
+    /// The last priority of the range.
+    to: i16,
+}
+
+impl Remote {
+    pub(super) fn has(self, priority: i16) -> bool {
+        (self.from..=self.to).contains(&priority)
+    }
+}
+
+/// Which lane it is that asks, and which others it has bridges to.
+#[derive(Clone, Copy)]
+pub(super) struct Here<'a> {
+    pub(super) lane: LaneId,
+    pub(super) bridges: &'a [Bridge],
 }
 
 impl Known {
@@ -192,7 +220,8 @@ pub(super) struct Destinations {
     places: Vec<u32>,
     stances: Vec<Stance>,
     admins: Vec<OfAdmin>,
-    kept: [usize; 3],
+    remotes: Vec<Remote>,
+    kept: [usize; 4],
     working: Working,
 }
 
@@ -208,6 +237,8 @@ struct Working {
     admins: Vec<Group>,
     /// Admin and member, for those that the admin's filters decide for.
     by_admin: Vec<(u32, u32)>,
+    remotes: Vec<Remote>,
+    mapped: Vec<u32>,
 }
 
 impl Destinations {
@@ -226,23 +257,26 @@ impl Destinations {
         event_type: TypeId,
         (domain, name): (&[u8], &[u8]),
         routes: &ChannelRoutes,
+        here: Here<'_>,
         is_alive: impl Fn(usize) -> bool,
     ) -> (Known, bool) {
         let ChannelRoutes { consumers, filtering, .. } = routes;
-        let reset = self.known.len() >= Self::TYPES_MAX || self.places.len() + self.stances.len() >= Self::PLACES_MAX;
+        let listed = self.places.len() + self.stances.len() + self.remotes.len();
+        let reset = self.known.len() >= Self::TYPES_MAX || listed >= Self::PLACES_MAX;
         if reset {
             self.clear();
         }
-        let [places, stances, admins] = self.kept;
+        let [places, stances, admins, remotes] = self.kept;
         self.places.truncate(places);
         self.stances.truncate(stances);
         self.admins.truncate(admins);
+        self.remotes.truncate(remotes);
 
         let mut working = core::mem::take(&mut self.working);
         working.judge(domain, name, consumers.len(), filtering);
         let is_in = |list: &u32| working.lists.get(*list as usize).is_some_and(|is_in| *is_in);
         let mut known = Known { lists: self.list((0..place(working.lists.len())).filter(is_in)), ..Known::default() };
-        self.sort_consumers(&mut known, &mut working, (domain, name), consumers, is_alive);
+        self.sort_consumers(&mut known, &mut working, (domain, name), consumers, here, is_alive);
         if known.is_conditional() {
             let sections = (0..).zip(&filtering.table.sections);
             let is_in = |list: &u32| working.lists.get(*list as usize).is_some_and(|is_in| *is_in);
@@ -252,7 +286,7 @@ impl Destinations {
         self.working = working;
         if event_type != TypeId::OTHER {
             self.known.insert(event_type, known);
-            self.kept = [self.places.len(), self.stances.len(), self.admins.len()];
+            self.kept = [self.places.len(), self.stances.len(), self.admins.len(), self.remotes.len()];
         }
         (known, reset)
     }
@@ -264,15 +298,22 @@ impl Destinations {
         working: &mut Working,
         (domain, name): (&[u8], &[u8]),
         consumers: &[ConsumerRoute],
+        here: Here<'_>,
         is_alive: impl Fn(usize) -> bool,
     ) {
         let first_stance = self.stances.len();
         let first_always = self.places.len();
         working.by_admin.clear();
+        working.remotes.clear();
+        working.mapped.clear();
         let mut is_conditional = false;
         for (at, (member, consumer)) in (0..).zip(consumers).enumerate() {
             let stance = working.stance(at, consumer, domain, name);
-            let takes = if is_alive(at) { stance.takes() } else { Takes::Nothing };
+            let takes = stance.takes();
+            if takes != Takes::Nothing && !here.bridges.is_empty() {
+                working.note_remotes(member, consumer, here);
+            }
+            let takes = if is_alive(at) { takes } else { Takes::Nothing };
             match takes {
                 Takes::Nothing => {}
                 Takes::Everything => self.places.push(member),
@@ -295,6 +336,19 @@ impl Destinations {
         } else {
             self.stances.truncate(first_stance);
         }
+        known.mapped = self.list(working.mapped.iter().copied());
+        let first_remote = self.remotes.len();
+        working.remotes.sort_unstable();
+        for remote in working.remotes.drain(..) {
+            match self.remotes.get_mut(first_remote..).and_then(<[Remote]>::last_mut) {
+                // Side by side, or one over the other.
+                Some(last) if last.bridge == remote.bridge && remote.from <= last.to.saturating_add(1) => {
+                    last.to = last.to.max(remote.to);
+                }
+                _ => self.remotes.push(remote),
+            }
+        }
+        known.remotes = span(first_remote, self.remotes.len());
     }
 
     fn list_by_admin(&mut self, known: &mut Known, working: &mut Working) {
@@ -316,6 +370,11 @@ impl Destinations {
     /// What is at a place.
     pub(super) fn places(&self, span: Span) -> &[u32] {
         self.places.get(span.range()).unwrap_or_default()
+    }
+
+    /// The bridges that events of a type may have to take, each with its priorities; those of one bridge are together.
+    pub(super) fn remotes(&self, known: &Known) -> &[Remote] {
+        self.remotes.get(known.remotes.range()).unwrap_or_default()
     }
 
     /// Whether a type is in a list of event types.
@@ -340,7 +399,8 @@ impl Destinations {
         self.places.clear();
         self.stances.clear();
         self.admins.clear();
-        self.kept = [0; 3];
+        self.remotes.clear();
+        self.kept = [0; 4];
     }
 }
 
@@ -384,6 +444,19 @@ impl Working {
                 if let Some(group) = group {
                     *group = group.or(*says);
                 }
+            }
+        }
+    }
+
+    /// Notes by which bridges a consumer that may want the type gets its events.
+    fn note_remotes(&mut self, member: u32, consumer: &ConsumerRoute, here: Here<'_>) {
+        if consumer.maps_lane() {
+            return self.mapped.push(member);
+        }
+        let ends = consumer.places.iter().skip(1).map(|next| next.from_priority.saturating_sub(1)).chain([i16::MAX]);
+        for (served, to) in consumer.places.iter().zip(ends).filter(|(served, _)| served.lane != here.lane) {
+            if let Ok(bridge) = here.bridges.binary_search_by_key(&served.lane, |bridge| bridge.lane) {
+                self.remotes.push(Remote { bridge: place(bridge), from: served.from_priority, to });
             }
         }
     }
@@ -441,6 +514,8 @@ mod tests {
     };
     use alloc::sync::Arc;
 
+    const HERE: Here<'static> = Here { lane: LaneId::MAIN, bridges: &[] };
+
     /// A channel in which the n-th consumer wants the events of domain "d" with the n-th of these names.
     fn routes(names: &[&str]) -> Arc<ChannelRoutes> {
         let mut hierarchy = Hierarchy::default();
@@ -461,7 +536,7 @@ mod tests {
     #[test]
     fn remembers_each_types_list() {
         let (routes, mut destinations) = (routes(&["x", "y", "x", "other"]), Destinations::default());
-        let mut learn = |id, name: &str| destinations.learn(id, (b"d", name.as_bytes()), &routes, |_| true).0;
+        let mut learn = |id, name: &str| destinations.learn(id, (b"d", name.as_bytes()), &routes, HERE, |_| true).0;
         let x = learn(TypeId(1), "x");
         let other = learn(TypeId::OTHER, "other");
         let y = learn(TypeId(2), "y");
@@ -475,7 +550,7 @@ mod tests {
     #[test]
     fn those_that_are_gone_are_left_out() {
         let (routes, mut destinations) = (routes(&["x", "x"]), Destinations::default());
-        let (known, _) = destinations.learn(TypeId(1), (b"d", b"x"), &routes, |member| member == 1);
+        let (known, _) = destinations.learn(TypeId(1), (b"d", b"x"), &routes, HERE, |member| member == 1);
         assert_eq!(destinations.places(known.always), [1]);
     }
 
@@ -483,9 +558,9 @@ mod tests {
     fn forgets_all_when_there_are_too_many() {
         let (routes, mut destinations) = (routes(&["x"]), Destinations::default());
         for id in 1..=4_096 {
-            assert!(!destinations.learn(TypeId(id), (b"d", b"x"), &routes, |_| true).1);
+            assert!(!destinations.learn(TypeId(id), (b"d", b"x"), &routes, HERE, |_| true).1);
         }
-        assert!(destinations.learn(TypeId(5_000), (b"d", b"x"), &routes, |_| true).1);
+        assert!(destinations.learn(TypeId(5_000), (b"d", b"x"), &routes, HERE, |_| true).1);
         assert_eq!(destinations.find(TypeId(1)), None);
         assert_eq!(destinations.find(TypeId(5_000)).unwrap().always.range(), 0..1);
     }

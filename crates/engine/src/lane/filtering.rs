@@ -58,8 +58,12 @@ pub(super) struct Effort {
 
 impl Filters {
     /// Makes room for a channel's filters and consumers, so that its events need not.
-    pub(super) fn fit(&mut self, routes: &ChannelRoutes) {
+    pub(super) fn fit(&mut self, routes: &ChannelRoutes, any_parted: bool) {
         let (table, consumers) = (&routes.filtering.table, routes.consumers.len());
+        if any_parted {
+            self.chosen.clear();
+            self.chosen.reserve(consumers);
+        }
         if table.is_empty() && routes.consumers.iter().all(|consumer| !consumer.has_remote_filters()) {
             return;
         }
@@ -311,9 +315,18 @@ impl Filters {
                 value
             }
         };
-        let default_value = || state.routes.filtering.table.program(slot).and_then(|program| program.default_value);
-        matched.or_else(|| if says_itself { None } else { default_value() })
+        matched.or_else(|| default_value(&state.routes.filtering.table, slot, says_itself))
     }
+
+    /// The same where the event was mapped before.
+    pub(super) fn mapped(&self, table: &FilterTable, slot: u32, says_itself: bool) -> Option<i64> {
+        let mapped = self.mapped.get(slot as usize).filter(|(epoch, _)| *epoch == self.epoch);
+        mapped.and_then(|(_, value)| *value).or_else(|| default_value(table, slot, says_itself))
+    }
+}
+
+fn default_value(table: &FilterTable, slot: u32, says_itself: bool) -> Option<i64> {
+    if says_itself { None } else { table.program(slot)?.default_value }
 }
 
 /// Marks a place with an event's number. Says whether it was not.

@@ -2,11 +2,21 @@
 //!
 //! Towards the lane that admitted the event, a hand-over is a delivery of a *bridge*: an outbox without a consumer, one
 //! for each channel and remote lane. So order, back-pressure and memory are those of any outbox.
+//!
+//! Which lane an event is for is found alike on the lane that hands over and on the one that takes over: each serves the
+//! consumers whose places name it, and the former knows only which lanes may have such.
 
 use alloc::sync::Arc;
 
-use super::{Admission, Lane};
-use crate::{Event, Forms, LaneId, OutboxId, Refusal, Time};
+use filter::Steps;
+
+use super::admission::{Held, Supplier, priority_of};
+use super::channel::ChannelState;
+use super::destinations::Known;
+use super::filtering::Chosen;
+use super::outbox::{Attributes, Blocked};
+use super::{Admission, Lane, Outcome};
+use crate::{DiscardReason, Draft, Event, Forms, LaneId, OutboxId, Place, Refusal, SupplierSettings, Time};
 
 /// An event to be handed over: the door posts it to the lane `to`, which takes it in with
 /// [`Lane::handle_handover`]. When that is done, or could not be, the event and the outcome go back to the lane they
@@ -28,19 +38,182 @@ pub struct Handover {
 
 impl Lane {
     /// The next hand-over to another lane. What becomes of it is told with [`handle_outcome`](Self::handle_outcome), like
-    /// that of a delivery: [`Outcome::Delivered`](crate::Outcome::Delivered) once the other lane has taken it in and, if
-    /// it held it, released it; [`Outcome::NoRoom`](crate::Outcome::NoRoom) if its queue is full, until
-    /// [`resume_outbox`](Self::resume_outbox). There is no time limit.
+    /// that of a delivery: [`Outcome::Delivered`] once the other lane has taken it in and, if it held it, released it;
+    /// [`Outcome::Rejected`] if it refused it; [`Outcome::NoRoom`] if its queue is full, until
+    /// [`resume_outbox`](Self::resume_outbox). At most 64 events of a channel are under way to one lane. There is no
+    /// time limit.
     pub fn poll_handover(&mut self, now: Time) -> Option<Handover> {
         self.told(now);
+        while let Some(slot) = self.ready_bridges.pop_front() {
+            let Some(outbox) = self.outboxes.get_mut(slot) else { continue };
+            outbox.listed = false;
+            let Some(to) = outbox.bridge.filter(|_| outbox.is_ready(self.now)) else { continue };
+            let mut events = core::mem::take(&mut self.done);
+            let handed = outbox.hand_out(self.now, &mut events);
+            let (event, outbox) = (events.pop(), outbox.id);
+            self.done = events;
+            let (Some(handed), Some(event)) = (handed, event) else { continue };
+            self.note_room(slot);
+            self.list_if_ready(slot);
+            return Some(Handover { to, outbox, serial: handed.serial, version: self.snapshot.version, event });
+        }
         None
     }
 
     /// Takes an event in that another lane hands over: copies it, and puts it into the outbox of every consumer on this
     /// lane that wants it. The filters on its supplier's side have let it pass already, and it is not handed on.
+    ///
+    /// [`Admission::Held`] says that there is no room for more, as for a supplier: the hand-over is concluded when
+    /// [`poll_release`](Self::poll_release) gives the ticket. What the channel's limits would refuse is held too, since
+    /// its supplier has been answered; it is refused only if there is no such channel any more.
     pub fn handle_handover<F: Forms>(&mut self, event: &Event, forms: &F, now: Time) -> Admission {
         self.told(now);
-        let _ = forms;
-        Admission::Refused(Refusal::ChannelNotFound { channel: event.source.channel })
+        let found = self.channel_slots.get(&event.source.channel).copied();
+        let Some((channel, state)) = found.and_then(|slot| Some((slot, self.channels.get(slot)?))) else {
+            return Admission::Refused(Refusal::ChannelNotFound { channel: event.source.channel });
+        };
+        let (priority, timeout) = event.supplied;
+        let supplier = Supplier {
+            source: event.source,
+            channel,
+            settings: SupplierSettings { priority, timeout, ..SupplierSettings::default() },
+            screened: false,
+            parted: !state.bridges.is_empty(),
+            handed_over: true,
+        };
+        let draft = self.copy(event);
+        self.taking_over = true;
+        let admission = self.admit_counted(&supplier, draft, forms);
+        self.taking_over = false;
+        admission
+    }
+
+    /// An event of another lane as one of this lane's own.
+    fn copy(&mut self, event: &Event) -> Draft {
+        let mut draft = self.begin_event_for(event.bytes.len());
+        let copy = &mut *draft;
+        (copy.form, copy.tag) = (event.form, event.tag);
+        copy.bytes.extend_from_slice(&event.bytes);
+        for alternate in event.alternates.iter() {
+            let copy = copy.alternates.push(alternate.want);
+            copy.tag = alternate.tag;
+            copy.bytes.extend_from_slice(&alternate.bytes);
+        }
+        (copy.priority, copy.thread_priority) = (event.priority, event.thread_priority);
+        (copy.timeout, copy.start, copy.stop) = (event.timeout, event.start, event.stop);
+        copy.arrived = event.arrived;
+        self.classify(&mut draft, &event.domain, &event.name);
+        draft
+    }
+
+    // ---- which lane an event is for ----
+
+    /// Asks the mapping filters that say which lane an event is for. With all the steps there may be, and before any
+    /// other filter: every lane that the event meets must come to the same answer.
+    pub(super) fn map_lanes<F: Forms>(&mut self, supplier: &Supplier, known: &Known, draft: &Draft, forms: &F) {
+        if known.mapped.is_empty() || draft.thread_priority.is_some() {
+            return;
+        }
+        let Some(state) = self.channels.get(supplier.channel) else { return };
+        let mut steps = Steps::new(state.routes.limits.filter_steps_max);
+        let (of, says_itself, fields) = ((state, known), supplier.says_priority(draft), forms.fields(draft));
+        for member in state.destinations.places(known.mapped) {
+            let route = state.routes.consumers.get(*member as usize);
+            if let Some(filter) = route.and_then(|route| route.mappings[0]) {
+                self.filters.map(of, filter, says_itself, &fields, &mut steps);
+            }
+        }
+    }
+
+    /// The lane that an event is for, for one of its consumers.
+    fn lane_of(&self, state: &ChannelState, supplier: &Supplier, member: u32, event: &Event) -> Option<LaneId> {
+        let route = state.routes.consumers.get(member as usize)?;
+        if let [only] = &*route.places {
+            return Some(only.lane);
+        }
+        let mapping = route.mappings[0].filter(|_| event.thread_priority.is_none());
+        let table = &state.routes.filtering.table;
+        let mapped = mapping.and_then(|filter| self.filters.mapped(table, filter, supplier.says_priority(event)));
+        let priority = mapped.map_or_else(|| supplier.lane_priority(event), priority_of);
+        Some(Place::lane_for(&route.places, priority))
+    }
+
+    /// Leaves out those destinations for which the event is for another lane. Says whether those left are in `chosen`.
+    pub(super) fn choose_here(&mut self, supplier: &Supplier, known: &Known, chosen: bool, draft: &Draft) -> bool {
+        let mut list = core::mem::take(&mut self.filters.chosen);
+        let Some(state) = self.channels.get(supplier.channel).filter(|state| state.any_parted) else {
+            self.filters.chosen = list;
+            return chosen;
+        };
+        if !chosen {
+            list.clear();
+            let always = state.destinations.places(known.always).iter();
+            list.extend(always.map(|member| Chosen { member: *member, ask: None }));
+        }
+        list.retain(|chosen| self.lane_of(state, supplier, chosen.member, draft) == Some(self.id));
+        self.filters.chosen = list;
+        true
+    }
+
+    /// Finds the bridges that an event takes.
+    pub(super) fn find_bridges(&mut self, supplier: &Supplier, known: &Known, draft: &Draft) {
+        let mut bridged = core::mem::take(&mut self.bridged);
+        bridged.clear();
+        if let Some(state) = self.channels.get(supplier.channel).filter(|_| !supplier.handed_over) {
+            let priority = supplier.lane_priority(draft);
+            for remote in state.destinations.remotes(known).iter().filter(|remote| remote.has(priority)) {
+                let slot = state.bridges.get(remote.bridge as usize).map(|bridge| bridge.slot);
+                bridged.extend(slot.filter(|slot| bridged.last() != Some(slot)));
+            }
+            for member in state.destinations.places(known.mapped) {
+                let lane = self.lane_of(state, supplier, *member, draft);
+                let bridge = state.bridges.iter().find(|bridge| Some(bridge.lane) == lane);
+                bridged.extend(bridge.map(|bridge| bridge.slot).filter(|slot| !bridged.contains(slot)));
+            }
+        }
+        self.bridged = bridged;
+    }
+
+    /// Gives an event what other lanes must know of it beside what it has.
+    pub(super) fn prepare_handover(&mut self, supplier: &Supplier, draft: &mut Draft) {
+        if self.bridged.is_empty() {
+            return;
+        }
+        let event: &mut Event = draft;
+        event.supplied = (supplier.settings.priority, supplier.settings.timeout);
+        if let Some((domain, name)) = self.types.names(event.event_type) {
+            event.domain.clear();
+            event.domain.extend_from_slice(domain);
+            event.name.clear();
+            event.name.extend_from_slice(name);
+        }
+    }
+
+    /// Puts an event into the bridges that it takes. It is the other lane that looks whether it has expired, and what it
+    /// is to each consumer.
+    pub(super) fn fan_out_to_bridges(&mut self, event: &Arc<Event>, weight: u64, held: &mut Option<Held>) {
+        let bridged = core::mem::take(&mut self.bridged);
+        for slot in &bridged {
+            self.put_into(*slot, (event, weight), Attributes::default(), held);
+        }
+        self.bridged = bridged;
+    }
+
+    // ---- what became of a hand-over ----
+
+    #[cold]
+    pub(super) fn handle_not_handed(&mut self, slot: u32, position: usize, serial: u32, outcome: Outcome) {
+        match outcome {
+            Outcome::Rejected | Outcome::Gone | Outcome::Untranslatable | Outcome::Filtered | Outcome::FilterFailed => {
+                self.finish_dropped(slot, position, DiscardReason::Rejected)
+            }
+            // Nobody but the other lane decides when it goes on.
+            _ => {
+                if let Some(outbox) = self.outboxes.get_mut(slot) {
+                    outbox.put_back_from(position, self.now);
+                    outbox.blocked = Some(Blocked { serial, deadline: None });
+                }
+            }
+        }
     }
 }

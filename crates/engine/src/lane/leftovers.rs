@@ -9,9 +9,9 @@ use crate::{DiscardReason, ProxyKey};
 /// A backlog that nobody wants any more.
 #[derive(Debug)]
 pub(super) struct Leftover {
-    /// Whose it was, and why it goes.
+    /// Whose it was, and why it goes; of a bridge, whose events are dropped for nobody, no reason.
     key: ProxyKey,
-    reason: DiscardReason,
+    reason: Option<DiscardReason>,
     events: Backlog,
 }
 
@@ -19,7 +19,7 @@ pub(super) struct Leftover {
 const EVENTS_PER_TURN: usize = 256;
 
 impl Lane {
-    pub(super) fn leave(&mut self, key: ProxyKey, reason: DiscardReason, events: Backlog) {
+    pub(super) fn leave(&mut self, key: ProxyKey, reason: Option<DiscardReason>, events: Backlog) {
         if !events.is_empty() {
             self.leftovers.push_back(Leftover { key, reason, events });
         }
@@ -49,7 +49,9 @@ impl Lane {
             self.leftovers.remove(at);
         }
         if let Some(event) = event {
-            self.drops.count(key, event.event_type, reason);
+            if let Some(reason) = reason {
+                self.drops.count(key, event.event_type, reason);
+            }
             self.release(event);
         }
         true

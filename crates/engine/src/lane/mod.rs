@@ -1,9 +1,9 @@
 //! The lane: events in, deliveries out.
 //!
 //! This file has the public types, the lane's state and the calls that only ask; each further module adds one subject's
-//! calls: `admission` (events in), `pressure` (what happens when a channel's limits are reached), `delivery` (deliveries
-//! and what becomes of them), `placement` (new routing), `leftovers` (backlogs of consumers that are gone), `drops` (what
-//! was dropped, by event type).
+//! calls: `admission` (events in), `handover` (from lane to lane), `pressure` (what happens when a channel's limits are
+//! reached), `delivery` (deliveries and what becomes of them), `placement` (new routing), `leftovers` (backlogs of
+//! consumers that are gone), `drops` (what was dropped, by event type).
 
 mod admission;
 mod channel;
@@ -168,8 +168,9 @@ pub struct Lane {
     placed: Vec<u32>,
 
     outboxes: Slab<Outbox>,
-    /// Outboxes that can begin a delivery; each is in it at most once.
+    /// Outboxes that can begin a delivery, and bridges that can begin a hand-over; each is in its list at most once.
     ready: VecDeque<u32>,
+    ready_bridges: VecDeque<u32>,
     timers: Timers,
     timed_out: VecDeque<(OutboxId, u32)>,
 
@@ -183,10 +184,14 @@ pub struct Lane {
     drops: Drops,
     /// Set while an event comes in. Room that is made for it is not "room again", so nobody looks for that meanwhile.
     admitting: bool,
+    /// Set while what comes in is handed over from another lane. Its supplier cannot be told that it is refused.
+    taking_over: bool,
 
     /// Working space, kept for its capacity.
     filters: Filters,
     backlogs: Backlogs,
+    /// The bridges that an event goes to.
+    bridged: Vec<u32>,
     doomed: Vec<u32>,
     shortened: Vec<u32>,
     unfinished: Vec<u32>,
@@ -214,6 +219,7 @@ impl Lane {
             placed: Vec::new(),
             outboxes: Slab::new(),
             ready: VecDeque::new(),
+            ready_bridges: VecDeque::new(),
             timers: Timers::default(),
             timed_out: VecDeque::new(),
             tickets: Tickets::default(),
@@ -224,8 +230,10 @@ impl Lane {
             counters: Counters::default(),
             drops: Drops::new(),
             admitting: false,
+            taking_over: false,
             filters: Filters::default(),
             backlogs: Backlogs::new(),
+            bridged: Vec::new(),
             doomed: Vec::new(),
             shortened: Vec::new(),
             unfinished: Vec::new(),
@@ -322,7 +330,7 @@ impl Lane {
 
     /// How each consumer's outbox is doing.
     pub fn outboxes(&self) -> impl Iterator<Item = OutboxStats> {
-        self.outboxes.iter().map(Outbox::stats)
+        self.outboxes.iter().filter(|outbox| outbox.bridge.is_none()).map(Outbox::stats)
     }
 
     /// How each channel is doing.

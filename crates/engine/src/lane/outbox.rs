@@ -12,7 +12,13 @@ use super::Questions;
 use super::counters::{Discards, OutboxState, OutboxStats};
 use super::queue::{Entry, Policy, Queue};
 use super::tickets::Waiters;
-use crate::{ConsumerRoute, Event, FullOutbox, OutboxId, OutboxSettings, Peer, ProxyKey, SupplierSettings, Time, Want};
+use crate::{
+    ChannelId, ConsumerRoute, Event, FullOutbox, HeldBy, LaneId, OutboxId, OutboxSettings, Peer, ProxyId, ProxyKey,
+    SupplierSettings, Time, Want,
+};
+
+/// How many events may be under way from a channel to one other lane at once.
+const HANDOVERS_MAX: u16 = 64;
 
 /// How many clients may wait for events of one outbox at once.
 pub(super) const WAITING_PULLS_MAX: u32 = 4_096;
@@ -28,6 +34,8 @@ pub(super) struct Outbox {
     pub(super) channel: u32,
     pub(super) settings: OutboxSettings,
     pub(super) suspended: bool,
+    /// Of a bridge: the lane that its events are handed over to.
+    pub(super) bridge: Option<LaneId>,
     /// Whether it gets events as it asks for them, and whether several at a time.
     pub(super) pull: bool,
     batches: bool,
@@ -56,6 +64,8 @@ pub(super) struct Outbox {
 
     /// Whether suppliers are held because it is full, those that are, and how many events that concerned so far.
     pub(super) holding: bool,
+    /// Whether that is so although it refuses events: those of suppliers on other lanes it cannot.
+    pub(super) holds_handovers: bool,
     pub(super) waiters: Waiters,
     pub(super) held_events: u64,
     /// Whether it is full at its own bound, or as its channel's laggard, and what was dropped since.
@@ -146,19 +156,44 @@ pub(super) struct Handed {
 
 impl Outbox {
     pub(super) fn new(id: OutboxId, channel: u32, route: &ConsumerRoute) -> Self {
+        let mut outbox = Self::empty(id, channel, route.key, route.settings, route.batches);
+        outbox.connection = route.connection;
+        outbox.pull = route.pull;
+        outbox.update(route);
+        outbox
+    }
+
+    /// The outbox for a channel's events that are handed over to another lane.
+    pub(super) fn bridge(id: OutboxId, (slot, channel): (u32, ChannelId), lane: LaneId) -> Self {
+        // It has no proxy; the key still says which channel it belongs to.
+        let key = ProxyKey { channel, proxy: ProxyId(u32::MAX) };
+        let settings = OutboxSettings {
+            full_outbox: Some(FullOutbox::Hold),
+            push_window: HANDOVERS_MAX,
+            reply_timeout: Duration::ZERO,
+            give_up_after: Duration::ZERO,
+            ..OutboxSettings::default()
+        };
+        let mut outbox = Self::empty(id, slot, key, settings, false);
+        outbox.bridge = Some(lane);
+        outbox
+    }
+
+    fn empty(id: OutboxId, channel: u32, key: ProxyKey, settings: OutboxSettings, batches: bool) -> Self {
         Self {
             id,
-            key: route.key,
-            peer: route.peer,
-            want: route.want,
-            connection: route.connection,
+            key,
+            peer: None,
+            want: Want::default(),
+            connection: 0,
             channel,
-            settings: route.settings,
-            suspended: route.suspended,
-            pull: route.pull,
-            batches: route.batches,
+            settings,
+            suspended: false,
+            bridge: None,
+            pull: false,
+            batches,
             dead: false,
-            waiting: Queue::new(Policy::of(&route.settings, route.batches)),
+            waiting: Queue::new(Policy::of(&settings, batches)),
             in_flight: VecDeque::new(),
             unanswered: VecDeque::new(),
             weight: 0,
@@ -170,6 +205,7 @@ impl Outbox {
             failures: 0,
             failing_since: Time(0),
             holding: false,
+            holds_handovers: false,
             waiters: Waiters::new(),
             held_events: 0,
             full_at_bound: false,
@@ -187,6 +223,11 @@ impl Outbox {
         self.settings = route.settings;
         self.suspended = route.suspended;
         self.waiting.set_policy(Policy::of(&route.settings, self.batches));
+    }
+
+    /// Whose backlog it is, as people are told.
+    pub(super) fn held_by(&self) -> HeldBy {
+        self.bridge.map_or(HeldBy::Consumer(self.key), HeldBy::Lane)
     }
 
     // ---- the queue ----

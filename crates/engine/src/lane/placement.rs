@@ -3,7 +3,7 @@
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use super::channel::ChannelState;
+use super::channel::{Bridge, ChannelState, ELSEWHERE, Share};
 use super::outbox::Outbox;
 use super::{Lane, Notice};
 use crate::{
@@ -28,7 +28,7 @@ impl Lane {
             let same = old.next_if(|slot| self.channels.get(*slot).is_some_and(|old| old.id == routes.id));
             new_placed.push(same.unwrap_or_else(|| self.add_channel(routes)));
             if let Some(slot) = new_placed.last().copied() {
-                self.update_channel(slot, routes, same.is_none());
+                self.update_channel(slot, routes, &snapshot, same.is_none());
             }
         }
         for slot in old {
@@ -41,17 +41,18 @@ impl Lane {
     }
 
     fn add_channel(&mut self, routes: &Arc<ChannelRoutes>) -> u32 {
-        let slot = self.channels.insert(|_, _| ChannelState::new(Arc::clone(routes)));
+        let slot = self.channels.insert(|_, _| ChannelState::new(Arc::clone(routes), self.id));
         self.channel_slots.insert(routes.id, slot);
         slot
     }
 
-    fn update_channel(&mut self, channel: u32, routes: &Arc<ChannelRoutes>, is_new: bool) {
+    fn update_channel(&mut self, channel: u32, routes: &Arc<ChannelRoutes>, snapshot: &Snapshot, is_new: bool) {
         let Some(state) = self.channels.get_mut(channel) else { return };
         if Arc::ptr_eq(&state.routes, routes) && !is_new {
             return;
         }
         state.routes = Arc::clone(routes);
+        state.share = Share::of(routes, self.id);
         state.destinations.clear();
         self.turn_taking.update(routes, &self.types);
         let members = core::mem::take(&mut state.members);
@@ -63,6 +64,10 @@ impl Lane {
                 |outbox: &Outbox| (outbox.key.proxy, outbox.connection) < (route.key.proxy, route.connection);
             while let Some(slot) = old.next_if(|slot| self.outboxes.get(*slot).is_none_or(comes_before)) {
                 self.remove_outbox(slot);
+            }
+            if !route.places.iter().any(|place| place.lane == self.id) {
+                new_members.push(ELSEWHERE);
+                continue;
             }
             let is_same = |outbox: &Outbox| outbox.key == route.key && outbox.connection == route.connection;
             let slot = match old.next_if(|slot| self.outboxes.get(*slot).is_some_and(is_same)) {
@@ -84,15 +89,48 @@ impl Lane {
         for slot in old {
             self.remove_outbox(slot);
         }
-        self.filters.fit(routes);
+        let any_parted = (routes.consumers.iter().zip(&new_members))
+            .any(|(route, slot)| *slot != ELSEWHERE && route.places.len() > 1);
+        self.filters.fit(routes, any_parted);
+        self.place_bridges(channel, routes, snapshot);
         if let Some(state) = self.channels.get_mut(channel) {
             state.members = new_members;
+            state.any_parted = any_parted;
             state.any_rejects =
                 routes.consumers.iter().any(|route| route.settings.full_outbox == Some(FullOutbox::Reject));
             state.any_sorted = routes.consumers.iter().any(|route| sorts(&route.settings));
         }
         self.reconsider_hold(channel);
         self.note_channel_room(channel);
+    }
+
+    /// Keeps a bridge to each other lane that has consumers of the channel.
+    fn place_bridges(&mut self, channel: u32, routes: &ChannelRoutes, snapshot: &Snapshot) {
+        let Some(state) = self.channels.get_mut(channel) else { return };
+        let old = core::mem::take(&mut state.bridges);
+        let (here, mut bridges) = (self.id, Vec::new());
+        for used in routes.lanes.iter().filter(|used| used.has_consumers && used.lane != here) {
+            let pool = snapshot.lane(used.lane).map(|info| info.pool);
+            let same = old.iter().find(|bridge| (bridge.lane, bridge.pool) == (used.lane, pool));
+            let slot = same.map(|bridge| bridge.slot).unwrap_or_else(|| {
+                let of = (channel, routes.id);
+                self.outboxes.insert(|slot, generation| Outbox::bridge(OutboxId { slot, generation }, of, used.lane))
+            });
+            if let Some(outbox) = self.outboxes.get_mut(slot) {
+                outbox.settings.max_events_per_consumer = used.hold_events;
+            }
+            self.note_room(slot);
+            bridges.push(Bridge { lane: used.lane, pool, slot });
+        }
+        for gone in old.iter().filter(|gone| bridges.iter().all(|kept| kept.slot != gone.slot)) {
+            self.remove_outbox(gone.slot);
+        }
+        // Each may be a destination of every event.
+        self.bridged.clear();
+        self.bridged.reserve(bridges.len());
+        if let Some(state) = self.channels.get_mut(channel) {
+            state.bridges = bridges;
+        }
     }
 
     /// Ends a hold whose reason is no longer one to hold for; the next event decides anew.
@@ -109,8 +147,8 @@ impl Lane {
     }
 
     fn remove_channel(&mut self, channel: u32) {
-        let members = self.channels.get_mut(channel).map(|state| core::mem::take(&mut state.members));
-        for slot in members.unwrap_or_default() {
+        let slots: Option<Vec<u32>> = self.channels.get(channel).map(|state| state.slots().collect());
+        for slot in slots.unwrap_or_default() {
             self.remove_outbox(slot);
         }
         self.end_hold(channel);
@@ -158,15 +196,19 @@ impl Lane {
         let Some(outbox) = self.outboxes.get_mut(slot) else { return 0 };
         let backlog = outbox.take_all();
         let count = backlog.len() as u64;
-        outbox.discards.add(reason, count);
+        let reason = outbox.bridge.is_none().then_some(reason);
+        if let Some(reason) = reason {
+            outbox.discards.add(reason, count);
+            self.counters.discards.add(reason, count);
+        }
         outbox.full_at_bound = false;
         outbox.full_as_laggard = false;
         let was_listed = core::mem::take(&mut outbox.listed);
         let (channel, key) = (outbox.channel, outbox.key);
-        self.counters.discards.add(reason, count);
         self.leave(key, reason, backlog);
         if was_listed {
             self.ready.retain(|listed| *listed != slot);
+            self.ready_bridges.retain(|listed| *listed != slot);
         }
         self.end_outbox_hold(slot);
         if let Some(state) = self.channels.get_mut(channel) {

@@ -9,7 +9,7 @@ use super::channel::{Hold, Laggard, Over};
 use super::outbox::Attributes;
 use super::queue::Entry;
 use super::{Lane, Outbox};
-use crate::{DiscardReason, DisconnectReason, Event, FullOutbox, HeldBy, Notice, Refusal};
+use crate::{DiscardReason, DisconnectReason, Event, FullOutbox, Notice, Refusal};
 
 /// Outboxes by the weight of their backlog; among equals, by their consumers' order.
 pub(super) type Backlogs = BinaryHeap<(u64, Reverse<usize>, u32)>;
@@ -29,7 +29,8 @@ impl Lane {
     /// are to be held; `Err` that the event is refused.
     pub(super) fn make_room(&mut self, channel: u32, charge: u64) -> Result<Option<Hold>, Refusal> {
         if self.channels.get(channel).is_some_and(|state| state.hold.is_some()) {
-            return self.check_ceiling(channel, charge).map(|()| None);
+            // What is handed over takes as much room again on the lane that it comes from, which bounds it.
+            return if self.taking_over { Ok(None) } else { self.check_ceiling(channel, charge).map(|()| None) };
         }
         let mut backlogs = core::mem::take(&mut self.backlogs);
         let mut known = true;
@@ -39,6 +40,9 @@ impl Lane {
                 continue;
             }
             if over.queue && self.rejects_new_events(channel) {
+                if self.taking_over {
+                    break Ok(Some(Hold { over, by: None, held_events: 0 }));
+                }
                 break Err(self.refusal(channel, over));
             }
             let Some(laggard) = self.next_laggard(channel, &mut backlogs, &mut known) else {
@@ -51,8 +55,7 @@ impl Lane {
                 Ok(Step::Smaller(weight)) if !known => backlogs.push((weight, laggard.order, laggard.slot)),
                 Ok(Step::Smaller(_)) => {}
                 Ok(Step::Hold) => {
-                    let by = self.outboxes.get(laggard.slot);
-                    let by = by.map(|outbox| (laggard.slot, HeldBy::Consumer(outbox.key)));
+                    let by = self.outboxes.get(laggard.slot).map(|outbox| (laggard.slot, outbox.held_by()));
                     break Ok(Some(Hold { over, by, held_events: 0 }));
                 }
                 Err(refusal) => break Err(refusal),
@@ -69,6 +72,8 @@ impl Lane {
         let unset = if over.memory { FullOutbox::Hold } else { FullOutbox::Discard };
         match outbox.settings.full_outbox.unwrap_or(unset) {
             FullOutbox::Hold => Ok(Step::Hold),
+            // The supplier's lane has accepted the event already.
+            FullOutbox::Reject if self.taking_over => Ok(Step::Hold),
             FullOutbox::Reject => {
                 self.note_full(slot, true, FullOutbox::Reject);
                 Err(self.refusal(channel, over))
@@ -106,10 +111,9 @@ impl Lane {
                 return Some(laggard);
             }
             *known = false;
-            let members = state.members.iter().enumerate();
-            backlogs.extend(members.filter_map(|(order, slot)| {
-                let outbox = self.outboxes.get(*slot).filter(|outbox| outbox.weight > 0)?;
-                Some((outbox.weight, Reverse(order), *slot))
+            backlogs.extend(state.slots().enumerate().filter_map(|(order, slot)| {
+                let outbox = self.outboxes.get(slot).filter(|outbox| outbox.weight > 0)?;
+                Some((outbox.weight, Reverse(order), slot))
             }));
             let (_, order, slot) = backlogs.pop()?;
             let rivals_weight = backlogs.peek().map_or(0, |(weight, _, _)| *weight);
@@ -138,10 +142,9 @@ impl Lane {
 
     fn refusal(&self, channel: u32, over: Over) -> Refusal {
         let Some(state) = self.channels.get(channel) else { return Refusal::IdsExhausted };
-        let limits = &state.routes.limits;
-        match limits.max_queue_length {
-            Some(max) if over.queue => Refusal::QueueFull { channel: state.id, capacity_events: max.get() },
-            _ => Refusal::MemorySpent { channel: state.id, budget_bytes: limits.memory_budget_bytes },
+        match state.share.max_queue_length {
+            Some(max) if over.queue => Refusal::QueueFull { channel: state.id, capacity_events: max },
+            _ => Refusal::MemorySpent { channel: state.id, budget_bytes: state.share.budget_bytes },
         }
     }
 
@@ -173,7 +176,14 @@ impl Lane {
     /// Finds a place for an arriving event in an outbox that is full. Says whether the event goes in.
     fn make_place(&mut self, slot: u32, arriving: &Entry) -> bool {
         let Some(outbox) = self.outboxes.get_mut(slot) else { return false };
-        let policy = outbox.full_policy();
+        let policy = match outbox.full_policy() {
+            // The supplier's lane has accepted the event already.
+            FullOutbox::Reject if self.taking_over => {
+                outbox.holds_handovers = true;
+                FullOutbox::Hold
+            }
+            policy => policy,
+        };
         match policy {
             FullOutbox::Disconnect => {
                 // Not at once: the lists of destinations are being walked.
@@ -182,7 +192,7 @@ impl Lane {
             }
             FullOutbox::Hold if !outbox.holding => {
                 outbox.holding = true;
-                let (channel, by) = (outbox.key.channel, Some(HeldBy::Consumer(outbox.key)));
+                let (channel, by) = (outbox.key.channel, Some(outbox.held_by()));
                 self.notices.push_back(Notice::SuppliersHeld { channel, by });
             }
             _ => {}
@@ -269,9 +279,9 @@ impl Lane {
         if !outbox.holding {
             return;
         }
-        outbox.holding = false;
+        (outbox.holding, outbox.holds_handovers) = (false, false);
         let held_events = core::mem::take(&mut outbox.held_events);
-        let (channel, by) = (outbox.key.channel, Some(HeldBy::Consumer(outbox.key)));
+        let (channel, by) = (outbox.key.channel, Some(outbox.held_by()));
         self.notices.push_back(Notice::SuppliersReleased { channel, by, held_events });
         let mut waiters = core::mem::take(&mut outbox.waiters);
         for at in waiters.drain(..) {
@@ -302,7 +312,8 @@ impl Lane {
             }
         }
         outbox.full_at_bound |= !as_laggard;
-        if !known {
+        // Of a bridge it is told that it holds suppliers, which is all that it does.
+        if !known && outbox.bridge.is_none() {
             outbox.dropped_while_full = 0;
             let (backlog_events, backlog_bytes) = (outbox.backlog() as u64, outbox.weight);
             self.notices.push_back(Notice::OutboxFull { key: outbox.key, policy, backlog_events, backlog_bytes });
@@ -317,7 +328,8 @@ impl Lane {
             return;
         }
         let has_room = outbox.has_room_again();
-        if has_room || outbox.full_policy() != FullOutbox::Hold {
+        let holds = outbox.full_policy() == FullOutbox::Hold || outbox.holds_handovers;
+        if has_room || !holds {
             self.end_outbox_hold(slot);
         }
         if has_room {
@@ -354,7 +366,7 @@ impl Lane {
         } else {
             outbox.full_at_bound = false;
         }
-        if was_full && !outbox.full_at_bound && !outbox.full_as_laggard {
+        if was_full && !outbox.full_at_bound && !outbox.full_as_laggard && outbox.bridge.is_none() {
             let dropped = core::mem::take(&mut outbox.dropped_while_full);
             self.notices.push_back(Notice::OutboxRecovered { key: outbox.key, dropped });
         }

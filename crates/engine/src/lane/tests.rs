@@ -10,6 +10,7 @@ use core::time::Duration;
 
 mod drops;
 mod filters;
+mod handover;
 mod turns;
 mod waiting;
 

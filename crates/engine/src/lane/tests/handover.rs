@@ -1,0 +1,492 @@
+//! From lane to lane, one sentence a test.
+
+use super::*;
+use alloc::collections::VecDeque;
+
+/// A hand-over on its way to another lane, or taken in there and held.
+struct Under {
+    from: usize,
+    handover: Handover,
+    held: Option<Ticket>,
+}
+
+/// Several lanes by id, and a door between them whose queues take so many events.
+struct Lanes {
+    hierarchy: Hierarchy,
+    lanes: Vec<Lane>,
+    queues: Vec<VecDeque<Under>>,
+    held: Vec<Vec<Under>>,
+    queue_max: usize,
+    /// Of suppliers.
+    released: Vec<Ticket>,
+    channel: ChannelId,
+    /// How many hand-overs were posted.
+    posted: usize,
+    now: Time,
+}
+
+impl Lanes {
+    /// A channel without a pool, on a main lane and lanes 1, 2, … of these priorities in a pool of its own.
+    fn new(priorities: &[i16], patch: SettingsPatch, limits: ChannelLimits) -> (Self, SettingsPatch) {
+        let mut hierarchy = Hierarchy::default();
+        let channel = hierarchy.create_channel(patch, limits).unwrap();
+        let lanes = priorities.iter().map(|priority| LaneSpec { priority: *priority, threads: 1 }).collect();
+        let spec = PoolSpec {
+            model: PriorityModel::ClientPropagated,
+            server_priority: 0,
+            lanes,
+            discipline: Discipline::default(),
+            queue_events_max: PoolSpec::QUEUE_EVENTS_MAX,
+        };
+        let pool = hierarchy.create_pool(spec).unwrap();
+        let patch = SettingsPatch { pool: Some(pool), ..patch };
+        // So that the pool does not end before it is used.
+        let admin = hierarchy.create_admin(channel, Side::Consumers, Operator::And).unwrap();
+        hierarchy.set_admin_settings(channel, Side::Consumers, admin, patch).unwrap();
+        let now = Time(1_000_000_000);
+        let ids = 0..=u16::try_from(priorities.len()).unwrap();
+        let lanes: Vec<Lane> = ids.map(|id| Lane::with_id(LaneId(id), now)).collect();
+        let queues = lanes.iter().map(|_| VecDeque::new()).collect();
+        let held = lanes.iter().map(|_| Vec::new()).collect();
+        let lanes =
+            Self { hierarchy, lanes, queues, held, queue_max: 1_000, released: Vec::new(), channel, posted: 0, now };
+        (lanes, patch)
+    }
+
+    fn proxy(&mut self, side: Side, patch: SettingsPatch) -> ProxyKey {
+        let (channel, kind) = (self.channel, ProxyKind::default());
+        let proxy = self.hierarchy.create_proxy(channel, side, AdminId::DEFAULT, Form(1), kind).unwrap();
+        let key = ProxyKey { channel, proxy };
+        self.hierarchy.set_proxy_settings(key, patch).unwrap();
+        self.hierarchy.connect(key, Some(Peer(u64::from(proxy.0))), Want(0)).unwrap();
+        self.route();
+        key
+    }
+
+    fn route(&mut self) {
+        let snapshot = self.hierarchy.snapshot();
+        for lane in &mut self.lanes {
+            lane.handle_snapshot(Arc::clone(&snapshot), self.now);
+        }
+    }
+
+    /// Publishes on a lane; `priority` is in the header.
+    fn publish(&mut self, lane: usize, source: ProxyKey, number: u8, priority: Option<i16>) -> Admission {
+        self.publish_with(lane, source, number, |event| event.priority = priority)
+    }
+
+    fn publish_with(&mut self, lane: usize, source: ProxyKey, number: u8, with: impl FnOnce(&mut Event)) -> Admission {
+        let lane = &mut self.lanes[lane];
+        let mut draft = lane.begin_event();
+        draft.bytes.push(number);
+        lane.classify(&mut draft, b"domain", b"name");
+        with(&mut draft);
+        lane.handle_event(source, draft, &NoFields, self.now)
+    }
+
+    /// Carries hand-overs until nothing is left to be carried.
+    fn carry(&mut self) {
+        while self.post() | self.take_over() {}
+    }
+
+    /// Posts what can be posted. Says whether there was anything.
+    fn post(&mut self) -> bool {
+        let mut any = false;
+        for from in 0..self.lanes.len() {
+            while let Some(handover) = self.lanes[from].poll_handover(self.now) {
+                let queue = &mut self.queues[usize::from(handover.to.0)];
+                if queue.len() >= self.queue_max {
+                    let lane = &mut self.lanes[from];
+                    lane.handle_outcome(handover.outbox, handover.serial, Outcome::NoRoom, self.now);
+                    lane.release(handover.event);
+                    continue;
+                }
+                queue.push_back(Under { from, handover, held: None });
+                (self.posted, any) = (self.posted + 1, true);
+            }
+        }
+        any
+    }
+
+    /// Takes in what was posted. Says whether there was anything.
+    fn take_over(&mut self) -> bool {
+        let mut any = false;
+        for to in 0..self.lanes.len() {
+            while let Some(under) = self.queues[to].pop_front() {
+                any = true;
+                match self.lanes[to].handle_handover(&under.handover.event, &NoFields, self.now) {
+                    Admission::Accepted { .. } => self.conclude(under, Outcome::Delivered),
+                    Admission::Held(ticket) => self.held[to].push(Under { held: Some(ticket), ..under }),
+                    Admission::Refused(_) => self.conclude(under, Outcome::Rejected),
+                    Admission::Undecided(..) => panic!("nobody is asked twice"),
+                }
+            }
+            while let Some(ticket) = self.lanes[to].poll_release() {
+                any = true;
+                match self.held[to].iter().position(|under| under.held == Some(ticket)) {
+                    Some(at) => {
+                        let under = self.held[to].remove(at);
+                        self.conclude(under, Outcome::Delivered);
+                    }
+                    None => self.released.push(ticket),
+                }
+            }
+        }
+        any
+    }
+
+    fn conclude(&mut self, under: Under, outcome: Outcome) {
+        let Handover { outbox, serial, event, .. } = under.handover;
+        let lane = &mut self.lanes[under.from];
+        lane.handle_outcome(outbox, serial, outcome, self.now);
+        lane.resume_outbox(outbox, self.now);
+        lane.release(event);
+    }
+
+    /// Delivers all that a lane has; says whose and which.
+    fn drain(&mut self, lane: usize) -> Vec<(ProxyKey, u8)> {
+        let (lane, mut events, mut got) = (&mut self.lanes[lane], Vec::new(), Vec::new());
+        while let Some(delivery) = lane.poll_delivery(self.now, &mut events) {
+            got.push((delivery.key, events[0].bytes[0]));
+            lane.handle_outcome(delivery.outbox, delivery.serial, Outcome::Delivered, self.now);
+            events.drain(..).for_each(|event| lane.release(event));
+        }
+        got
+    }
+
+    fn memory(&self, lane: usize) -> (u64, u64) {
+        let stats = self.lanes[lane].channels().next().unwrap();
+        (stats.events, stats.memory_bytes)
+    }
+
+    fn notices(&mut self, lane: usize) -> Vec<Notice> {
+        core::iter::from_fn(|| self.lanes[lane].poll_notice()).collect()
+    }
+}
+
+fn plain(priorities: &[i16]) -> (Lanes, SettingsPatch) {
+    Lanes::new(priorities, SettingsPatch::default(), ChannelLimits::default())
+}
+
+#[test]
+fn an_event_is_handed_over_once_to_each_lane_however_many_consumers_want_it_there() {
+    let (mut lanes, pool) = plain(&[1, 2]);
+    let main = SettingsPatch::default();
+    let source = lanes.proxy(Side::Suppliers, main);
+    let here = lanes.proxy(Side::Consumers, main);
+    let there: Vec<ProxyKey> = (0..3).map(|_| lanes.proxy(Side::Consumers, pool)).collect();
+    assert_eq!(lanes.publish(0, source, 7, Some(2)), Admission::Accepted { destinations: 1 });
+    lanes.carry();
+    assert_eq!(lanes.posted, 1);
+    assert_eq!((lanes.drain(0), lanes.drain(1)), (vec![(here, 7)], vec![]));
+    assert_eq!(lanes.drain(2), there.iter().map(|key| (*key, 7)).collect::<Vec<_>>());
+    let counters = lanes.lanes.iter().map(|lane| *lane.counters()).collect::<Vec<_>>();
+    assert_eq!((counters[0].handed_over, counters[0].taken_over, counters[0].events_accepted), (1, 0, 1));
+    assert_eq!((counters[0].deliveries, counters[0].delivered, counters[0].queued), (1, 1, 1));
+    assert_eq!((counters[2].handed_over, counters[2].taken_over, counters[2].events_accepted), (0, 1, 0));
+    assert_eq!((counters[2].deliveries, counters[2].delivered, counters[2].queued), (3, 3, 3));
+    assert_eq!([0, 1, 2].map(|lane| lanes.memory(lane)), [(0, 0); 3]);
+    assert!(lanes.lanes[0].outboxes().map(|stats| stats.key).eq([here]), "a bridge is no consumer's");
+}
+
+#[test]
+fn a_consumer_with_several_places_gets_an_event_on_the_lane_of_its_priority_only() {
+    let (mut lanes, pool) = plain(&[1, 10, 100]);
+    let source = lanes.proxy(Side::Suppliers, pool);
+    let consumer = lanes.proxy(Side::Consumers, pool);
+    for (number, priority, lane) in [(1, 1, 1), (2, 9, 1), (3, 10, 2), (4, 99, 2), (5, 100, 3), (6, -5, 1)] {
+        assert_eq!(lanes.publish(lane, source, number, Some(priority)), Admission::Accepted { destinations: 1 });
+        lanes.carry();
+        assert_eq!(lanes.drain(lane), [(consumer, number)]);
+    }
+    assert_eq!(lanes.posted, 0);
+    // Wherever it was admitted, and whichever priority counts: the thread's before the header's before the supplier's.
+    for (number, priority, thread_priority, lane) in
+        [(1, Some(1), Some(10), 2), (2, Some(100), Some(0), 1), (3, Some(100), None, 3), (4, None, None, 1)]
+    {
+        lanes.publish_with(0, source, number, |event| {
+            (event.priority, event.thread_priority) = (priority, thread_priority);
+        });
+        lanes.carry();
+        let got = [0, 1, 2, 3].map(|lane| lanes.drain(lane));
+        assert_eq!(got.iter().map(Vec::len).sum::<usize>(), 1, "{number}: {got:?}");
+        assert_eq!(got[lane], [(consumer, number)]);
+    }
+    assert_eq!(lanes.posted, 4);
+}
+
+#[test]
+fn what_a_supplier_gives_its_events_goes_with_them() {
+    let (mut lanes, pool) = plain(&[1, 10]);
+    let timeout = Some(Duration::from_millis(5));
+    let patch = SettingsPatch { priority: Some(10), timeout: Some(timeout), ..SettingsPatch::default() };
+    let source = lanes.proxy(Side::Suppliers, patch);
+    let consumer = lanes.proxy(Side::Consumers, pool);
+    lanes.publish(0, source, 1, None);
+    lanes.carry();
+    lanes.publish(0, source, 2, None);
+    lanes.now = lanes.now + Duration::from_millis(4);
+    assert_eq!(lanes.drain(2), [(consumer, 1)], "the supplier's priority");
+    lanes.now = lanes.now + Duration::from_millis(1);
+    lanes.carry();
+    assert_eq!(lanes.drain(2), [], "the supplier's timeout, since the event arrived at the first lane");
+    assert_eq!(lanes.lanes[2].counters().discards.of(DiscardReason::Expired), 1);
+}
+
+#[test]
+fn a_handed_over_event_is_the_same_event() {
+    let (mut lanes, pool) = plain(&[1]);
+    let source = lanes.proxy(Side::Suppliers, SettingsPatch::default());
+    lanes.proxy(Side::Consumers, pool);
+    let arrived = lanes.now;
+    lanes.publish_with(0, source, 9, |event| {
+        (event.form, event.tag, event.thread_priority, event.priority) = (Form(3), 77, Some(5), Some(-4));
+        (event.timeout, event.start) = (Some(Duration::from_secs(9)), Some(Time(1)));
+        event.stop = Some(Time(1 << 60));
+        let alternate = event.alternates.push(Want(4));
+        (alternate.tag, alternate.bytes) = (6, b"other".to_vec());
+    });
+    lanes.now = lanes.now + Duration::from_millis(2);
+    // Another number for the type than on the first lane.
+    lanes.lanes[1].intern(b"first", b"first");
+    lanes.carry();
+    let mut events = Vec::new();
+    lanes.lanes[1].poll_delivery(lanes.now, &mut events).unwrap();
+    let event = &events[0];
+    assert_eq!((event.form, event.tag, &event.bytes[..]), (Form(3), 77, &[9][..]));
+    assert_eq!((event.priority, event.thread_priority), (Some(-4), Some(5)));
+    assert_eq!(
+        (event.timeout, event.start, event.stop),
+        (Some(Duration::from_secs(9)), Some(Time(1)), Some(Time(1 << 60)))
+    );
+    assert_eq!((event.arrived, event.source), (arrived, source));
+    let alternate = event.alternates.find(Want(4)).unwrap();
+    assert_eq!((alternate.tag, &alternate.bytes[..]), (6, &b"other"[..]));
+    assert_eq!(lanes.lanes[1].type_names(event.event_type), Some((&b"domain"[..], &b"name"[..])));
+}
+
+#[test]
+fn only_lanes_with_consumers_that_may_want_the_type_get_an_event() {
+    let (mut lanes, pool) = plain(&[1]);
+    let source = lanes.proxy(Side::Suppliers, SettingsPatch::default());
+    let consumer = lanes.proxy(Side::Consumers, pool);
+    let target = SubscriptionTarget::Proxy(consumer);
+    lanes.hierarchy.subscribe(target, &[EventType::new("domain", "another")], &[EventType::everything()]).unwrap();
+    lanes.route();
+    assert_eq!(lanes.publish(0, source, 1, None), Admission::Accepted { destinations: 0 });
+    lanes.carry();
+    assert_eq!((lanes.posted, lanes.lanes[0].counters().events_unwanted), (0, 1));
+    lanes.hierarchy.subscribe(target, &[EventType::new("domain", "name")], &[]).unwrap();
+    lanes.route();
+    assert_eq!(lanes.publish(0, source, 2, None), Admission::Accepted { destinations: 0 });
+    lanes.carry();
+    assert_eq!((lanes.drain(1), lanes.lanes[0].counters().events_unwanted), (vec![(consumer, 2)], 1));
+}
+
+#[test]
+fn a_queue_without_room_holds_events_back_in_order_until_it_has_room() {
+    let (mut lanes, pool) = plain(&[1]);
+    let source = lanes.proxy(Side::Suppliers, SettingsPatch::default());
+    let consumer = lanes.proxy(Side::Consumers, pool);
+    lanes.queue_max = 2;
+    for number in 0..9 {
+        lanes.publish(0, source, number, None);
+    }
+    lanes.post();
+    assert_eq!(lanes.posted, 2);
+    lanes.post();
+    assert_eq!(lanes.posted, 2, "nothing more until it is resumed");
+    lanes.carry();
+    assert_eq!(lanes.drain(1), (0..9).map(|number| (consumer, number)).collect::<Vec<_>>());
+    assert_eq!(lanes.lanes[0].counters().failures, 0);
+}
+
+#[test]
+fn at_most_sixty_four_events_of_a_channel_are_under_way_to_one_lane() {
+    let (mut lanes, pool) = plain(&[1]);
+    let source = lanes.proxy(Side::Suppliers, SettingsPatch::default());
+    lanes.proxy(Side::Consumers, pool);
+    for number in 0..100 {
+        lanes.publish(0, source, number, None);
+    }
+    lanes.post();
+    assert_eq!(lanes.posted, 64);
+    lanes.carry();
+    assert_eq!((lanes.posted, lanes.drain(1).len()), (100, 100));
+}
+
+#[test]
+fn what_a_lane_refuses_because_the_channel_is_gone_is_dropped_and_counted() {
+    let (mut lanes, pool) = plain(&[1]);
+    let source = lanes.proxy(Side::Suppliers, SettingsPatch::default());
+    lanes.proxy(Side::Consumers, pool);
+    lanes.publish(0, source, 1, None);
+    lanes.lanes[1].handle_snapshot(Arc::default(), lanes.now);
+    lanes.carry();
+    let counters = lanes.lanes[0].counters();
+    assert_eq!((counters.handed_over, counters.handovers_refused, counters.discards.total()), (0, 1, 0));
+    assert_eq!(lanes.memory(0), (0, 0));
+}
+
+#[test]
+fn a_full_outbox_on_another_lane_holds_the_supplier_once_as_much_waits_for_that_lane() {
+    for policy in [FullOutbox::Hold, FullOutbox::Reject] {
+        let (mut lanes, pool) = plain(&[1]);
+        let patch = SettingsPatch { pool: pool.pool, ..SettingsPatch { full_outbox: Some(policy), ..max_events(4) } };
+        let source = lanes.proxy(Side::Suppliers, SettingsPatch::default());
+        let consumer = lanes.proxy(Side::Consumers, patch);
+        let mut number = 0;
+        let ticket = loop {
+            match lanes.publish(0, source, number, None) {
+                Admission::Accepted { .. } => lanes.carry(),
+                Admission::Held(ticket) => break ticket,
+                other => panic!("{other:?}"),
+            }
+            number += 1;
+        };
+        // Four wait for the consumer, 64 are under way and held, four wait for the lane, and one more was taken.
+        assert_eq!(number, 4 + 64 + 4, "{policy:?}");
+        let channel = lanes.channel;
+        let held = Notice::SuppliersHeld { channel, by: Some(HeldBy::Lane(LaneId(1))) };
+        assert_eq!(lanes.notices(0), [held]);
+        let mut got = Vec::new();
+        for _ in 0..=number {
+            got.extend(lanes.drain(1));
+            lanes.carry();
+        }
+        assert_eq!(lanes.released, [ticket]);
+        let released = Notice::SuppliersReleased { channel, by: Some(HeldBy::Lane(LaneId(1))), held_events: 1 };
+        assert_eq!(lanes.notices(0), [released]);
+        assert_eq!(got, (0..=number).map(|number| (consumer, number)).collect::<Vec<_>>());
+        assert_eq!([0, 1].map(|lane| lanes.memory(lane)), [(0, 0); 2]);
+    }
+}
+
+#[test]
+fn a_channels_limits_are_divided_among_the_lanes_that_it_is_on() {
+    let limits =
+        ChannelLimits { max_queue_length: NonZeroU32::new(5), reject_new_events: true, ..ChannelLimits::default() };
+    let (mut lanes, pool) = Lanes::new(&[1], SettingsPatch::default(), limits);
+    let main = lanes.proxy(Side::Suppliers, SettingsPatch::default());
+    lanes.proxy(Side::Consumers, SettingsPatch::default());
+    let fits = |lanes: &mut Lanes, lane, source| {
+        (0..9)
+            .take_while(|number| matches!(lanes.publish(lane, source, *number, None), Admission::Accepted { .. }))
+            .count()
+    };
+    assert_eq!(fits(&mut lanes, 0, main), 5);
+    lanes.drain(0);
+    let source = lanes.proxy(Side::Suppliers, pool);
+    assert_eq!(fits(&mut lanes, 0, main), 3);
+    assert_eq!(fits(&mut lanes, 1, source), 2);
+    let refused = lanes.publish(1, source, 0, None);
+    assert_eq!(refused, Admission::Refused(Refusal::QueueFull { channel: lanes.channel, capacity_events: 2 }));
+    let budget = limits.memory_budget_bytes;
+    let weight = usize::try_from(budget / 2).unwrap();
+    let mut draft = lanes.lanes[0].begin_event();
+    draft.bytes.resize(weight, 0);
+    let refused = lanes.lanes[0].handle_event(main, draft, &NoFields, lanes.now);
+    let charged_bytes = weight as u64 + EVENT_OVERHEAD_BYTES + HOLDER_OVERHEAD_BYTES;
+    assert_eq!(refused, Admission::Refused(Refusal::EventTooLarge { charged_bytes, budget_bytes: budget / 2 }));
+}
+
+#[test]
+fn what_another_lane_has_too_much_of_is_held_and_not_refused() {
+    let limits =
+        ChannelLimits { max_queue_length: NonZeroU32::new(4), reject_new_events: true, ..ChannelLimits::default() };
+    let (mut lanes, pool) = Lanes::new(&[1], SettingsPatch::default(), limits);
+    let source = lanes.proxy(Side::Suppliers, SettingsPatch::default());
+    let consumer = lanes.proxy(Side::Consumers, pool);
+    for number in 0..4 {
+        assert_eq!(lanes.publish(0, source, number, None), Admission::Accepted { destinations: 0 });
+        lanes.carry();
+    }
+    assert_eq!((lanes.memory(1).0, lanes.held[1].len()), (4, 2), "two are beyond what the lane is to have");
+    let refused = lanes.publish(0, source, 4, None);
+    assert_eq!(refused, Admission::Refused(Refusal::QueueFull { channel: lanes.channel, capacity_events: 2 }));
+    assert_eq!(lanes.drain(1), (0..4).map(|number| (consumer, number)).collect::<Vec<_>>());
+    lanes.carry();
+    assert_eq!([0, 1].map(|lane| lanes.memory(lane)), [(0, 0); 2]);
+    assert_eq!(lanes.publish(0, source, 5, None), Admission::Accepted { destinations: 0 });
+}
+
+#[test]
+fn a_mapping_filter_says_the_same_lane_wherever_it_is_asked() {
+    let (mut lanes, pool) = plain(&[1, 10]);
+    let source = lanes.proxy(Side::Suppliers, pool);
+    let [high, low, plain] = [(); 3].map(|()| lanes.proxy(Side::Consumers, pool));
+    for (consumer, value) in [(high, 50), (low, -3)] {
+        let program = filter::Constraint::parse("TRUE", &filter::Limits::default()).unwrap();
+        let constraint = FilterConstraint { types: Arc::new([]), program: Arc::new(program), value };
+        let filter = lanes.hierarchy.create_filter(lanes.channel).unwrap();
+        lanes.hierarchy.set_constraints(filter, vec![constraint], Some(0)).unwrap();
+        let target = FilterTarget::Proxy(consumer);
+        lanes.hierarchy.set_mapping(target, Mapping::Priority, Some(filter)).unwrap();
+    }
+    lanes.route();
+    for (admitted, priority) in [(1, 5), (2, 10)] {
+        lanes.publish(admitted, source, 1, Some(priority));
+        lanes.carry();
+        let at = |key, lane: i16| if lane == if priority < 10 { 1 } else { 2 } { vec![(key, 1)] } else { vec![] };
+        let sorted = |mut got: Vec<_>| {
+            got.sort_unstable();
+            got
+        };
+        let expected = |mapped, lane| sorted([vec![(mapped, 1)], at(plain, lane)].concat());
+        assert_eq!(sorted(lanes.drain(1)), expected(low, 1));
+        assert_eq!(sorted(lanes.drain(2)), expected(high, 2));
+    }
+    // The thread's priority is asked before any filter.
+    lanes.publish_with(1, source, 2, |event| event.thread_priority = Some(10));
+    lanes.carry();
+    assert_eq!((lanes.drain(1).len(), lanes.drain(2).len()), (0, 3));
+}
+
+#[test]
+fn a_bridge_goes_with_the_last_consumer_that_it_leads_to() {
+    let (mut lanes, pool) = plain(&[1]);
+    let source = lanes.proxy(Side::Suppliers, SettingsPatch::default());
+    let consumer = lanes.proxy(Side::Consumers, pool);
+    lanes.publish(0, source, 1, None);
+    let stale = lanes.lanes[0].poll_handover(lanes.now).unwrap();
+    lanes.publish(0, source, 2, None);
+    lanes.hierarchy.disconnect(consumer).unwrap();
+    lanes.route();
+    assert!(lanes.lanes[0].poll_handover(lanes.now).is_none());
+    lanes.lanes[0].handle_outcome(stale.outbox, stale.serial, Outcome::Delivered, lanes.now);
+    lanes.lanes[0].release(stale.event);
+    lanes.lanes[0].handle_timeout(lanes.now);
+    let counters = lanes.lanes[0].counters();
+    assert_eq!((counters.handed_over, counters.unknown_outboxes, counters.discards.total()), (0, 1, 0));
+    assert_eq!((lanes.memory(0), lanes.lanes[0].type_drops().count()), ((0, 0), 0));
+    assert_eq!(lanes.publish(0, source, 3, None), Admission::Accepted { destinations: 0 });
+    assert_eq!(lanes.lanes[0].counters().events_unwanted, 1);
+}
+
+#[test]
+fn a_lane_without_a_thread_is_replaced_by_the_main_lane() {
+    let (mut lanes, pool) = plain(&[1, 10]);
+    lanes.hierarchy.lane_unavailable(LaneId(2));
+    let source = lanes.proxy(Side::Suppliers, pool);
+    let consumer = lanes.proxy(Side::Consumers, pool);
+    let snapshot = lanes.hierarchy.snapshot();
+    assert_eq!(snapshot.lanes().iter().map(|lane| lane.id).collect::<Vec<_>>(), [LaneId(1)]);
+    let lane_for = |priority| snapshot.supplier(source).unwrap().lane_for(priority);
+    assert_eq!([1, 9, 10].map(lane_for), [LaneId(1), LaneId(1), LaneId::MAIN]);
+    lanes.publish(1, source, 1, Some(10));
+    lanes.carry();
+    assert_eq!(lanes.drain(0), [(consumer, 1)]);
+}
+
+#[test]
+fn what_arrives_out_of_order_from_other_lanes_is_delivered_in_the_order_of_arrival() {
+    let (mut lanes, pool) = plain(&[1]);
+    let [main, side] = [SettingsPatch::default(), pool].map(|patch| lanes.proxy(Side::Suppliers, patch));
+    let consumer = lanes.proxy(Side::Consumers, pool);
+    lanes.publish(0, main, 1, None);
+    lanes.now = lanes.now + Duration::from_millis(1);
+    lanes.publish(1, side, 2, None);
+    lanes.publish(1, side, 3, None);
+    lanes.carry();
+    assert_eq!(lanes.drain(1), [1, 2, 3].map(|number| (consumer, number)));
+}
