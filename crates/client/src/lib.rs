@@ -5,6 +5,7 @@
 //! - [`SimpleSupplier`] and [`SimpleConsumer`]: connected with one call, for programs that send and receive events.
 //! - [`notify`], [`event_service`] and [`naming`]: typed stubs for the OMG's interfaces, for programs that build and walk
 //!   the hierarchy of factory, channels, admins and proxies.
+//! - [`scheduling`]: Campanile's scheduling analysis.
 //! - [`Orb`], [`ObjectRef`] and [`Servant`]: any CORBA object, called by operation name with arguments written by hand.
 //!
 //! Calls block the calling thread. There is no thread of the library's own on the calling side; on the serving side one
@@ -21,6 +22,7 @@ pub mod naming;
 pub mod notify;
 mod object;
 mod orb;
+pub mod scheduling;
 mod servant;
 mod server;
 mod simple;

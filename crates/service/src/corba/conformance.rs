@@ -3,7 +3,7 @@
 //! `docs/conformance.md` says the same for people, with reasons; a test holds the two equal.
 
 use super::table::{Interface, Operation};
-use super::{admins, channel, event_service, factory, filters, naming, notify_comm, object, proxies, qos};
+use super::{admins, channel, event_service, factory, filters, naming, notify_comm, object, proxies, qos, scheduling};
 
 /// One operation of one interface. An attribute is an operation `_get_…` and, where it can be written, `_set_…`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,4 +44,5 @@ static MODULES: &[&[&Interface]] = &[
     naming::ALL,
     &[&admins::NOTIFY_EXT_CONSUMER_ADMIN, &admins::NOTIFY_EXT_SUPPLIER_ADMIN],
     filters::OWN,
+    &[&scheduling::SCHEDULING_SERVICE],
 ];

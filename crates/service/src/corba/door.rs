@@ -382,6 +382,7 @@ impl Door {
             ObjectKey::MappingFilter { channel, nonce, filter } => {
                 self.has_filter(channel, nonce, filter, true).then_some(Target::MappingFilter(filter))
             }
+            ObjectKey::SchedulingService => Some(Target::SchedulingService),
             ObjectKey::NamingContext { id, nonce } => self.naming.context(id, nonce).map(Target::NamingContext),
             ObjectKey::BindingIterator { id, nonce } => self.naming.iterator(id, nonce).map(Target::BindingIterator),
         }
@@ -414,6 +415,7 @@ impl Door {
                 let channel = self.filters.channel(filter)?;
                 ObjectKey::MappingFilter { channel, nonce: self.nonces.get(&channel)?.objects, filter }
             }
+            Target::SchedulingService => ObjectKey::SchedulingService,
             Target::NamingContext(id) => self.naming.context_key(id),
             Target::BindingIterator(id) => self.naming.iterator_key(id),
         })
@@ -429,6 +431,7 @@ impl Door {
             Target::FilterFactory(_) => table::FILTER_FACTORY,
             Target::Filter(_) => table::FILTER,
             Target::MappingFilter(_) => table::MAPPING_FILTER,
+            Target::SchedulingService => table::SCHEDULING_SERVICE,
             Target::NamingContext(_) => table::NAMING_CONTEXT,
             Target::BindingIterator(_) => table::BINDING_ITERATOR,
         })

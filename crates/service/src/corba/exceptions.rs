@@ -241,6 +241,9 @@ pub(super) enum UserException {
     AlreadyBound,
     NotEmpty,
     InvalidAddress,
+    // Campanile
+    InvalidActivity { index: u32, why: String },
+    InvalidRequest { why: String },
 }
 
 impl UserException {
@@ -272,6 +275,8 @@ impl UserException {
             Self::AlreadyBound => "IDL:omg.org/CosNaming/NamingContext/AlreadyBound:1.0",
             Self::NotEmpty => "IDL:omg.org/CosNaming/NamingContext/NotEmpty:1.0",
             Self::InvalidAddress => "IDL:omg.org/CosNaming/NamingContextExt/InvalidAddress:1.0",
+            Self::InvalidActivity { .. } => "IDL:Campanile/InvalidActivity:1.0",
+            Self::InvalidRequest { .. } => "IDL:Campanile/InvalidRequest:1.0",
         }
     }
 
@@ -300,6 +305,11 @@ impl UserException {
                 context.write(out);
                 write_name(rest, out);
             }
+            Self::InvalidActivity { index, why } => {
+                out.u32(*index);
+                out.string(why);
+            }
+            Self::InvalidRequest { why } => out.string(why),
             Self::Disconnected
             | Self::AlreadyConnected
             | Self::TypeError

@@ -8,6 +8,7 @@
 //! NotificationService | NotifyEventChannelFactory        the event channel factory
 //! DefaultEventChannel | EventService                     the default channel, number 0
 //! NameService                                            the root naming context
+//! SchedulingService                                      the scheduling analysis
 //! Channel/cccccccc.nnnnnnnn                              a channel
 //! ConsumerAdmin/cccccccc.nnnnnnnn.aaaaaaaa               a consumer admin of a channel
 //! SupplierAdmin/cccccccc.nnnnnnnn.aaaaaaaa               a supplier admin of a channel
@@ -86,6 +87,8 @@ pub enum ObjectKey {
         /// Its number.
         filter: FilterId,
     },
+    /// The scheduling analysis.
+    SchedulingService,
     /// A naming context.
     NamingContext {
         /// Its number; 0 is the root.
@@ -112,6 +115,8 @@ pub const DEFAULT_CHANNEL: &str = "DefaultEventChannel";
 pub const EVENT_SERVICE: &str = "EventService";
 /// Bootstrap key and canonical key of the root naming context.
 pub const NAME_SERVICE: &str = "NameService";
+/// Bootstrap key of the scheduling analysis.
+pub const SCHEDULING_SERVICE: &str = "SchedulingService";
 
 const CHANNEL: &str = "Channel";
 const CONSUMER_ADMIN: &str = "ConsumerAdmin";
@@ -177,6 +182,7 @@ impl ObjectKey {
             FACTORY | FACTORY_TAO => Some(Self::Factory),
             DEFAULT_CHANNEL | EVENT_SERVICE => Some(Self::DEFAULT_CHANNEL),
             NAME_SERVICE => Some(Self::ROOT_CONTEXT),
+            SCHEDULING_SERVICE => Some(Self::SchedulingService),
             _ => None,
         }
     }
@@ -204,6 +210,7 @@ impl core::fmt::Display for ObjectKey {
             Self::Factory => f.write_str(FACTORY),
             Self::DEFAULT_CHANNEL => f.write_str(DEFAULT_CHANNEL),
             Self::ROOT_CONTEXT => f.write_str(NAME_SERVICE),
+            Self::SchedulingService => f.write_str(SCHEDULING_SERVICE),
             Self::Channel { channel, nonce } => write!(f, "{CHANNEL}/{:08x}.{nonce:08x}", channel.0),
             Self::Admin { channel, nonce, side, admin } => {
                 let word = match side {
@@ -259,6 +266,7 @@ mod tests {
             ObjectKey::Factory,
             ObjectKey::DEFAULT_CHANNEL,
             ObjectKey::ROOT_CONTEXT,
+            ObjectKey::SchedulingService,
             ObjectKey::Channel { channel, nonce: 0xdead_beef },
             ObjectKey::Channel { channel, nonce: 0 },
             ObjectKey::Channel { channel: ChannelId(0), nonce: 1 },

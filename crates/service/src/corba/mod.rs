@@ -19,6 +19,7 @@ pub mod exceptions;
 pub mod keys;
 pub mod naming;
 pub mod references;
+mod scheduling;
 
 mod admins;
 mod channel;

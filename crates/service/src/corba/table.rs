@@ -5,7 +5,7 @@
 
 use super::door::Door;
 use super::exceptions::Raised;
-use super::{admins, channel, event_service, factory, filters, naming, notify_comm, object, proxies, qos};
+use super::{admins, channel, event_service, factory, filters, naming, notify_comm, object, proxies, qos, scheduling};
 use engine::{AdminId, ChannelId, FilterId, ProxyKey, Side};
 use giop::cdr::{Reader, Writer};
 
@@ -22,6 +22,7 @@ pub(super) enum Target {
     FilterFactory(ChannelId),
     Filter(FilterId),
     MappingFilter(FilterId),
+    SchedulingService,
     NamingContext(u32),
     BindingIterator(u32),
 }
@@ -290,6 +291,8 @@ pub(super) static FILTER_FACTORY: Servant = &[&filters::FILTER_FACTORY];
 pub(super) static FILTER: Servant = &[&filters::FILTER, &filters::TIMEOUT_FILTER];
 /// Filters that give events another priority or lifetime.
 pub(super) static MAPPING_FILTER: Servant = &[&filters::MAPPING_FILTER];
+/// The scheduling analysis.
+pub(super) static SCHEDULING_SERVICE: Servant = &[&scheduling::SCHEDULING_SERVICE];
 /// Naming contexts.
 pub(super) static NAMING_CONTEXT: Servant = &[&naming::NAMING_CONTEXT_EXT, &naming::NAMING_CONTEXT];
 /// Iterators over naming contexts.

@@ -10,4 +10,5 @@ mod objects;
 mod probes;
 mod proxies;
 mod restart;
+mod scheduling;
 mod teardown;

@@ -35,6 +35,9 @@ use core::fmt;
 /// The longest time that any figure of an activity may be, in nanoseconds: about three years.
 pub const TIME_MAX: u64 = 100_000_000_000_000_000;
 
+/// So many activities that miss are named in an explanation; the others are counted.
+const MISSES_NAMED: usize = 8;
+
 /// The highest priority of Real-time CORBA.
 pub const PRIORITY_MAX: i16 = 32_767;
 
@@ -280,6 +283,45 @@ pub struct Analysis {
 }
 
 impl Analysis {
+    /// The answer in a sentence or a few: which activities miss, and by how much.
+    #[must_use]
+    pub fn explain(&self, activities: &[Activity]) -> String {
+        let each = activities.iter().zip(&self.findings);
+        let misses = each.filter_map(|(activity, finding)| {
+            let (name, deadline) = (&activity.name, format_time(activity.deadline));
+            match (finding.response, finding.late_by) {
+                (Response::Unbounded, _) => Some(format!(
+                    "{name:?} falls behind without end: it and what comes before it need more than a processor"
+                )),
+                (Response::AtLeast(_), Some(by)) => {
+                    Some(format!("{name:?} misses its deadline of {deadline} by at least {}", format_time(by)))
+                }
+                (_, Some(by)) => Some(format!("{name:?} misses its deadline of {deadline} by {}", format_time(by))),
+                _ => None,
+            }
+        });
+        let mut said: Vec<String> = misses.collect();
+        if let Some(Overload { interval, demand, activity }) = self.overload {
+            let name = activities.get(activity).map_or("", |activity| activity.name.as_str());
+            said.push(format!(
+                "in an interval of {} that ends with the deadline of {name:?}, {} may have to be done",
+                format_time(interval),
+                format_time(demand)
+            ));
+        }
+        match self.outcome {
+            Outcome::Feasible => "every deadline is met".to_owned(),
+            Outcome::Undecided(why) => format!("it cannot be said whether every deadline is met: {why}"),
+            Outcome::Infeasible if said.is_empty() => "there is more to do than one processor can".to_owned(),
+            Outcome::Infeasible => {
+                let others = said.len().saturating_sub(MISSES_NAMED);
+                said.truncate(MISSES_NAMED);
+                let more = if others > 0 { format!("; and {others} more") } else { String::new() };
+                format!("{}{more}", said.join("; "))
+            }
+        }
+    }
+
     /// Activities from the most urgent down, as places in the set that was given.
     #[must_use]
     pub fn by_urgency(&self) -> Vec<usize> {

@@ -10,6 +10,7 @@ mod hostile;
 mod kinds;
 mod pairings;
 mod peers;
+mod planning;
 mod priorities;
 mod pulling;
 mod remote_filters;

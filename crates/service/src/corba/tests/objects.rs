@@ -4,6 +4,7 @@ use super::changes;
 use super::dialogue::{Dialogue, Expect, STYLES, Style, client, key_of, write_types};
 use super::filters;
 use super::proxies::{self, every_proxy};
+use super::scheduling;
 use crate::corba::table;
 use crate::corba::{conformance, keys};
 use giop::cdr::{Endian, Version};
@@ -44,6 +45,7 @@ const CASES: &[Case] = &[
     ("every proxy tells what the other side of its channel offers or wants", changes::obtaining),
     ("limits of a channel are told with the proxy", admin_limits),
     ("properties are had, set and checked at every level", properties),
+    ("activities are analysed, and refused with their place", scheduling::analyses),
     ("every object answers for itself", object_operations),
     ("names are bound, resolved, listed and unbound", naming),
     ("names are written and read", naming_ext),
@@ -102,10 +104,13 @@ const SERVANTS: &[table::Servant] = &[
     table::MAPPING_FILTER,
     table::NAMING_CONTEXT,
     table::BINDING_ITERATOR,
+    table::SCHEDULING_SERVICE,
 ];
 
 /// Every exception that the cases provoke. `MARSHAL` comes with every single call and is not counted here.
 const EXCEPTIONS: &[&str] = &[
+    "IDL:Campanile/InvalidActivity:1.0",
+    "IDL:Campanile/InvalidRequest:1.0",
     "IDL:omg.org/CORBA/BAD_OPERATION:1.0",
     "IDL:omg.org/CORBA/BAD_PARAM:1.0",
     "IDL:omg.org/CORBA/CODESET_INCOMPATIBLE:1.0",
@@ -424,7 +429,8 @@ fn object_operations(d: &mut Dialogue) {
     let consumers = d.object(&channel, "for_consumers");
     let suppliers = d.object(&channel, "for_suppliers");
     let naming = d.bootstrap("NameService");
-    let mut objects = vec![factory, channel, consumers.clone(), suppliers.clone(), naming];
+    let scheduling = d.bootstrap("SchedulingService");
+    let mut objects = vec![factory, channel, consumers.clone(), suppliers.clone(), naming, scheduling];
     objects.extend(every_proxy(d, &objects[1].clone()));
     objects.push(d.object(&consumers, "obtain_push_supplier"));
     objects.push(d.object(&consumers, "obtain_pull_supplier"));
