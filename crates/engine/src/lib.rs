@@ -49,6 +49,7 @@ mod hierarchy;
 mod ids;
 mod lane;
 mod lanes;
+mod members;
 mod refusal;
 mod routing;
 mod settings;

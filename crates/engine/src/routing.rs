@@ -7,8 +7,8 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::num::NonZeroU32;
 
-use hashbrown::HashMap;
-
+use crate::members::Members;
+use crate::shared::SharedMap;
 use crate::table::{Filtering, SupplierGroups};
 use crate::{
     AdminId, ChannelId, ChannelLimits, Form, Interest, LaneId, LaneInfo, OutboxSettings, Peer, Place, PriorityModel,
@@ -33,6 +33,22 @@ impl ConsumerRoute {
         priority.is_some() && self.places.len() > 1
     }
 
+    /// Whether it may want other events than it did by an earlier route of the same place, or get them elsewhere.
+    pub(crate) fn wants_otherwise_than(&self, other: &Self) -> bool {
+        (self.key, self.connection) != (other.key, other.connection)
+            || self.interest != other.interest
+            || self.filters != other.filters
+            || self.filtered_admin != other.filtered_admin
+            || self.remote_filters != other.remote_filters
+            || self.places != other.places
+            || self.mappings != other.mappings
+    }
+
+    /// Whether all its events come to one lane, and that is this one.
+    pub(crate) fn is_only_on(&self, lane: LaneId) -> bool {
+        self.places.iter().all(|place| place.lane == lane)
+    }
+
     /// Whether clients implement filters that count for it.
     pub(crate) fn has_remote_filters(&self) -> bool {
         self.remote_filters.iter().any(|peers| !peers.is_empty())
@@ -43,7 +59,7 @@ impl Snapshot {
     /// The supplier behind a proxy, connected or not; `None` if there is no such proxy on the suppliers' side.
     #[must_use]
     pub fn supplier(&self, key: ProxyKey) -> Option<&SupplierRoute> {
-        self.channel(key.channel)?.suppliers.get(&key.proxy)
+        self.channel(key.channel)?.suppliers.get(key.proxy).map(Arc::as_ref)
     }
 
     /// A channel's routes.
@@ -82,13 +98,25 @@ pub struct ChannelRoutes {
     pub(crate) limits: ChannelLimits,
     pub(crate) topics: Arc<Topics>,
     pub(crate) connected_suppliers: u32,
-    pub(crate) suppliers: HashMap<ProxyId, SupplierRoute>,
-    /// Connected consumers by rising proxy id.
-    pub(crate) consumers: Vec<ConsumerRoute>,
-    pub(crate) wants: Vec<Want>,
+    pub(crate) suppliers: SharedMap<Arc<SupplierRoute>>,
+    /// Connected consumers.
+    pub(crate) consumers: Members,
+    pub(crate) wants: Arc<[Want]>,
     pub(crate) filtering: Filtering,
+    pub(crate) traits: Traits,
     /// The lanes on which its suppliers' and consumers' places are, by rising id.
     pub(crate) lanes: Arc<[LaneUse]>,
+}
+
+/// What some of a channel's consumers have, so that it is not looked for where none has it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Traits {
+    /// An outbox refuses events when it is full.
+    pub(crate) any_rejects: bool,
+    /// An outbox sorts its events or lets them expire, where neither the event nor its supplier says so.
+    pub(crate) any_sorted: bool,
+    /// Clients implement filters that count for one.
+    pub(crate) any_remote_filters: bool,
 }
 
 /// What a lane has of a channel.
@@ -128,13 +156,25 @@ impl ChannelRoutes {
 
     /// The suppliers' proxies, unconnected ones included, in no particular order.
     pub fn suppliers(&self) -> impl Iterator<Item = (ProxyId, &SupplierRoute)> {
-        self.suppliers.iter().map(|(proxy, route)| (*proxy, route))
+        self.suppliers.iter().map(|(proxy, route)| (proxy, route.as_ref()))
     }
 
-    /// The connected consumers, suspended ones included, by rising proxy id.
+    /// The connected consumers, suspended ones included. Each keeps its place in this order while it is connected; who
+    /// connects takes the first that is free.
+    pub fn consumers(&self) -> impl Iterator<Item = &ConsumerRoute> {
+        self.consumers.iter().map(|(_, route)| route.as_ref())
+    }
+
+    /// How many consumers are connected.
     #[must_use]
-    pub fn consumers(&self) -> &[ConsumerRoute] {
-        &self.consumers
+    pub fn connected_consumers(&self) -> usize {
+        self.consumers.len()
+    }
+
+    /// The consumer that is connected to a proxy.
+    #[must_use]
+    pub fn consumer(&self, proxy: ProxyId) -> Option<&ConsumerRoute> {
+        self.consumers.get(self.consumers.place_of(proxy)?).map(Arc::as_ref)
     }
 
     /// What the connected consumers want events translated to: each want once, rising.
@@ -223,8 +263,8 @@ pub struct ConsumerRoute {
     pub places: Arc<[Place]>,
     /// How an event's priority chooses, and the priority that its pool declares; `None` if it has no pool.
     pub priority_model: Option<(PriorityModel, i16)>,
-    /// Whether the proxy has filters that were made here.
-    pub(crate) filtered: bool,
+    /// The slots of the proxy's filters that were made here.
+    pub(crate) filters: Arc<[u32]>,
     /// The admin's place among those that have filters that were made here.
     pub(crate) filtered_admin: Option<u32>,
     /// The slots of the filters that map priority and lifetime for it.

@@ -1,24 +1,29 @@
-//! A list of slots that administration changes and snapshots share: a new snapshot takes as much as there are pieces, and
-//! a change as much as one piece has slots.
+//! Lists and maps that administration changes and snapshots share: a new snapshot takes as much as there are pieces, and
+//! a change as much as one piece has entries.
+//!
+//! Pieces and entries that did not change are the same in both, so that whoever has an old one finds what is new in it
+//! by looking at as many pointers as there are pieces.
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-const PIECE: usize = 256;
+use hashbrown::HashMap;
 
-/// Numbered slots, some of which may be empty.
+use crate::ProxyId;
+
+/// Numbered slots, some of which may be empty, in pieces of `PIECE` slots.
 #[derive(Clone, Debug)]
-pub(crate) struct SharedSlots<T> {
+pub(crate) struct SharedSlots<T, const PIECE: usize = 256> {
     pieces: Vec<Arc<Vec<Option<T>>>>,
 }
 
-impl<T> Default for SharedSlots<T> {
+impl<T, const PIECE: usize> Default for SharedSlots<T, PIECE> {
     fn default() -> Self {
         Self { pieces: Vec::new() }
     }
 }
 
-impl<T> SharedSlots<T> {
+impl<T, const PIECE: usize> SharedSlots<T, PIECE> {
     pub(crate) fn get(&self, slot: u32) -> Option<&T> {
         let slot = slot as usize;
         self.pieces.get(slot / PIECE)?.get(slot % PIECE)?.as_ref()
@@ -39,7 +44,7 @@ impl<T> SharedSlots<T> {
     }
 }
 
-impl<T: Clone> SharedSlots<T> {
+impl<T: Clone, const PIECE: usize> SharedSlots<T, PIECE> {
     pub(crate) fn set(&mut self, slot: u32, content: Option<T>) {
         let slot = slot as usize;
         while self.pieces.len() <= slot / PIECE {
@@ -53,13 +58,110 @@ impl<T: Clone> SharedSlots<T> {
     }
 }
 
+impl<T: ?Sized, const PIECE: usize> SharedSlots<Arc<T>, PIECE> {
+    /// The slots whose contents are others than in `before`: each with what was there, and what is.
+    pub(crate) fn changes_from<'s>(
+        &'s self,
+        before: &'s Self,
+    ) -> impl Iterator<Item = (u32, Option<&'s Arc<T>>, Option<&'s Arc<T>>)> {
+        let pieces =
+            (0..self.pieces.len().max(before.pieces.len())).map(|at| (at, before.pieces.get(at), self.pieces.get(at)));
+        let changed = pieces.filter(|(_, before, now)| match (before, now) {
+            (Some(before), Some(now)) => !Arc::ptr_eq(before, now),
+            _ => true,
+        });
+        changed.flat_map(|(piece, before, now)| {
+            let content = |of: Option<&'s Arc<Vec<Option<Arc<T>>>>>, at: usize| of?.get(at)?.as_ref();
+            let both = (0..PIECE).map(move |at| (at, content(before, at), content(now, at)));
+            both.filter(|(_, before, now)| match (before, now) {
+                (Some(before), Some(now)) => !Arc::ptr_eq(before, now),
+                (None, None) => false,
+                _ => true,
+            })
+            // The limits on what is in slots keep all numbers below 2^32.
+            .map(move |(at, before, now)| (u32::try_from(piece * PIECE + at).unwrap_or(u32::MAX), before, now))
+        })
+    }
+}
+
+/// Something for each of some proxies.
+#[derive(Clone, Debug)]
+pub(crate) struct SharedMap<T> {
+    /// By the proxy's id, modulo their number, which is a power of two.
+    pieces: Vec<Arc<HashMap<ProxyId, T>>>,
+    len: usize,
+}
+
+impl<T> Default for SharedMap<T> {
+    fn default() -> Self {
+        Self { pieces: Vec::new(), len: 0 }
+    }
+}
+
+impl<T> SharedMap<T> {
+    const PIECE: usize = 64;
+
+    #[inline]
+    pub(crate) fn get(&self, proxy: ProxyId) -> Option<&T> {
+        self.pieces.get(self.piece_of(proxy))?.get(&proxy)
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// All of them, in no order.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (ProxyId, &T)> {
+        self.pieces.iter().flat_map(|piece| piece.iter().map(|(proxy, content)| (*proxy, content)))
+    }
+
+    #[inline]
+    fn piece_of(&self, proxy: ProxyId) -> usize {
+        proxy.0 as usize & self.pieces.len().wrapping_sub(1)
+    }
+}
+
+impl<T: Clone> SharedMap<T> {
+    pub(crate) fn insert(&mut self, proxy: ProxyId, content: T) {
+        if self.len >= self.pieces.len() * Self::PIECE {
+            self.spread();
+        }
+        let at = self.piece_of(proxy);
+        if let Some(piece) = self.pieces.get_mut(at) {
+            let replaced = Arc::make_mut(piece).insert(proxy, content);
+            self.len += usize::from(replaced.is_none());
+        }
+    }
+
+    pub(crate) fn remove(&mut self, proxy: ProxyId) {
+        let at = self.piece_of(proxy);
+        if let Some(piece) = self.pieces.get_mut(at).filter(|piece| piece.contains_key(&proxy)) {
+            Arc::make_mut(piece).remove(&proxy);
+            self.len -= 1;
+        }
+    }
+
+    /// Makes twice as many pieces.
+    fn spread(&mut self) {
+        let mut pieces: Vec<HashMap<ProxyId, T>> = Vec::new();
+        pieces.resize_with((2 * self.pieces.len()).max(1), HashMap::new);
+        let mask = pieces.len() - 1;
+        for (proxy, content) in self.iter() {
+            if let Some(piece) = pieces.get_mut(proxy.0 as usize & mask) {
+                piece.insert(proxy, content.clone());
+            }
+        }
+        self.pieces = pieces.into_iter().map(Arc::new).collect();
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn a_change_leaves_those_who_share_the_list_as_they_were() {
-        let mut slots = SharedSlots::default();
+        let mut slots: SharedSlots<char> = SharedSlots::default();
         slots.set(3, Some('a'));
         slots.set(700, Some('b'));
         let before = slots.clone();
@@ -70,5 +172,39 @@ mod tests {
         assert!(Arc::ptr_eq(&before.pieces[2], &slots.pieces[2]), "only what changed is copied");
         assert_eq!(slots.iter().flatten().count(), 2);
         assert_eq!((slots.len(), SharedSlots::<char>::default().is_empty()), (768, true));
+    }
+
+    #[test]
+    fn what_changed_is_found_slot_by_slot() {
+        let mut slots: SharedSlots<Arc<u32>, 4> = SharedSlots::default();
+        (0..10).for_each(|slot| slots.set(slot, Some(Arc::new(slot))));
+        let before = slots.clone();
+        assert_eq!(slots.changes_from(&before).count(), 0);
+        slots.set(2, None);
+        slots.set(9, Some(Arc::new(90)));
+        slots.set(20, Some(Arc::new(200)));
+        let kept = slots.get(5).cloned();
+        slots.set(5, kept);
+        let number = |content: Option<&Arc<u32>>| content.map(|content| **content);
+        let changes = slots.changes_from(&before).map(|(slot, before, now)| (slot, number(before), number(now)));
+        let expected = [(2, Some(2), None), (9, Some(9), Some(90)), (20, None, Some(200))];
+        assert!(changes.eq(expected));
+        assert!(before.changes_from(&slots).map(|(slot, ..)| slot).eq([2, 9, 20]));
+    }
+
+    #[test]
+    fn a_map_leaves_those_who_share_it_as_they_were() {
+        let mut map = SharedMap::default();
+        (0..1_000).for_each(|id| map.insert(ProxyId(id), id));
+        let before = map.clone();
+        map.insert(ProxyId(7), 70);
+        map.remove(ProxyId(500));
+        map.remove(ProxyId(5_000));
+        assert_eq!((map.len(), before.len()), (999, 1_000));
+        assert_eq!([7, 500, 999].map(|id| map.get(ProxyId(id)).copied()), [Some(70), None, Some(999)]);
+        assert_eq!([7, 500, 999].map(|id| before.get(ProxyId(id)).copied()), [Some(7), Some(500), Some(999)]);
+        let shared = map.pieces.iter().zip(&before.pieces).filter(|(now, before)| Arc::ptr_eq(now, before));
+        assert_eq!(shared.count(), map.pieces.len() - 2);
+        assert_eq!((before.iter().count(), SharedMap::<u32>::default().get(ProxyId(0))), (1_000, None));
     }
 }

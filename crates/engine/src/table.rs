@@ -20,7 +20,7 @@ use crate::shared::SharedSlots;
 pub(crate) struct FilterTable {
     pub(crate) programs: SharedSlots<Arc<Program>>,
     /// Each distinct list of event types; an empty list stands for any type.
-    pub(crate) lists: Vec<Option<Arc<[EventType]>>>,
+    pub(crate) lists: SharedSlots<Arc<[EventType]>>,
     /// Each distinct constraint.
     pub(crate) texts: SharedSlots<Text>,
     /// How many slots for groups of constraints there are. Those of a group are for the same event types, in one section
@@ -103,21 +103,20 @@ impl Section {
     }
 }
 
-/// Where the filters of a channel count, on the consumers' side: rebuilt with the routes.
-#[derive(Debug, Default)]
+/// Where the filters of a channel count, on the consumers' side.
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Filtering {
     pub(crate) table: Arc<FilterTable>,
-    /// Where each filter is attached: `targets[starts[slot]..starts[slot + 1]]`.
-    starts: Vec<u32>,
-    targets: Vec<Target>,
-    /// How many consumers' admins have filters.
-    pub(crate) admins: u32,
+    /// Where each filter is attached.
+    pub(crate) targets: SharedSlots<Arc<[Target]>>,
+    /// The slots of each consumers' admin's filters, by its place among those that have filters.
+    pub(crate) admins: SharedSlots<Arc<[u32]>>,
     /// Whether a consumer or a consumers' admin has a mapping filter.
     pub(crate) any_mapping: bool,
 }
 
 /// A group that a filter belongs to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Target {
     /// A consumer's own, by its place among the channel's consumers.
     Member(u32),
@@ -126,25 +125,9 @@ pub(crate) enum Target {
 }
 
 impl Filtering {
-    pub(crate) fn new(table: Arc<FilterTable>, admins: u32, any_mapping: bool, mut pairs: Vec<(u32, Target)>) -> Self {
-        pairs.sort_by_key(|(slot, _)| *slot);
-        let mut starts = Vec::with_capacity(table.programs.len() + 1);
-        let mut at = 0;
-        for slot in 0..=table.programs.len() {
-            while pairs.get(at).is_some_and(|(of, _)| (*of as usize) < slot) {
-                at += 1;
-            }
-            starts.push(u32::try_from(at).unwrap_or(u32::MAX));
-        }
-        let targets = pairs.into_iter().map(|(_, target)| target).collect();
-        Self { table, starts, targets, admins, any_mapping }
-    }
-
     /// Where a filter is attached.
     pub(crate) fn targets(&self, slot: u32) -> &[Target] {
-        let slot = slot as usize;
-        let (Some(start), Some(end)) = (self.starts.get(slot), self.starts.get(slot + 1)) else { return &[] };
-        self.targets.get(*start as usize..*end as usize).unwrap_or_default()
+        self.targets.get(slot).map_or(&[], Arc::as_ref)
     }
 }
 

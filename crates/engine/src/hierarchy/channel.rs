@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 use super::compile::Compiler;
 use super::filters::{Attached, FilterTarget, Filters};
 use super::pools::Pools;
-use super::routes::build;
+use super::routes::{Book, Changes, Source};
 use crate::{
     AdminId, ChannelId, ChannelLimits, ChannelRoutes, FilterId, Form, Operator, OutboxSettings, Peer, ProxyId,
     ProxyKey, ProxyKind, Refusal, SettingsPatch, Side, Subscription, SupplierSettings, Topics, Want,
@@ -97,8 +97,10 @@ pub struct Channel {
     /// Counts up whenever what suppliers offer, or consumers want, may have changed.
     offers_version: u64,
     wishes_version: u64,
-    /// The routes as last built; `None` when something has changed since.
+    /// The routes as last made, what they are made from, and what has changed since.
     routes: Option<Arc<ChannelRoutes>>,
+    book: Book,
+    changes: Changes,
 }
 
 impl Channel {
@@ -120,6 +122,8 @@ impl Channel {
             offers_version: 0,
             wishes_version: 0,
             routes: None,
+            book: Book::default(),
+            changes: Changes::default(),
         }
     }
 
@@ -188,28 +192,28 @@ impl Channel {
 
     pub(super) fn set_patch(&mut self, patch: SettingsPatch) {
         self.patch = patch;
-        self.routes = None;
+        self.changes.note_all();
     }
 
     pub(super) fn note_places_changed(&mut self) {
-        self.routes = None;
+        self.changes.note_all();
     }
 
     pub(super) fn set_limits(&mut self, limits: ChannelLimits) {
         self.limits = limits;
-        self.routes = None;
+        self.changes.note();
     }
 
     pub(super) fn set_topics(&mut self, topics: Topics) {
         self.topics = Arc::new(topics);
-        self.routes = None;
+        self.changes.note();
     }
 
     /// For a change of settings or subscription, which the event path must know of.
     pub(super) fn admin_mut(&mut self, side: Side, admin: AdminId) -> Result<&mut Admin, Refusal> {
         let found = self.admins.get_mut(&(side, admin));
         let found = found.ok_or(Refusal::AdminNotFound { channel: self.id, side, admin })?;
-        self.routes = None;
+        self.changes.note_admin(side, admin);
         Ok(found)
     }
 
@@ -217,7 +221,7 @@ impl Channel {
     pub(super) fn proxy_mut(&mut self, proxy: ProxyId) -> Result<&mut Proxy, Refusal> {
         let key = ProxyKey { channel: self.id, proxy };
         let found = self.proxies.get_mut(&proxy).ok_or(Refusal::ProxyNotFound { proxy: key })?;
-        self.routes = None;
+        self.changes.note_proxy(proxy);
         Ok(found)
     }
 
@@ -246,7 +250,10 @@ impl Channel {
         self.compiler.count(side, attached, false);
         let result = change(attached);
         self.compiler.count(side, attached, true);
-        self.routes = None;
+        match target {
+            FilterTarget::Admin { side, admin, .. } => self.changes.note_admin(side, admin),
+            FilterTarget::Proxy(key) => self.changes.note_proxy(key.proxy),
+        }
         self.note_types_changed(side);
         Ok(result)
     }
@@ -254,7 +261,7 @@ impl Channel {
     /// For a change of a filter that is attached here.
     pub(super) fn note_filter_changed(&mut self, filter: FilterId) {
         if self.compiler.note_changed(filter) {
-            self.routes = None;
+            self.changes.note();
             self.note_types_changed(Side::Consumers);
         }
     }
@@ -312,10 +319,10 @@ impl Channel {
         }
         let gone = self.admins.remove(&(side, admin));
         let gone = gone.ok_or(Refusal::AdminNotFound { channel: self.id, side, admin })?;
+        self.changes.note_admin(side, admin);
         if !gone.attached.is_empty() {
             self.compiler.count(side, &gone.attached, false);
             self.note_types_changed(side);
-            self.routes = None;
         }
         let belongs = |proxy: &Proxy| proxy.side == side && proxy.admin == admin;
         let ids: Vec<ProxyId> = self.proxies.values().filter(|proxy| belongs(proxy)).map(|proxy| proxy.id).collect();
@@ -356,7 +363,7 @@ impl Channel {
         // A consumer counts on the event path only once it is connected; a supplier's events are refused with a
         // reason from the start.
         if side == Side::Suppliers {
-            self.routes = None;
+            self.changes.note_proxy(id);
         }
         Ok(id)
     }
@@ -370,7 +377,7 @@ impl Channel {
             self.note_types_changed(gone.side);
         }
         if gone.side == Side::Suppliers || gone.state != ProxyState::Unconnected {
-            self.routes = None;
+            self.changes.note_proxy(proxy);
             self.compiler.count(gone.side, &gone.attached, false);
         }
         Ok(gone)
@@ -454,15 +461,19 @@ impl Channel {
     // ---- routing ----
 
     pub(super) fn is_changed(&self) -> bool {
-        self.routes.is_none()
+        self.routes.is_none() || !self.changes.is_empty()
     }
 
+    /// The routes as they are now: the same as before if nothing has changed that the event path must know.
     pub(super) fn routes(&mut self, filters: &Filters, pools: &Pools) -> Arc<ChannelRoutes> {
-        if let Some(routes) = &self.routes {
+        if let Some(routes) = self.routes.as_ref().filter(|_| self.changes.is_empty()) {
             return Arc::clone(routes);
         }
         self.compiler.compile(filters);
-        let routes = Arc::new(build(self, &self.compiler, pools));
+        let (changes, mut book) = (core::mem::take(&mut self.changes), core::mem::take(&mut self.book));
+        let source = Source { channel: self, compiler: &self.compiler, pools };
+        let routes = book.routes(source, changes, self.routes.as_ref());
+        self.book = book;
         self.routes = Some(Arc::clone(&routes));
         routes
     }

@@ -29,6 +29,7 @@ pub(super) struct Compiler {
     counting: BTreeMap<FilterId, Counting>,
     programs: Slots<Arc<Program>>,
     lists: Slots<List>,
+    shared_lists: SharedSlots<Arc<[EventType]>>,
     list_of: HashMap<Arc<[EventType]>, u32>,
     pub(super) texts: Slots<TextEntry>,
     text_of: HashMap<ByText, u32>,
@@ -217,6 +218,7 @@ impl Compiler {
                     && let Some(gone) = self.lists.remove(row.list)
                 {
                     self.list_of.remove(&gone.types);
+                    self.shared_lists.set(row.list, None);
                 }
             }
             if self.texts.get(row.text).is_some_and(|text| text.rows == 0) {
@@ -238,11 +240,12 @@ impl Compiler {
         // A list that has everything in it is as good as the empty one, which has any type.
         let has_all = types.iter().any(EventType::is_everything);
         let types = if has_all { Arc::new([]) as Arc<[EventType]> } else { Arc::clone(types) };
-        let lists = &mut self.lists;
-        let slot = *self
-            .list_of
-            .entry(types)
-            .or_insert_with_key(|types| lists.insert(List { types: Arc::clone(types), rows: 0 }));
+        let (lists, shared) = (&mut self.lists, &mut self.shared_lists);
+        let slot = *self.list_of.entry(types).or_insert_with_key(|types| {
+            let slot = lists.insert(List { types: Arc::clone(types), rows: 0 });
+            shared.set(slot, Some(Arc::clone(types)));
+            slot
+        });
         if let Some(list) = lists.get_mut(slot) {
             list.rows += 1;
         }
@@ -335,7 +338,7 @@ impl Compiler {
         }
         FilterTable {
             programs: self.shared_programs.clone(),
-            lists: self.lists.iter().map(|list| Some(Arc::clone(&list?.types))).collect(),
+            lists: self.shared_lists.clone(),
             texts: self.shared_texts.clone(),
             groups: self.groups.len(),
             sections,
@@ -388,10 +391,6 @@ impl<T> Slots<T> {
 
     fn get_mut(&mut self, slot: u32) -> Option<&mut T> {
         self.places.get_mut(slot as usize)?.as_mut()
-    }
-
-    fn iter(&self) -> impl Iterator<Item = Option<&T>> {
-        self.places.iter().map(Option::as_ref)
     }
 
     /// How many slots there are, empty ones included.

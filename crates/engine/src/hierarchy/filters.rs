@@ -651,7 +651,7 @@ mod tests {
                 let snapshot = hierarchy.snapshot();
                 let table = &snapshot.channels()[0].filtering.table;
                 assert_eq!((table.programs.iter().flatten().count(), table.texts.iter().flatten().count()), (0, 0));
-                assert!(table.sections.is_empty() && table.lists.iter().all(Option::is_none), "{target:?}");
+                assert!(table.sections.is_empty() && table.lists.iter().all(|list| list.is_none()), "{target:?}");
             }
         }
     }
@@ -677,7 +677,7 @@ mod tests {
         let snapshot = hierarchy.snapshot();
         let table = &snapshot.channels()[0].filtering.table;
         assert_eq!(
-            (table.texts.iter().flatten().count(), table.lists.len()),
+            (table.texts.iter().flatten().count(), table.lists.iter().flatten().count()),
             (3, 2),
             "a list with everything in it is the empty one"
         );

@@ -447,8 +447,12 @@ impl Hierarchy {
         if lanes_changed || self.channels_changed || self.channels.values().any(Channel::is_changed) {
             self.channels_changed = false;
             let (filters, pools) = (&self.filters, &self.pools);
-            let channels = self.channels.values_mut().map(|channel| channel.routes(filters, pools)).collect();
-            self.snapshot = Arc::new(Snapshot { version: self.snapshot.version + 1, channels, lanes });
+            let channels: Vec<_> = self.channels.values_mut().map(|channel| channel.routes(filters, pools)).collect();
+            let same = channels.len() == self.snapshot.channels.len()
+                && channels.iter().zip(&self.snapshot.channels).all(|(now, last)| Arc::ptr_eq(now, last));
+            if lanes_changed || !same {
+                self.snapshot = Arc::new(Snapshot { version: self.snapshot.version + 1, channels, lanes });
+            }
         }
         Arc::clone(&self.snapshot)
     }

@@ -1,56 +1,457 @@
-//! From a channel to its part of the routing snapshot.
+//! From a channel to its part of the routing snapshot: kept, and amended where something changed.
+//!
+//! What one level says to all beneath it is worked out once for each admin. Routes lie in pieces that snapshots share, so
+//! that what publishing a change costs is the change, and one look at each piece.
 
 use alloc::boxed::Box;
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-
-use hashbrown::HashMap;
 
 use super::compile::Compiler;
 use super::filters::{Attached, Mapping};
 use super::pools::Pools;
 use super::{Channel, Proxy, ProxyState};
-use crate::routing::LaneUse;
+use crate::members::Members;
+use crate::routing::{LaneUse, Traits};
+use crate::shared::{SharedMap, SharedSlots};
 use crate::table::{Filtering, SupplierGroup, SupplierGroups, Target};
-use crate::{AdminId, ChannelRoutes, ConsumerRoute, FullOutbox, Interest, Peer, ProxyKey, Side, SupplierRoute, Want};
+use crate::{
+    AdminId, ChannelRoutes, ConsumerRoute, DiscardPolicy, FullOutbox, Interest, OrderPolicy, OutboxSettings, Peer,
+    ProxyId, ProxyKey, Side, SupplierRoute, SupplierSettings, Want,
+};
 
-/// Builds a channel's routes. Costs as much as it has proxies and attached filters.
-pub(super) fn build(channel: &Channel, compiler: &Compiler, pools: &Pools) -> ChannelRoutes {
-    let mut builder = Builder::new(channel, compiler, pools);
-    let suppliers = channel.proxies().filter(|proxy| proxy.side == Side::Suppliers);
-    let suppliers: HashMap<_, _> = suppliers.map(|proxy| (proxy.id, builder.supplier(proxy))).collect();
-    let mut consumers: Vec<ConsumerRoute> = Vec::new();
-    for proxy in channel.proxies() {
-        consumers.extend(builder.consumer(proxy, consumers.len()));
+/// What has changed since the routes were last made.
+#[derive(Debug, Default)]
+pub(super) struct Changes {
+    /// Something of the channel itself.
+    any: bool,
+    /// What every proxy has from the channel.
+    all: bool,
+    admins: BTreeSet<(Side, AdminId)>,
+    proxies: BTreeSet<ProxyId>,
+}
+
+impl Changes {
+    /// There is something that concerns no proxy in particular.
+    pub(super) fn note(&mut self) {
+        self.any = true;
     }
-    let mut wants: Vec<Want> = consumers.iter().map(|consumer| consumer.want).collect();
-    wants.sort_unstable();
-    wants.dedup();
-    let lanes = lanes(pools, suppliers.values(), &consumers);
-    let filtering = builder.finish();
-    ChannelRoutes {
-        id: channel.id(),
-        limits: *channel.limits(),
-        topics: Arc::clone(channel.topics()),
-        connected_suppliers: channel.connected(Side::Suppliers),
-        suppliers,
-        consumers,
-        wants,
-        filtering,
-        lanes,
+
+    pub(super) fn note_all(&mut self) {
+        self.any = true;
+        self.all = true;
     }
+
+    pub(super) fn note_admin(&mut self, side: Side, admin: AdminId) {
+        self.any = true;
+        self.admins.insert((side, admin));
+    }
+
+    pub(super) fn note_proxy(&mut self, proxy: ProxyId) {
+        self.any = true;
+        self.proxies.insert(proxy);
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        !self.any
+    }
+}
+
+/// What routes are made from.
+#[derive(Clone, Copy)]
+pub(super) struct Source<'s> {
+    pub(super) channel: &'s Channel,
+    pub(super) compiler: &'s Compiler,
+    pub(super) pools: &'s Pools,
+}
+
+/// A channel's routes, as they are to be published next.
+#[derive(Debug, Default)]
+pub(super) struct Book {
+    members: Members,
+    places: Places,
+    suppliers: SharedMap<Arc<SupplierRoute>>,
+    /// How many consumers want events translated to each, and the list of those.
+    wants: BTreeMap<Want, u32>,
+    wanted: Arc<[Want]>,
+    /// How many consumers have what [`Traits`] and [`Filtering::any_mapping`] say of them together.
+    rejects: u32,
+    sorted: u32,
+    asking: u32,
+    mapping: u32,
+    targets: SharedSlots<Arc<[Target]>>,
+    admins: BTreeMap<(Side, AdminId), Arc<OfAdmin>>,
+    admin_filters: SharedSlots<Arc<[u32]>>,
+    admin_places: Places,
+    nobody: Arc<[Peer]>,
+    no_filters: Arc<[u32]>,
+}
+
+/// What an admin's proxies have from it and from the channel.
+#[derive(Debug)]
+struct OfAdmin {
+    outboxes: OutboxSettings,
+    suppliers: SupplierSettings,
+    remote: Arc<[Peer]>,
+    /// On the suppliers' side.
+    local: Box<[u32]>,
+    /// On the consumers' side: its place among the admins that have filters.
+    place: Option<u32>,
+    mappings: [Option<u32>; 2],
+}
+
+/// Numbers, of which those that were given back are given out again, the lowest first.
+#[derive(Debug, Default)]
+struct Places {
+    free: BTreeSet<u32>,
+    end: u32,
+}
+
+impl Places {
+    fn take(&mut self) -> u32 {
+        self.free.pop_first().unwrap_or_else(|| {
+            // The hierarchy's limits keep the number of proxies and admins far below 2^32.
+            self.end += 1;
+            self.end - 1
+        })
+    }
+
+    fn give_back(&mut self, place: u32) {
+        self.free.insert(place);
+    }
+}
+
+impl Book {
+    /// Takes in what has changed. The routes as they were last are given again if nothing came of it.
+    pub(super) fn routes(
+        &mut self,
+        source: Source<'_>,
+        changes: Changes,
+        last: Option<&Arc<ChannelRoutes>>,
+    ) -> Arc<ChannelRoutes> {
+        let Source { channel, compiler, pools } = source;
+        let changed = self.amend(source, changes);
+        let lanes = if pools.is_empty() {
+            Arc::clone(pools.main_only())
+        } else {
+            lanes(
+                pools,
+                self.suppliers.iter().map(|(_, route)| &**route),
+                self.members.iter().map(|(_, route)| &**route),
+            )
+        };
+        let (limits, topics, connected_suppliers) =
+            (*channel.limits(), channel.topics(), channel.connected(Side::Suppliers));
+        if let Some(last) = last.filter(|_| !changed)
+            && last.limits == limits
+            && Arc::ptr_eq(&last.topics, topics)
+            && last.connected_suppliers == connected_suppliers
+            && Arc::ptr_eq(&last.filtering.table, compiler.table())
+            && last.lanes == lanes
+        {
+            return Arc::clone(last);
+        }
+        Arc::new(ChannelRoutes {
+            id: channel.id(),
+            limits,
+            topics: Arc::clone(topics),
+            connected_suppliers,
+            suppliers: self.suppliers.clone(),
+            consumers: self.members.clone(),
+            wants: Arc::clone(&self.wanted),
+            filtering: Filtering {
+                table: Arc::clone(compiler.table()),
+                targets: self.targets.clone(),
+                admins: self.admin_filters.clone(),
+                any_mapping: self.mapping > 0,
+            },
+            traits: Traits {
+                any_rejects: self.rejects > 0,
+                any_sorted: self.sorted > 0,
+                any_remote_filters: self.asking > 0,
+            },
+            lanes,
+        })
+    }
+
+    /// Says whether anything came of it.
+    fn amend(&mut self, source: Source<'_>, mut changes: Changes) -> bool {
+        let channel = source.channel;
+        if changes.all {
+            changes.admins.extend(self.admins.keys());
+        }
+        let mut changed = false;
+        for key in &changes.admins {
+            changed |= self.refresh_admin(source, *key);
+        }
+        if changes.all {
+            changes.proxies.extend(channel.proxies().map(|proxy| proxy.id));
+        } else if !changes.admins.is_empty() {
+            let belongs = |proxy: &&Proxy| changes.admins.contains(&(proxy.side, proxy.admin));
+            changes.proxies.extend(channel.proxies().filter(belongs).map(|proxy| proxy.id));
+        }
+        for proxy in changes.proxies {
+            changed |= match channel.proxy(proxy) {
+                Ok(found) if found.side == Side::Suppliers => self.set_supplier(source, found),
+                Ok(found) => {
+                    let route = self.consumer(source, found);
+                    self.set_consumer(proxy, route)
+                }
+                Err(_) => self.remove_supplier(proxy) | self.set_consumer(proxy, None),
+            };
+        }
+        if changed && !self.wants.keys().eq(self.wanted.iter()) {
+            self.wanted = self.wants.keys().copied().collect();
+        }
+        changed
+    }
+
+    // ---- admins ----
+
+    /// Works out anew what an admin's proxies have from it, if any of them was routed. Says whether what its filters
+    /// decide has changed.
+    fn refresh_admin(&mut self, source: Source<'_>, key: (Side, AdminId)) -> bool {
+        let Some(last) = self.admins.remove(&key) else { return false };
+        if source.channel.admins.contains_key(&key) {
+            return self.add_admin(source, key, last.place);
+        }
+        let changed = self.set_admin_filters(last.place, &[]);
+        if let Some(left) = last.place {
+            self.admin_places.give_back(left);
+        }
+        changed
+    }
+
+    fn of_admin(&mut self, source: Source<'_>, key: (Side, AdminId)) -> Option<Arc<OfAdmin>> {
+        if !self.admins.contains_key(&key) {
+            self.add_admin(source, key, None);
+        }
+        self.admins.get(&key).cloned()
+    }
+
+    fn add_admin(&mut self, source: Source<'_>, key: (Side, AdminId), place: Option<u32>) -> bool {
+        let Source { channel, compiler, .. } = source;
+        let Some(admin) = channel.admins.get(&key) else { return false };
+        let (patch, attached) = (channel.patch(), &admin.attached);
+        let mut filters: Vec<u32> = slots(compiler, attached).collect();
+        let mut of_admin = OfAdmin {
+            outboxes: admin.patch.over(patch.over(OutboxSettings::default())),
+            suppliers: admin.patch.over_supplier(patch.over_supplier(SupplierSettings::default())),
+            remote: self.remote(attached),
+            local: Box::new([]),
+            place: None,
+            mappings: mappings(compiler, attached),
+        };
+        let mut changed = false;
+        if admin.side == Side::Suppliers {
+            of_admin.local = filters.into();
+        } else {
+            filters.sort_unstable();
+            filters.dedup();
+            if attached.local_filters().next().is_some() {
+                of_admin.place = place.or_else(|| Some(self.admin_places.take()));
+            }
+            changed = self.set_admin_filters(of_admin.place.or(place), &filters);
+            if let Some(left) = place.filter(|_| of_admin.place.is_none()) {
+                self.admin_places.give_back(left);
+            }
+        }
+        self.admins.insert(key, Arc::new(of_admin));
+        changed
+    }
+
+    /// Says whether they are others than before.
+    fn set_admin_filters(&mut self, place: Option<u32>, filters: &[u32]) -> bool {
+        let Some(place) = place else { return false };
+        let last = self.admin_filters.get(place).cloned().unwrap_or_default();
+        if *last == *filters {
+            return false;
+        }
+        self.move_target(Target::Admin(place), &last, filters);
+        self.admin_filters.set(place, if filters.is_empty() { None } else { Some(filters.into()) });
+        true
+    }
+
+    /// Notes that other filters decide for a group of consumers' filters than before.
+    fn move_target(&mut self, target: Target, last: &[u32], now: &[u32]) {
+        for slot in last.iter().filter(|slot| !now.contains(slot)) {
+            let left = self.targets.get(*slot).map_or(&[][..], Arc::as_ref);
+            let left: Arc<[Target]> = left.iter().copied().filter(|kept| *kept != target).collect();
+            self.targets.set(*slot, if left.is_empty() { None } else { Some(left) });
+        }
+        for slot in now.iter().filter(|slot| !last.contains(slot)) {
+            let others = self.targets.get(*slot).map_or(&[][..], Arc::as_ref);
+            let all = others.iter().copied().chain([target]).collect();
+            self.targets.set(*slot, Some(all));
+        }
+    }
+
+    // ---- suppliers ----
+
+    fn set_supplier(&mut self, source: Source<'_>, proxy: &Proxy) -> bool {
+        let Some(route) = self.supplier(source, proxy) else { return false };
+        if self.suppliers.get(proxy.id).is_some_and(|last| **last == route) {
+            return false;
+        }
+        self.suppliers.insert(proxy.id, Arc::new(route));
+        true
+    }
+
+    fn remove_supplier(&mut self, proxy: ProxyId) -> bool {
+        let was_there = self.suppliers.get(proxy).is_some();
+        self.suppliers.remove(proxy);
+        was_there
+    }
+
+    fn supplier(&mut self, source: Source<'_>, proxy: &Proxy) -> Option<SupplierRoute> {
+        let of_admin = self.of_admin(source, (proxy.side, proxy.admin))?;
+        let (places, priority_model) = source.pools.placement(source.channel, proxy);
+        Some(SupplierRoute {
+            form: proxy.form,
+            peer: proxy.peer,
+            state: proxy.state,
+            admin: proxy.admin,
+            settings: proxy.patch.over_supplier(of_admin.suppliers),
+            pull: proxy.kind.pull,
+            batches: proxy.kind.batches,
+            remote_filters: [self.remote(&proxy.attached), Arc::clone(&of_admin.remote)],
+            places,
+            priority_model,
+            groups: supplier_groups(source, proxy, &of_admin),
+        })
+    }
+
+    // ---- consumers ----
+
+    /// Puts a consumer's route in the place of the last one. Says whether it is another.
+    fn set_consumer(&mut self, proxy: ProxyId, route: Option<ConsumerRoute>) -> bool {
+        let place = self.members.place_of(proxy);
+        let last = place.and_then(|place| self.members.get(place)).cloned();
+        if last.as_deref() == route.as_ref() {
+            return false;
+        }
+        if let Some(last) = &last {
+            self.count(last, false);
+        }
+        if let Some(route) = &route {
+            self.count(route, true);
+        }
+        let place = place.unwrap_or_else(|| self.places.take());
+        let filters =
+            |route: Option<&ConsumerRoute>| route.map_or_else(Arc::default, |route| Arc::clone(&route.filters));
+        self.move_target(Target::Member(place), &filters(last.as_deref()), &filters(route.as_ref()));
+        match route {
+            Some(route) => self.members.put(place, route),
+            None => {
+                self.members.remove(proxy);
+                self.places.give_back(place);
+            }
+        }
+        true
+    }
+
+    fn count(&mut self, route: &ConsumerRoute, comes: bool) {
+        let step = |count: &mut u32, counts: bool| match (counts, comes) {
+            (true, true) => *count += 1,
+            (true, false) => *count = count.saturating_sub(1),
+            _ => {}
+        };
+        step(&mut self.rejects, route.settings.full_outbox == Some(FullOutbox::Reject));
+        step(&mut self.sorted, sorts(&route.settings));
+        step(&mut self.asking, route.has_remote_filters());
+        step(&mut self.mapping, route.mappings.iter().any(Option::is_some));
+        let wanted = self.wants.entry(route.want).or_default();
+        step(wanted, true);
+        if *wanted == 0 {
+            self.wants.remove(&route.want);
+        }
+    }
+
+    /// The route of a connected consumer.
+    fn consumer(&mut self, source: Source<'_>, proxy: &Proxy) -> Option<ConsumerRoute> {
+        let Source { channel, compiler, pools } = source;
+        if proxy.state == ProxyState::Unconnected || (proxy.peer.is_none() && !proxy.kind.pull) {
+            return None;
+        }
+        let admin = channel.admins.get(&(proxy.side, proxy.admin))?;
+        let of_admin = self.of_admin(source, (proxy.side, proxy.admin))?;
+        let mut filters: Vec<u32> = slots(compiler, &proxy.attached).collect();
+        filters.sort_unstable();
+        filters.dedup();
+        let [priority, lifetime] = mappings(compiler, &proxy.attached);
+        let (places, priority_model) = pools.placement(channel, proxy);
+        Some(ConsumerRoute {
+            key: ProxyKey { channel: channel.id(), proxy: proxy.id },
+            admin: proxy.admin,
+            peer: proxy.peer,
+            connection: proxy.connection,
+            form: proxy.form,
+            want: proxy.want,
+            settings: proxy.patch.over(of_admin.outboxes),
+            suspended: proxy.state == ProxyState::Suspended,
+            interest: Interest {
+                proxy: proxy.subscription.clone(),
+                admin: admin.subscription.clone(),
+                operator: admin.operator,
+            },
+            pull: proxy.kind.pull,
+            batches: proxy.kind.batches,
+            remote_filters: [self.remote(&proxy.attached), Arc::clone(&of_admin.remote)],
+            places,
+            priority_model,
+            filters: if filters.is_empty() { Arc::clone(&self.no_filters) } else { filters.into() },
+            filtered_admin: of_admin.place,
+            mappings: [priority.or(of_admin.mappings[0]), lifetime.or(of_admin.mappings[1])],
+        })
+    }
+
+    /// The filters that clients implement.
+    fn remote(&self, attached: &Attached) -> Arc<[Peer]> {
+        if attached.remote_filters().next().is_none() {
+            return Arc::clone(&self.nobody);
+        }
+        attached.remote_filters().collect()
+    }
+}
+
+/// Whether an outbox with these settings may need more memory for each event than one that is first in, first out.
+fn sorts(settings: &OutboxSettings) -> bool {
+    settings.timeout.is_some()
+        || matches!(settings.order_policy, OrderPolicy::Priority | OrderPolicy::Deadline)
+        || matches!(settings.discard_policy, DiscardPolicy::Priority | DiscardPolicy::Deadline)
+}
+
+/// The groups of filters on a supplier's side, if there are filters.
+fn supplier_groups(source: Source<'_>, proxy: &Proxy, of_admin: &OfAdmin) -> Option<Arc<SupplierGroups>> {
+    let own = SupplierGroup {
+        local: slots(source.compiler, &proxy.attached).collect(),
+        remote: proxy.attached.remote_filters().next().is_some(),
+    };
+    let admin = SupplierGroup { local: of_admin.local.clone(), remote: !of_admin.remote.is_empty() };
+    if own.is_empty() && admin.is_empty() {
+        return None;
+    }
+    let operator = source.channel.admins.get(&(proxy.side, proxy.admin))?.operator;
+    Some(Arc::new(SupplierGroups { operator, proxy: own, admin }))
+}
+
+fn mappings(compiler: &Compiler, attached: &Attached) -> [Option<u32>; 2] {
+    [Mapping::Priority, Mapping::Lifetime]
+        .map(|mapping| attached.mapping(mapping).and_then(|filter| compiler.slot(filter)))
+}
+
+/// The slots of the filters made here.
+fn slots<'a>(compiler: &'a Compiler, attached: &'a Attached) -> impl Iterator<Item = u32> + 'a {
+    attached.local_filters().filter_map(|filter| compiler.slot(filter))
 }
 
 /// Which lanes have something of the channel.
 fn lanes<'a>(
     pools: &Pools,
     suppliers: impl Iterator<Item = &'a SupplierRoute>,
-    consumers: &[ConsumerRoute],
+    consumers: impl Iterator<Item = &'a ConsumerRoute>,
 ) -> Arc<[LaneUse]> {
-    if pools.is_empty() {
-        return Arc::clone(pools.main_only());
-    }
     let mut lanes = BTreeMap::new();
     let unused = |lane| LaneUse { lane, has_consumers: false, hold_events: None };
     for place in suppliers.flat_map(|route| route.places.iter()) {
@@ -68,164 +469,4 @@ fn lanes<'a>(
         }
     }
     if lanes.is_empty() { Arc::clone(pools.main_only()) } else { lanes.into_values().collect() }
-}
-
-struct Builder<'c> {
-    channel: &'c Channel,
-    compiler: &'c Compiler,
-    pools: &'c Pools,
-    none: Arc<[Peer]>,
-    /// What of each admin's filters its proxies share.
-    admins: BTreeMap<(Side, AdminId), AdminFilters>,
-    /// How many consumers' admins have filters made here.
-    filtered_admins: u32,
-    /// Which filters belong to which groups of consumers.
-    pairs: Vec<(u32, Target)>,
-    any_mapping: bool,
-}
-
-#[derive(Clone)]
-struct AdminFilters {
-    remote: Arc<[Peer]>,
-    /// On the suppliers' side.
-    local: Box<[u32]>,
-    /// On the consumers' side: its place among the admins that have filters.
-    place: Option<u32>,
-    mappings: [Option<u32>; 2],
-}
-
-impl<'c> Builder<'c> {
-    fn new(channel: &'c Channel, compiler: &'c Compiler, pools: &'c Pools) -> Self {
-        let (none, admins) = (Arc::new([]), BTreeMap::new());
-        let mut builder =
-            Self { channel, compiler, pools, none, admins, filtered_admins: 0, pairs: Vec::new(), any_mapping: false };
-        for (id, admin) in channel.admins.iter().filter(|(_, admin)| !admin.attached.is_empty()) {
-            let attached = &admin.attached;
-            let mut filters = AdminFilters {
-                remote: builder.remote(attached),
-                local: Box::new([]),
-                place: None,
-                mappings: builder.mappings(attached),
-            };
-            if admin.side == Side::Suppliers {
-                filters.local = builder.slots(attached).collect();
-            } else if attached.local_filters().next().is_some() {
-                let place = builder.filtered_admins;
-                filters.place = Some(place);
-                builder.filtered_admins += 1;
-                builder.pairs.extend(slots(compiler, attached).map(|slot| (slot, Target::Admin(place))));
-            }
-            builder.admins.insert(*id, filters);
-        }
-        builder
-    }
-
-    fn supplier(&self, proxy: &Proxy) -> SupplierRoute {
-        let (places, priority_model) = self.pools.placement(self.channel, proxy);
-        SupplierRoute {
-            form: proxy.form,
-            peer: proxy.peer,
-            state: proxy.state,
-            admin: proxy.admin,
-            settings: self.channel.effective_supplier(proxy),
-            pull: proxy.kind.pull,
-            batches: proxy.kind.batches,
-            remote_filters: self.remotes(proxy),
-            places,
-            priority_model,
-            groups: self.supplier_groups(proxy),
-        }
-    }
-
-    /// The groups of filters on a supplier's side, if there are filters.
-    fn supplier_groups(&self, proxy: &Proxy) -> Option<Arc<SupplierGroups>> {
-        let own = SupplierGroup {
-            local: self.slots(&proxy.attached).collect(),
-            remote: proxy.attached.remote_filters().next().is_some(),
-        };
-        let admin = self.admins.get(&(proxy.side, proxy.admin));
-        let admin = admin.map(|admin| SupplierGroup { local: admin.local.clone(), remote: !admin.remote.is_empty() });
-        let admin = admin.unwrap_or_default();
-        if own.is_empty() && admin.is_empty() {
-            return None;
-        }
-        let operator = self.channel.admins.get(&(proxy.side, proxy.admin))?.operator;
-        Some(Arc::new(SupplierGroups { operator, proxy: own, admin }))
-    }
-
-    /// The route of a connected consumer, which will have this place.
-    fn consumer(&mut self, proxy: &Proxy, place: usize) -> Option<ConsumerRoute> {
-        if proxy.side != Side::Consumers || proxy.state == ProxyState::Unconnected {
-            return None;
-        }
-        if proxy.peer.is_none() && !proxy.kind.pull {
-            return None;
-        }
-        let admin = self.channel.admins.get(&(proxy.side, proxy.admin))?;
-        let before = self.pairs.len();
-        if !proxy.attached.is_empty() {
-            let member = Target::Member(u32::try_from(place).unwrap_or(u32::MAX));
-            self.pairs.extend(slots(self.compiler, &proxy.attached).map(|slot| (slot, member)));
-        }
-        let admin_filters = self.admins.get(&(proxy.side, proxy.admin));
-        let of_admin = admin_filters.map_or([None; 2], |admin| admin.mappings);
-        let [priority, lifetime] = self.mappings(&proxy.attached);
-        let mappings = [priority.or(of_admin[0]), lifetime.or(of_admin[1])];
-        self.any_mapping |= mappings.iter().any(Option::is_some);
-        let (places, priority_model) = self.pools.placement(self.channel, proxy);
-        Some(ConsumerRoute {
-            key: ProxyKey { channel: self.channel.id(), proxy: proxy.id },
-            admin: proxy.admin,
-            peer: proxy.peer,
-            connection: proxy.connection,
-            form: proxy.form,
-            want: proxy.want,
-            settings: self.channel.effective(proxy),
-            suspended: proxy.state == ProxyState::Suspended,
-            interest: Interest {
-                proxy: proxy.subscription.clone(),
-                admin: admin.subscription.clone(),
-                operator: admin.operator,
-            },
-            pull: proxy.kind.pull,
-            batches: proxy.kind.batches,
-            remote_filters: self.remotes(proxy),
-            places,
-            priority_model,
-            filtered: self.pairs.len() > before,
-            filtered_admin: admin_filters.and_then(|admin| admin.place),
-            mappings,
-        })
-    }
-
-    fn finish(self) -> Filtering {
-        Filtering::new(Arc::clone(self.compiler.table()), self.filtered_admins, self.any_mapping, self.pairs)
-    }
-
-    /// The filters that clients implement: the proxy's, and its admin's.
-    fn remotes(&self, proxy: &Proxy) -> [Arc<[Peer]>; 2] {
-        let admin = self.admins.get(&(proxy.side, proxy.admin)).map_or(&self.none, |admin| &admin.remote);
-        [self.remote(&proxy.attached), Arc::clone(admin)]
-    }
-
-    fn remote(&self, attached: &Attached) -> Arc<[Peer]> {
-        if attached.remote_filters().next().is_none() {
-            return Arc::clone(&self.none);
-        }
-        attached.remote_filters().collect()
-    }
-
-    fn mappings(&self, attached: &Attached) -> [Option<u32>; 2] {
-        [Mapping::Priority, Mapping::Lifetime]
-            .map(|mapping| attached.mapping(mapping).and_then(|filter| self.compiler.slot(filter)))
-    }
-
-    fn slots<'a>(&'a self, attached: &'a Attached) -> impl Iterator<Item = u32> + 'a {
-        slots(self.compiler, attached)
-    }
-}
-
-/// The slots of the filters made here.
-fn slots<'a>(compiler: &'a Compiler, attached: &'a Attached) -> impl Iterator<Item = u32> + 'a {
-    attached.local_filters().filter_map(|filter| compiler.slot(filter))
 }

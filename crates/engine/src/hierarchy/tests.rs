@@ -214,9 +214,9 @@ fn a_snapshot_says_who_supplies_and_who_consumes() {
     assert_eq!(snapshot.supplier(consumers[0]), None);
     let routes = snapshot.channel(channel).unwrap();
     assert_eq!(routes.wants(), [Want(1), Want(2)]);
-    let keys: Vec<ProxyKey> = routes.consumers().iter().map(|consumer| consumer.key).collect();
+    let keys: Vec<ProxyKey> = routes.consumers().map(|consumer| consumer.key).collect();
     assert_eq!(keys, consumers);
-    assert!(routes.consumers()[1].suspended);
+    assert!(routes.consumers().nth(1).unwrap().suspended);
     assert!(snapshot.channel(ChannelId(9)).is_none());
 }
 

@@ -6,7 +6,7 @@ use core::time::Duration;
 use filter::Steps;
 
 use super::channel::{ChannelState, Hold};
-use super::destinations::{Here, Known, Verdict};
+use super::destinations::{Asked, Here, Known, Verdict, Way};
 use super::filtering::Chosen;
 use super::outbox::Attributes;
 use super::{Admission, Lane};
@@ -116,7 +116,8 @@ impl Lane {
                 }
             }
         }
-        let mut chosen = known.is_conditional() && self.choose(channel, &known, &draft, forms, &mut steps);
+        let mut chosen =
+            self.is_conditional(channel, &known) && self.choose(channel, &known, &draft, forms, &mut steps);
         if supplier.parted {
             chosen = self.choose_here(supplier, &known, chosen, &draft);
             self.find_bridges(supplier, &known, &draft);
@@ -186,7 +187,7 @@ impl Lane {
             return Err(Refusal::EventTooLarge { charged_bytes: charge, budget_bytes });
         }
         let pressed = state.hold.is_some() || state.over(1, charge, 1).any();
-        if state.any_rejects && !supplier.handed_over {
+        if state.routes.traits.any_rejects && !supplier.handed_over {
             self.check_rejects(&plan)?;
         }
         if pressed {
@@ -207,13 +208,14 @@ impl Lane {
 
     /// Counts a plan's destinations, and what the event is charged for them.
     fn count(&self, plan: &mut Plan, supplier: &Supplier, draft: &Draft) {
-        plan.destinations = if plan.chosen { self.filters.chosen.len() } else { plan.known.always.len() };
+        let always = || self.channels.get(plan.channel).map_or(0, |state| state.destinations.always(&plan.known).len());
+        plan.destinations = if plan.chosen { self.filters.chosen.len() } else { always() };
         plan.bridges = if supplier.parted { self.bridged.len() } else { 0 };
         let timeout = draft.timeout.or(supplier.settings.timeout);
         let has_times = timeout.is_some() || draft.start.is_some() || draft.stop.is_some();
         // What is handed over may come after events that arrived later.
         let has_times = has_times || supplier.handed_over;
-        let sorts = |state: &ChannelState| state.any_sorted || state.routes.filtering.any_mapping;
+        let sorts = |state: &ChannelState| state.routes.traits.any_sorted || state.routes.filtering.any_mapping;
         let is_sorted = has_times || self.channels.get(plan.channel).is_some_and(sorts);
         let holder = if is_sorted { SORTED_OVERHEAD_BYTES } else { HOLDER_OVERHEAD_BYTES };
         plan.charge = draft.weight() + holder * (plan.destinations + plan.bridges) as u64;
@@ -226,7 +228,7 @@ impl Lane {
         let (Some(channel), Some(state)) = (slot, state) else {
             return Err(Refusal::ChannelNotFound { channel: source.channel });
         };
-        match state.routes.suppliers.get(&source.proxy) {
+        match state.routes.suppliers.get(source.proxy) {
             None => Err(Refusal::ProxyNotFound { proxy: source }),
             Some(supplier) if supplier.state == ProxyState::Unconnected => Err(Refusal::NotConnected { proxy: source }),
             Some(supplier) => {
@@ -243,20 +245,28 @@ impl Lane {
         if let Some(known) = state.destinations.find(draft.event_type) {
             return known;
         }
-        self.counters.route_misses += 1;
-        let names = match self.types.names(draft.event_type) {
+        let (domain, name) = match self.types.names(draft.event_type) {
             Some(names) => names,
             None => (&draft.domain[..], &draft.name[..]),
         };
         let (members, outboxes) = (&state.members, &self.outboxes);
-        let is_alive = |member: usize| {
-            let slot = members.get(member);
+        let is_alive = |member: u32| {
+            let slot = members.get(member as usize);
             slot.and_then(|slot| outboxes.get(*slot)).is_some_and(|outbox| !outbox.dead)
         };
         let here = Here { lane: self.id, bridges: &state.bridges };
-        let (known, reset) = state.destinations.learn(draft.event_type, names, &state.routes, here, is_alive);
-        self.counters.route_resets += u64::from(reset);
+        let asked = Asked { event_type: draft.event_type, domain, name, routes: &state.routes, here };
+        let (known, way) = state.destinations.know(asked, is_alive);
+        match way {
+            Way::Amended(changes) => self.counters.route_amendments += changes,
+            Way::Learned | Way::Reset => self.counters.route_misses += 1,
+        }
+        self.counters.route_resets += u64::from(way == Way::Reset);
         known
+    }
+
+    fn is_conditional(&self, channel: u32, known: &Known) -> bool {
+        self.channels.get(channel).is_some_and(|state| state.destinations.is_conditional(known))
     }
 
     /// How many steps filtering the event may take.
@@ -278,7 +288,7 @@ impl Lane {
         steps: &mut Steps,
     ) -> Verdict {
         let Some(state) = self.channels.get(supplier.channel) else { return Verdict::Passed };
-        let route = state.routes.suppliers.get(&supplier.source.proxy);
+        let route = state.routes.suppliers.get(supplier.source.proxy);
         let Some(groups) = route.and_then(|route| route.groups.as_deref()) else { return Verdict::Passed };
         self.filters.screen((state, known), groups, &forms.fields(draft), steps)
     }
@@ -299,7 +309,7 @@ impl Lane {
         let state = self.channels.get(plan.channel)?;
         let Chosen { member, ask } = match plan.chosen {
             true => *self.filters.chosen.get(index)?,
-            false => Chosen { member: *state.destinations.places(plan.known.always).get(index)?, ask: None },
+            false => Chosen { member: *state.destinations.always(&plan.known).get(index)?, ask: None },
         };
         Some(Destination { slot: *state.members.get(member as usize)?, member, ask })
     }
@@ -309,14 +319,13 @@ impl Lane {
     fn check_rejects(&self, plan: &Plan) -> Result<(), Refusal> {
         let destinations = (0..plan.destinations).filter_map(|index| self.destination(plan, index));
         let outboxes = destinations.filter_map(|destination| self.outboxes.get(destination.slot));
-        for outbox in outboxes.filter(|outbox| outbox.full_policy() == FullOutbox::Reject) {
-            if let Some(max) = outbox.settings.max_events_per_consumer
-                && outbox.is_full()
-            {
-                return Err(Refusal::OutboxFull { proxy: outbox.key, capacity_events: max.get() });
-            }
+        let refusing = outboxes.filter(|outbox| outbox.full_policy() == FullOutbox::Reject && outbox.is_full());
+        // Of several, the one that is named is the one with the lowest proxy's id.
+        let first = refusing.min_by_key(|outbox| outbox.key.proxy);
+        match first.and_then(|outbox| Some((outbox.key, outbox.settings.max_events_per_consumer?))) {
+            Some((proxy, max)) => Err(Refusal::OutboxFull { proxy, capacity_events: max.get() }),
+            None => Ok(()),
         }
-        Ok(())
     }
 
     /// Puts the event into its outboxes.
@@ -400,7 +409,7 @@ impl Lane {
         if !state.routes.filtering.any_mapping {
             return Some(attributes);
         }
-        let [priority, lifetime] = state.routes.consumers.get(destination.member as usize)?.mappings;
+        let [priority, lifetime] = state.routes.consumers.get(destination.member)?.mappings;
         let of = (state, &plan.known);
         if let Some(filter) = priority {
             let value = self.filters.map(of, filter, supplier.says_priority(event), &forms.fields(event), steps);

@@ -7,25 +7,22 @@ use core::cmp::Reverse;
 use super::counters::ChannelStats;
 use super::destinations::Destinations;
 use super::tickets::Waiters;
-use crate::{ChannelId, ChannelRoutes, HeldBy, LaneId, PoolId};
+use crate::{ChannelId, ChannelRoutes, HeldBy, LaneId, PoolId, ProxyId};
 
 #[derive(Debug)]
 pub(super) struct ChannelState {
     pub(super) id: ChannelId,
     pub(super) routes: Arc<ChannelRoutes>,
-    /// Slots of its outboxes, in the order of `routes.consumers`; [`ELSEWHERE`] for a consumer that is not on this lane.
+    /// Slots of its outboxes, by the places in `routes.consumers`; [`ELSEWHERE`] where nobody is, or somebody that is not
+    /// on this lane.
     pub(super) members: Vec<u32>,
     /// Its bridges, by rising lane.
     pub(super) bridges: Vec<Bridge>,
-    /// Whether a consumer has places on other lanes beside the one here.
-    pub(super) any_parted: bool,
+    /// How many consumers here have places on other lanes too.
+    pub(super) parted: u32,
     /// Its part of the channel's limits.
     pub(super) share: Share,
     pub(super) destinations: Destinations,
-    /// Whether an outbox refuses events when it is full, which must be known before any outbox takes one.
-    pub(super) any_rejects: bool,
-    /// Whether an outbox may sort its events or let them expire, where neither the event nor its supplier says so.
-    pub(super) any_sorted: bool,
 
     /// What its events are charged, in bytes, and how many there are.
     pub(super) used_bytes: u64,
@@ -88,8 +85,7 @@ pub(super) struct Hold {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Laggard {
     pub(super) slot: u32,
-    /// Its place among the channel's consumers when it was found.
-    pub(super) order: Reverse<usize>,
+    pub(super) order: Reverse<ProxyId>,
     pub(super) rivals_weight: u64,
 }
 
@@ -114,10 +110,8 @@ impl ChannelState {
             routes,
             members: Vec::new(),
             bridges: Vec::new(),
-            any_parted: false,
+            parted: 0,
             destinations: Destinations::default(),
-            any_rejects: false,
-            any_sorted: false,
             used_bytes: 0,
             events: 0,
             hold: None,

@@ -108,6 +108,10 @@ pub struct Counters {
     pub types_not_interned: u64,
     /// Times the destinations of a type had to be found anew.
     pub route_misses: u64,
+    /// Changes of routing that were taken into what was remembered of an event type.
+    pub route_amendments: u64,
+    /// Consumers that were looked at because a snapshot of the routing said something else of them.
+    pub members_visited: u64,
     /// Times all remembered destinations were forgotten because there were too many.
     pub route_resets: u64,
     /// Constraints evaluated.

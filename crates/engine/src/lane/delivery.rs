@@ -96,9 +96,7 @@ impl Lane {
     fn puller(&self, consumer: ProxyKey) -> Result<u32, Refusal> {
         let find = || {
             let state = self.channels.get(*self.channel_slots.get(&consumer.channel)?)?;
-            let consumers = &state.routes.consumers;
-            let at = consumers.binary_search_by_key(&consumer.proxy, |route| route.key.proxy).ok()?;
-            let slot = *state.members.get(at)?;
+            let slot = *state.members.get(state.routes.consumers.place_of(consumer.proxy)? as usize)?;
             self.outboxes.get(slot).filter(|outbox| outbox.pull && !outbox.dead).map(|_| slot)
         };
         find().ok_or(Refusal::NotConnected { proxy: consumer })

@@ -1,15 +1,17 @@
-//! Which consumers of a channel get events of a type: found once for each type, remembered until routing changes.
+//! Which consumers of a channel get events of a type: found once for each type, remembered, and amended when routing
+//! changes.
 //!
 //! Most consumers either take every event of a type or none. For the others the verdict of filters counts, and what is
 //! remembered is how much it takes for each of them.
 
+use alloc::collections::VecDeque;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
-use core::ops::Range;
 
 use hashbrown::HashMap;
 
 use super::channel::Bridge;
-use crate::table::{Filtering, Target};
+use crate::table::{FilterTable, Filtering, Program, Target};
 use crate::{ChannelRoutes, ConsumerRoute, LaneId, Operator, Questions, TypeId};
 
 /// What a group of filters, a consumer's own or its admin's, says of events of one type.
@@ -133,46 +135,10 @@ pub(super) fn combine(proxy: Option<Answer>, admin: Option<Answer>, operator: Op
     }
 }
 
-/// A part of one of the lists.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Span {
-    start: u32,
-    end: u32,
-}
-
-impl Span {
-    pub(super) fn range(self) -> Range<usize> {
-        self.start as usize..self.end as usize
-    }
-
-    pub(super) fn len(self) -> usize {
-        self.range().len()
-    }
-
-    pub(super) fn is_empty(self) -> bool {
-        self.start >= self.end
-    }
-}
-
-/// What is remembered of a type. Members are consumers, by their place among the channel's.
+/// What is remembered of a type: where, in [`Destinations`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Known {
-    /// The members that take every event of the type, rising.
-    pub(super) always: Span,
-    /// The members that must be looked at for each event.
-    pub(super) looks: Span,
-    /// The lists of event types that the type is in, rising.
-    pub(super) lists: Span,
-    /// The sections of constraints that such an event meets.
-    pub(super) sections: Span,
-    /// What the members that filters decide for say, by member; empty if there are none.
-    stances: Span,
-    /// For each admin whose filters decide: those they decide for.
-    admins: Span,
-    /// The bridges to other lanes that have consumers that may want events of the type, and at which priorities.
-    remotes: Span,
-    /// The members, wherever they are, whose mapping filters may have to say which lane the event is for.
-    pub(super) mapped: Span,
+    at: u32,
 }
 
 /// A bridge, and a range of priorities at which events of a type are handed over by it.
@@ -198,209 +164,273 @@ pub(super) struct Here<'a> {
     pub(super) bridges: &'a [Bridge],
 }
 
-impl Known {
-    /// Whether filters decide for any consumer.
-    pub(super) fn is_conditional(&self) -> bool {
-        !self.stances.is_empty()
-    }
-}
-
-#[derive(Clone, Copy, Debug)]
-struct OfAdmin {
-    admin: u32,
-    members: Span,
+/// What has changed of a channel's routes, and what concerns its destinations in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Change {
+    /// Somebody is, or is not any more, or wants other events, at this place; before, the admin's filters decided for
+    /// whoever was there.
+    Member { member: u32, admin: Option<u32> },
+    /// Another filter, or one that says something else, is among this admin's.
+    Admin(u32),
+    /// Another list of event types is in this slot.
+    List(u32),
+    /// The sections of constraints are others.
+    Sections,
 }
 
 /// A channel's remembered destinations: at most 4,096 types and 1,048,576 places in their lists together. When there
 /// would be more, all are forgotten and found again as they are needed.
+///
+/// What changes is noted, and what is remembered of a type is amended when the next event of it comes.
 #[derive(Debug, Default)]
 pub(super) struct Destinations {
-    known: HashMap<TypeId, Known>,
-    /// One type's lists after another's, and behind `kept` those of a type that is not remembered.
-    places: Vec<u32>,
-    stances: Vec<Stance>,
-    admins: Vec<OfAdmin>,
-    remotes: Vec<Remote>,
-    kept: [usize; 4],
+    known: HashMap<TypeId, u32>,
+    /// The first is of a type that is not remembered. Those beyond `used` are kept for their capacity.
+    kinds: Vec<Kind>,
+    used: usize,
+    /// How many places the lists of all types have.
+    listed: usize,
+    /// The changes that a remembered type may not know yet, and how many there were before those.
+    changes: VecDeque<Change>,
+    forgotten: u64,
     working: Working,
+}
+
+/// What is remembered of one type. Members are consumers, by their places among the channel's.
+#[derive(Debug, Default)]
+struct Kind {
+    /// How many of the changes are taken in.
+    seen: u64,
+    /// The members that take every event of the type, rising.
+    always: Vec<u32>,
+    /// The members that must be looked at for each event, rising.
+    looks: Vec<u32>,
+    /// The lists of event types that the type is in, rising.
+    lists: Vec<u32>,
+    /// The sections of constraints that such an event meets.
+    sections: Vec<u32>,
+    /// How many members filters decide for, and what those say, by member.
+    conditional: u32,
+    stances: Vec<Stance>,
+    /// What the filters of admins say, by admin.
+    admins: Vec<Group>,
+    /// Admins whose filters decide, with those they decide for, rising.
+    by_admin: Vec<(u32, u32)>,
+    /// The bridges to other lanes that have consumers that may want events of the type, and at which priorities.
+    remotes: Vec<Remote>,
+    /// The members, wherever they are, whose mapping filters may have to say which lane the event is for.
+    mapped: Vec<u32>,
 }
 
 /// Working space, kept for its capacity.
 #[derive(Debug, Default)]
 struct Working {
-    /// By list: whether the type is in it.
-    lists: Vec<bool>,
-    /// By filter.
+    /// What each filter says.
     filters: Vec<Group>,
-    /// What the filters made here say, by member and by admin.
-    members: Vec<Group>,
-    admins: Vec<Group>,
-    /// Admin and member, for those that the admin's filters decide for.
-    by_admin: Vec<(u32, u32)>,
     remotes: Vec<Remote>,
-    mapped: Vec<u32>,
+}
+
+/// What is to be known of a type.
+#[derive(Clone, Copy)]
+pub(super) struct Asked<'a> {
+    pub(super) event_type: TypeId,
+    pub(super) domain: &'a [u8],
+    pub(super) name: &'a [u8],
+    pub(super) routes: &'a ChannelRoutes,
+    pub(super) here: Here<'a>,
+}
+
+/// How it came to be known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Way {
+    /// By what was remembered, after so many changes were taken in.
+    Amended(u64),
+    /// By looking at everybody.
+    Learned,
+    /// The same, and all other types had to be forgotten.
+    Reset,
 }
 
 impl Destinations {
     const TYPES_MAX: usize = 4_096;
     const PLACES_MAX: usize = 1 << 20;
+    /// Changes noted: when there are more, types that have not been met since begin anew.
+    const CHANGES_MAX: usize = 1_024;
+    /// Lists that have grown beyond this many places are not kept empty.
+    const SPARE_MAX: usize = 1_024;
 
-    /// What is remembered of a type.
+    /// What is remembered of a type, if nothing has changed since.
+    #[inline]
     pub(super) fn find(&self, event_type: TypeId) -> Option<Known> {
-        self.known.get(&event_type).copied()
+        let at = *self.known.get(&event_type)?;
+        let kind = self.kinds.get(at as usize)?;
+        (kind.seen == self.changed()).then_some(Known { at })
     }
 
-    /// Finds out about a type, and remembers it unless the type has no number of its own. `is_alive` says of a member
-    /// whether it gets events at all. Says also whether all others had to be forgotten.
-    pub(super) fn learn(
-        &mut self,
-        event_type: TypeId,
-        (domain, name): (&[u8], &[u8]),
-        routes: &ChannelRoutes,
-        here: Here<'_>,
-        is_alive: impl Fn(usize) -> bool,
-    ) -> (Known, bool) {
-        let ChannelRoutes { consumers, filtering, .. } = routes;
-        let listed = self.places.len() + self.stances.len() + self.remotes.len();
-        let reset = self.known.len() >= Self::TYPES_MAX || listed >= Self::PLACES_MAX;
-        if reset {
+    /// What there is to know of a type. `is_alive` says of a member whether it gets events here at all.
+    pub(super) fn know(&mut self, asked: Asked<'_>, is_alive: impl Fn(u32) -> bool) -> (Known, Way) {
+        let at = self.known.get(&asked.event_type).copied();
+        if let Some(at) = at
+            && let Some(kind) = self.kinds.get_mut(at as usize)
+            && kind.seen >= self.forgotten
+        {
+            let new = self.changes.range(usize::try_from(kind.seen - self.forgotten).unwrap_or(usize::MAX)..);
+            let (count, before) = (new.len() as u64, kind.size());
+            let is_amended = kind.amend(asked, new, &is_alive);
+            self.listed = self.listed + kind.size() - before;
+            if is_amended {
+                kind.seen += count;
+                return (Known { at }, Way::Amended(count));
+            }
+        }
+        self.learn(asked, at, is_alive)
+    }
+
+    /// Finds out about a type, and remembers it unless the type has no number of its own.
+    fn learn(&mut self, asked: Asked<'_>, known: Option<u32>, is_alive: impl Fn(u32) -> bool) -> (Known, Way) {
+        let is_full = self.known.len() >= Self::TYPES_MAX || self.listed >= Self::PLACES_MAX;
+        let way = if is_full { Way::Reset } else { Way::Learned };
+        let known = if is_full { None } else { known };
+        if is_full {
             self.clear();
         }
-        let [places, stances, admins, remotes] = self.kept;
-        self.places.truncate(places);
-        self.stances.truncate(stances);
-        self.admins.truncate(admins);
-        self.remotes.truncate(remotes);
-
+        let at = match known {
+            Some(at) => at as usize,
+            None if asked.event_type == TypeId::OTHER => 0,
+            None => self.used.max(1),
+        };
+        if self.kinds.len() <= at {
+            self.kinds.resize_with(at + 1, Kind::default);
+        }
+        self.used = self.used.max(at + 1);
+        let seen = self.changed();
         let mut working = core::mem::take(&mut self.working);
-        working.judge(domain, name, consumers.len(), filtering);
-        let is_in = |list: &u32| working.lists.get(*list as usize).is_some_and(|is_in| *is_in);
-        let mut known = Known { lists: self.list((0..place(working.lists.len())).filter(is_in)), ..Known::default() };
-        self.sort_consumers(&mut known, &mut working, (domain, name), consumers, here, is_alive);
-        if known.is_conditional() {
-            let sections = (0..).zip(&filtering.table.sections);
-            let is_in = |list: &u32| working.lists.get(*list as usize).is_some_and(|is_in| *is_in);
-            let met = sections.filter(|(_, section)| section.lists.iter().any(is_in));
-            known.sections = self.list(met.map(|(at, _)| at));
+        if let Some(kind) = self.kinds.get_mut(at) {
+            self.listed -= kind.size();
+            kind.learn(asked, &mut working, is_alive);
+            kind.seen = seen;
+            self.listed += kind.size();
         }
         self.working = working;
-        if event_type != TypeId::OTHER {
-            self.known.insert(event_type, known);
-            self.kept = [self.places.len(), self.stances.len(), self.admins.len(), self.remotes.len()];
+        let known = Known { at: place(at) };
+        if at > 0 {
+            self.known.insert(asked.event_type, known.at);
         }
-        (known, reset)
+        (known, way)
     }
 
-    /// Who takes every event, who must be looked at, and for whom it takes a match.
-    fn sort_consumers(
-        &mut self,
-        known: &mut Known,
-        working: &mut Working,
-        (domain, name): (&[u8], &[u8]),
-        consumers: &[ConsumerRoute],
-        here: Here<'_>,
-        is_alive: impl Fn(usize) -> bool,
-    ) {
-        let first_stance = self.stances.len();
-        let first_always = self.places.len();
-        working.by_admin.clear();
-        working.remotes.clear();
-        working.mapped.clear();
-        let mut is_conditional = false;
-        for (at, (member, consumer)) in (0..).zip(consumers).enumerate() {
-            let stance = working.stance(at, consumer, domain, name);
-            let takes = stance.takes();
-            if takes != Takes::Nothing && !here.bridges.is_empty() {
-                working.note_remotes(member, consumer, here);
-            }
-            let takes = if is_alive(at) { takes } else { Takes::Nothing };
-            match takes {
-                Takes::Nothing => {}
-                Takes::Everything => self.places.push(member),
-                Takes::AdminMatch | Takes::EitherMatch => {
-                    working.by_admin.extend(consumer.filtered_admin.map(|admin| (admin, member)));
-                    is_conditional = true;
-                }
-                Takes::OwnMatch | Takes::ALook => is_conditional = true,
-            }
-            self.stances.push(if takes == Takes::Nothing { Stance::NEVER } else { stance });
+    // ---- changes ----
+
+    /// How many changes there have been.
+    fn changed(&self) -> u64 {
+        self.forgotten + self.changes.len() as u64
+    }
+
+    /// Notes a change of the routes.
+    pub(super) fn note(&mut self, change: Change) {
+        if self.known.is_empty() {
+            return;
         }
-        known.always = span(first_always, self.places.len());
-        if is_conditional {
-            known.stances = span(first_stance, self.stances.len());
-            let looks = (0..).zip(self.stances.get(first_stance..).unwrap_or_default());
-            let first_look = self.places.len();
-            self.places.extend(looks.filter(|(_, stance)| stance.takes() == Takes::ALook).map(|(member, _)| member));
-            known.looks = span(first_look, self.places.len());
-            self.list_by_admin(known, working);
-        } else {
-            self.stances.truncate(first_stance);
+        if self.changes.len() >= Self::CHANGES_MAX {
+            self.changes.pop_front();
+            self.forgotten += 1;
         }
-        known.mapped = self.list(working.mapped.iter().copied());
-        let first_remote = self.remotes.len();
-        working.remotes.sort_unstable();
-        for remote in working.remotes.drain(..) {
-            match self.remotes.get_mut(first_remote..).and_then(<[Remote]>::last_mut) {
-                // Side by side, or one over the other.
-                Some(last) if last.bridge == remote.bridge && remote.from <= last.to.saturating_add(1) => {
-                    last.to = last.to.max(remote.to);
-                }
-                _ => self.remotes.push(remote),
+        self.changes.push_back(change);
+    }
+
+    /// Notes what has changed of a channel's filters, and who they decide for.
+    pub(super) fn note_filters(&mut self, before: &Filtering, now: &Filtering) {
+        for (admin, ..) in now.admins.changes_from(&before.admins) {
+            self.note(Change::Admin(admin));
+        }
+        if Arc::ptr_eq(&before.table, &now.table) {
+            return;
+        }
+        for (list, ..) in now.table.lists.changes_from(&before.table.lists) {
+            self.note(Change::List(list));
+        }
+        for (slot, ..) in now.table.programs.changes_from(&before.table.programs) {
+            for target in now.targets(slot) {
+                self.note(match *target {
+                    // Whoever has another admin than before is noted for that.
+                    Target::Member(member) => Change::Member { member, admin: None },
+                    Target::Admin(admin) => Change::Admin(admin),
+                });
             }
         }
-        known.remotes = span(first_remote, self.remotes.len());
+        self.note(Change::Sections);
     }
 
-    fn list_by_admin(&mut self, known: &mut Known, working: &mut Working) {
-        let first = self.admins.len();
-        working.by_admin.sort_unstable();
-        for pairs in working.by_admin.chunk_by(|(a, _), (b, _)| a == b) {
-            let members = self.list(pairs.iter().map(|(_, member)| *member));
-            self.admins.extend(pairs.first().map(|(admin, _)| OfAdmin { admin: *admin, members }));
+    /// Forgets everything.
+    pub(super) fn clear(&mut self) {
+        self.known.clear();
+        self.forgotten = self.changed();
+        self.changes.clear();
+        for kind in self.kinds.iter_mut().take(self.used) {
+            kind.clear();
+            if kind.capacity() > Self::SPARE_MAX {
+                *kind = Kind::default();
+            }
         }
-        known.admins = span(first, self.admins.len());
+        self.used = 0;
+        self.listed = 0;
     }
 
-    fn list(&mut self, list: impl Iterator<Item = u32>) -> Span {
-        let start = self.places.len();
-        self.places.extend(list);
-        span(start, self.places.len())
+    // ---- what is known ----
+
+    fn kind(&self, known: &Known) -> Option<&Kind> {
+        self.kinds.get(known.at as usize)
     }
 
-    /// What is at a place.
-    pub(super) fn places(&self, span: Span) -> &[u32] {
-        self.places.get(span.range()).unwrap_or_default()
+    /// The members that take every event of the type, rising.
+    #[inline]
+    pub(super) fn always(&self, known: &Known) -> &[u32] {
+        self.kind(known).map_or(&[], |kind| &kind.always)
+    }
+
+    /// The members that must be looked at for each event.
+    pub(super) fn looks(&self, known: &Known) -> &[u32] {
+        self.kind(known).map_or(&[], |kind| &kind.looks)
+    }
+
+    /// The sections of constraints that an event of the type meets.
+    pub(super) fn sections(&self, known: &Known) -> &[u32] {
+        self.kind(known).map_or(&[], |kind| &kind.sections)
+    }
+
+    /// The members whose mapping filters may have to say which lane the event is for.
+    pub(super) fn mapped(&self, known: &Known) -> &[u32] {
+        self.kind(known).map_or(&[], |kind| &kind.mapped)
     }
 
     /// The bridges that events of a type may have to take, each with its priorities; those of one bridge are together.
     pub(super) fn remotes(&self, known: &Known) -> &[Remote] {
-        self.remotes.get(known.remotes.range()).unwrap_or_default()
+        self.kind(known).map_or(&[], |kind| &kind.remotes)
+    }
+
+    /// Whether filters decide for any consumer.
+    #[inline]
+    pub(super) fn is_conditional(&self, known: &Known) -> bool {
+        self.kind(known).is_some_and(|kind| kind.conditional > 0)
     }
 
     /// Whether a type is in a list of event types.
     pub(super) fn is_in(&self, known: &Known, list: u32) -> bool {
-        self.places(known.lists).binary_search(&list).is_ok()
+        self.kind(known).is_some_and(|kind| kind.lists.binary_search(&list).is_ok())
     }
 
     /// What a member says of events of a type, if filters count for any.
     pub(super) fn stance(&self, known: &Known, member: u32) -> Option<Stance> {
-        self.stances.get(known.stances.range())?.get(member as usize).copied()
+        let kind = self.kind(known).filter(|kind| kind.conditional > 0)?;
+        kind.stances.get(member as usize).copied()
     }
 
     /// Those that take an event of the type if it matches the filters of this admin.
-    pub(super) fn decided_by_admin(&self, known: &Known, admin: u32) -> &[u32] {
-        let admins = self.admins.get(known.admins.range()).unwrap_or_default();
-        let at = admins.binary_search_by_key(&admin, |of| of.admin).ok();
-        at.and_then(|at| admins.get(at)).map_or(&[], |of| self.places(of.members))
-    }
-
-    pub(super) fn clear(&mut self) {
-        self.known.clear();
-        self.places.clear();
-        self.stances.clear();
-        self.admins.clear();
-        self.remotes.clear();
-        self.kept = [0; 4];
+    pub(super) fn decided_by_admin(&self, known: &Known, admin: u32) -> impl Iterator<Item = u32> {
+        let pairs = self.kind(known).map_or(&[][..], |kind| &kind.by_admin);
+        let from = pairs.partition_point(|(of, _)| *of < admin);
+        let pairs = pairs.get(from..).unwrap_or_default();
+        pairs.iter().take_while(move |(of, _)| *of == admin).map(|(_, member)| *member)
     }
 }
 
@@ -408,63 +438,217 @@ impl Stance {
     const NEVER: Self = Self { proxy: Group::No, admin: Group::No, operator: Operator::And };
 }
 
-impl Working {
-    /// What the filters made here say of a type, as far as the type decides.
-    fn judge(&mut self, domain: &[u8], name: &[u8], consumers: usize, filtering: &Filtering) {
-        let table = &filtering.table;
-        let is_in = |types: &[crate::EventType]| types.is_empty() || types.iter().any(|t| t.matches(domain, name));
+impl Kind {
+    fn clear(&mut self) {
+        self.always.clear();
+        self.looks.clear();
         self.lists.clear();
-        self.lists.extend(table.lists.iter().map(|list| list.as_deref().is_some_and(is_in)));
-        self.filters.clear();
-        self.members.clear();
+        self.sections.clear();
+        self.conditional = 0;
+        self.stances.clear();
         self.admins.clear();
-        if table.is_empty() {
-            return;
+        self.by_admin.clear();
+        self.remotes.clear();
+        self.mapped.clear();
+    }
+
+    /// How many places its lists have.
+    fn size(&self) -> usize {
+        let lists = [&self.always, &self.looks, &self.lists, &self.sections, &self.mapped];
+        lists.iter().map(|list| list.len()).sum::<usize>()
+            + self.stances.len()
+            + self.admins.len()
+            + self.by_admin.len()
+            + self.remotes.len()
+    }
+
+    fn capacity(&self) -> usize {
+        let lists = [&self.always, &self.looks, &self.lists, &self.sections, &self.mapped];
+        lists.iter().map(|list| list.capacity()).sum::<usize>()
+            + self.stances.capacity()
+            + self.admins.capacity()
+            + self.by_admin.capacity()
+            + self.remotes.capacity()
+    }
+
+    /// Finds out who takes every event, who must be looked at, and for whom it takes a match.
+    fn learn(&mut self, asked: Asked<'_>, working: &mut Working, is_alive: impl Fn(u32) -> bool) {
+        let Asked { domain, name, routes, here, .. } = asked;
+        self.clear();
+        let table = &routes.filtering.table;
+        let lists = (0..).zip(table.lists.iter());
+        self.lists.extend(lists.filter(|(_, list)| is_in(*list, domain, name)).map(|(slot, _)| slot));
+        working.filters.clear();
+        let says = |program: Option<&Arc<Program>>| program.map_or(Group::No, |program| self.says(table, program));
+        working.filters.extend(table.programs.iter().map(says));
+        let of = |slot: &u32| working.filters.get(*slot as usize).copied().unwrap_or(Group::No);
+        let all = |slots: &[u32]| slots.iter().map(of).fold(Group::No, Group::or);
+        self.admins.extend(routes.filtering.admins.iter().map(|slots| slots.map_or(Group::No, |slots| all(slots))));
+        while self.admins.last() == Some(&Group::No) {
+            self.admins.pop();
         }
-        for program in table.programs.iter() {
-            let mut says = Group::No;
-            for row in program.iter().flat_map(|program| &program.rows) {
-                let always = table.text(row.text).and_then(|text| text.program.always());
-                match (self.lists.get(row.list as usize), always) {
-                    (Some(true), Some(true)) => says = Group::Yes,
-                    (Some(true), None) if says == Group::No => says = Group::Matched,
+        working.remotes.clear();
+        for (member, consumer) in routes.consumers.iter() {
+            let own = (!consumer.filters.is_empty()).then(|| all(&consumer.filters));
+            let stance = self.stance_of(consumer, own, domain, name);
+            let takes = stance.takes();
+            if takes != Takes::Nothing && !here.bridges.is_empty() {
+                if consumer.maps_lane() {
+                    self.mapped.push(member);
+                } else {
+                    note_remotes(&mut working.remotes, consumer, here);
+                }
+            }
+            if takes != Takes::Nothing && is_alive(member) {
+                self.put(member, consumer.filtered_admin, stance);
+            }
+        }
+        self.by_admin.sort_unstable();
+        self.meet_sections(routes);
+        self.merge_remotes(&mut working.remotes);
+    }
+
+    /// Takes in what has changed. Says whether it could: if not, everything must be found out anew.
+    fn amend<'c>(
+        &mut self,
+        asked: Asked<'_>,
+        changes: impl Iterator<Item = &'c Change> + Clone,
+        is_alive: impl Fn(u32) -> bool,
+    ) -> bool {
+        let Asked { domain, name, routes, .. } = asked;
+        let filtering = &routes.filtering;
+        let was_conditional = self.conditional > 0;
+        // First, because what filters say depends on it.
+        for change in changes.clone() {
+            if let Change::List(list) = *change {
+                match (self.lists.binary_search(&list), is_in(filtering.table.lists.get(list), domain, name)) {
+                    (Err(at), true) => self.lists.insert(at, list),
+                    (Ok(at), false) => _ = self.lists.remove(at),
                     _ => {}
                 }
             }
-            self.filters.push(says);
         }
-        self.members.resize(consumers, Group::No);
-        self.admins.resize(filtering.admins as usize, Group::No);
-        for (slot, says) in (0..).zip(&self.filters) {
-            for target in filtering.targets(slot) {
-                let group = match *target {
-                    Target::Member(member) => self.members.get_mut(member as usize),
-                    Target::Admin(admin) => self.admins.get_mut(admin as usize),
-                };
-                if let Some(group) = group {
-                    *group = group.or(*says);
+        let mut sections = false;
+        for change in changes {
+            match *change {
+                Change::Member { member, admin } => self.amend_member(asked, member, admin, &is_alive),
+                Change::Admin(admin) => {
+                    let slots = filtering.admins.get(admin).map_or(&[][..], Arc::as_ref);
+                    let says = self.all_say(&filtering.table, slots);
+                    if self.admins.get(admin as usize).copied().unwrap_or(Group::No) != says {
+                        return false;
+                    }
                 }
+                Change::List(_) => {}
+                Change::Sections => sections = true,
+            }
+        }
+        if sections || was_conditional != (self.conditional > 0) {
+            self.meet_sections(routes);
+        }
+        true
+    }
+
+    fn amend_member(&mut self, asked: Asked<'_>, member: u32, admin: Option<u32>, is_alive: impl Fn(u32) -> bool) {
+        let Asked { domain, name, routes, .. } = asked;
+        let consumer = routes.consumers.get(member).filter(|_| is_alive(member));
+        let admins = [admin, consumer.and_then(|consumer| consumer.filtered_admin)];
+        self.take_out(member, admins);
+        let Some(consumer) = consumer else { return };
+        let own = (!consumer.filters.is_empty()).then(|| self.all_say(&routes.filtering.table, &consumer.filters));
+        let stance = self.stance_of(consumer, own, domain, name);
+        if stance.takes() != Takes::Nothing {
+            self.put(member, consumer.filtered_admin, stance);
+            // Put at the end; mostly that is where it belongs.
+            put_in_order(&mut self.always);
+            put_in_order(&mut self.looks);
+            put_in_order(&mut self.by_admin);
+        }
+    }
+
+    /// Adds a member that takes something, at the end of the lists that it belongs to.
+    fn put(&mut self, member: u32, admin: Option<u32>, stance: Stance) {
+        let takes = stance.takes();
+        match takes {
+            Takes::Nothing => return,
+            Takes::Everything => return self.always.push(member),
+            Takes::AdminMatch | Takes::EitherMatch => self.by_admin.extend(admin.map(|admin| (admin, member))),
+            Takes::ALook => self.looks.push(member),
+            Takes::OwnMatch => {}
+        }
+        self.conditional += 1;
+        let at = member as usize;
+        if self.stances.len() <= at {
+            self.stances.resize(at + 1, Stance::NEVER);
+        }
+        if let Some(place) = self.stances.get_mut(at) {
+            *place = stance;
+        }
+    }
+
+    fn take_out(&mut self, member: u32, admins: [Option<u32>; 2]) {
+        for list in [&mut self.always, &mut self.looks] {
+            if let Ok(at) = list.binary_search(&member) {
+                list.remove(at);
+            }
+        }
+        for admin in admins.into_iter().flatten() {
+            if let Ok(at) = self.by_admin.binary_search(&(admin, member)) {
+                self.by_admin.remove(at);
+            }
+        }
+        if let Some(stance) = self.stances.get_mut(member as usize)
+            && core::mem::replace(stance, Stance::NEVER) != Stance::NEVER
+        {
+            self.conditional -= 1;
+        }
+    }
+
+    fn meet_sections(&mut self, routes: &ChannelRoutes) {
+        self.sections.clear();
+        if self.conditional > 0 {
+            let sections = (0..).zip(&routes.filtering.table.sections);
+            let is_in = |list: &u32| self.lists.binary_search(list).is_ok();
+            let met = sections.filter(|(_, section)| section.lists.iter().any(is_in));
+            self.sections.extend(met.map(|(at, _)| at));
+        }
+    }
+
+    fn merge_remotes(&mut self, remotes: &mut Vec<Remote>) {
+        remotes.sort_unstable();
+        for remote in remotes.drain(..) {
+            match self.remotes.last_mut() {
+                // Side by side, or one over the other.
+                Some(last) if last.bridge == remote.bridge && remote.from <= last.to.saturating_add(1) => {
+                    last.to = last.to.max(remote.to);
+                }
+                _ => self.remotes.push(remote),
             }
         }
     }
 
-    /// Notes by which bridges a consumer that may want the type gets its events.
-    fn note_remotes(&mut self, member: u32, consumer: &ConsumerRoute, here: Here<'_>) {
-        if consumer.maps_lane() {
-            return self.mapped.push(member);
-        }
-        let ends = consumer.places.iter().skip(1).map(|next| next.from_priority.saturating_sub(1)).chain([i16::MAX]);
-        for (served, to) in consumer.places.iter().zip(ends).filter(|(served, _)| served.lane != here.lane) {
-            if let Ok(bridge) = here.bridges.binary_search_by_key(&served.lane, |bridge| bridge.lane) {
-                self.remotes.push(Remote { bridge: place(bridge), from: served.from_priority, to });
+    /// What a filter says of the type, as far as the type decides.
+    fn says(&self, table: &FilterTable, program: &Program) -> Group {
+        let mut says = Group::No;
+        for row in program.rows.iter().filter(|row| self.lists.binary_search(&row.list).is_ok()) {
+            match table.text(row.text).and_then(|text| text.program.always()) {
+                Some(true) => return Group::Yes,
+                Some(false) => {}
+                None => says = Group::Matched,
             }
         }
+        says
     }
 
-    fn stance(&self, at: usize, consumer: &ConsumerRoute, domain: &[u8], name: &[u8]) -> Stance {
+    fn all_say(&self, table: &FilterTable, slots: &[u32]) -> Group {
+        let programs = slots.iter().filter_map(|slot| table.program(*slot));
+        programs.map(|program| self.says(table, program)).fold(Group::No, Group::or)
+    }
+
+    /// What a consumer's groups say, given what the proxy's own filters do, if it has any.
+    fn stance_of(&self, consumer: &ConsumerRoute, own: Option<Group>, domain: &[u8], name: &[u8]) -> Stance {
         let interest = &consumer.interest;
         let [proxy_asks, admin_asks] = consumer.remote_filters.each_ref().map(|peers| !peers.is_empty());
-        let own = consumer.filtered.then(|| self.members.get(at).copied().unwrap_or(Group::No));
         let of_admin = consumer.filtered_admin;
         let of_admin = of_admin.map(|admin| self.admins.get(admin as usize).copied().unwrap_or(Group::No));
         let group = |subscription: &crate::Subscription, filters: Option<Group>, asks: bool| match (filters, asks) {
@@ -485,6 +669,31 @@ impl Working {
     }
 }
 
+/// Whether a type is in a list of event types.
+fn is_in(list: Option<&Arc<[crate::EventType]>>, domain: &[u8], name: &[u8]) -> bool {
+    list.is_some_and(|types| types.is_empty() || types.iter().any(|listed| listed.matches(domain, name)))
+}
+
+/// Notes by which bridges a consumer that may want the type gets its events.
+fn note_remotes(remotes: &mut Vec<Remote>, consumer: &ConsumerRoute, here: Here<'_>) {
+    let ends = consumer.places.iter().skip(1).map(|next| next.from_priority.saturating_sub(1)).chain([i16::MAX]);
+    for (served, to) in consumer.places.iter().zip(ends).filter(|(served, _)| served.lane != here.lane) {
+        if let Ok(bridge) = here.bridges.binary_search_by_key(&served.lane, |bridge| bridge.lane) {
+            remotes.push(Remote { bridge: place(bridge), from: served.from_priority, to });
+        }
+    }
+}
+
+/// Puts the last of a list, which rises but for that one, where it belongs.
+fn put_in_order<T: Ord + Copy>(list: &mut Vec<T>) {
+    let Some((last, others)) = list.split_last() else { return };
+    if others.last().is_some_and(|before| before > last) {
+        let (last, at) = (*last, others.partition_point(|other| other < last));
+        list.pop();
+        list.insert(at, last);
+    }
+}
+
 impl Group {
     /// What two filters of a group say together.
     fn or(self, other: Self) -> Self {
@@ -496,12 +705,8 @@ impl Group {
     }
 }
 
-fn span(start: usize, end: usize) -> Span {
-    // The bound on places, and the hierarchy's on proxies, keep all lists below 2^32.
-    Span { start: place(start), end: place(end) }
-}
-
 fn place(at: usize) -> u32 {
+    // The bounds on types and lanes keep all numbers below 2^32.
     u32::try_from(at).unwrap_or(u32::MAX)
 }
 
@@ -515,6 +720,10 @@ mod tests {
     use alloc::sync::Arc;
 
     const HERE: Here<'static> = Here { lane: LaneId::MAIN, bridges: &[] };
+
+    fn asked<'a>(event_type: TypeId, name: &'a str, routes: &'a ChannelRoutes) -> Asked<'a> {
+        Asked { event_type, domain: b"d", name: name.as_bytes(), routes, here: HERE }
+    }
 
     /// A channel in which the n-th consumer wants the events of domain "d" with the n-th of these names.
     fn routes(names: &[&str]) -> Arc<ChannelRoutes> {
@@ -536,33 +745,31 @@ mod tests {
     #[test]
     fn remembers_each_types_list() {
         let (routes, mut destinations) = (routes(&["x", "y", "x", "other"]), Destinations::default());
-        let mut learn = |id, name: &str| destinations.learn(id, (b"d", name.as_bytes()), &routes, HERE, |_| true).0;
-        let x = learn(TypeId(1), "x");
-        let other = learn(TypeId::OTHER, "other");
-        let y = learn(TypeId(2), "y");
-        assert_eq!(other.always.range().start, x.always.range().end);
-        assert_eq!(destinations.find(TypeId(1)), Some(x));
-        assert_eq!((destinations.places(x.always), destinations.places(y.always)), (&[0, 2][..], &[1][..]));
-        assert_eq!(destinations.find(TypeId::OTHER), None);
-        assert!(!x.is_conditional());
+        let mut know = |id, name: &str| destinations.know(asked(id, name, &routes), |_| true).0;
+        let x = know(TypeId(1), "x");
+        let other = know(TypeId::OTHER, "other");
+        let y = know(TypeId(2), "y");
+        assert_eq!((destinations.find(TypeId(1)), destinations.find(TypeId::OTHER)), (Some(x), None));
+        assert_eq!([x, y, other].map(|known| destinations.always(&known)), [&[0, 2][..], &[1], &[3]]);
+        assert!(!destinations.is_conditional(&x));
     }
 
     #[test]
     fn those_that_are_gone_are_left_out() {
         let (routes, mut destinations) = (routes(&["x", "x"]), Destinations::default());
-        let (known, _) = destinations.learn(TypeId(1), (b"d", b"x"), &routes, HERE, |member| member == 1);
-        assert_eq!(destinations.places(known.always), [1]);
+        let (known, _) = destinations.know(asked(TypeId(1), "x", &routes), |member| member == 1);
+        assert_eq!(destinations.always(&known), [1]);
     }
 
     #[test]
     fn forgets_all_when_there_are_too_many() {
         let (routes, mut destinations) = (routes(&["x"]), Destinations::default());
         for id in 1..=4_096 {
-            assert!(!destinations.learn(TypeId(id), (b"d", b"x"), &routes, HERE, |_| true).1);
+            assert_eq!(destinations.know(asked(TypeId(id), "x", &routes), |_| true).1, Way::Learned);
         }
-        assert!(destinations.learn(TypeId(5_000), (b"d", b"x"), &routes, HERE, |_| true).1);
+        assert_eq!(destinations.know(asked(TypeId(5_000), "x", &routes), |_| true).1, Way::Reset);
         assert_eq!(destinations.find(TypeId(1)), None);
-        assert_eq!(destinations.find(TypeId(5_000)).unwrap().always.range(), 0..1);
+        assert_eq!(destinations.always(&destinations.find(TypeId(5_000)).unwrap()), [0]);
     }
 
     /// What is taken without looking must be what looking says, for every pair of groups.

@@ -55,9 +55,7 @@ impl Drops {
         let is_routed = |key: ProxyKey| {
             let at = snapshot.channels.binary_search_by_key(&key.channel, |routes| routes.id).ok();
             let routes = at.and_then(|at| snapshot.channels.get(at));
-            routes.is_some_and(|routes| {
-                routes.consumers.binary_search_by_key(&key.proxy, |route| route.key.proxy).is_ok()
-            })
+            routes.is_some_and(|routes| routes.consumers.place_of(key.proxy).is_some())
         };
         let gone: u64 = self.counts.iter().filter(|((key, ..), _)| !is_routed(*key)).map(|(_, events)| *events).sum();
         if gone == 0 {

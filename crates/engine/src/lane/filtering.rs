@@ -59,12 +59,12 @@ pub(super) struct Effort {
 impl Filters {
     /// Makes room for a channel's filters and consumers, so that its events need not.
     pub(super) fn fit(&mut self, routes: &ChannelRoutes, any_parted: bool) {
-        let (table, consumers) = (&routes.filtering.table, routes.consumers.len());
+        let (table, consumers) = (&routes.filtering.table, routes.consumers.places());
         if any_parted {
             self.chosen.clear();
             self.chosen.reserve(consumers);
         }
-        if table.is_empty() && routes.consumers.iter().all(|consumer| !consumer.has_remote_filters()) {
+        if table.is_empty() && !routes.traits.any_remote_filters {
             return;
         }
         grow(&mut self.groups, table.groups as usize);
@@ -73,7 +73,7 @@ impl Filters {
         grow(&mut self.mapped, table.programs.len());
         grow(&mut self.members, consumers);
         grow(&mut self.touched, consumers);
-        let admins = routes.filtering.admins as usize;
+        let admins = routes.filtering.admins.len();
         grow(&mut self.admins, admins);
         self.candidates.clear();
         self.candidates.reserve(consumers);
@@ -184,31 +184,31 @@ impl Filters {
         steps: &mut Steps,
     ) -> bool {
         self.candidates.clear();
-        for section in state.destinations.places(known.sections) {
+        for section in state.destinations.sections(known) {
             self.ask_section(state, known, *section, fields, steps);
         }
         let mut admins = core::mem::take(&mut self.matched_admins);
         for admin in admins.drain(..) {
             for member in state.destinations.decided_by_admin(known, admin) {
-                self.touch(*member);
+                self.touch(member);
             }
         }
         self.matched_admins = admins;
-        for member in state.destinations.places(known.looks) {
+        for member in state.destinations.looks(known) {
             self.touch(*member);
         }
         self.candidates.sort_unstable();
 
         self.chosen.clear();
         let consumers = &state.routes.consumers;
-        let mut always = state.destinations.places(known.always).iter().copied().peekable();
+        let mut always = state.destinations.always(known).iter().copied().peekable();
         let mut any = false;
         for member in self.candidates.iter().copied() {
             let Some(stance) = state.destinations.stance(known, member) else { continue };
             let own_match = is_marked(&self.members, member, self.epoch);
             let admin_match = stance.depends_on_admin()
                 && consumers
-                    .get(member as usize)
+                    .get(member)
                     .and_then(|consumer| consumer.filtered_admin)
                     .is_some_and(|admin| is_marked(&self.admins, admin, self.epoch));
             let ask = match stance.verdict(own_match, admin_match) {

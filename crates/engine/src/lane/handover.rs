@@ -111,14 +111,14 @@ impl Lane {
     /// Asks the mapping filters that say which lane an event is for. With all the steps there may be, and before any
     /// other filter: every lane that the event meets must come to the same answer.
     pub(super) fn map_lanes<F: Forms>(&mut self, supplier: &Supplier, known: &Known, draft: &Draft, forms: &F) {
-        if known.mapped.is_empty() || draft.thread_priority.is_some() {
+        let Some(state) = self.channels.get(supplier.channel) else { return };
+        if state.destinations.mapped(known).is_empty() || draft.thread_priority.is_some() {
             return;
         }
-        let Some(state) = self.channels.get(supplier.channel) else { return };
         let mut steps = Steps::new(state.routes.limits.filter_steps_max);
         let (of, says_itself, fields) = ((state, known), supplier.says_priority(draft), forms.fields(draft));
-        for member in state.destinations.places(known.mapped) {
-            let route = state.routes.consumers.get(*member as usize);
+        for member in state.destinations.mapped(known) {
+            let route = state.routes.consumers.get(*member);
             if let Some(filter) = route.and_then(|route| route.mappings[0]) {
                 self.filters.map(of, filter, says_itself, &fields, &mut steps);
             }
@@ -127,7 +127,7 @@ impl Lane {
 
     /// The lane that an event is for, for one of its consumers.
     fn lane_of(&self, state: &ChannelState, supplier: &Supplier, member: u32, event: &Event) -> Option<LaneId> {
-        let route = state.routes.consumers.get(member as usize)?;
+        let route = state.routes.consumers.get(member)?;
         if let [only] = &*route.places {
             return Some(only.lane);
         }
@@ -141,13 +141,13 @@ impl Lane {
     /// Leaves out those destinations for which the event is for another lane. Says whether those left are in `chosen`.
     pub(super) fn choose_here(&mut self, supplier: &Supplier, known: &Known, chosen: bool, draft: &Draft) -> bool {
         let mut list = core::mem::take(&mut self.filters.chosen);
-        let Some(state) = self.channels.get(supplier.channel).filter(|state| state.any_parted) else {
+        let Some(state) = self.channels.get(supplier.channel).filter(|state| state.parted > 0) else {
             self.filters.chosen = list;
             return chosen;
         };
         if !chosen {
             list.clear();
-            let always = state.destinations.places(known.always).iter();
+            let always = state.destinations.always(known).iter();
             list.extend(always.map(|member| Chosen { member: *member, ask: None }));
         }
         list.retain(|chosen| self.lane_of(state, supplier, chosen.member, draft) == Some(self.id));
@@ -165,7 +165,7 @@ impl Lane {
                 let slot = state.bridges.get(remote.bridge as usize).map(|bridge| bridge.slot);
                 bridged.extend(slot.filter(|slot| bridged.last() != Some(slot)));
             }
-            for member in state.destinations.places(known.mapped) {
+            for member in state.destinations.mapped(known) {
                 let lane = self.lane_of(state, supplier, *member, draft);
                 let bridge = state.bridges.iter().find(|bridge| Some(bridge.lane) == lane);
                 bridged.extend(bridge.map(|bridge| bridge.slot).filter(|slot| !bridged.contains(slot)));

@@ -4,12 +4,10 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use super::channel::{Bridge, ChannelState, ELSEWHERE, Share};
+use super::destinations::Change;
 use super::outbox::Outbox;
 use super::{Lane, Notice};
-use crate::{
-    ChannelRoutes, DiscardPolicy, DiscardReason, DisconnectReason, FullOutbox, OrderPolicy, OutboxId, OutboxSettings,
-    Snapshot, Time,
-};
+use crate::{ChannelRoutes, ConsumerRoute, DiscardReason, DisconnectReason, FullOutbox, OutboxId, Snapshot, Time};
 
 impl Lane {
     /// Picks up new routing. Only channels whose part of it changed are looked at. The backlog of a consumer that is
@@ -51,57 +49,81 @@ impl Lane {
         if Arc::ptr_eq(&state.routes, routes) && !is_new {
             return;
         }
-        state.routes = Arc::clone(routes);
+        let before = core::mem::replace(&mut state.routes, Arc::clone(routes));
         state.share = Share::of(routes, self.id);
-        state.destinations.clear();
+        if state.members.len() < routes.consumers.places() {
+            state.members.resize(routes.consumers.places(), ELSEWHERE);
+        }
         self.turn_taking.update(routes, &self.types);
-        let members = core::mem::take(&mut state.members);
-        let mut old = members.iter().copied().peekable();
-        let mut new_members = Vec::with_capacity(routes.consumers.len());
-        for route in &routes.consumers {
-            // Both lists rise by proxy id.
-            let comes_before =
-                |outbox: &Outbox| (outbox.key.proxy, outbox.connection) < (route.key.proxy, route.connection);
-            while let Some(slot) = old.next_if(|slot| self.outboxes.get(*slot).is_none_or(comes_before)) {
-                self.remove_outbox(slot);
+        if is_new {
+            for (place, route) in routes.consumers.iter() {
+                self.change_member(channel, place, None, Some(route));
             }
-            if !route.places.iter().any(|place| place.lane == self.id) {
-                new_members.push(ELSEWHERE);
-                continue;
+        } else {
+            for (place, last, now) in routes.consumers.changes_from(&before.consumers) {
+                self.change_member(channel, place, last, now);
             }
-            let is_same = |outbox: &Outbox| outbox.key == route.key && outbox.connection == route.connection;
-            let slot = match old.next_if(|slot| self.outboxes.get(*slot).is_some_and(is_same)) {
-                Some(slot) => {
-                    if let Some(outbox) = self.outboxes.get_mut(slot) {
-                        outbox.update(route);
-                    }
-                    self.watch(slot);
-                    self.note_room(slot);
-                    slot
-                }
-                None => {
-                    self.outboxes.insert(|slot, generation| Outbox::new(OutboxId { slot, generation }, channel, route))
-                }
-            };
-            self.list_if_ready(slot);
-            new_members.push(slot);
         }
-        for slot in old {
-            self.remove_outbox(slot);
+        if let Some(state) = self.channels.get_mut(channel) {
+            state.destinations.note_filters(&before.filtering, &routes.filtering);
         }
-        let any_parted = (routes.consumers.iter().zip(&new_members))
-            .any(|(route, slot)| *slot != ELSEWHERE && route.places.len() > 1);
+        let any_parted = self.channels.get(channel).is_some_and(|state| state.parted > 0);
         self.filters.fit(routes, any_parted);
         self.place_bridges(channel, routes, snapshot);
-        if let Some(state) = self.channels.get_mut(channel) {
-            state.members = new_members;
-            state.any_parted = any_parted;
-            state.any_rejects =
-                routes.consumers.iter().any(|route| route.settings.full_outbox == Some(FullOutbox::Reject));
-            state.any_sorted = routes.consumers.iter().any(|route| sorts(&route.settings));
-        }
         self.reconsider_hold(channel);
         self.note_channel_room(channel);
+    }
+
+    /// Somebody came to a place among a channel's consumers, or went, or something is said of him that was not before.
+    fn change_member(
+        &mut self,
+        channel: u32,
+        place: u32,
+        last: Option<&Arc<ConsumerRoute>>,
+        now: Option<&Arc<ConsumerRoute>>,
+    ) {
+        self.counters.members_visited += 1;
+        let here = self.id;
+        let is_here = |route: &&Arc<ConsumerRoute>| route.places.iter().any(|place| place.lane == here);
+        let is_parted = |route: Option<&Arc<ConsumerRoute>>| route.is_some_and(|route| route.places.len() > 1);
+        let Some(state) = self.channels.get_mut(channel) else { return };
+        let slot = state.members.get(place as usize).copied().filter(|slot| *slot != ELSEWHERE);
+        let served = now.filter(is_here);
+        state.parted -= u32::from(slot.is_some() && is_parted(last));
+        state.parted += u32::from(is_parted(served));
+        if last.zip(now).is_none_or(|(last, now)| last.wants_otherwise_than(now)) {
+            let admin = last.and_then(|last| last.filtered_admin);
+            state.destinations.note(Change::Member { member: place, admin });
+        }
+        if last.into_iter().chain(now).any(|route| !route.is_only_on(here)) {
+            // By which bridges events leave is not found out for one consumer alone.
+            state.destinations.clear();
+        }
+        let is_same = |outbox: &&mut Outbox| {
+            served.is_some_and(|route| outbox.key == route.key && outbox.connection == route.connection)
+        };
+        let same = slot.filter(|slot| self.outboxes.get_mut(*slot).as_ref().is_some_and(is_same));
+        if let Some(gone) = slot.filter(|_| same.is_none()) {
+            self.remove_outbox(gone);
+        }
+        let slot = match (served, same) {
+            (None, _) => ELSEWHERE,
+            (Some(route), Some(slot)) => {
+                if let Some(outbox) = self.outboxes.get_mut(slot) {
+                    outbox.update(route);
+                }
+                self.watch(slot);
+                self.note_room(slot);
+                slot
+            }
+            (Some(route), None) => {
+                self.outboxes.insert(|slot, generation| Outbox::new(OutboxId { slot, generation }, channel, route))
+            }
+        };
+        self.list_if_ready(slot);
+        if let Some(kept) = self.channels.get_mut(channel).and_then(|state| state.members.get_mut(place as usize)) {
+            *kept = slot;
+        }
     }
 
     /// Keeps a bridge to each other lane that has consumers of the channel.
@@ -124,6 +146,11 @@ impl Lane {
         }
         for gone in old.iter().filter(|gone| bridges.iter().all(|kept| kept.slot != gone.slot)) {
             self.remove_outbox(gone.slot);
+        }
+        if let Some(state) = self.channels.get_mut(channel)
+            && !(old.iter().map(|bridge| bridge.slot).eq(bridges.iter().map(|bridge| bridge.slot)))
+        {
+            state.destinations.clear();
         }
         // Each may be a destination of every event.
         self.bridged.clear();
@@ -174,8 +201,12 @@ impl Lane {
         self.counters.disconnected += 1;
         let notice = Notice::ConsumerDisconnected { key: outbox.key, peer: outbox.peer, reason, discarded };
         self.notices.push_back(notice);
-        if let Some(state) = self.channels.get_mut(outbox.channel) {
-            state.destinations.clear();
+        let (channel, key) = (outbox.channel, outbox.key);
+        if let Some(state) = self.channels.get_mut(channel)
+            && let Some(place) = state.routes.consumers.place_of(key.proxy)
+        {
+            let admin = state.routes.consumers.get(place).and_then(|route| route.filtered_admin);
+            state.destinations.note(Change::Member { member: place, admin });
         }
     }
 
@@ -220,11 +251,4 @@ impl Lane {
         }
         count
     }
-}
-
-/// Whether an outbox with these settings may need more memory for each event than one that is first in, first out.
-fn sorts(settings: &OutboxSettings) -> bool {
-    settings.timeout.is_some()
-        || matches!(settings.order_policy, OrderPolicy::Priority | OrderPolicy::Deadline)
-        || matches!(settings.discard_policy, DiscardPolicy::Priority | DiscardPolicy::Deadline)
 }

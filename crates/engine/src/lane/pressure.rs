@@ -9,10 +9,10 @@ use super::channel::{Hold, Laggard, Over};
 use super::outbox::Attributes;
 use super::queue::Entry;
 use super::{Lane, Outbox};
-use crate::{DiscardReason, DisconnectReason, Event, FullOutbox, Notice, Refusal};
+use crate::{DiscardReason, DisconnectReason, Event, FullOutbox, Notice, ProxyId, Refusal};
 
-/// Outboxes by the weight of their backlog; among equals, by their consumers' order.
-pub(super) type Backlogs = BinaryHeap<(u64, Reverse<usize>, u32)>;
+/// Outboxes by the weight of their backlog; among equals, by their consumers' proxies.
+pub(super) type Backlogs = BinaryHeap<(u64, Reverse<ProxyId>, u32)>;
 
 /// What the laggard's setting made of one step.
 enum Step {
@@ -111,9 +111,9 @@ impl Lane {
                 return Some(laggard);
             }
             *known = false;
-            backlogs.extend(state.slots().enumerate().filter_map(|(order, slot)| {
+            backlogs.extend(state.slots().filter_map(|slot| {
                 let outbox = self.outboxes.get(slot).filter(|outbox| outbox.weight > 0)?;
-                Some((outbox.weight, Reverse(order), slot))
+                Some((outbox.weight, Reverse(outbox.key.proxy), slot))
             }));
             let (_, order, slot) = backlogs.pop()?;
             let rivals_weight = backlogs.peek().map_or(0, |(weight, _, _)| *weight);

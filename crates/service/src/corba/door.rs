@@ -312,7 +312,8 @@ impl Door {
     pub fn publish(&mut self) -> Option<Published> {
         self.tell_changes();
         let routing = self.hierarchy.snapshot();
-        if self.published.as_ref().is_some_and(|last| last.routing.version == routing.version) {
+        let is_same = |last: &Published| last.routing.version == routing.version && !self.peers_changed;
+        if self.published.as_ref().is_some_and(is_same) {
             return None;
         }
         let peers = match &self.published {

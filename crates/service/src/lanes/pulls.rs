@@ -114,9 +114,7 @@ impl Core {
 
     /// A connected consumer's route.
     pub(crate) fn consumer(&self, key: ProxyKey) -> Option<&ConsumerRoute> {
-        let consumers = self.lane.snapshot().channel(key.channel)?.consumers();
-        let at = consumers.binary_search_by_key(&key.proxy, |consumer| consumer.key.proxy).ok()?;
-        consumers.get(at)
+        self.lane.snapshot().channel(key.channel)?.consumer(key.proxy)
     }
 
     /// Answers a request for events, or has it wait.

@@ -50,8 +50,8 @@ impl Rig {
     /// The places of a proxy, on whichever side it is.
     fn places(&mut self, key: ProxyKey) -> Vec<(i16, u16)> {
         let snapshot = self.hierarchy.snapshot();
-        let consumers = snapshot.channel(key.channel).unwrap().consumers();
-        let consumer = consumers.iter().find(|route| route.key == key).map(|route| &route.places);
+        let mut consumers = snapshot.channel(key.channel).unwrap().consumers();
+        let consumer = consumers.find(|route| route.key == key).map(|route| &route.places);
         let places = consumer.or_else(|| snapshot.supplier(key).map(|route| &route.places)).unwrap();
         places.iter().map(|place| (place.from_priority, place.lane.0)).collect()
     }

@@ -165,7 +165,9 @@ pub(super) fn connections(d: &mut Dialogue) {
             }
             d.call(&proxy, &sort.disconnect(sort.proxy()), |_| {}).raises("OBJECT_NOT_EXIST");
             assert_eq!(d.told(), [], "a client that disconnects knows it");
-            assert!(d.door.publish().unwrap().peers.is_empty());
+            // A client that was never published and is gone again is nothing new.
+            let published = d.door.publish();
+            assert!(published.map_or(!sort.is_called(), |published| published.peers.is_empty()), "{sort:?}");
         }
     }
 }
