@@ -128,6 +128,31 @@ Examples:
   campanile bench floor --quick      beside a bare relay, within 40 s
   campanile bench floor --json       every figure as one JSON object";
 
+const PLAN_EXAMPLES: &str = "\
+Examples:
+  campanile plan activities.toml
+  campanile plan activities.toml --policy edf
+  campanile plan activities.toml --json | jq '.activities[] | select(.late_by_ns)'
+  campanile plan activities.toml --out lanes.toml
+
+A file of activities, each a stream of events of one type on one channel:
+  [[activity]]
+  name = \"trigger\"
+  type = \"Telescope/Trigger\"
+  channel = 0                 # default: 0
+  period = \"10ms\"           # or minimum_interval; ns, us, ms, s, min
+  execution_time = \"200us\"  # the longest that an event occupies its lane
+  deadline = \"2ms\"          # default: the period
+  jitter = \"1ms\"            # how late an event may come; default: 0
+  blocking = \"50us\"         # by what is less urgent; default: 0
+  criticality = 1             # larger is more; default: 0
+Before them may stand policy, cpus and lanes_max. config/plan.toml is one.
+
+rm and dm give each activity a lane with a priority; edf, llf and muf are the
+discipline of one lane, which takes events one at a time.
+Exit status: 0 every deadline is met; 1 one may be missed, or that cannot be
+said; 2 the file, or what is asked, makes no sense.";
+
 const COMPLETIONS_EXAMPLES: &str = "\
 Examples:
   campanile completions fish | source
@@ -164,6 +189,9 @@ pub(crate) enum Command {
     /// Measure: the papers' workloads, and Campanile beside a bare relay
     #[command(subcommand, after_help = BENCH_EXAMPLES)]
     Bench(bench::Command),
+    /// Assign priorities to declared activities, and say whether they meet their deadlines
+    #[command(after_help = PLAN_EXAMPLES)]
+    Plan(PlanOptions),
     /// Print a completion script for a shell
     #[command(after_help = COMPLETIONS_EXAMPLES)]
     Completions {
@@ -356,6 +384,42 @@ pub(crate) struct FilterTestOptions {
     /// The constraint
     #[arg(value_name = "CONSTRAINT", allow_hyphen_values = true)]
     pub(crate) constraint: String,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct PlanOptions {
+    /// The activities, in TOML
+    #[arg(value_name = "FILE")]
+    pub(crate) file: PathBuf,
+    /// Which events come first [default: the file's, else dm where a deadline is shorter than its period, else rm]
+    #[arg(long, value_name = "POLICY", value_enum)]
+    pub(crate) policy: Option<PlanPolicy>,
+    /// Processors on which lanes may be pinned, 1 to 64 [default: the file's, else 1]
+    #[arg(long, value_name = "N")]
+    pub(crate) cpus: Option<u16>,
+    /// Write the lanes and the settings of event types to this file, in TOML
+    #[arg(long, value_name = "FILE")]
+    pub(crate) out: Option<PathBuf>,
+    /// Print one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Policies of `campanile plan`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum PlanPolicy {
+    /// dm where a deadline is shorter than its period, else rm
+    Auto,
+    /// Rate monotonic: the shortest period first
+    Rm,
+    /// Deadline monotonic: the shortest deadline first
+    Dm,
+    /// Earliest deadline first
+    Edf,
+    /// Least laxity first
+    Llf,
+    /// Maximum urgency first: criticality, then laxity
+    Muf,
 }
 
 /// `DOMAIN/NAME`.

@@ -9,6 +9,7 @@ mod json;
 mod logger;
 mod ls;
 mod moment;
+mod plan;
 mod publish;
 mod select;
 mod serve;
@@ -35,6 +36,7 @@ fn main() -> ExitCode {
         Command::Sub(options) => subscribe::run(&options),
         Command::Filter(command) => constraint::run(&command),
         Command::Bench(command) => run_bench(&command),
+        Command::Plan(options) => plan::run(&options),
         Command::Completions { shell } => print_completions(shell),
     };
     match outcome {

@@ -4,6 +4,7 @@
 
 mod filter;
 mod info;
+mod plan;
 mod support;
 
 use serde_json::Value as Json;

@@ -193,7 +193,9 @@ fn notes(activities: &[Activity], analysis: &Analysis, channels: &[PlannedChanne
         notes.push("some activities share a lane: their response times are bounds for any order in it".to_owned());
     }
     if analysis.utilisation.len() > 1 {
-        notes.push("each lane was analysed on one processor: keep its thread there".to_owned());
+        notes.push(
+            "each lane was analysed on one processor: keep its thread there, by its name, with taskset".to_owned(),
+        );
     }
     let late = |activity: &&Activity| activity.deadline > SECOND && !activity.type_name.is_empty();
     if let Some(activity) = activities.iter().find(late).filter(|_| analysis.policy.is_dynamic()) {

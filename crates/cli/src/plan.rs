@@ -1,0 +1,207 @@
+//! `campanile plan`: declared activities put into lanes, and whether they meet their deadlines.
+
+use crate::args::{PlanOptions, PlanPolicy};
+use crate::failure::Failure;
+use crate::show;
+use serde_json::{Value as Json, json};
+use service::planning::{
+    Activity, Analysis, AnalysisLimits, Finding, Outcome, Plan, PlanningFile, Policy, Response, analyse, format_time,
+};
+use std::fmt::Write as _;
+use std::fs;
+use std::io::{self, Write as _};
+use std::path::Path;
+
+/// Analyses a file of activities; succeeds if every deadline is shown to be met.
+pub(crate) fn run(options: &PlanOptions) -> Result<(), Failure> {
+    let file = &options.file;
+    let text =
+        fs::read_to_string(file).map_err(|error| Failure::Usage(format!("cannot read {}: {error}", file.display())))?;
+    let wrong = |error| Failure::Usage(format!("{}: {error}", file.display()));
+    let set = PlanningFile::parse(&text).map_err(wrong)?;
+    let mut request = set.request;
+    if let Some(policy) = options.policy {
+        request.policy = named(policy);
+    }
+    request.cpus = options.cpus.unwrap_or(request.cpus);
+    let analysis =
+        analyse(&set.activities, &request, &AnalysisLimits::COMMAND).map_err(|error| wrong(set.locate(&error)))?;
+    let plan = Plan::new(&set.activities, &analysis);
+    if let Some(out) = &options.out {
+        write_plan(&plan, out)?;
+    }
+    let said = if options.json {
+        format!("{}\n", report(&set.activities, &analysis, &plan))
+    } else {
+        describe(&set.activities, &analysis, &plan)
+    };
+    io::stdout().write_all(said.as_bytes())?;
+    if analysis.outcome == Outcome::Feasible { Ok(()) } else { Err(Failure::Quiet) }
+}
+
+/// The policy of that name; `None` for the one that fits.
+const fn named(policy: PlanPolicy) -> Option<Policy> {
+    match policy {
+        PlanPolicy::Auto => None,
+        PlanPolicy::Rm => Some(Policy::RateMonotonic),
+        PlanPolicy::Dm => Some(Policy::DeadlineMonotonic),
+        PlanPolicy::Edf => Some(Policy::EarliestDeadline),
+        PlanPolicy::Llf => Some(Policy::LeastLaxity),
+        PlanPolicy::Muf => Some(Policy::MaximumUrgency),
+    }
+}
+
+fn write_plan(plan: &Plan, out: &Path) -> Result<(), Failure> {
+    fs::write(out, plan.to_toml())
+        .map_err(|error| Failure::Message(format!("cannot write {}: {error}; choose another --out", out.display())))
+}
+
+/// One JSON object with times in nanoseconds.
+fn report(activities: &[Activity], analysis: &Analysis, plan: &Plan) -> Json {
+    let described = |index: &usize| {
+        let (activity, finding) = (activities.get(*index)?, analysis.findings.get(*index)?);
+        let (kind, response) = response_parts(finding.response);
+        Some(json!({
+            "name": activity.name,
+            "channel": activity.channel,
+            "type": event_type(activity),
+            "priority": finding.priority,
+            "lane": finding.lane,
+            "cpu": finding.cpu,
+            "period_ns": activity.period,
+            "execution_time_ns": activity.execution_time,
+            "deadline_ns": activity.deadline,
+            "jitter_ns": activity.jitter,
+            "blocking_ns": activity.blocking,
+            "criticality": activity.criticality,
+            "response": kind,
+            "response_ns": response,
+            "late_by_ns": finding.late_by,
+        }))
+    };
+    let overload = analysis.overload.map(|overload| {
+        json!({
+            "interval_ns": overload.interval,
+            "demand_ns": overload.demand,
+            "activity": activities.get(overload.activity).map(|activity| &activity.name),
+        })
+    });
+    json!({
+        "policy": analysis.policy.short_name(),
+        "feasible": match analysis.outcome {
+            Outcome::Feasible => Json::Bool(true),
+            Outcome::Infeasible => Json::Bool(false),
+            Outcome::Undecided(_) => Json::Null,
+        },
+        "explanation": analysis.explain(activities),
+        "utilisation": analysis.utilisation,
+        "liu_layland_bound": analysis.liu_layland_bound,
+        "hyperbolic_product": analysis.hyperbolic_product,
+        "overload": overload,
+        "activities": analysis.by_urgency().iter().filter_map(described).collect::<Vec<_>>(),
+        "notes": plan.notes,
+    })
+}
+
+fn response_parts(response: Response) -> (&'static str, Option<u64>) {
+    match response {
+        Response::Worst(time) => ("worst", Some(time)),
+        Response::AtLeast(time) => ("at least", Some(time)),
+        Response::Unbounded => ("unbounded", None),
+        Response::Unknown => ("unknown", None),
+    }
+}
+
+fn event_type(activity: &Activity) -> Option<String> {
+    (!activity.type_name.is_empty()).then(|| format!("{}/{}", activity.domain, activity.type_name))
+}
+
+const HEADINGS: [&str; 10] =
+    ["activity", "channel", "type", "priority", "period", "execution", "deadline", "response", "slack", ""];
+
+/// A table and a few sentences.
+fn describe(activities: &[Activity], analysis: &Analysis, plan: &Plan) -> String {
+    let several = analysis.utilisation.len() > 1;
+    let rows: Vec<[String; 10]> = analysis
+        .by_urgency()
+        .iter()
+        .filter_map(|index| Some(row(activities.get(*index)?, analysis.findings.get(*index)?, several)))
+        .collect();
+    let mut text = String::new();
+    table(&mut text, &rows);
+    let _ = writeln!(text);
+    let _ = writeln!(text, "{}: {}", analysis.policy, analysis.explain(activities));
+    for (cpu, utilisation) in analysis.utilisation.iter().enumerate() {
+        let of = if several { format!(" of cpu {cpu}") } else { String::new() };
+        let _ = writeln!(text, "utilisation{of}: {:.1} %", utilisation * 100.0);
+    }
+    if !analysis.policy.is_dynamic() {
+        let _ = writeln!(
+            text,
+            "bounds that suffice without jitter, blocking or other deadlines: Liu and Layland {:.1} %; hyperbolic {:.3} of 2",
+            analysis.liu_layland_bound * 100.0,
+            analysis.hyperbolic_product
+        );
+    }
+    for note in &plan.notes {
+        let _ = writeln!(text, "note: {note}");
+    }
+    text
+}
+
+fn row(activity: &Activity, finding: &Finding, several_cpus: bool) -> [String; 10] {
+    let (response, slack) = match finding.response {
+        Response::Worst(time) => {
+            let slack = activity.deadline.checked_sub(time);
+            (
+                format_time(time),
+                slack.map_or_else(|| format!("-{}", format_time(time - activity.deadline)), format_time),
+            )
+        }
+        Response::AtLeast(time) => (format!("≥ {}", format_time(time)), String::new()),
+        Response::Unbounded => ("without end".to_owned(), String::new()),
+        Response::Unknown => (String::new(), String::new()),
+    };
+    let misses = finding.late_by.is_some() || finding.response == Response::Unbounded;
+    let mut remark = if misses { "MISSES".to_owned() } else { String::new() };
+    if several_cpus {
+        let _ = write!(remark, "{}cpu {}", if misses { ", " } else { "" }, finding.cpu);
+    }
+    [
+        show::clean(&activity.name),
+        activity.channel.to_string(),
+        event_type(activity).map(|text| show::clean(&text)).unwrap_or_default(),
+        finding.priority.to_string(),
+        format_time(activity.period),
+        format_time(activity.execution_time),
+        format_time(activity.deadline),
+        response,
+        slack,
+        remark,
+    ]
+}
+
+/// Columns as wide as what is in them; those with nothing in them are left out.
+fn table(text: &mut String, rows: &[[String; 10]]) {
+    let headings = HEADINGS.map(str::to_owned);
+    let width = |column: usize| {
+        let cells = rows.iter().filter_map(|row| row.get(column));
+        let widest = cells.map(|cell| cell.chars().count()).max().unwrap_or(0);
+        let heading = HEADINGS.get(column).map_or(0, |heading| heading.chars().count());
+        if widest == 0 { None } else { Some(widest.max(heading)) }
+    };
+    let widths: Vec<Option<usize>> = (0..HEADINGS.len()).map(width).collect();
+    for row in std::iter::once(&headings).chain(rows) {
+        let mut line = String::new();
+        for (column, (cell, width)) in row.iter().zip(&widths).enumerate() {
+            let Some(width) = *width else { continue };
+            // Names to the left, figures to the right.
+            let _ = if matches!(column, 0 | 2 | 9) {
+                write!(line, "{cell:<width$}  ")
+            } else {
+                write!(line, "{cell:>width$}  ")
+            };
+        }
+        let _ = writeln!(text, "{}", line.trim_end());
+    }
+}

@@ -1,0 +1,132 @@
+//! `campanile plan`.
+
+use crate::support::{PROGRAM, text};
+use serde_json::Value as Json;
+use service::planning::Plan;
+use std::path::PathBuf;
+use std::process::{Command, Output};
+
+const EXAMPLE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../config/plan.toml");
+
+fn plan(arguments: &[&str]) -> Output {
+    Command::new(PROGRAM).arg("plan").args(arguments).output().unwrap()
+}
+
+/// A file of its own for a test, gone with it.
+struct File(PathBuf);
+
+impl File {
+    fn new(name: &str, content: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("campanile-plan-{}-{name}", std::process::id()));
+        std::fs::write(&path, content).unwrap();
+        Self(path)
+    }
+
+    fn path(&self) -> &str {
+        self.0.to_str().unwrap()
+    }
+}
+
+impl Drop for File {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+/// Burns and Wellings, "Real-Time Systems and Programming Languages", process set A.
+const INFEASIBLE: &str = r#"
+[[activity]]
+name = "a"
+period = "50ms"
+execution_time = "12ms"
+[[activity]]
+name = "b"
+period = "40ms"
+execution_time = "10ms"
+[[activity]]
+name = "c"
+period = "30ms"
+execution_time = "10ms"
+"#;
+
+#[test]
+fn example_is_feasible_and_its_plan_reads_back() {
+    let out = File::new("lanes.toml", "");
+    let output = plan(&[EXAMPLE, "--out", out.path()]);
+    let said = text(&output.stdout);
+    assert_eq!(output.status.code(), Some(0), "{said}{}", text(&output.stderr));
+    assert!(said.contains("deadline monotonic: every deadline is met"), "{said}");
+    let first = said.lines().nth(1).unwrap();
+    assert!(first.starts_with("trigger ") && first.contains("32767") && first.contains("650us"), "{said}");
+    let lanes = Plan::from_toml(&std::fs::read_to_string(&out.0).unwrap()).unwrap();
+    assert!(lanes.feasible);
+    assert_eq!(lanes.channels[0].lanes.len(), 4);
+    assert_eq!(lanes.channels[0].topics[0].event_type, "Telescope/Trigger");
+}
+
+#[test]
+fn missed_deadline_is_told_with_who_and_by_how_much() {
+    let file = File::new("infeasible.toml", INFEASIBLE);
+    let output = plan(&[file.path()]);
+    assert_eq!(output.status.code(), Some(1));
+    let said = text(&output.stdout);
+    assert!(said.contains("\"a\" misses its deadline of 50ms by 2ms"), "{said}");
+    assert!(said.lines().nth(3).unwrap().ends_with("52ms   -2ms  MISSES"), "{said}");
+    let output = plan(&[file.path(), "--json"]);
+    assert_eq!(output.status.code(), Some(1));
+    let told: Json = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((&told["feasible"], &told["policy"]), (&false.into(), &"rm".into()));
+    let late = &told["activities"][2];
+    assert_eq!(
+        (&late["name"], &late["late_by_ns"], &late["response_ns"]),
+        (&"a".into(), &2_000_000.into(), &52_000_000.into())
+    );
+    let output = plan(&[file.path(), "--cpus", "2"]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stdout));
+}
+
+#[test]
+fn every_policy_can_be_asked_for() {
+    for (policy, name) in [
+        ("rm", "rate monotonic"),
+        ("dm", "deadline monotonic"),
+        ("edf", "earliest deadline first"),
+        ("llf", "least laxity first"),
+        ("muf", "maximum urgency first"),
+        ("auto", "deadline monotonic"),
+    ] {
+        let output = plan(&[EXAMPLE, "--policy", policy]);
+        let said = text(&output.stdout);
+        assert!(said.contains(&format!("\n{name}: ")), "{said}{}", text(&output.stderr));
+    }
+    // One event of 40 ms cannot be followed by one that has to be done within 2 ms.
+    let output = plan(&[EXAMPLE, "--policy", "edf"]);
+    assert_eq!(output.status.code(), Some(1));
+    let said = text(&output.stdout);
+    assert!(said.contains("in an interval of 1.8ms that ends with the deadline of \"trigger\""), "{said}");
+}
+
+#[test]
+fn bad_input_is_told_with_its_line_and_what_to_do() {
+    for (content, said) in [
+        (INFEASIBLE.replacen("50ms", "50", 1), "line 4: \"50\" is no time: write a number and a unit"),
+        (INFEASIBLE.replacen("50ms", "0ms", 1), "line 2: the period of \"a\" is 0; it has to be at least 1 ns"),
+        (INFEASIBLE.replacen("name = \"b\"", "name = \"a\"", 1), "line 6: another activity is called \"a\""),
+        (INFEASIBLE.replacen("name", "nome", 1), "line 3: unknown field `nome`"),
+        (String::new(), "there are no activities"),
+        (format!("cpus = 0\n{INFEASIBLE}"), "cpus is 0, and has to be from 1 to 64"),
+    ] {
+        let file = File::new("bad.toml", &content);
+        let output = plan(&[file.path()]);
+        let error = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{error}");
+        assert!(error.contains(said), "{error}");
+        assert!(output.stdout.is_empty());
+    }
+    let output = plan(&["/does/not/exist.toml"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output.stderr).contains("/does/not/exist.toml"));
+    let output = plan(&[EXAMPLE, "--out", "/does/not/exist.toml"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text(&output.stderr).contains("--out"));
+}
