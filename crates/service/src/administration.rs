@@ -244,7 +244,8 @@ impl Administration {
                 LaneChange::Started(info) => {
                     if let Err(error) = self.roster.start(&info) {
                         self.counters.add(Counter::LanesRefused, 1);
-                        log::error!("lane {} cannot be started: {error}", info.id.0);
+                        log::error!("lane {} cannot be started: {error}; the main lane serves what is its", info.id.0);
+                        self.door.lane_unavailable(info.id);
                     }
                 }
                 LaneChange::Ended(lane) => self.ending.push(lane),

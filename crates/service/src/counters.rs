@@ -170,6 +170,16 @@ counters! {
     LanesRefused = "lanes_refused",
     /// Times a lane could not be given the real-time priority it is to have.
     LanesWithoutPriority = "lanes_without_priority",
+    /// Events that were handed over to another lane, once for each.
+    HandedOver = "lane_handed_over",
+    /// Events that were taken over from another lane.
+    TakenOver = "lane_taken_over",
+    /// Pushes that arrived on the connection of another lane than theirs, and were passed to theirs.
+    PushesPassed = "lane_pushes_passed",
+    /// Times an event, or a push, had to wait because the queue to another lane was full.
+    HandoverFull = "handover_full",
+    /// Connections that moved to another lane.
+    ConnectionsMoved = "connections_moved",
     /// Episodes in which a lane had work without end for a second or more.
     LaneSaturated = "lane_saturated",
     /// Log lines that were only counted because there were too many of their kind in a second.

@@ -10,10 +10,12 @@
 pub(crate) mod asks;
 pub(crate) mod calls;
 pub(crate) mod delivery;
+pub(crate) mod foreign;
 pub(crate) mod incoming;
 pub(crate) mod intake;
 pub(crate) mod lines;
 pub(crate) mod mail;
+pub(crate) mod moving;
 pub(crate) mod outgoing;
 pub(crate) mod output;
 pub(crate) mod path;

@@ -21,7 +21,7 @@ use super::references::References;
 use super::table::{self, AdminKey, Servant, Target};
 use engine::{
     AdminId, ChannelId, ChannelLimits, DisconnectReason, FilterId, FilterTarget, Hierarchy, HierarchyLimits,
-    LaneChange, Operator, Peer, PoolId, ProxyId, ProxyKey, SettingsPatch, Side, Snapshot, Time,
+    LaneChange, LaneId, Operator, Peer, PoolId, ProxyId, ProxyKey, SettingsPatch, Side, Snapshot, Time,
 };
 use giop::cdr::{CharSet, Reader, Writer};
 use giop::ior::Ior;
@@ -330,6 +330,11 @@ impl Door {
     /// The next lane to start, before what [`Door::publish`] gives is handed to the lanes, or to end, after that.
     pub fn poll_lane(&mut self) -> Option<LaneChange> {
         self.hierarchy.poll_lane()
+    }
+
+    /// A lane cannot be started: the main lane is to serve what is its.
+    pub fn lane_unavailable(&mut self, lane: LaneId) {
+        self.hierarchy.lane_unavailable(lane);
     }
 
     /// A reference to the factory, the one that is written to a file for clients.

@@ -43,6 +43,8 @@ struct Content {
 impl Core {
     /// Sends what the engine says is due. There may be more if `undelivered` says so.
     pub(crate) fn deliver(&mut self) {
+        // First, since the other lanes can work on it while this one goes on.
+        self.post_handovers();
         for _ in 0..DELIVERIES_PER_TURN {
             let mut events = self.take_events();
             let Some(delivery) = self.lane.poll_delivery(self.now, &mut events) else {

@@ -5,12 +5,14 @@ use std::io;
 use std::net::{SocketAddr, TcpStream};
 use std::sync::atomic::Ordering;
 
-use engine::{ProxyKey, Time};
+use engine::{LaneId, ProxyKey, Time};
 use giop::cdr::{CharSet, Version};
 use giop::framing::{Inbound, Limits};
 use giop::message;
 
+use super::foreign::ForeignPush;
 use super::intake::OwedTo;
+use super::moving::Settling;
 use super::output::{Output, would_block};
 use super::path::{answer_done, answer_exception};
 use super::pulls::Written;
@@ -61,6 +63,10 @@ pub(crate) struct Caller {
     pub(crate) waits: Vec<ProxyKey>,
     /// Replies with events that the socket has yet to take.
     pub(crate) written: VecDeque<Written>,
+    /// Where it wants to be.
+    pub(super) settling: Settling,
+    /// A message that waits: a push for another lane until there is room there, a pull until this is the main lane's.
+    pub(super) parked: Option<(LaneId, Box<ForeignPush>)>,
     /// To be closed once its output is written.
     closing: bool,
     /// It sends nothing more, but has sent what is not read yet.
@@ -88,6 +94,8 @@ impl Incoming {
                 overdue_since: None,
                 waits: Vec::new(),
                 written: VecDeque::new(),
+                settling: Settling::default(),
+                parked: None,
                 closing: false,
                 ended: false,
                 stalled: false,
@@ -108,6 +116,8 @@ impl Caller {
     /// Whether its requests are left unread for now, so that what it is owed stays bounded.
     fn is_paused(&self) -> bool {
         self.closing
+            || self.parked.is_some()
+            || self.settling.bound_for.is_some()
             || self.unanswered >= UNANSWERED_MAX
             || self.unanswered_bytes > UNANSWERED_BYTES_MAX
             || self.output.queued_bytes() > REPLIES_UNREAD_MAX
@@ -119,7 +129,20 @@ impl Caller {
         self.unanswered_bytes += bytes;
     }
 
-    fn note_answer(&mut self, bytes: usize) {
+    /// Whether nothing is outstanding on it.
+    pub(super) fn can_move(&self) -> bool {
+        self.unanswered == 0 && self.waits.is_empty() && self.written.is_empty() && !self.closing
+    }
+
+    /// Forgets what is of this lane only.
+    pub(super) fn prepare_to_move(&mut self) {
+        self.settling.arrive();
+        self.stalled = false;
+        self.hungry = false;
+        self.interest = Interest::READ;
+    }
+
+    pub(super) fn note_answer(&mut self, bytes: usize) {
         self.unanswered = self.unanswered.saturating_sub(1);
         self.unanswered_bytes = self.unanswered_bytes.saturating_sub(bytes);
     }
@@ -279,7 +302,7 @@ impl Worker {
     }
 
     /// Handles what is left of messages, unless its turn comes anyway, and writes what is due.
-    fn resume(&mut self, token: Token) {
+    pub(super) fn resume(&mut self, token: Token) {
         let Some(entry) = self.incoming.get(token) else { return };
         if entry.caller.hungry || self.process(token).is_some() {
             self.settle_incoming(token);
@@ -306,7 +329,7 @@ impl Worker {
     }
 
     /// Writes what is due on a connection, and tells the poll what to watch for.
-    fn settle_incoming(&mut self, token: Token) {
+    pub(super) fn settle_incoming(&mut self, token: Token) {
         let Some(Incoming { caller, .. }) = self.incoming.get_mut(token) else { return };
         // There are no events in it, so nothing comes back.
         let written = caller.output.is_empty() || {
@@ -318,11 +341,15 @@ impl Worker {
         if !caller.written.is_empty() {
             self.core.note_taken(caller);
         }
+        let is_bound = caller.settling.bound_for.is_some();
         if caller.closing {
             if written {
                 return self.close(token);
             }
             self.plan_sweep();
+        }
+        if is_bound && self.send_away(token) {
+            return;
         }
         let Some(Incoming { caller, .. }) = self.incoming.get_mut(token) else { return };
         let read = !caller.is_paused();
@@ -348,7 +375,7 @@ impl Worker {
     }
 
     /// So many connections more are open here.
-    fn note_open(&mut self, more: isize) {
+    pub(super) fn note_open(&mut self, more: isize) {
         self.incoming_open = self.incoming_open.saturating_add_signed(more);
         self.core.counters.set(Counter::ConnectionsOpen, self.incoming_open as u64);
     }
@@ -367,7 +394,14 @@ impl Worker {
     /// Sends the replies that were withheld until a channel had room again, in the order in which their events came.
     pub(super) fn answer_released(&mut self) {
         while let Some(owed) = self.core.released.pop_front() {
-            let OwedTo::Client { connection, answer, bytes } = owed.to else { continue };
+            let (connection, answer, bytes) = match owed.to {
+                OwedTo::Client { connection, answer, bytes } => (connection, answer, bytes),
+                OwedTo::Guest(guest) => {
+                    self.core.answer_guest(guest, owed.refusal);
+                    continue;
+                }
+                OwedTo::Puller(_) | OwedTo::Peer(_) => continue,
+            };
             let Some(entry) = self.incoming.get_mut(connection) else { continue };
             entry.caller.note_answer(bytes);
             match owed.refusal {

@@ -24,6 +24,10 @@ pub(crate) enum OwedTo {
     Client { connection: Token, answer: Answer, bytes: usize },
     /// A proxy that pulled them.
     Puller(Token),
+    /// The lane on whose connection they were pushed.
+    Guest(Token),
+    /// The lane that handed the event over.
+    Peer(Token),
 }
 
 /// What somebody is owed when a number of things have come about.
@@ -207,8 +211,9 @@ impl Core {
         }
         let Some(owed) = self.owed.remove(token) else { return };
         match owed.to {
-            OwedTo::Client { .. } => self.released.push_back(owed),
+            OwedTo::Client { .. } | OwedTo::Guest(_) => self.released.push_back(owed),
             OwedTo::Puller(puller) => self.resume_polling(puller),
+            OwedTo::Peer(held) => self.pay_peer(held),
         }
     }
 

@@ -5,8 +5,8 @@
 //! the engine. Whoever waits for nothing gets it written to his socket before the supplier's reply is.
 //! Everything else a client can ask goes to administration.
 
-use engine::{PriorityModel, ProxyKey, ProxyState};
-use giop::cdr::{ReadErrorKind, Reader};
+use engine::{LaneId, PriorityModel, ProxyKey, ProxyState};
+use giop::cdr::{CharSet, ReadErrorKind, Reader};
 use giop::codeset;
 use giop::exception::{Kind, OMG_MINOR, SystemException};
 use giop::framing::Message;
@@ -28,11 +28,13 @@ use crate::counters::Counter;
 const ADMINISTRATION_BYTES_MAX: usize = 64 << 20;
 
 /// A push that a consumer proxy of ours is to take.
-struct Push {
-    source: ProxyKey,
+pub(super) struct Push {
+    pub(super) source: ProxyKey,
     form: engine::Form,
     /// Whether it is a sequence of events.
     batches: bool,
+    /// The lane that it is for, where that is the same for all its events.
+    lane: Option<LaneId>,
     /// Whether the priority that its supplier tells counts: not where the service has declared one.
     heeds_priority: bool,
 }
@@ -112,9 +114,14 @@ impl Core {
             }
         }
         if let Some(push) = self.find_push(&request) {
-            self.push(connection, &message, &request, caller, answer, &push);
+            self.handle_push(connection, &message, &request, caller, answer, &push);
         } else if let Some(pull) = self.find_pull(&request) {
-            self.pull(connection, &message, &request, caller, answer, pull);
+            caller.settling.note_pull();
+            if self.id == LaneId::MAIN {
+                self.pull(connection, &message, &request, caller, answer, pull);
+            } else {
+                self.park_message(&message, caller);
+            }
         } else if !self.pass_on(connection, message, caller) {
             answer_exception(caller, answer, SystemException::new(Kind::Transient, 0));
         }
@@ -122,7 +129,7 @@ impl Core {
     }
 
     /// Whether a request is an event for a connected proxy. Anything else, errors included, is administration's to answer.
-    fn find_push(&mut self, request: &Request<'_>) -> Option<Push> {
+    pub(super) fn find_push(&mut self, request: &Request<'_>) -> Option<Push> {
         let (form, batches) = match request.operation {
             b"push_structured_event" => (FORM_STRUCTURED, false),
             b"push" => (FORM_ANY, false),
@@ -134,10 +141,21 @@ impl Core {
         let route = published.routing.supplier(source)?;
         let takes = route.form == form && route.batches == batches && !route.pull;
         let heeds_priority = !matches!(route.priority_model, Some((PriorityModel::ServerDeclared, _)));
-        (takes && route.state != ProxyState::Unconnected).then_some(Push { source, form, batches, heeds_priority })
+        let lane = match &*route.places {
+            [only] => Some(only.lane),
+            _ => None,
+        };
+        (takes && route.state != ProxyState::Unconnected).then_some(Push {
+            source,
+            form,
+            batches,
+            lane,
+            heeds_priority,
+        })
     }
 
-    fn push(
+    /// Takes a push in, or hands it to the lane that it is for.
+    fn handle_push(
         &mut self,
         connection: Token,
         message: &Message<'_>,
@@ -154,9 +172,43 @@ impl Core {
             }
         }
         let body = request.body(message.bytes, &message.header, caller.chars);
+        let lane = push.lane.unwrap_or_else(|| self.lane_of(push, answer.priority, &body));
+        if lane == self.id {
+            caller.settling.note_own();
+        } else if self.pass_push(connection, message, caller, answer, lane) {
+            return self.note_other_lane(caller, lane);
+        }
+        self.push(connection, &body, caller, answer, push);
+    }
+
+    /// The lane that a push is for whose events may be for several: that of the most important one.
+    fn lane_of(&mut self, push: &Push, told: Option<i16>, body: &Reader<'_>) -> LaneId {
+        let priority = told.or_else(|| self.highest_priority(push, body));
+        let route = self.lane.snapshot().supplier(push.source);
+        let lane = route.map(|route| route.lane_for(priority.unwrap_or(route.settings.priority)));
+        lane.unwrap_or(self.id)
+    }
+
+    /// The highest of the priorities that the events' headers have. What cannot be read is found out when they are taken in.
+    fn highest_priority(&mut self, push: &Push, body: &Reader<'_>) -> Option<i16> {
+        let priority_of = |event: Reader<'_>| {
+            let mut work = event::work_for(event.remaining());
+            event::read_header(event, &mut work).ok()?.priority
+        };
+        if !push.batches {
+            return if push.form == FORM_STRUCTURED { priority_of(body.clone()) } else { None };
+        }
+        let mut batch = core::mem::take(&mut self.batch_in);
+        let is_read = batch.read(body, &mut event::work_for(body.remaining())).is_ok();
+        let highest = if is_read { batch.events(body).filter_map(priority_of).max() } else { None };
+        self.batch_in = batch;
+        highest
+    }
+
+    fn push(&mut self, connection: Token, body: &Reader<'_>, caller: &mut Caller, answer: Answer, push: &Push) {
         let bytes = body.remaining();
         let mut intake = Intake::new(push.source, OwedTo::Client { connection, answer, bytes }, answer.priority);
-        if !self.take_in_body(&mut intake, push, &body) {
+        if !self.take_in_body(&mut intake, push, body) {
             self.counters.add(Counter::WrongBodies, 1);
             return answer_exception(caller, answer, SystemException::new(Kind::Marshal, 0));
         }
@@ -170,7 +222,7 @@ impl Core {
     }
 
     /// Takes in the event or events of a push. False if they cannot be read, and nothing was taken in.
-    fn take_in_body(&mut self, intake: &mut Intake, push: &Push, body: &Reader<'_>) -> bool {
+    pub(super) fn take_in_body(&mut self, intake: &mut Intake, push: &Push, body: &Reader<'_>) -> bool {
         let mut work = event::work_for(body.remaining());
         if push.batches {
             let mut batch = core::mem::take(&mut self.batch_in);
@@ -194,7 +246,7 @@ impl Core {
     }
 
     /// Passes a request on. False when administration has no room: the client is to be told so and may come again.
-    fn pass_on(&mut self, connection: Token, message: Message<'_>, caller: &mut Caller) -> bool {
+    pub(super) fn pass_on(&mut self, connection: Token, message: Message<'_>, caller: &mut Caller) -> bool {
         self.counters.add(Counter::Requests, 1);
         let bytes = message.bytes.len();
         let fits = self.administration_bytes.saturating_add(bytes) <= ADMINISTRATION_BYTES_MAX;
@@ -217,23 +269,40 @@ impl Core {
 /// Answers a request that has no result.
 pub(crate) fn answer_done(caller: &mut Caller, answer: Answer) {
     if answer.expected {
-        let buffer = caller.output.bytes();
-        answer.begin(buffer, ReplyStatus::NoException).finish(buffer);
+        write_done(caller.output.bytes(), answer);
     }
+}
+
+/// Writes the reply to a request that has no result.
+pub(super) fn write_done(buffer: &mut Vec<u8>, answer: Answer) {
+    answer.begin(buffer, ReplyStatus::NoException).finish(buffer);
 }
 
 /// Answers a request with a system exception. A one-way request gets no answer.
 pub(crate) fn answer_exception(caller: &mut Caller, answer: Answer, exception: SystemException) {
     if answer.expected {
         let chars = caller.chars;
-        let buffer = caller.output.bytes();
-        let open = answer.begin(buffer, ReplyStatus::SystemException);
-        exception.write(&mut open.body(buffer, chars));
-        open.finish(buffer);
+        write_exception(caller.output.bytes(), chars, answer, exception);
     }
 }
 
+/// Writes a system exception as the reply to a request.
+pub(super) fn write_exception(buffer: &mut Vec<u8>, chars: CharSet, answer: Answer, exception: SystemException) {
+    let open = answer.begin(buffer, ReplyStatus::SystemException);
+    exception.write(&mut open.body(buffer, chars));
+    open.finish(buffer);
+}
+
 impl Answer {
+    /// That of no request.
+    pub(super) const NONE: Self = Self {
+        version: giop::cdr::Version::V1_2,
+        endian: giop::cdr::Endian::Little,
+        request_id: 0,
+        expected: false,
+        priority: None,
+    };
+
     /// Begins the reply. It tells the priority that the request did, as Real-time CORBA has it.
     pub(crate) fn begin(self, buffer: &mut Vec<u8>, status: ReplyStatus) -> Open {
         let Self { version, endian, request_id, expected: _, priority } = self;

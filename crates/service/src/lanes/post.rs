@@ -66,8 +66,12 @@ impl<T> Post<T> {
         !self.ring.is_abandoned()
     }
 
+    /// Letters that it can hold.
+    pub(crate) fn capacity(&self) -> usize {
+        self.ring.buffer().capacity()
+    }
+
     /// Letters for which there is room.
-    #[cfg(test)]
     pub(crate) fn room(&self) -> usize {
         self.ring.slots()
     }

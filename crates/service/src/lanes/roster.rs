@@ -154,12 +154,14 @@ impl Roster {
         };
         let name = lane_name(lane.0, priority);
         let common = self.options.common.clone();
-        let options = WorkerOptions { id: lane, thread, name: name.clone(), listener, ends, counters, common };
+        let options =
+            WorkerOptions { id: lane, thread, name: name.clone(), priority, listener, ends, counters, common };
         let (handle, number) = self.starter.start(name, options)?;
         self.begun += 1;
         let waiting = &self.options.bell;
         self.options.resolver.post_in_time(Asking { lookups, answers }, || waiting.wait(Some(ROOM)));
-        for (other, line) in self.desks.iter_mut().zip(introduced_to) {
+        let others = self.desks.iter_mut().filter(|other| !other.ending);
+        for (other, line) in others.zip(introduced_to) {
             other.introductions.post_in_time(line, || waiting.wait(Some(ROOM)));
         }
         let native = None;
@@ -189,7 +191,7 @@ impl Roster {
         bell: &Arc<Bell>,
         queue_events_max: u32,
     ) -> (Vec<Line>, Vec<Line>) {
-        let pairs = self.desks.iter().map(|other| {
+        let pairs = self.desks.iter().filter(|other| !other.ending).map(|other| {
             let capacity = capacity(queue_events_max, other.queue_events_max);
             let (to_other, from_new) = post_to(&other.bell, capacity.total);
             let (to_new, from_other) = post_to(bell, capacity.total);

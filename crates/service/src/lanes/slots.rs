@@ -73,6 +73,11 @@ impl<T> Slots<T> {
         Some(value)
     }
 
+    /// Whether there is no entry.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.free.len() == self.places.len()
+    }
+
     pub(crate) fn iter(&self) -> impl Iterator<Item = (Token, &T)> {
         self.places
             .iter()

@@ -95,6 +95,11 @@ impl Poll {
         Ok(epoll::modify(&self.epoll, fd, epoll::EventData::new_u64(datum), interest.flags())?)
     }
 
+    pub(crate) fn remove(&self, fd: impl AsFd) -> io::Result<()> {
+        count();
+        Ok(epoll::delete(&self.epoll, fd)?)
+    }
+
     /// Waits until something is ready or the time is over. `None` waits without end.
     pub(crate) fn wait(&mut self, timeout: Option<Duration>) -> io::Result<()> {
         count();

@@ -60,6 +60,7 @@ impl Bench {
             id: LaneId::MAIN,
             thread: LaneThread::MAIN,
             name: "lane".into(),
+            priority: None,
             listener: Some(listener),
             ends: LaneEnds {
                 bell,

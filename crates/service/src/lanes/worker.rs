@@ -17,9 +17,10 @@ use engine::{DiscardReason, Event, Lane, LaneId, Notice, ProxyKey, Time};
 use giop::framing;
 use hashbrown::HashMap;
 
+use super::foreign::{self, ForeignPush, Guest};
 use super::incoming::Incoming;
 use super::intake::{Owed, UndecidedEvents};
-use super::lines::{Line, Lines};
+use super::lines::{HeldForPeer, Line, Lines};
 use super::mail::{LaneThread, Lookup, Resolved, ToAdministration, ToLane};
 use super::outgoing::Outgoings;
 use super::post::{Inbox, Post};
@@ -40,8 +41,9 @@ use crate::statistics;
 pub(crate) struct WorkerOptions {
     pub(crate) id: LaneId,
     pub(crate) thread: LaneThread,
-    /// What it is called.
+    /// What it is called, and its CORBA priority.
     pub(crate) name: String,
+    pub(crate) priority: Option<i16>,
     /// The main lane's: it alone accepts connections.
     pub(crate) listener: Option<TcpListener>,
     pub(crate) ends: LaneEnds,
@@ -83,6 +85,8 @@ pub(crate) struct Worker {
     pub(super) incoming_open: usize,
     /// Connections that have had their share of a round and may have more.
     pub(super) hungry: VecDeque<Token>,
+    /// Connections that wait for room on the lane that they have to move to.
+    pub(super) movers: VecDeque<Token>,
     office: Inbox<ToLane>,
     resolved: Inbox<Resolved>,
     bell: Arc<Bell>,
@@ -102,15 +106,25 @@ pub(crate) struct Worker {
 
 /// What the event path needs, apart from the connections that events come in on.
 pub(crate) struct Core {
-    #[expect(dead_code, reason = "the hand-over of events, which follows, asks for it")]
     pub(crate) id: LaneId,
     pub(crate) thread: LaneThread,
+    /// The lane's CORBA priority. The main lane need not have one, and is less important than all others then.
+    pub(crate) priority: Option<i16>,
     pub(crate) poll: Poll,
     pub(crate) lane: Lane,
     pub(crate) published: arc_swap::Cache<Arc<ArcSwap<Published>>, Arc<Published>>,
     /// The other lanes, and those that are yet to be taken in.
     pub(crate) lines: Lines,
     introductions: Inbox<Line>,
+    /// Events of other lanes that are held, and pushes of theirs that are being served.
+    pub(crate) held_for_peers: Slots<HeldForPeer>,
+    pub(crate) guests: Slots<Guest>,
+    /// Buffers for pushes that are for other lanes, and the connections of which one waits for room there.
+    #[expect(clippy::vec_box, reason = "they travel in these boxes")]
+    pub(crate) spare_pushes: Vec<Box<ForeignPush>>,
+    pub(crate) parked: VecDeque<Token>,
+    /// There may be some.
+    pub(crate) try_parked: bool,
     pub(crate) administration: Post<ToAdministration>,
     /// Bytes of the requests that administration has.
     pub(crate) administration_bytes: usize,
@@ -192,7 +206,7 @@ pub(crate) const DROPPED: [(Counter, DiscardReason); 9] = [
 
 impl Worker {
     pub(crate) fn new(options: WorkerOptions) -> io::Result<Self> {
-        let WorkerOptions { id, thread, name, listener, ends, counters, common } = options;
+        let WorkerOptions { id, thread, name, priority, listener, ends, counters, common } = options;
         let poll = Poll::new()?;
         if let Some(listener) = &listener {
             poll.add(listener, KIND_LISTENER << 62, Interest::READ)?;
@@ -203,6 +217,7 @@ impl Worker {
             incoming: Slots::new(),
             incoming_open: 0,
             hungry: VecDeque::new(),
+            movers: VecDeque::new(),
             office: ends.office,
             resolved: ends.resolved,
             bell: ends.bell,
@@ -217,11 +232,17 @@ impl Worker {
             core: Core {
                 id,
                 thread,
+                priority,
                 poll,
                 lane: Lane::with_id(id, Time(0)),
                 published: arc_swap::Cache::new(common.published),
                 lines: Lines::new(ends.lines),
                 introductions: ends.introductions,
+                held_for_peers: Slots::new(),
+                guests: Slots::new(),
+                spare_pushes: foreign::spare_pushes(),
+                parked: VecDeque::new(),
+                try_parked: false,
                 reports: Reports::new(),
                 administration: ends.administration,
                 administration_bytes: 0,
@@ -282,6 +303,7 @@ impl Worker {
                 self.serve(ready);
             }
         }
+        self.serve_parked();
         self.serve_timers();
         self.core.settle();
         // Who is answered may go on, and what he sends may release others.
@@ -321,17 +343,19 @@ impl Worker {
         self.resolved.look();
         self.core.lines.look();
         let more = self.serve_lines() | self.serve_resolver() | self.serve_office();
-        self.core.lines.forget_ended();
         if more {
             // Come back to it after the sockets.
             self.bell.ring();
         }
     }
 
-    /// A lane to which no route leads ends when it has nothing left: no connection, and nobody who posts to it.
+    /// A lane to which no route leads ends when it has nothing left: no connection, and nothing to answer or to be answered.
     fn end_retired(&mut self) {
-        if self.retiring && self.incoming_open == 0 && self.core.lines.is_empty() && !self.core.reports.is_waiting() {
-            self.stopping = self.core.administration.post(ToAdministration::Ended).is_ok();
+        let Core { lines, guests, held_for_peers, reports, administration, .. } = &mut self.core;
+        let is_done = self.incoming_open == 0 && lines.are_quiet() && guests.is_empty() && held_for_peers.is_empty();
+        if self.retiring && is_done && !reports.is_waiting() {
+            lines.end();
+            self.stopping = administration.post(ToAdministration::Ended).is_ok();
         }
     }
 
@@ -356,8 +380,8 @@ impl Worker {
                 }
                 ToLane::Part(lane) => self.core.lines.part(lane),
                 ToLane::Retire => {
-                    self.core.lines.part_from_all();
                     self.retiring = true;
+                    self.send_all_away();
                 }
                 ToLane::Stop => self.stopping = true,
             }
@@ -394,6 +418,7 @@ impl Worker {
             self.listen(true);
         }
         self.core.sweep_outgoing();
+        self.send_movers_away();
         if self.end_overdue() {
             self.plan_sweep();
         }
