@@ -9,10 +9,11 @@ mod kinds;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use client::notify::{ClientType, Property, ProxyConsumer, StructuredEvent};
+use client::notify::{ClientType, Property, ProxyConsumer, StructuredEvent, ThreadPool};
 use client::{ConsumerOptions, SimpleConsumer, SimpleSupplier};
+use giop::realtime::PriorityModel;
 use service::allocations::CountingAllocator;
-use service::{Config, Counter, Service};
+use service::{Config, Counter, Lanes, Scheduling, Service};
 
 use kinds::{Consumer, FORMS, Model, Supplier, connect_pulling, new_channel};
 
@@ -118,5 +119,43 @@ fn no_kind_of_proxy_costs_an_allocation_in_the_steady_state() {
         (0..COUNTED_EACH).for_each(|number| pass(number..number + 1));
         let after = allocations();
         assert_eq!(after - before, 0, "for {COUNTED_EACH} events from {:?} to all kinds", (form, model));
+    }
+}
+
+/// Events that pass while counting, and those before.
+const COUNTED_ACROSS: i32 = 2_000;
+
+#[test]
+fn neither_a_pool_nor_a_hand_over_costs_an_allocation_in_the_steady_state() {
+    let pool = |priority| Property::from(ThreadPool::new(PriorityModel::ServerDeclared, priority, 1));
+    let lanes = Lanes { scheduling: Scheduling::Ordinary, ..Lanes::default() };
+    for (suppliers, consumers) in [(10, 10), (10, 20)] {
+        let config = Config { listen: "127.0.0.1:0".into(), lanes: lanes.clone(), ..Config::default() };
+        let service = Service::start(config).unwrap();
+        let channel = new_channel(&service);
+        // Two pools of the same priority are two pools, so one for both is set at the channel.
+        if suppliers == consumers {
+            channel.set_qos(&[pool(suppliers)]).unwrap();
+        } else {
+            channel.default_supplier_admin().unwrap().set_qos(&[pool(suppliers)]).unwrap();
+            channel.default_consumer_admin().unwrap().set_qos(&[pool(consumers)]).unwrap();
+        }
+        let takers = [ClientType::Structured, ClientType::Any].map(|form| Consumer::new(&channel, form, Model::Push));
+        let settled = Supplier::new(&channel, ClientType::Structured, Model::Push);
+        let allocations = || service.counters().read(Counter::Allocations);
+        let pass = |numbers: core::ops::Range<i32>| {
+            let count = numbers.len();
+            settled.give("Steady", numbers);
+            for taker in &takers {
+                taker.take(count);
+            }
+        };
+        pass(0..GATHERED_EACH);
+        (0..GATHERED_EACH).for_each(|number| pass(number..number + 1));
+        let before = allocations();
+        (0..COUNTED_ACROSS).for_each(|number| pass(number..number + 1));
+        assert_eq!(allocations() - before, 0, "for {COUNTED_ACROSS} events from {suppliers} to {consumers}");
+        let handed_over = service.counters().read(Counter::HandedOver);
+        assert_eq!(handed_over > 0, suppliers != consumers);
     }
 }

@@ -12,7 +12,8 @@ use std::collections::BinaryHeap;
 use std::sync::Arc;
 
 use engine::{
-    ChannelId, ChannelRoutes, DisconnectReason, Form, Peer, ProxyKey, ProxyState, Snapshot, SupplierSettings, Time,
+    ChannelId, ChannelRoutes, DisconnectReason, Form, LaneId, Peer, ProxyKey, ProxyState, Snapshot, SupplierSettings,
+    Time,
 };
 use giop::exception::Kind;
 use hashbrown::HashMap;
@@ -90,8 +91,11 @@ impl Pullers {
 }
 
 impl Core {
-    /// Takes over who is pulled from.
+    /// Takes over who is pulled from, which is for the main lane to do.
     pub(crate) fn place_pullers(&mut self) {
+        if self.id != LaneId::MAIN {
+            return;
+        }
         let snapshot = Arc::clone(self.lane.snapshot());
         let before = core::mem::replace(&mut self.pullers.snapshot, Arc::clone(&snapshot));
         let is_same = |channel: ChannelId| {

@@ -8,6 +8,7 @@ mod delivery;
 mod filters;
 mod hostile;
 mod kinds;
+mod lanes;
 mod pairings;
 mod peers;
 mod planning;
