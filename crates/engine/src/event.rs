@@ -65,6 +65,8 @@ pub struct Event {
     /// The lane's place for the source's channel, and what that channel's budget was charged.
     pub(crate) channel_slot: u32,
     pub(crate) charged_bytes: u64,
+    /// Whether another lane handed it over to the lane that charged it.
+    pub(crate) taken_over: bool,
 }
 
 // The overhead that is charged must cover the overhead there is: the fields and the two reference counts.

@@ -5,9 +5,14 @@
 //! and to the naive model, and compares everything that can be seen: each delivery, admission, release, notice and
 //! refusal, each outbox's and channel's state, and the counters. Time is simulated, so a run takes as long as it takes
 //! to compute, and the same seed is always the same run.
+//!
+//! [`run_lanes`] does the like with several lanes and what goes on between them.
 
+#[expect(clippy::indexing_slicing, reason = "a model that is wrong should stop the test on the spot")]
+mod lanes;
 #[expect(clippy::indexing_slicing, reason = "a model that is wrong should stop the test on the spot")]
 mod model;
 mod random;
 
+pub use lanes::{LanesSummary, run_lanes};
 pub use random::{Mismatch, Summary, policies, run};

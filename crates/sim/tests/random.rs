@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use campanile_sim::{Summary, policies, run};
+use campanile_sim::{LanesSummary, Summary, policies, run, run_lanes};
 use engine::DiscardReason;
 
 const OPERATIONS: u32 = 400;
@@ -72,4 +72,33 @@ fn a_seed_is_always_the_same_run() {
         (steps, summary.unwrap())
     };
     assert_eq!(steps(), steps());
+}
+
+/// Seeds of runs with several lanes that once showed something that must not be, with what it was.
+const LANES_REGRESSION_SEEDS: [u64; 0] = [];
+
+#[test]
+fn several_lanes_give_each_consumer_what_is_its_own_once_and_in_order() {
+    let run = |seed| run_lanes(seed, 600, &mut |_| ()).unwrap_or_else(|mismatch| panic!("{mismatch} lanes"));
+    for seed in LANES_REGRESSION_SEEDS {
+        run(seed);
+    }
+    let mut reached = LanesSummary::default();
+    for seed in 0..900 {
+        let summary = run(seed);
+        reached.lanes += summary.lanes;
+        reached.accepted += summary.accepted;
+        reached.held += summary.held;
+        reached.refused += summary.refused;
+        reached.handed_over += summary.handed_over;
+        reached.handed_and_held += summary.handed_and_held;
+        reached.no_room += summary.no_room;
+        reached.delivered += summary.delivered;
+        reached.dropped += summary.dropped;
+        reached.disconnected += summary.disconnected;
+    }
+    let LanesSummary { lanes, accepted, held, refused, handed_over, handed_and_held, no_room, .. } = reached;
+    let all = [lanes, accepted, held, refused, handed_over, handed_and_held, no_room];
+    let mut all = all.iter().chain([&reached.delivered, &reached.dropped, &reached.disconnected]);
+    assert!(all.all(|count| *count > 500), "{reached:?}");
 }

@@ -141,6 +141,7 @@ impl Lane {
                 event.serial = self.next_serial;
                 event.channel_slot = plan.channel;
                 event.charged_bytes = plan.charge;
+                event.taken_over = supplier.handed_over;
                 event.trim();
                 self.next_serial += 1;
                 return self.fan_out(plan, supplier, draft, forms, &mut steps);
@@ -186,7 +187,8 @@ impl Lane {
         if charge > budget_bytes && !supplier.handed_over {
             return Err(Refusal::EventTooLarge { charged_bytes: charge, budget_bytes });
         }
-        let pressed = state.hold.is_some() || state.over(1, charge, 1).any();
+        let whose = self.whose();
+        let pressed = state.room(whose).hold.is_some() || state.over(whose, 1, charge, 1).any();
         if state.routes.traits.any_rejects && !supplier.handed_over {
             self.check_rejects(&plan)?;
         }
@@ -346,8 +348,10 @@ impl Lane {
             self.admitting = false;
             return Admission::Accepted { destinations };
         };
-        state.used_bytes += plan.charge;
-        state.events += 1;
+        state.all.add(plan.charge);
+        if supplier.handed_over {
+            state.taken.add(plan.charge);
+        }
         if let Some(laggard) = &mut state.known_laggard {
             laggard.rivals_weight = laggard.rivals_weight.saturating_add(weight);
         }
@@ -437,11 +441,12 @@ impl Lane {
         if let Some(hold) = hold {
             self.begin_hold(channel, hold);
         }
-        if let Some(state) = self.channels.get_mut(channel)
-            && let Some(hold) = &mut state.hold
+        let whose = self.whose();
+        if let Some(room) = self.channels.get_mut(channel).map(|state| state.room_mut(whose))
+            && let Some(hold) = &mut room.hold
         {
             let ticket = held.get_or_insert_with(|| issue(&mut self.tickets, channel));
-            self.tickets.wait(ticket.at, &mut state.waiters);
+            self.tickets.wait(ticket.at, &mut room.waiters);
             hold.held_events += 1;
         }
         let Some(Held { at, ticket }) = held else { return Admission::Accepted { destinations } };

@@ -24,12 +24,12 @@ pub(super) struct ChannelState {
     pub(super) share: Share,
     pub(super) destinations: Destinations,
 
-    /// What its events are charged, in bytes, and how many there are.
-    pub(super) used_bytes: u64,
-    pub(super) events: u64,
-    /// Set while its suppliers are held for the sake of its limits, with those that are.
-    pub(super) hold: Option<Hold>,
-    pub(super) waiters: Waiters,
+    /// All its events here, and its suppliers, who are held while these are too many.
+    pub(super) all: Room,
+    /// Those of its events that other lanes handed over, and these lanes. They are held for the sake of these events only:
+    /// what is handed over to other lanes leaves when those have room, so that lanes that waited for it here as well
+    /// could wait for each other without end.
+    pub(super) taken: Room,
     /// Replies withheld for whatever reason.
     pub(super) held: u64,
     /// Slots of outboxes that were found to be the laggard since the channel last had room.
@@ -89,6 +89,40 @@ pub(super) struct Laggard {
     pub(super) rivals_weight: u64,
 }
 
+/// What some of a channel's events take, and who waits because it is too much.
+#[derive(Debug, Default)]
+pub(super) struct Room {
+    /// What they are charged, in bytes, and how many there are.
+    pub(super) used_bytes: u64,
+    pub(super) events: u64,
+    /// Set while somebody is held for the sake of the channel's limits, with those that are.
+    pub(super) hold: Option<Hold>,
+    pub(super) waiters: Waiters,
+}
+
+impl Room {
+    pub(super) fn add(&mut self, bytes: u64) {
+        self.used_bytes += bytes;
+        self.events += 1;
+    }
+
+    pub(super) fn remove(&mut self, bytes: u64) {
+        self.used_bytes = self.used_bytes.saturating_sub(bytes);
+        self.events = self.events.saturating_sub(1);
+    }
+}
+
+/// Who hands events in, and is held if there is no room.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Whose {
+    Suppliers,
+    Lanes,
+}
+
+impl Whose {
+    pub(super) const ALL: [Self; 2] = [Self::Suppliers, Self::Lanes];
+}
+
 /// Which of a channel's limits are exceeded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Over {
@@ -112,31 +146,43 @@ impl ChannelState {
             bridges: Vec::new(),
             parted: 0,
             destinations: Destinations::default(),
-            used_bytes: 0,
-            events: 0,
-            hold: None,
-            waiters: Waiters::new(),
+            all: Room::default(),
+            taken: Room::default(),
             held: 0,
             laggards: Vec::new(),
             known_laggard: None,
         }
     }
 
+    pub(super) fn room(&self, whose: Whose) -> &Room {
+        match whose {
+            Whose::Suppliers => &self.all,
+            Whose::Lanes => &self.taken,
+        }
+    }
+
+    pub(super) fn room_mut(&mut self, whose: Whose) -> &mut Room {
+        match whose {
+            Whose::Suppliers => &mut self.all,
+            Whose::Lanes => &mut self.taken,
+        }
+    }
+
     /// Which limits so many more events of so many bytes together would exceed, `times` over.
-    pub(super) fn over(&self, events: u64, bytes: u64, times: u64) -> Over {
+    pub(super) fn over(&self, whose: Whose, events: u64, bytes: u64, times: u64) -> Over {
         let Share { budget_bytes, max_queue_length } = self.share;
-        let max_queue = max_queue_length.map(|max| u64::from(max) * times);
+        let (room, max_queue) = (self.room(whose), max_queue_length.map(|max| u64::from(max) * times));
         Over {
-            memory: self.used_bytes.saturating_add(bytes) > budget_bytes.saturating_mul(times),
-            queue: max_queue.is_some_and(|max| self.events + events > max),
+            memory: room.used_bytes.saturating_add(bytes) > budget_bytes.saturating_mul(times),
+            queue: max_queue.is_some_and(|max| room.events + events > max),
         }
     }
 
     /// Whether the limits named are kept again, by an eighth so that "held" does not flutter.
-    pub(super) fn has_room_again(&self, over: Over) -> bool {
-        let budget = self.share.budget_bytes;
-        let memory = self.used_bytes <= budget - budget / 8;
-        let queue = self.share.max_queue_length.is_none_or(|max| self.events <= u64::from(max - max.div_ceil(8)));
+    pub(super) fn has_room_again(&self, whose: Whose, over: Over) -> bool {
+        let (room, budget) = (self.room(whose), self.share.budget_bytes);
+        let memory = room.used_bytes <= budget - budget / 8;
+        let queue = self.share.max_queue_length.is_none_or(|max| room.events <= u64::from(max - max.div_ceil(8)));
         (memory || !over.memory) && (queue || !over.queue)
     }
 
@@ -147,10 +193,10 @@ impl ChannelState {
 
     /// Whether room is waited for.
     pub(super) fn is_pressed(&self) -> bool {
-        self.hold.is_some() || !self.laggards.is_empty()
+        self.all.hold.is_some() || self.taken.hold.is_some() || !self.laggards.is_empty()
     }
 
     pub(super) fn stats(&self) -> ChannelStats {
-        ChannelStats { channel: self.id, events: self.events, memory_bytes: self.used_bytes, held: self.held }
+        ChannelStats { channel: self.id, events: self.all.events, memory_bytes: self.all.used_bytes, held: self.held }
     }
 }

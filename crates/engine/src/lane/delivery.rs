@@ -206,8 +206,10 @@ impl Lane {
         if let Some(state) = self.channels.get_mut(channel)
             && state.id == event.source.channel
         {
-            state.used_bytes = state.used_bytes.saturating_sub(charge);
-            state.events = state.events.saturating_sub(1);
+            state.all.remove(charge);
+            if event.taken_over {
+                state.taken.remove(charge);
+            }
             if state.is_pressed() && !self.admitting {
                 self.note_channel_room(channel);
             }

@@ -3,7 +3,7 @@
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use super::channel::{Bridge, ChannelState, ELSEWHERE, Share};
+use super::channel::{Bridge, ChannelState, ELSEWHERE, Share, Whose};
 use super::destinations::Change;
 use super::outbox::Outbox;
 use super::{Lane, Notice};
@@ -162,14 +162,17 @@ impl Lane {
 
     /// Ends a hold whose reason is no longer one to hold for; the next event decides anew.
     fn reconsider_hold(&mut self, channel: u32) {
-        let Some(hold) = self.channels.get(channel).and_then(|state| state.hold) else { return };
-        let Some((slot, _)) = hold.by else { return };
-        let holds = |outbox: &Outbox| match outbox.settings.full_outbox {
-            None => hold.over.memory,
-            Some(policy) => policy == FullOutbox::Hold,
-        };
-        if !self.outboxes.get(slot).is_some_and(holds) {
-            self.end_hold(channel);
+        for whose in Whose::ALL {
+            let Some(hold) = self.channels.get(channel).and_then(|state| state.room(whose).hold) else { continue };
+            let Some((slot, _)) = hold.by else { continue };
+            let holds = |outbox: &Outbox| match outbox.settings.full_outbox {
+                None => hold.over.memory,
+                Some(FullOutbox::Reject) => whose == Whose::Lanes,
+                Some(policy) => policy == FullOutbox::Hold,
+            };
+            if !self.outboxes.get(slot).is_some_and(holds) {
+                self.end_hold(channel, whose);
+            }
         }
     }
 
@@ -178,7 +181,7 @@ impl Lane {
         for slot in slots.unwrap_or_default() {
             self.remove_outbox(slot);
         }
-        self.end_hold(channel);
+        Whose::ALL.into_iter().for_each(|whose| self.end_hold(channel, whose));
         if let Some(state) = self.channels.remove(channel) {
             self.channel_slots.remove(&state.id);
             self.turn_taking.remove(state.id, &self.types);
@@ -245,8 +248,11 @@ impl Lane {
         if let Some(state) = self.channels.get_mut(channel) {
             state.laggards.retain(|laggard| *laggard != slot);
             state.known_laggard = state.known_laggard.filter(|laggard| laggard.slot != slot);
-            if state.hold.and_then(|hold| hold.by).is_some_and(|(by, _)| by == slot) {
-                self.end_hold(channel);
+        }
+        for whose in Whose::ALL {
+            let hold = self.channels.get(channel).and_then(|state| state.room(whose).hold);
+            if hold.and_then(|hold| hold.by).is_some_and(|(by, _)| by == slot) {
+                self.end_hold(channel, whose);
             }
         }
         count

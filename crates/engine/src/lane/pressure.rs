@@ -5,7 +5,7 @@ use alloc::collections::BinaryHeap;
 use alloc::sync::Arc;
 use core::cmp::Reverse;
 
-use super::channel::{Hold, Laggard, Over};
+use super::channel::{Hold, Laggard, Over, Whose};
 use super::outbox::Attributes;
 use super::queue::Entry;
 use super::{Lane, Outbox};
@@ -28,7 +28,8 @@ impl Lane {
     /// Makes room in a channel for an event of `charge` bytes. `Some` says that there is none, and that the suppliers
     /// are to be held; `Err` that the event is refused.
     pub(super) fn make_room(&mut self, channel: u32, charge: u64) -> Result<Option<Hold>, Refusal> {
-        if self.channels.get(channel).is_some_and(|state| state.hold.is_some()) {
+        let whose = self.whose();
+        if self.channels.get(channel).is_some_and(|state| state.room(whose).hold.is_some()) {
             // What is handed over takes as much room again on the lane that it comes from, which bounds it.
             return if self.taking_over { Ok(None) } else { self.check_ceiling(channel, charge).map(|()| None) };
         }
@@ -102,37 +103,51 @@ impl Lane {
     /// The outbox with the largest backlog. The one that was it last time is it still if no other can have overtaken
     /// it; otherwise all are measured, once for each event.
     fn next_laggard(&mut self, channel: u32, backlogs: &mut Backlogs, known: &mut bool) -> Option<Laggard> {
+        // What is to be handed over is not in the way of what was: see `ChannelState::taken`.
+        let counts = |outbox: &Outbox| outbox.bridge.is_none() || !self.taking_over;
         let state = self.channels.get_mut(channel)?;
         if *known {
             let laggard = state.known_laggard;
-            if let Some(laggard) = laggard
-                && self.outboxes.get(laggard.slot).is_some_and(|outbox| outbox.weight > laggard.rivals_weight)
-            {
+            let is_largest = |laggard: Laggard| {
+                let outbox = self.outboxes.get(laggard.slot);
+                outbox.is_some_and(|outbox| outbox.weight > laggard.rivals_weight && counts(outbox))
+            };
+            if let Some(laggard) = laggard.filter(|laggard| is_largest(*laggard)) {
                 return Some(laggard);
             }
             *known = false;
+            let mut left_out = 0;
             backlogs.extend(state.slots().filter_map(|slot| {
                 let outbox = self.outboxes.get(slot).filter(|outbox| outbox.weight > 0)?;
+                if !counts(outbox) {
+                    left_out = outbox.weight.max(left_out);
+                    return None;
+                }
                 Some((outbox.weight, Reverse(outbox.key.proxy), slot))
             }));
             let (_, order, slot) = backlogs.pop()?;
-            let rivals_weight = backlogs.peek().map_or(0, |(weight, _, _)| *weight);
+            let rivals_weight = backlogs.peek().map_or(left_out, |(weight, _, _)| left_out.max(*weight));
             state.known_laggard = Some(Laggard { slot, order, rivals_weight });
             return state.known_laggard;
         }
         backlogs.pop().map(|(_, order, slot)| Laggard { slot, order, rivals_weight: 0 })
     }
 
+    /// Who is held if there is no room for what comes in.
+    pub(super) fn whose(&self) -> Whose {
+        if self.taking_over { Whose::Lanes } else { Whose::Suppliers }
+    }
+
     /// Which limits one more event of `charge` bytes would exceed; `None` if there is room.
     fn over(&self, channel: u32, charge: u64) -> Option<Over> {
-        let over = self.channels.get(channel)?.over(1, charge, 1);
+        let over = self.channels.get(channel)?.over(self.whose(), 1, charge, 1);
         over.any().then_some(over)
     }
 
     /// While suppliers are held, what they had under way may come in beyond the limits, but not without end.
     fn check_ceiling(&self, channel: u32, charge: u64) -> Result<(), Refusal> {
         let Some(state) = self.channels.get(channel) else { return Ok(()) };
-        let over = state.over(1, charge, 2);
+        let over = state.over(Whose::Suppliers, 1, charge, 2);
         if over.any() { Err(self.refusal(channel, over)) } else { Ok(()) }
     }
 
@@ -244,13 +259,14 @@ impl Lane {
 
     /// Holds the channel's suppliers if what was exceeded still is.
     pub(super) fn begin_hold(&mut self, channel: u32, hold: Hold) {
+        let whose = self.whose();
         let Some(state) = self.channels.get_mut(channel) else { return };
-        let now_over = state.over(0, 0, 1);
+        let now_over = state.over(whose, 0, 0, 1);
         let still = (hold.over.memory && now_over.memory) || (hold.over.queue && now_over.queue);
-        if !still || state.hold.is_some() {
+        if !still || state.room(whose).hold.is_some() {
             return;
         }
-        state.hold = Some(hold);
+        state.room_mut(whose).hold = Some(hold);
         let by = hold.by.map(|(_, by)| by);
         self.notices.push_back(Notice::SuppliersHeld { channel: state.id, by });
         if let Some((slot, _)) = hold.by {
@@ -258,18 +274,18 @@ impl Lane {
         }
     }
 
-    pub(super) fn end_hold(&mut self, channel: u32) {
+    pub(super) fn end_hold(&mut self, channel: u32, whose: Whose) {
         let Some(state) = self.channels.get_mut(channel) else { return };
-        let Some(hold) = state.hold.take() else { return };
+        let Some(hold) = state.room_mut(whose).hold.take() else { return };
         let by = hold.by.map(|(_, by)| by);
         let notice = Notice::SuppliersReleased { channel: state.id, by, held_events: hold.held_events };
         self.notices.push_back(notice);
-        let mut waiters = core::mem::take(&mut state.waiters);
+        let mut waiters = core::mem::take(&mut state.room_mut(whose).waiters);
         for at in waiters.drain(..) {
             self.wake(at);
         }
         if let Some(state) = self.channels.get_mut(channel) {
-            state.waiters = waiters;
+            state.room_mut(whose).waiters = waiters;
         }
     }
 
@@ -339,14 +355,16 @@ impl Lane {
 
     /// Looks whether a channel has room again. Called wherever it holds less or its limits change.
     pub(super) fn note_channel_room(&mut self, channel: u32) {
-        let Some(state) = self.channels.get(channel) else { return };
-        if let Some(hold) = state.hold
-            && state.has_room_again(hold.over)
-        {
-            self.end_hold(channel);
+        for whose in Whose::ALL {
+            let Some(state) = self.channels.get(channel) else { return };
+            if let Some(hold) = state.room(whose).hold
+                && state.has_room_again(whose, hold.over)
+            {
+                self.end_hold(channel, whose);
+            }
         }
         let Some(state) = self.channels.get_mut(channel) else { return };
-        if !state.laggards.is_empty() && state.has_room_again(Over { memory: true, queue: true }) {
+        if !state.laggards.is_empty() && state.has_room_again(Whose::Suppliers, Over { memory: true, queue: true }) {
             let mut laggards = core::mem::take(&mut state.laggards);
             for slot in laggards.drain(..) {
                 self.end_full(slot, true);

@@ -16,7 +16,7 @@ use engine::{
 
 pub(crate) use filters::{Condition, Constraint, Content, FIELD_NAMES};
 pub(crate) use waiting::Header;
-pub(crate) use world::World;
+pub(crate) use world::{World, matches};
 
 use waiting::Waiting;
 

@@ -349,7 +349,7 @@ fn change(types: &mut Option<Vec<EventType>>, added: &[EventType], removed: &[Ev
     *types = Some(list);
 }
 
-pub(super) fn matches(wanted: &EventType, domain: &str, name: &str) -> bool {
+pub(crate) fn matches(wanted: &EventType, domain: &str, name: &str) -> bool {
     let text_matches = |wanted: Option<&str>, text: &str| match wanted {
         None => true,
         Some(wanted) if wanted.ends_with('*') => text.starts_with(wanted.trim_end_matches('*')),

@@ -14,9 +14,9 @@ pub(super) const FIELDS_AT: usize = 8;
 const STEPS_PER_FIELD: u32 = 2;
 
 /// The bytes after an event's label are its fields.
-pub(super) struct Bytes;
+pub(crate) struct Bytes;
 
-pub(super) struct Read<'e>(&'e [u8]);
+pub(crate) struct Read<'e>(&'e [u8]);
 
 impl Forms for Bytes {
     type Fields<'e> = Read<'e>;

@@ -17,7 +17,8 @@ use fastrand::Rng;
 
 use crate::model::{Content, Counts, Expected, Model, Said};
 use choices::{DISCARD_POLICIES, ORDER_POLICIES};
-use filters::{Bytes, FIELDS_AT};
+pub(crate) use filters::Bytes;
+use filters::FIELDS_AT;
 
 /// The engine and its model differed.
 #[derive(Debug)]
@@ -93,9 +94,9 @@ pub fn run(seed: u64, operations: u32, trace: &mut dyn FnMut(&str)) -> Result<Su
     Ok(run.summary())
 }
 
-const DOMAINS: [&str; 2] = ["a", "b"];
-const NAMES: [&str; 3] = ["x", "xy", "z"];
-const PATTERNS: [(&str, &str); 8] =
+pub(crate) const DOMAINS: [&str; 2] = ["a", "b"];
+pub(crate) const NAMES: [&str; 3] = ["x", "xy", "z"];
+pub(crate) const PATTERNS: [(&str, &str); 8] =
     [("*", "*"), ("", "%ALL"), ("a", "x"), ("a", "*"), ("b", "x*"), ("*", "z"), ("b*", ""), ("", "xy")];
 
 /// A delivery that is unanswered, as far as the door knows.
@@ -139,7 +140,7 @@ pub fn policies(seed: u64) -> (OrderPolicy, DiscardPolicy) {
 }
 
 /// What each of a delivery's events is called.
-fn labels(events: &[Arc<Event>]) -> Vec<usize> {
+pub(crate) fn labels(events: &[Arc<Event>]) -> Vec<usize> {
     let label = |event: &Arc<Event>| event.bytes.first_chunk().map_or(u64::MAX, |label| u64::from_le_bytes(*label));
     events.iter().map(|event| usize::try_from(label(event)).unwrap_or(usize::MAX)).collect()
 }

@@ -490,3 +490,39 @@ fn what_arrives_out_of_order_from_other_lanes_is_delivered_in_the_order_of_arriv
     lanes.carry();
     assert_eq!(lanes.drain(1), [1, 2, 3].map(|number| (consumer, number)));
 }
+
+#[test]
+fn lanes_that_are_both_full_of_what_is_for_each_other_do_not_wait_for_each_other() {
+    let limits = ChannelLimits { max_queue_length: NonZeroU32::new(8), ..ChannelLimits::default() };
+    let (mut lanes, pool) = Lanes::new(&[1], full(FullOutbox::Hold), limits);
+    let patches = [SettingsPatch { pool: None, ..pool }, pool];
+    let sources = patches.map(|patch| lanes.proxy(Side::Suppliers, patch));
+    let consumers = patches.map(|patch| lanes.proxy(Side::Consumers, patch));
+    let mut tickets = Vec::new();
+    for (lane, source) in sources.into_iter().enumerate() {
+        for number in 0..9 {
+            if let Admission::Held(ticket) = lanes.publish(lane, source, number, None) {
+                tickets.push((lane, ticket, number));
+            }
+        }
+    }
+    // Each has room for four. One more is taken and held, and with it those that the supplier has under way.
+    assert_eq!(
+        tickets.iter().map(|(lane, _, number)| (*lane, *number)).collect::<Vec<_>>(),
+        [(0, 4), (0, 5), (0, 6), (0, 7), (1, 4), (1, 5), (1, 6), (1, 7)]
+    );
+    let mut got = [Vec::new(), Vec::new()];
+    for _ in 0..40 {
+        lanes.carry();
+        for (lane, got) in got.iter_mut().enumerate() {
+            got.extend(lanes.drain(lane));
+        }
+    }
+    assert_eq!(lanes.released.len(), tickets.len());
+    assert_eq!([0, 1].map(|lane| lanes.memory(lane)), [(0, 0); 2]);
+    for (lane, mut got) in got.into_iter().enumerate() {
+        got.sort_unstable_by_key(|(_, number)| *number);
+        let twice = (0..8).flat_map(|number| [(consumers[lane], number); 2]);
+        assert!(got.into_iter().eq(twice), "each lane's consumer gets both suppliers' events");
+    }
+}
