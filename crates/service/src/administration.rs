@@ -4,11 +4,14 @@
 //! new routing snapshot per batch, and only then lets the replies go: a client that has been told "connected" is.
 
 use core::time::Duration;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Instant, SystemTime};
 
 use arc_swap::ArcSwap;
-use engine::{DisconnectReason, FullOutbox, HeldBy, LaneChange, LaneId, Notice, ProxyKey, Time};
+use engine::{
+    ChannelRoutes, DisconnectReason, FullOutbox, HeldBy, LaneChange, LaneId, Notice, ProxyKey, Snapshot, Time,
+};
 use giop::cdr::{Encoding, Writer};
 use giop::exception::{Kind, SystemException};
 use giop::ior::Ior;
@@ -227,8 +230,9 @@ impl Administration {
     fn publish(&mut self) {
         self.change_lanes();
         if let Some(published) = self.door.publish() {
+            let concerned = lanes_concerned(&self.published.load().routing, &published.routing);
             self.published.store(Arc::new(published));
-            self.roster.ring_all();
+            self.roster.ring(|lane| concerned.contains(&lane));
         }
         // What is published does not name these any more.
         self.change_lanes();
@@ -449,6 +453,21 @@ impl Administration {
             }
         }
     }
+}
+
+/// The lanes that have something to do because of new routing: those of channels that have changed, and the main lane. The
+/// others pick it up when they have something to do, and are not woken for it.
+fn lanes_concerned(before: &Snapshot, now: &Snapshot) -> BTreeSet<LaneId> {
+    let mut concerned = BTreeSet::from([LaneId::MAIN]);
+    let find = |routing: &'_ Snapshot, channel: &Arc<ChannelRoutes>| {
+        let at = routing.channels().binary_search_by_key(&channel.id(), |other| other.id()).ok();
+        at.and_then(|at| routing.channels().get(at)).is_some_and(|other| Arc::ptr_eq(other, channel))
+    };
+    for (these, others) in [(before, now), (now, before)] {
+        let changed = these.channels().iter().filter(|channel| !find(others, channel));
+        concerned.extend(changed.flat_map(|channel| channel.lanes()));
+    }
+    concerned
 }
 
 /// What time it is in the world, as a `TimeBase::TimeT`.

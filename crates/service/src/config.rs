@@ -105,7 +105,7 @@ pub struct Channel {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Lanes {
-    /// Threads that all thread pools together may have, 1 to 1024. Default 64. A pool that would have more is refused.
+    /// Threads that all thread pools together may have, 1 to 256. Default 64. A pool that would have more is refused.
     pub threads_max: u16,
     /// How the threads of pools are scheduled. Default `fifo`.
     pub scheduling: Scheduling,
@@ -297,7 +297,7 @@ impl Config {
             ("delivery.reply_timeout_ms", u64::from(delivery.reply_timeout_ms), 10, 86_400_000),
             ("delivery.give_up_after_ms", u64::from(delivery.give_up_after_ms), 10, 86_400_000),
             ("delivery.probe_interval_ms", u64::from(delivery.probe_interval_ms), 0, 604_800_000),
-            ("lanes.threads_max", u64::from(self.lanes.threads_max), 1, 1024),
+            ("lanes.threads_max", u64::from(self.lanes.threads_max), 1, 256),
             ("lanes.main_priority", u64::from(self.lanes.main_priority.unwrap_or(0)), 0, 32_767),
             ("lanes.cpus", u64::from(self.lanes.cpus.iter().copied().max().unwrap_or(0)), 0, 1023),
             ("channel.memory_budget_bytes", self.channel.memory_budget_bytes, 64 << 10, 1 << 40),

@@ -174,6 +174,8 @@ counters! {
     HandedOver = "lane_handed_over",
     /// Events that were taken over from another lane.
     TakenOver = "lane_taken_over",
+    /// Events that a lane could not be handed because their channel, or the lane, was just gone.
+    HandoversRefused = "lane_handovers_refused",
     /// Pushes that arrived on the connection of another lane than theirs, and were passed to theirs.
     PushesPassed = "lane_pushes_passed",
     /// Times an event, or a push, had to wait because the queue to another lane was full.

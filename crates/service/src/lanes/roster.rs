@@ -264,9 +264,9 @@ impl Roster {
         desk.is_some_and(|desk| desk.to.post_in_time(letter, || bell.wait(Some(ROOM))))
     }
 
-    /// Tells all lanes that there is new routing.
-    pub(crate) fn ring_all(&self) {
-        self.desks.iter().for_each(|desk| desk.bell.ring());
+    /// Tells lanes that there is new routing.
+    pub(crate) fn ring(&self, is_concerned: impl Fn(LaneId) -> bool) {
+        self.desks.iter().filter(|desk| is_concerned(desk.lane)).for_each(|desk| desk.bell.ring());
     }
 
     /// The lanes there are, those that are ending included.

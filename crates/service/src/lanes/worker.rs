@@ -212,6 +212,8 @@ impl Worker {
             poll.add(listener, KIND_LISTENER << 62, Interest::READ)?;
         }
         poll.add(&*ends.bell, KIND_BELL << 62, Interest::READ)?;
+        let mut lane = Lane::with_id(id, Time(0));
+        warm_up(&mut lane);
         Ok(Self {
             listener,
             incoming: Slots::new(),
@@ -234,7 +236,7 @@ impl Worker {
                 thread,
                 priority,
                 poll,
-                lane: Lane::with_id(id, Time(0)),
+                lane,
                 published: arc_swap::Cache::new(common.published),
                 lines: Lines::new(ends.lines),
                 introductions: ends.introductions,
@@ -425,6 +427,22 @@ impl Worker {
     }
 }
 
+/// Events of usual sizes that a lane has memory for from its start, so that the first ones need not wait for it.
+const READY_EVENTS: usize = 64;
+const READY_BYTES: [usize; 4] = [128, 256, 512, 1024];
+
+fn warm_up(lane: &mut Lane) {
+    let drafts = READY_BYTES.into_iter().flat_map(|bytes| core::iter::repeat_n(bytes, READY_EVENTS)).map(|bytes| {
+        let mut draft = lane.begin_event_for(bytes);
+        // Written to, since it is only then that the system provides it.
+        draft.bytes.resize(bytes, 0);
+        draft
+    });
+    for draft in drafts.collect::<Vec<_>>() {
+        lane.abandon_event(draft);
+    }
+}
+
 impl Core {
     fn read_clock(&mut self) -> Time {
         self.now = Time(u64::try_from(self.origin.elapsed().as_nanos()).unwrap_or(u64::MAX));
@@ -537,6 +555,7 @@ impl Core {
         counters.set(Counter::FilterFailures, engine.filter_failures);
         counters.set(Counter::FilterCuts, engine.filter_cuts);
         counters.set(Counter::FilteredAtSuppliers, engine.events_filtered_in);
+        counters.set(Counter::HandoversRefused, engine.handovers_refused);
         counters.set(Counter::FilteredRemotely, engine.events_filtered);
         counters.set(Counter::Allocations, allocations::of_this_thread());
         counters.set(Counter::SystemCalls, system::calls_of_this_thread());

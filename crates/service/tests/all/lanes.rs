@@ -79,6 +79,11 @@ fn read(service: &Service, counter: Counter) -> u64 {
     service.counters().read(counter)
 }
 
+/// Waits until the lanes have counted so much: they do at the end of each round, when replies are out.
+fn await_counts(service: &Service, counter: Counter, expected: &BTreeMap<i16, u64>) {
+    wait_until("the rounds to end", || by_priority(service, counter) == *expected);
+}
+
 fn publish(supplier: &SimpleSupplier, numbers: core::ops::Range<i32>) {
     numbers.for_each(|number| supplier.publish(&event_of("Test", number)).unwrap());
 }
@@ -117,12 +122,11 @@ fn each_level_of_a_channel_may_have_threads_of_its_own() {
 
     wait_until("all replies", || read(&service, Counter::Delivered) == 90);
     let map = |counts: [u64; 5]| BTreeMap::from_iter([10, 20, 30, 40, 50].into_iter().zip(counts));
-    assert_eq!(by_priority(&service, Counter::EventsIn), map([10, 10, 0, 0, 10]));
+    await_counts(&service, Counter::EventsIn, &map([10, 10, 0, 0, 10]));
     assert_eq!(by_priority(&service, Counter::Delivered), map([0, 0, 30, 30, 30]));
     // Once to each other lane that has consumers.
     assert_eq!(by_priority(&service, Counter::HandedOver), map([30, 30, 0, 0, 20]));
     assert_eq!(by_priority(&service, Counter::TakenOver), map([0, 0, 30, 30, 20]));
-    assert_eq!(read(&service, Counter::EventsIn), 30);
 }
 
 #[test]
@@ -174,8 +178,7 @@ fn a_connection_moves_up_at_the_first_push_and_down_after_many_in_a_row() {
     push(&low);
     (0..10).for_each(|_| push(&low));
     assert_eq!(counts(), [128, 2]);
-    let in_by = by_priority(&service, Counter::EventsIn);
-    assert_eq!(in_by, BTreeMap::from([(10, 63 + 63 + 11), (20, 12)]));
+    await_counts(&service, Counter::EventsIn, &BTreeMap::from([(10, 63 + 63 + 11), (20, 12)]));
     push(&high);
     push(&high);
     assert_eq!(counts(), [129, 3]);
@@ -252,7 +255,7 @@ fn an_event_takes_the_lane_of_its_priority_all_the_way() {
     }
     wait_until("all replies", || read(&service, Counter::Delivered) == 9);
     let three = BTreeMap::from([(0, 3), (100, 3), (200, 3)]);
-    assert_eq!(by_priority(&service, Counter::EventsIn), three);
+    await_counts(&service, Counter::EventsIn, &three);
     assert_eq!(by_priority(&service, Counter::Delivered), three);
     assert_eq!(read(&service, Counter::HandedOver), 0);
 }
@@ -346,7 +349,8 @@ fn a_lane_that_ends_gives_its_connections_back_and_disturbs_nobody() {
         let pushed = pushed.join().unwrap();
         assert_eq!(consumer.take(pushed.try_into().unwrap()), (0..pushed).collect::<Vec<i32>>());
         // What the lanes that have ended counted is still in the totals.
-        assert_eq!(read(&service, Counter::EventsIn), u64::try_from(pushed).unwrap() + 60);
+        let all = u64::try_from(pushed).unwrap() + 60;
+        wait_until("the rounds to end", || read(&service, Counter::EventsIn) == all);
     });
 }
 
@@ -389,6 +393,7 @@ fn what_each_lane_counts_is_told_by_name() {
     let consumer = consume(&service, id, &[]);
     publish(&supply(&service, id, &[]), 0..3);
     consumer.take(3);
+    await_counts(&service, Counter::EventsIn, &BTreeMap::from([(10, 3)]));
     let statistics = Orb::new(OrbOptions::default()).resolve(&service.corbaloc("Statistics")).unwrap();
     let body = statistics.invoke("get_lanes", |_| ()).unwrap();
     let mut reader = body.reader();
@@ -403,4 +408,53 @@ fn what_each_lane_counts_is_told_by_name() {
     assert_eq!(names, [(0, "lane"), (1, "lane-1-p10")]);
     assert_eq!(lanes[1].2["lane_events_in"], 3);
     assert!(!lanes[0].2.contains_key("lane_events_in"));
+}
+
+#[test]
+fn a_lane_with_work_without_end_is_told_of() {
+    let service = start();
+    let (events, id) = new_channel(&service, &[pool(10)]);
+    // One that takes its time for each event.
+    let condition = (0..200).map(|number| format!("'{number}xyz' ~ $name")).collect::<Vec<_>>().join(" or ");
+    let options = ConsumerOptions { constraint: Some(condition), ..ConsumerOptions::default() };
+    let _consumer = SimpleConsumer::connect(&url(&service), Some(id), options, |_| Ok(())).unwrap();
+    drop(events);
+    let mut supplier = BareSupplier::new(&service, Some(id));
+    let mut event = numbered(1);
+    event.filterable_data.push(Property::new("name", "a long text in which nothing of that is found ".repeat(40)));
+    let one_way = RequestHead { response: Response::None, ..REQUEST };
+    let many = supplier.push_message(&one_way, CharSet::Latin1, &event).repeat(64);
+    wait_until("saturation", || {
+        supplier.stream.write_all(&many).unwrap();
+        by_priority(&service, Counter::LaneSaturated)[&10] > 0
+    });
+    drop(supplier);
+}
+
+#[test]
+fn an_event_costs_no_more_system_calls_in_a_pool_than_on_the_main_lane() {
+    const EVENTS: i32 = 500;
+    let service = start();
+    for (qos, priority) in [(vec![], None), (vec![pool(10)], Some(10))] {
+        let (_events, id) = new_channel(&service, &qos);
+        let consumer = consume(&service, id, &[]);
+        let supplier = supply(&service, id, &[]);
+        let calls = || {
+            let lanes = service.counters().lanes();
+            lanes.iter().find(|lane| lane.priority() == priority).unwrap().read(Counter::SystemCalls)
+        };
+        let pass = |numbers: core::ops::Range<i32>| {
+            for number in numbers {
+                supplier.publish(&event_of("Test", number)).unwrap();
+                consumer.take(1);
+            }
+        };
+        pass(0..10);
+        let before = calls();
+        pass(0..EVENTS);
+        // Six, fewer where the next event and the reply to the last are found together; one in a second asks whether the lane
+        // has waited, and the counters are of the last round that has ended.
+        let per_event = (calls() - before) as f64 / f64::from(EVENTS);
+        assert!(per_event > 3.0 && per_event < 6.1, "{per_event} system calls for an event at {priority:?}");
+    }
 }
