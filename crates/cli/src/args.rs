@@ -153,6 +153,17 @@ discipline of one lane, which takes events one at a time.
 Exit status: 0 every deadline is met; 1 one may be missed, or that cannot be
 said; 2 the file, or what is asked, makes no sense.";
 
+const DOCTOR_EXAMPLES: &str = "\
+Examples:
+  campanile doctor
+  campanile doctor --seconds 600
+  campanile doctor --no-latency --json | jq '.findings[] | select(.state != \"well\")'
+
+Run it as the user that runs the service, under the load that there will be.
+Wake-up latency: a thread on each processor, at SCHED_FIFO if that is allowed,
+sleeps until the next millisecond and notes how late it wakes up.
+Exit status: 0 nothing stands in the way; 1 something does; 2 wrong usage.";
+
 const COMPLETIONS_EXAMPLES: &str = "\
 Examples:
   campanile completions fish | source
@@ -192,6 +203,9 @@ pub(crate) enum Command {
     /// Assign priorities to declared activities, and say whether they meet their deadlines
     #[command(after_help = PLAN_EXAMPLES)]
     Plan(PlanOptions),
+    /// Find what stands between this machine and real time, with the command that mends it
+    #[command(after_help = DOCTOR_EXAMPLES)]
+    Doctor(DoctorOptions),
     /// Print a completion script for a shell
     #[command(after_help = COMPLETIONS_EXAMPLES)]
     Completions {
@@ -400,6 +414,19 @@ pub(crate) struct PlanOptions {
     /// Write the lanes and the settings of event types to this file, in TOML
     #[arg(long, value_name = "FILE")]
     pub(crate) out: Option<PathBuf>,
+    /// Print one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct DoctorOptions {
+    /// Seconds to measure wake-up latency for
+    #[arg(long, value_name = "SECONDS", default_value = "10", value_parser = seconds)]
+    pub(crate) seconds: Duration,
+    /// Measure nothing
+    #[arg(long)]
+    pub(crate) no_latency: bool,
     /// Print one JSON object
     #[arg(long)]
     pub(crate) json: bool,

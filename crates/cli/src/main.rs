@@ -2,6 +2,7 @@
 
 mod args;
 mod constraint;
+mod doctor;
 mod failure;
 mod fields;
 mod info;
@@ -36,6 +37,7 @@ fn main() -> ExitCode {
         Command::Sub(options) => subscribe::run(&options),
         Command::Filter(command) => constraint::run(&command),
         Command::Bench(command) => run_bench(&command),
+        Command::Doctor(options) => doctor::run(&options),
         Command::Plan(options) => plan::run(&options),
         Command::Completions { shell } => print_completions(shell),
     };

@@ -26,4 +26,5 @@ pub use config::{
     Channel, Config, ConfigError, Delivery, Lanes, Limits, Naming, NarrowCodeSet, PriorityMapping, Scheduling,
 };
 pub use counters::{Counter, Counters, LaneCounters};
+pub use lanes::scheduling::run_at_fifo;
 pub use start::{Service, StartError};

@@ -31,6 +31,14 @@ pub(crate) fn set_policy(thread: Pid, native: Option<i32>) -> io::Result<()> {
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
+/// Gives the calling thread the policy `SCHED_FIFO` at a native priority, 1 to 99, as a lane has it; there is no way back.
+///
+/// # Errors
+/// When the process may not (`CAP_SYS_NICE`, or `RLIMIT_RTPRIO` of at least that priority).
+pub fn run_at_fifo(native: i32) -> io::Result<()> {
+    set_policy(rustix::thread::gettid(), Some(native))
+}
+
 /// Tries on the calling thread whether it may have a real-time priority.
 ///
 /// # Errors
