@@ -14,6 +14,8 @@ fn a_lane_that_cannot_be_started_is_served_by_the_main_lane() {
     let url = service.corbaloc("NotificationService");
     let factory = Orb::new(OrbOptions::default()).resolve(&url).unwrap();
     let (events, id) = EventChannelFactory::narrow(factory).unwrap().create_channel(&[], &[]).unwrap();
+    // Over the connection that is used when there are no descriptors for another.
+    events.default_consumer_admin().unwrap();
     let taken: Vec<File> = core::iter::from_fn(|| File::open("/dev/null").ok()).collect();
     events.set_qos(&[ThreadPool::new(PriorityModel::ServerDeclared, 10, 2).into()]).unwrap();
     drop(taken);
