@@ -9,6 +9,7 @@
 
 #include "inbox.h"
 #include "orb.h"
+#include "priorities.h"
 
 namespace peer {
 
@@ -193,6 +194,7 @@ void prepare(const Orb& orb, const Proxy& proxy, const Args& args, CosNotifyChan
   if (args.has("qos")) proxy->set_qos(qos_of(args, "qos"));
   if (args.has("add") || args.has("remove"))
     proxy->subscription_change(types_of(args, "add"), types_of(args, "remove"));
+  say_model(proxy);
   say("proxy " + std::to_string(id));
 }
 

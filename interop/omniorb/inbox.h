@@ -14,6 +14,7 @@
 #include <COS/CosNotification.hh>
 
 #include "args.h"
+#include "priorities.h"
 #include "shapes.h"
 
 namespace peer {
@@ -165,7 +166,7 @@ private:
       ++bad_;
       say("bad " + std::to_string(index) + " " + wrong);
     } else if (every_ != 0 && seen_ % every_ == 0) {
-      say("ok " + std::to_string(index) + (source == 0 ? "" : " source " + std::to_string(source)));
+      say("ok " + std::to_string(index) + (source == 0 ? "" : " source " + std::to_string(source)) + heard());
     }
     changed_.notify_all();
   }

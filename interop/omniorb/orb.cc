@@ -1,5 +1,7 @@
 #include "orb.h"
 
+#include "priorities.h"
+
 #include <cstdio>
 #include <cstring>
 
@@ -54,6 +56,10 @@ CORBA::Any value_of(const std::string& type, const std::string& text) {
     any <<= CORBA::Any::from_boolean(text == "true");
   else if (type == "string")
     any <<= text.c_str();
+  else if (type == "pool")
+    any = pool_of(text);
+  else if (type == "lanes")
+    any = lanes_of(text);
   else
     throw Usage{"no such type of a property: " + type};
   return any;
@@ -66,6 +72,8 @@ Orb::Orb(const Args& args)
       shaper_{orb_, args.text("chars", "latin-1") == "utf-8" ? Chars::utf8 : Chars::latin1,
               static_cast<std::uint32_t>(args.number("block", 1 << 20)),
               static_cast<std::uint32_t>(args.number("payload", 128))} {
+  // Before there is any reference.
+  intercept_priorities(args);
   CORBA::Object_var object = orb_->resolve_initial_references("RootPOA");
   const PortableServer::POA_var root = PortableServer::POA::_narrow(object);
   const PortableServer::POAManager_var manager = root->the_POAManager();
@@ -118,6 +126,11 @@ CosNotifyChannelAdmin::EventChannel_ptr find_channel(const Orb& orb, const Args&
   CosNotifyChannelAdmin::ChannelID id = 0;
   CosNotifyChannelAdmin::EventChannel_var channel =
       factory->create_channel(qos_of(args, "channel-qos"), qos_of(args, "channel-admin"), id);
+  CosNotification::QoSProperties_var qos = channel->get_qos();
+  for (CORBA::ULong i = 0; i < qos->length(); ++i) {
+    const std::string pool = described_pool(qos[i].name.in(), qos[i].value);
+    if (!pool.empty()) say(pool);
+  }
   say("channel " + std::to_string(id));
   return channel._retn();
 }

@@ -12,6 +12,7 @@
 #include <COS/CosNotifyChannelAdmin.hh>
 
 #include "orb.h"
+#include "priorities.h"
 
 namespace peer {
 
@@ -273,6 +274,7 @@ Connection sequence(const Orb& orb, const Args& args, std::uint32_t source) {
   const CORBA::Object_var self = orb.serve(new SequenceTold, "supplier");
   const CosNotifyComm::SequencePushSupplier_var supplier = CosNotifyComm::SequencePushSupplier::_narrow(self);
   proxy->connect_sequence_push_supplier(supplier);
+  say_model(proxy);
   say("proxy " + std::to_string(id));
   return {pusher(proxy), [proxy]() mutable { proxy->disconnect_sequence_push_consumer(); }, batch};
 }
@@ -300,6 +302,7 @@ Connection structured(const Orb& orb, const Args& args, std::uint32_t source) {
       CosNotifyChannelAdmin::StructuredProxyPushConsumer::_narrow(any_proxy);
   const CORBA::Object_var self = orb.serve(new StructuredTold, "supplier");
   proxy->connect_structured_push_supplier(CosNotifyComm::StructuredPushSupplier::_narrow(self));
+  say_model(proxy);
   say("proxy " + std::to_string(id));
   return {pusher(proxy), [proxy]() mutable { proxy->disconnect_structured_push_consumer(); }};
 }
@@ -334,6 +337,7 @@ Connection any(const Orb& orb, const Args& args, std::uint32_t source) {
       CosNotifyChannelAdmin::ProxyPushConsumer::_narrow(any_proxy);
   const CORBA::Object_var self = orb.serve(new AnyTold, "supplier");
   proxy->connect_any_push_supplier(CosNotifyComm::PushSupplier::_narrow(self));
+  say_model(proxy);
   say("proxy " + std::to_string(id));
   return {pusher(proxy), [proxy]() mutable { proxy->disconnect_push_consumer(); }};
 }
@@ -382,7 +386,9 @@ public:
       next_ += size;
       left -= size;
       try {
+        prioritize(index);
         connection_.push(shapes_, index, size);
+        say_echo();
         pushed_ += size;
       } catch (const CORBA::Exception& refused) {
         say("failed " + std::to_string(index) + " " + describe(refused));

@@ -19,6 +19,8 @@ mod overload;
 #[cfg(test)]
 mod pairings;
 #[cfg(test)]
+mod priorities;
+#[cfg(test)]
 mod slow_consumers;
 #[cfg(test)]
 mod support;

@@ -13,8 +13,9 @@ use engine::{Discipline, LaneSpec, PoolSpec, PriorityModel};
 use giop::typecode::{Kind, TypeCode};
 use giop::value::{AnyValue, Value};
 
-/// Most events that may wait in a lane's hand-over queue. A value that allows more is taken as this.
-pub(super) const QUEUE_EVENTS_MAX: u32 = 65_536;
+/// Most events that may wait in a lane's hand-over queue, which is made for as many. A value that allows more, or says
+/// nothing, is taken as this.
+pub(super) const QUEUE_EVENTS_MAX: u32 = 1_024;
 
 /// Which of the two properties a pool was set by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -198,7 +199,7 @@ impl<'v> Members<'v> {
         };
         match u32::try_from(most) {
             Ok(most) if is_allowed && most > 0 => Ok(most.min(QUEUE_EVENTS_MAX)),
-            _ => Ok(PoolSpec::QUEUE_EVENTS_MAX),
+            _ => Ok(QUEUE_EVENTS_MAX),
         }
     }
 }

@@ -174,7 +174,7 @@ final class Inbox {
             ++bad;
             Console.say("bad " + index + " " + wrong);
         } else if (every != 0 && seen % every == 0) {
-            Console.say("ok " + index + (source == 0 ? "" : " source " + source));
+            Console.say("ok " + index + (source == 0 ? "" : " source " + source) + Priorities.heard());
         }
         notifyAll();
     }

@@ -54,6 +54,9 @@ final class Peer {
             int equals = other.indexOf('=');
             properties.setProperty(other.substring(0, equals), other.substring(equals + 1));
         }
+        if (args.has("priority") || args.has("priorities")) {
+            Priorities.intercept(args, properties);
+        }
         orb = ORB.init(new String[0], properties);
         shaper = new Shaper(orb, args);
         POA root = POAHelper.narrow(orb.resolve_initial_references("RootPOA"));
@@ -97,6 +100,12 @@ final class Peer {
         }
         org.omg.CORBA.IntHolder id = new org.omg.CORBA.IntHolder();
         EventChannel channel = factory.create_channel(qos(args, "channel-qos"), qos(args, "channel-admin"), id);
+        for (Property property : channel.get_qos()) {
+            String pool = Priorities.describedPool(property.name, property.value);
+            if (!pool.isEmpty()) {
+                Console.say(pool);
+            }
+        }
         Console.say("channel " + id.value);
         return channel;
     }
@@ -125,6 +134,8 @@ final class Peer {
     }
 
     private Any value(String type, String text) {
+        if (type.equals("pool")) return Priorities.pool(orb, text);
+        if (type.equals("lanes")) return Priorities.lanes(orb, text);
         Any any = orb.create_any();
         switch (type) {
             case "short" -> any.insert_short(Short.parseShort(text));

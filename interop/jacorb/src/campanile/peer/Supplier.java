@@ -148,7 +148,9 @@ final class Supplier {
             next += size;
             left -= size;
             try {
+                Priorities.prioritize(index);
                 connection.push.push(index, size);
+                Priorities.sayEcho();
                 pushed += size;
             } catch (SystemException | UserException refused) {
                 Console.say("failed " + index + " " + Peer.describe(refused));
@@ -198,6 +200,7 @@ final class Supplier {
             admin.obtain_notification_push_consumer(ClientType.STRUCTURED_EVENT, id));
         proxy.connect_structured_push_supplier(
             StructuredPushSupplierHelper.narrow(peer.serve(new StructuredTold(), "supplier")));
+        Priorities.sayModel();
         Console.say("proxy " + id.value);
         return new Connection(pusher(proxy), proxy::disconnect_structured_push_consumer);
     }
@@ -208,6 +211,7 @@ final class Supplier {
         SequenceProxyPushConsumer proxy = SequenceProxyPushConsumerHelper.narrow(
             admin.obtain_notification_push_consumer(ClientType.SEQUENCE_EVENT, id));
         proxy.connect_sequence_push_supplier(SequencePushSupplierHelper.narrow(peer.serve(new SequenceTold(), "supplier")));
+        Priorities.sayModel();
         Console.say("proxy " + id.value);
         Push push = (index, count) -> proxy.push_structured_events(stock.events(index, count));
         return new Connection(push, proxy::disconnect_sequence_push_consumer, (int) args.number("batch", 4));
@@ -228,6 +232,7 @@ final class Supplier {
         org.omg.CosNotifyChannelAdmin.ProxyPushConsumer proxy = ProxyPushConsumerHelper.narrow(
             admin.obtain_notification_push_consumer(ClientType.ANY_EVENT, id));
         proxy.connect_any_push_supplier(PushSupplierHelper.narrow(peer.serve(new AnyTold(), "supplier")));
+        Priorities.sayModel();
         Console.say("proxy " + id.value);
         return new Connection(pusher(proxy), proxy::disconnect_push_consumer);
     }

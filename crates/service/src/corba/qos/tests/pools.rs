@@ -1,6 +1,7 @@
 //! Thread pools as properties: read, kept, told back, refused; and what the references of proxies then say.
 
 use super::*;
+use crate::corba::qos::pools::QUEUE_EVENTS_MAX;
 use crate::corba::tests::dialogue::{client, settings};
 use client::notify::{ThreadPool, ThreadPoolLanes};
 use engine::{Discipline, HierarchyLimits, LaneSpec, PoolSpec};
@@ -71,7 +72,7 @@ fn pool_becomes_one_lane_at_the_priority_that_its_model_gives_it() {
         let spec = scene.spec(&admin).unwrap();
         assert_eq!(spec.lanes, [LaneSpec { priority, threads: 3 }]);
         assert_eq!((spec.server_priority, spec.discipline), (500, Discipline::default()));
-        assert_eq!(spec.queue_events_max, PoolSpec::QUEUE_EVENTS_MAX);
+        assert_eq!(spec.queue_events_max, QUEUE_EVENTS_MAX);
         scene.d.door.publish();
     }
 }
@@ -105,13 +106,13 @@ fn what_a_lane_has_no_use_for_is_taken_and_told_as_what_is_in_effect() {
         ..ThreadPool::new(DECLARED, 100, 1)
     };
     scene.set(&channel, &[pool(asked)]);
-    let in_effect = ThreadPool { max_buffered_requests: 65_536, ..ThreadPool::new(DECLARED, 100, 1) };
+    let in_effect = ThreadPool { max_buffered_requests: QUEUE_EVENTS_MAX, ..ThreadPool::new(DECLARED, 100, 1) };
     assert_eq!(scene.qos(&channel)["ThreadPool"], AnyValue::from(in_effect).value);
     // Without buffering its bound counts for nothing.
     let asked =
         ThreadPool { allow_request_buffering: false, max_buffered_requests: 3, ..ThreadPool::new(DECLARED, 1, 1) };
     scene.set(&channel, &[pool(asked)]);
-    assert_eq!(scene.spec(&channel).unwrap().queue_events_max, PoolSpec::QUEUE_EVENTS_MAX);
+    assert_eq!(scene.spec(&channel).unwrap().queue_events_max, QUEUE_EVENTS_MAX);
 }
 
 #[test]
