@@ -96,9 +96,12 @@ fn several_lanes_give_each_consumer_what_is_its_own_once_and_in_order() {
         reached.delivered += summary.delivered;
         reached.dropped += summary.dropped;
         reached.disconnected += summary.disconnected;
+        reached.reconnected += summary.reconnected;
+        reached.subscribed += summary.subscribed;
     }
     let LanesSummary { lanes, accepted, held, refused, handed_over, handed_and_held, no_room, .. } = reached;
     let all = [lanes, accepted, held, refused, handed_over, handed_and_held, no_room];
-    let mut all = all.iter().chain([&reached.delivered, &reached.dropped, &reached.disconnected]);
+    let all = all.iter().chain([&reached.delivered, &reached.dropped, &reached.disconnected]);
+    let mut all = all.chain([&reached.reconnected, &reached.subscribed]);
     assert!(all.all(|count| *count > 500), "{reached:?}");
 }

@@ -49,6 +49,10 @@ pub struct LanesSummary {
     pub dropped: u64,
     /// Consumers that came and went while events were on their way.
     pub disconnected: u64,
+    /// Consumers that came back to the same proxy, mostly on another lane.
+    pub reconnected: u64,
+    /// Subscriptions that changed while events were on their way.
+    pub subscribed: u64,
 }
 
 /// Runs `operations` random operations made of `seed` on several lanes, then lets everything drain; `trace` is told each one.
@@ -202,10 +206,7 @@ impl Run {
         let (key, pool) = self.create_proxy(Side::Consumers, None)?;
         let mut consumer = Consumer::new(key, pool, self.current.version + 1);
         if self.random.bool() {
-            let (domain, name) = PATTERNS[self.random.usize(..PATTERNS.len())];
-            consumer.types = vec![EventType::new(domain, name)];
-            let everything = [EventType::everything()];
-            self.hierarchy.subscribe(SubscriptionTarget::Proxy(key), &consumer.types, &everything)?;
+            consumer.types = vec![(consumer.version, self.subscribe(key)?)];
         }
         if self.random.u32(..3) == 0 {
             consumer.from_number = self.random.u8(1..3);
@@ -222,6 +223,30 @@ impl Run {
         self.hierarchy.connect(key, Some(Peer(1)), Want(0))?;
         self.model.consumers.push(consumer);
         Ok(key)
+    }
+
+    /// Subscribes a consumer to types of one pattern, in the place of what it had subscribed to.
+    fn subscribe(&mut self, key: ProxyKey) -> Result<Vec<EventType>, Refusal> {
+        let (domain, name) = PATTERNS[self.random.usize(..PATTERNS.len())];
+        let types = vec![EventType::new(domain, name)];
+        self.hierarchy.subscribe(SubscriptionTarget::Proxy(key), &types, &[EventType::everything()])?;
+        Ok(types)
+    }
+
+    /// Connects a consumer's proxy again, on whichever lanes it may be now.
+    fn reconnect(&mut self, at: usize) -> Result<(), Refusal> {
+        let former = &self.model.consumers[at];
+        let key = former.key;
+        let pool = self.random.usize(..self.patches.len());
+        let mut consumer = Consumer::new(key, Some(pool), self.current.version + 1);
+        consumer.types = former.types.last().map(|(_, types)| (consumer.version, types.clone())).into_iter().collect();
+        (consumer.from_number, consumer.maps) = (former.from_number, former.maps);
+        let patch = SettingsPatch { pool: self.patches[pool].pool, ..SettingsPatch::default() };
+        self.hierarchy.set_proxy_settings(key, patch)?;
+        self.hierarchy.connect(key, Some(Peer(2)), Want(0))?;
+        self.model.consumers.push(consumer);
+        self.summary.reconnected += 1;
+        Ok(())
     }
 
     /// A filter of events whose number is this or more.
@@ -285,7 +310,7 @@ impl Run {
     }
 
     fn administer(&mut self) -> Result<String, Refusal> {
-        let done = match self.random.u32(..6) {
+        let done = match self.random.u32(..7) {
             0 | 1 => format!("connect {}", self.create_consumer()?),
             2 => {
                 let limits = self.limits();
@@ -294,11 +319,16 @@ impl Run {
             }
             other => {
                 let at = self.random.usize(..self.model.consumers.len());
-                let consumer = &mut self.model.consumers[at];
-                let key = consumer.key;
-                if consumer.gone {
-                    return Ok(format!("{key} is gone"));
+                let key = self.model.consumers[at].key;
+                if self.model.consumers.iter().rposition(|consumer| consumer.key == key) != Some(at) {
+                    return Ok(format!("{key} was connected again"));
                 }
+                if self.model.consumers[at].gone {
+                    self.reconnect(at)?;
+                    self.publish_routing();
+                    return Ok(format!("connect {key} again"));
+                }
+                let consumer = &mut self.model.consumers[at];
                 match other {
                     3 => {
                         consumer.gone = true;
@@ -309,7 +339,15 @@ impl Run {
                         (0..self.nodes.len()).for_each(|at| self.pick_up(at));
                         format!("disconnect {key}")
                     }
-                    4 => format!("suspend {key}: {:?}", self.hierarchy.suspend(key)),
+                    4 => {
+                        let types = self.subscribe(key)?;
+                        let said = format!("{key} subscribes to {types:?}");
+                        let version = self.current.version + 1;
+                        self.model.consumers[at].types.push((version, types));
+                        self.summary.subscribed += 1;
+                        said
+                    }
+                    5 => format!("suspend {key}: {:?}", self.hierarchy.suspend(key)),
                     _ => format!("resume {key}: {:?}", self.hierarchy.resume(key)),
                 }
             }
@@ -372,7 +410,8 @@ impl Run {
 
     /// Lets everything go its way until nothing is left.
     fn drain(&mut self) -> Result<(), String> {
-        for consumer in self.model.consumers.iter().filter(|consumer| !consumer.gone) {
+        for consumer in &self.model.consumers {
+            // Refused for all but those that are suspended.
             let _ = self.hierarchy.resume(consumer.key);
         }
         self.publish_routing();

@@ -35,8 +35,8 @@ pub(super) struct Consumer {
     /// The first routing that has it.
     pub(super) version: u64,
     pub(super) gone: bool,
-    /// Any type if there are none.
-    pub(super) types: Vec<EventType>,
+    /// What it has subscribed to, each with the first routing that says so; any type if there are none.
+    pub(super) types: Vec<(u64, Vec<EventType>)>,
     /// It wants events whose number is this or more.
     pub(super) from_number: u8,
     pub(super) maps: Option<MapsPriority>,
@@ -72,16 +72,30 @@ pub(super) struct Model {
 impl Consumer {
     pub(super) fn new(key: ProxyKey, pool: Option<usize>, version: u64) -> Self {
         let (served_by, got, last) = (BTreeMap::new(), BTreeSet::new(), BTreeMap::new());
-        let (types, from_number, maps) = (vec![], 0, None);
+        let (types, from_number, maps) = (vec![(version, vec![])], 0, None);
         Self { key, pool, version, gone: false, types, from_number, maps, served_by, got, last }
     }
 
-    fn may_want(&self, event: &Published) -> bool {
-        self.types.is_empty() || self.types.iter().any(|wanted| matches(wanted, event.domain, event.name))
+    /// For each of its subscriptions that counted since an event was admitted, whether the event is in it.
+    fn verdicts(&self, event: &Published) -> impl Iterator<Item = bool> {
+        let first = self.types.iter().rposition(|(version, _)| *version <= event.version).unwrap_or(0);
+        let counting = self.types.iter().skip(first);
+        counting
+            .map(|(_, types)| types.is_empty() || types.iter().any(|wanted| matches(wanted, event.domain, event.name)))
     }
 
-    fn wants(&self, event: &Published) -> bool {
+    /// Whether it may get an event. Lanes pick routing up each in its time, so that one that knows a later subscription
+    /// may be handed an event that was admitted before it.
+    fn may_want(&self, event: &Published) -> bool {
+        self.verdicts(event).any(|wants| wants)
+    }
+
+    fn may_get(&self, event: &Published) -> bool {
         self.may_want(event) && event.number >= self.from_number
+    }
+
+    fn must_get(&self, event: &Published) -> bool {
+        event.version >= self.version && self.verdicts(event).all(|wants| wants) && event.number >= self.from_number
     }
 }
 
@@ -121,7 +135,8 @@ impl Model {
 
     /// A consumer got an event on a lane.
     pub(super) fn got(&mut self, key: ProxyKey, label: usize, lane: LaneId) -> Result<(), String> {
-        let Some(at) = self.consumers.iter().position(|consumer| consumer.key == key) else {
+        // Who was connected there before is gone.
+        let Some(at) = self.consumers.iter().rposition(|consumer| consumer.key == key) else {
             return Err(format!("{key} is nobody's"));
         };
         let event = self.published.get(label).ok_or_else(|| format!("{key} got {label}, which is no event"))?;
@@ -133,7 +148,7 @@ impl Model {
         if consumer.gone {
             return wrong("it is disconnected");
         }
-        if !consumer.wants(event) {
+        if !consumer.may_get(event) {
             return wrong("it does not want it");
         }
         if !threads.contains(&lane) {
@@ -172,7 +187,7 @@ impl Model {
         let mut missing = vec![];
         for consumer in self.consumers.iter().filter(|consumer| !consumer.gone) {
             for (label, event) in self.published.iter().enumerate() {
-                if event.version >= consumer.version && consumer.wants(event) && !consumer.got.contains(&label) {
+                if consumer.must_get(event) && !consumer.got.contains(&label) {
                     missing.push((consumer.key, label));
                 }
             }
