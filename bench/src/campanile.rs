@@ -129,6 +129,17 @@ impl Campanile {
         Ok(counters)
     }
 
+    /// Its factory of channels.
+    pub(crate) fn factory(&self) -> Result<EventChannelFactory, BenchError> {
+        let factory = self.orb.resolve(&self.corbaloc("NotificationService"));
+        factory.map(EventChannelFactory::unchecked).map_err(setup("finding Campanile's factory"))
+    }
+
+    /// The object that tells its counters.
+    pub(crate) fn statistics(&self) -> Result<ObjectRef, BenchError> {
+        self.orb.resolve(&self.corbaloc("Statistics")).map_err(setup("finding Campanile's statistics"))
+    }
+
     fn corbaloc(&self, key: &str) -> String {
         format!("corbaloc::1.2@{}/{key}", self.address)
     }
@@ -229,7 +240,8 @@ pub(crate) fn key_as_long_as(proxy_key: &[u8]) -> Vec<u8> {
     b"bench-consumer-".iter().copied().cycle().take(proxy_key.len().max(1)).collect()
 }
 
-fn setup<E: Display>(doing: &'static str) -> impl FnOnce(E) -> BenchError {
+/// Wraps what a contender answered with what was asked of it.
+pub(crate) fn setup<E: Display>(doing: &'static str) -> impl FnOnce(E) -> BenchError {
     move |error| BenchError::Setup { doing: doing.to_owned(), reason: error.to_string() }
 }
 

@@ -8,6 +8,7 @@
 //! What each figure means and how it is taken is said on the field that holds it, and once more for readers of the
 //! reports in `bench/README.md`.
 
+pub mod administration;
 mod campanile;
 mod clock;
 mod error;
@@ -34,8 +35,8 @@ pub use error::BenchError;
 pub use latency::{Percentiles, Spread};
 pub use loss::Losses;
 pub use options::{
-    CarriageOptions, Command, Contender, DeliveryOptions, FiltersOptions, FloorOptions, Form, LeashedOptions,
-    MonitorOptions, OrderOptions, PipelineOptions, RelayOptions, ReportOptions,
+    AdministrationOptions, CarriageOptions, Command, Contender, DeliveryOptions, FiltersOptions, FloorOptions, Form,
+    LeashedOptions, MonitorOptions, OrderOptions, PipelineOptions, RelayOptions, ReportOptions,
 };
 pub use output::Output;
 pub use system::Machine;
@@ -55,6 +56,7 @@ pub fn run(command: &Command, out: &mut Output<'_>) -> Result<(), BenchError> {
         Command::Order(options) => order::run(options, out),
         Command::Floor(options) => floor::run(options, out),
         Command::Filters(options) => filters::run(options, out),
+        Command::Administration(options) => administration::run(options, out),
         Command::RelayProcess(options) => relay::run_process(options, out),
         Command::LeashedProcess(options) => leash::run_process(options),
     }

@@ -21,6 +21,9 @@ pub enum Command {
     /// What filters cost: the language beside Rust, and 1, 100 and 10,000 consumers with a filter each
     #[command(after_help = FILTERS_EXAMPLES)]
     Filters(FiltersOptions),
+    /// What administration takes from the events: proxies, walks, constraints, statistics, channels meanwhile
+    #[command(after_help = ADMINISTRATION_EXAMPLES)]
+    Administration(AdministrationOptions),
     /// The bare relay of `bench floor`, in a process of its own so that its processor time is its own
     #[command(hide = true, name = "relay-process")]
     RelayProcess(RelayOptions),
@@ -62,6 +65,12 @@ const FILTERS_EXAMPLES: &str = "\
 Examples:
   campanile bench filters                         about 40 seconds
   campanile bench filters --quick --json | jq .cost_at_10000_over_100";
+
+const ADMINISTRATION_EXAMPLES: &str = "\
+Examples:
+  campanile bench administration                  about seven minutes
+  campanile bench administration --quick          within 50 seconds
+  campanile bench administration --quick --json | jq '.rows[] | {work, quiet, elsewhere, here}'";
 
 /// What every benchmark understands.
 #[derive(Debug, Clone, Default, clap::Args)]
@@ -269,6 +278,23 @@ pub struct FloorOptions {
 #[derive(Debug, Clone, clap::Args)]
 pub struct FiltersOptions {
     /// Finish within a few seconds: fewer and shorter rounds
+    #[arg(long)]
+    pub quick: bool,
+    /// How to report
+    #[command(flatten)]
+    pub report: ReportOptions,
+}
+
+/// Options of `campanile bench administration`.
+#[derive(Debug, Clone, clap::Args)]
+pub struct AdministrationOptions {
+    /// Consumers' proxies that are made and connected, and that all further work finds there
+    #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..=90_000))]
+    pub proxies: u32,
+    /// Events per second from the one supplier to the one consumer
+    #[arg(long, value_name = "HZ", default_value_t = 1000.0)]
+    pub rate: f64,
+    /// Finish within 50 seconds: one round of shorter phases
     #[arg(long)]
     pub quick: bool,
     /// How to report

@@ -7,7 +7,8 @@ use std::sync::Arc;
 use campanile_engine as engine;
 use engine::{
     AdminId, Admission, ChannelId, ChannelLimits, EventType, FilterConstraint, FilterId, FilterRef, FilterTarget,
-    Hierarchy, Lane, NoFields, Operator, Peer, ProxyKey, ProxyKind, SettingsPatch, Side, SubscriptionTarget, Time, Want,
+    Hierarchy, Lane, NoFields, Operator, Peer, ProxyKey, ProxyKind, SettingsPatch, Side, SubscriptionTarget, Time,
+    Want,
 };
 
 const CONSUMERS: u32 = 10_000;

@@ -1,0 +1,170 @@
+//! What a change of the routing costs a lane with very many consumers, in this process and on this thread.
+
+use std::sync::Arc;
+
+use engine::{
+    AdminId, Admission, ChannelId, ChannelLimits, EventType, FilterConstraint, FilterId, FilterRef, FilterTarget, Form,
+    Hierarchy, Lane, NoFields, Peer, ProxyKey, ProxyKind, SettingsPatch, Side, SubscriptionTarget, Time, Want,
+};
+use serde::Serialize;
+
+use crate::campanile::setup;
+use crate::{BenchError, Spread, clock};
+
+/// What one kind of change costs.
+#[derive(Debug, Clone, Serialize)]
+pub struct LaneReport {
+    /// What changes.
+    pub change: &'static str,
+    /// Making the snapshot, in administration, in microseconds.
+    pub publish_us: Spread,
+    /// Picking it up, on the lane, in microseconds.
+    pub lane_us: Spread,
+    /// Taking in the first event after it, on the lane, in microseconds; without changes it is the usual cost.
+    pub event_us: Spread,
+    /// Consumers that the lane looked at, for all changes together.
+    pub members_visited: u64,
+}
+
+/// A channel with one consumer that gets what is sent, and very many others.
+struct Scene {
+    hierarchy: Hierarchy,
+    lane: Lane,
+    channel: ChannelId,
+    source: ProxyKey,
+    filter: FilterId,
+    turn: u64,
+}
+
+const DOING: &str = "administering an engine";
+const NOW: Time = Time(0);
+
+/// Measures each kind of change so many times.
+pub(super) fn measure(consumers: u32, times: u32) -> Result<Vec<LaneReport>, BenchError> {
+    let mut scene = Scene::new(consumers)?;
+    let mut guest = None;
+    let nothing = scene.repeat("nothing", times, |_| Ok(()))?;
+    let comes_and_goes = scene.repeat("a consumer connects or goes", times, |scene| {
+        if let Some(guest) = guest.take() {
+            scene.hierarchy.destroy_proxy(guest).map_err(setup(DOING))?;
+        } else {
+            guest = Some(scene.connect(Side::Consumers, "other")?);
+        }
+        Ok(())
+    })?;
+    let constraint = scene.repeat("a constraint is replaced", times, Scene::replace_constraint)?;
+    let suppliers =
+        scene.repeat("a supplier connects", times, |scene| scene.connect(Side::Suppliers, "other").map(drop))?;
+    Ok(vec![nothing, comes_and_goes, constraint, suppliers])
+}
+
+impl Scene {
+    fn new(consumers: u32) -> Result<Self, BenchError> {
+        let mut hierarchy = Hierarchy::default();
+        let channel =
+            hierarchy.create_channel(SettingsPatch::default(), ChannelLimits::default()).map_err(setup(DOING))?;
+        let filter = hierarchy.create_filter(channel).map_err(setup(DOING))?;
+        let (lane, source) = (Lane::new(NOW), ProxyKey::default());
+        let mut scene = Self { hierarchy, lane, channel, source, filter, turn: 0 };
+        scene.source = scene.connect(Side::Suppliers, "event")?;
+        scene.connect(Side::Consumers, "event")?;
+        let mut last = scene.source;
+        for _ in 0..consumers {
+            last = scene.connect(Side::Consumers, "other")?;
+        }
+        scene.hierarchy.add_filter(FilterTarget::Proxy(last), FilterRef::Local(filter)).map_err(setup(DOING))?;
+        scene.replace_constraint()?;
+        scene.lane.handle_snapshot(scene.hierarchy.snapshot(), NOW);
+        Ok(scene)
+    }
+
+    fn connect(&mut self, side: Side, name: &str) -> Result<ProxyKey, BenchError> {
+        let (channel, admin, kind) = (self.channel, AdminId::DEFAULT, ProxyKind::default());
+        let proxy = self.hierarchy.create_proxy(channel, side, admin, Form(1), kind).map_err(setup(DOING))?;
+        let key = ProxyKey { channel, proxy };
+        self.hierarchy.connect(key, Some(Peer(1)), Want(0)).map_err(setup(DOING))?;
+        let (wanted, all) = ([EventType::new("bench", name)], [EventType::everything()]);
+        self.hierarchy.subscribe(SubscriptionTarget::Proxy(key), &wanted, &all).map_err(setup(DOING))?;
+        Ok(key)
+    }
+
+    fn replace_constraint(&mut self) -> Result<(), BenchError> {
+        self.turn += 1;
+        let text = format!("$n == {}", self.turn);
+        let program = filter::Constraint::parse(&text, &filter::Limits::default());
+        let program = Arc::new(program.map_err(|_| "its own constraint is none").map_err(setup(DOING))?);
+        let constraint = FilterConstraint { types: Arc::new([]), program, value: 0 };
+        self.hierarchy.set_constraints(self.filter, vec![constraint], None).map_err(setup(DOING))
+    }
+
+    fn repeat(
+        &mut self,
+        change: &'static str,
+        times: u32,
+        mut work: impl FnMut(&mut Self) -> Result<(), BenchError>,
+    ) -> Result<LaneReport, BenchError> {
+        self.send()?;
+        let visited = self.lane.counters().members_visited;
+        let [mut publish, mut lane, mut event] = [(); 3].map(|()| Vec::new());
+        for _ in 0..times {
+            work(self)?;
+            let began = clock::now();
+            let snapshot = self.hierarchy.snapshot();
+            let published = clock::now();
+            // As administration does: whoever lets go of it last is not the lane.
+            let last = Arc::clone(self.lane.snapshot());
+            self.lane.handle_snapshot(snapshot, NOW);
+            let placed = clock::now();
+            self.send()?;
+            let sent = clock::now();
+            drop(last);
+            for (figures, from, to) in
+                [(&mut publish, began, published), (&mut lane, published, placed), (&mut event, placed, sent)]
+            {
+                figures.push(crate::latency::ratio(to - from, 1_000));
+            }
+        }
+        let spread = |figures: Vec<f64>| Spread::of(figures).ok_or("nothing was measured").map_err(setup(DOING));
+        Ok(LaneReport {
+            change,
+            publish_us: spread(publish)?,
+            lane_us: spread(lane)?,
+            event_us: spread(event)?,
+            members_visited: self.lane.counters().members_visited - visited,
+        })
+    }
+
+    /// Sends an event to the one consumer that wants it, and has it delivered.
+    fn send(&mut self) -> Result<(), BenchError> {
+        let mut draft = self.lane.begin_event();
+        self.lane.classify(&mut draft, b"bench", b"event");
+        let admission = self.lane.handle_event(self.source, draft, &NoFields, NOW);
+        if admission != (Admission::Accepted { destinations: 1 }) {
+            return Err(setup(DOING)(format!("an event came to nothing: {admission:?}")));
+        }
+        let mut events = Vec::with_capacity(1);
+        while let Some(delivery) = self.lane.poll_delivery(NOW, &mut events) {
+            self.lane.handle_outcome(delivery.outbox, delivery.serial, engine::Outcome::Delivered, NOW);
+            events.drain(..).for_each(|event| self.lane.release(event));
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lane_looks_at_those_alone_of_whom_something_changed() {
+        let reports = measure(300, 4).unwrap();
+        let visited: Vec<(&str, u64)> = reports.iter().map(|report| (report.change, report.members_visited)).collect();
+        let expected = [
+            ("nothing", 0),
+            ("a consumer connects or goes", 4),
+            ("a constraint is replaced", 0),
+            ("a supplier connects", 0),
+        ];
+        assert_eq!(visited, expected);
+    }
+}
