@@ -111,6 +111,9 @@ pub struct Lanes {
     pub scheduling: Scheduling,
     /// How a lane's CORBA priority becomes a native one. Default `linear`.
     pub priority_mapping: PriorityMapping,
+    /// Whose turn it is among the topics of the main lane. Default `shares`. A pool's lanes have the QoS property
+    /// `Discipline`.
+    pub discipline: Discipline,
     /// The CORBA priority of the main lane, 0 to 32,767. Default: none, and it is scheduled as an ordinary thread.
     pub main_priority: Option<u16>,
     /// The processors on which lanes run, by number. Default: none are named, and they run on all.
@@ -130,6 +133,32 @@ pub enum Scheduling {
     Ordinary,
 }
 
+/// Whose turn it is among the topics that wait in a lane.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Discipline {
+    /// Each by its share, within which the earliest deadline comes first.
+    #[default]
+    Shares,
+    /// The one whose deadline is first.
+    EarliestDeadline,
+    /// The one with the least time to spare.
+    LeastLaxity,
+    /// The most critical one; among equals the one with the least time to spare.
+    MaximumUrgency,
+}
+
+impl Discipline {
+    pub(crate) const fn of_lane(self) -> engine::Discipline {
+        match self {
+            Self::Shares => engine::Discipline::Shares,
+            Self::EarliestDeadline => engine::Discipline::EarliestDeadline,
+            Self::LeastLaxity => engine::Discipline::LeastLaxity,
+            Self::MaximumUrgency => engine::Discipline::MaximumUrgency,
+        }
+    }
+}
+
 /// How a CORBA priority (0 to 32,767) becomes a native one (1 to 98).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -147,6 +176,7 @@ impl Default for Lanes {
             threads_max: 64,
             scheduling: Scheduling::default(),
             priority_mapping: PriorityMapping::default(),
+            discipline: Discipline::default(),
             main_priority: None,
             cpus: Vec::new(),
             lock_memory: false,

@@ -75,6 +75,10 @@ counters! {
     Translations = "lane_translations",
     /// Events that could not be put into the form a consumer takes.
     Untranslatable = "lane_untranslatable",
+    /// Events that waited for their topic's turn behind or beside others.
+    TurnsWaited = "lane_turns_waited",
+    /// Most events that have waited for their turn at once in a lane.
+    TurnsWaitingMax = "lane_turns_waiting_max",
     /// Allocations of the lane's thread.
     Allocations = "lane_allocations",
     /// System calls of the lane's thread.

@@ -31,6 +31,7 @@ pub(crate) mod routes;
 pub(crate) mod scheduling;
 pub(crate) mod slots;
 pub(crate) mod system;
+mod turns;
 pub(crate) mod worker;
 
 #[cfg(test)]

@@ -23,7 +23,8 @@ mod start;
 mod statistics;
 
 pub use config::{
-    Channel, Config, ConfigError, Delivery, Lanes, Limits, Naming, NarrowCodeSet, PriorityMapping, Scheduling,
+    Channel, Config, ConfigError, Delivery, Discipline, Lanes, Limits, Naming, NarrowCodeSet, PriorityMapping,
+    Scheduling,
 };
 pub use counters::{Counter, Counters, LaneCounters};
 pub use lanes::scheduling::run_at_fifo;

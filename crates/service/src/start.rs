@@ -282,6 +282,7 @@ fn common(config: &Config, published: &Arc<ArcSwap<Published>>, connections_max:
         message_completion: config.message_completion(),
         connect_timeout: Duration::from_millis(config.delivery.connect_timeout_ms.into()),
         silence: Duration::from_millis(config.delivery.reply_timeout_ms.into()),
+        main_discipline: config.lanes.discipline.of_lane(),
         origin,
     }
 }

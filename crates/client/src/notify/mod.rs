@@ -26,6 +26,7 @@ mod filter_servant;
 mod pools;
 mod proxies;
 mod pull;
+mod topics;
 mod types;
 
 pub use admins::{ConsumerAdmin, SupplierAdmin};
@@ -46,6 +47,7 @@ pub use proxies::{
     StructuredProxyPullConsumer, StructuredProxyPullSupplier, StructuredProxyPushConsumer, StructuredProxyPushSupplier,
 };
 pub use pull::{PullableEvent, QueueSupplier};
+pub use topics::{Topic, Topics};
 pub use types::{
     ClientType, EventType, FilterGroupOperator, NamedPropertyRange, ObtainInfoMode, Property, PropertyError, ProxyType,
     QosErrorCode, StructuredEvent, admin_limit, invalid_event_type, property_errors,

@@ -21,7 +21,7 @@ use super::references::References;
 use super::table::{self, AdminKey, Servant, Target};
 use engine::{
     AdminId, ChannelId, ChannelLimits, DisconnectReason, FilterId, FilterTarget, Hierarchy, HierarchyLimits,
-    LaneChange, LaneId, Operator, Peer, PoolId, ProxyId, ProxyKey, SettingsPatch, Side, Snapshot, Time,
+    LaneChange, LaneId, Operator, Peer, PoolId, ProxyId, ProxyKey, SettingsPatch, Side, Snapshot, Time, Topics,
 };
 use giop::cdr::{CharSet, Reader, Writer};
 use giop::ior::Ior;
@@ -487,13 +487,21 @@ impl Door {
 
     /// What a new channel is made of before its creator's wishes.
     pub(super) fn wanted_initially(&self) -> Wanted {
-        Wanted { patch: self.delivery, limits: self.limits, pool: None, profile: Profile::Standard }
+        Wanted {
+            patch: self.delivery,
+            limits: self.limits,
+            pool: None,
+            discipline: None,
+            profile: Profile::Standard,
+            topics: Topics::default(),
+        }
     }
 
     pub(super) fn create_channel(&mut self, wanted: Wanted) -> Result<ChannelId, Raised> {
         let patch = self.with_pool(None, &wanted)?;
         let channel = self.hierarchy.create_channel(patch, wanted.limits)?;
         self.set_profile(channel, wanted.profile);
+        self.set_topics(channel, wanted.topics)?;
         let nonce = self.random.u32(1..);
         self.nonces.insert(channel, Nonces { own: nonce, objects: nonce });
         Ok(channel)

@@ -11,6 +11,7 @@ mod pools;
 mod property;
 mod real_time;
 mod tables;
+mod topics;
 
 #[cfg(test)]
 mod tests;
@@ -20,6 +21,7 @@ pub(super) use self::property::{Effective, ErrorCode, PropertyValue, Wanted};
 use self::property::{Place, Property, write_null};
 pub(super) use self::real_time::{Outside, Profile, outside, outside_limits};
 use self::tables::{ADMIN, QOS};
+pub(super) use self::topics::objections as topic_objections;
 use super::door::Door;
 use super::exceptions::{Raised, UserException};
 use super::table::{Interface, Level, Operation, Target};
@@ -250,6 +252,9 @@ fn add_from(
             }
         };
         errors.push(PropertyError { code, name: name.clone(), range });
+    }
+    if let (Some(discipline), Some(pool)) = (wanted.discipline, &mut wanted.pool) {
+        pool.spec.discipline = discipline;
     }
     let has = |kind: PoolKind| given.iter().any(|given| given.name == kind.property());
     if has(PoolKind::Pool) && has(PoolKind::Lanes) && errors.is_empty() {

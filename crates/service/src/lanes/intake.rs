@@ -137,9 +137,14 @@ impl Core {
         }
     }
 
-    /// Hands an event to the engine, or has it wait behind those of its proxy about which remote filters are asked.
+    /// Hands an event to the engine, or has it wait: for its turn, or behind those of its proxy about which remote filters
+    /// are asked.
     fn admit(&mut self, intake: &mut Intake, draft: Draft) {
         let source = intake.source;
+        if self.lane.takes_turns() {
+            let owed = self.owe(intake);
+            return self.lane.queue_turn(source, draft, owed.to_bits(), self.now);
+        }
         if self.undecided.is_waiting(source) {
             if !self.undecided.has_room(source, &draft) {
                 self.lane.abandon_event(draft);
@@ -217,6 +222,14 @@ impl Core {
         }
     }
 
+    /// The same, but he is told that an event was refused.
+    pub(super) fn pay_with_refusal(&mut self, token: Token, refusal: SystemException) {
+        if let Some(owed) = self.owed.get_mut(token) {
+            owed.refusal = Some(refusal);
+        }
+        self.pay(token);
+    }
+
     /// The remote filters have ruled on the first event of a proxy that waits: it goes on or not, and those behind it are
     /// looked at until filters have to be asked about one of them too.
     pub(crate) fn rule_on_undecided(&mut self, source: ProxyKey, mut ruling: Ruling) {
@@ -246,18 +259,18 @@ impl Core {
     }
 
     /// Hands an event to the engine that has waited. It comes back if remote filters have to be asked about it.
-    fn admit_undecided(&mut self, source: ProxyKey, draft: Draft, owed: Token) -> Option<(Draft, Questions)> {
+    pub(super) fn admit_undecided(
+        &mut self,
+        source: ProxyKey,
+        draft: Draft,
+        owed: Token,
+    ) -> Option<(Draft, Questions)> {
         match self.lane.handle_event(source, draft, &self.forms, self.now) {
             Admission::Accepted { .. } => self.pay(owed),
             Admission::Held(ticket) => {
                 self.held.insert(ticket, owed);
             }
-            Admission::Refused(refusal) => {
-                if let Some(owed) = self.owed.get_mut(owed) {
-                    owed.refusal = Some(refused_event(&refusal));
-                }
-                self.pay(owed);
-            }
+            Admission::Refused(refusal) => self.pay_with_refusal(owed, refused_event(&refusal)),
             Admission::Undecided(draft, questions) => return Some((draft, questions)),
         }
         None
@@ -287,17 +300,17 @@ struct Line {
 }
 
 impl UndecidedEvents {
-    fn is_waiting(&self, source: ProxyKey) -> bool {
+    pub(super) fn is_waiting(&self, source: ProxyKey) -> bool {
         self.lines.get(&source).is_some_and(|line| !line.events.is_empty())
     }
 
-    fn has_room(&self, source: ProxyKey, draft: &Draft) -> bool {
+    pub(super) fn has_room(&self, source: ProxyKey, draft: &Draft) -> bool {
         self.lines.get(&source).is_none_or(|line| {
             line.events.len() < UNDECIDED_MAX && line.bytes.saturating_add(draft.bytes.len()) <= UNDECIDED_BYTES_MAX
         })
     }
 
-    fn wait(&mut self, source: ProxyKey, draft: Draft, owed: Token) {
+    pub(super) fn wait(&mut self, source: ProxyKey, draft: Draft, owed: Token) {
         let line = self.lines.entry(source).or_default();
         line.bytes += draft.bytes.len();
         line.events.push_back(Undecided { draft, owed });

@@ -80,6 +80,7 @@ impl Bench {
                 message_completion: Duration::from_secs(60),
                 connect_timeout: Duration::from_secs(5),
                 silence: Duration::from_secs(30),
+                main_discipline: engine::Discipline::default(),
                 origin: Instant::now(),
             },
         });

@@ -13,7 +13,7 @@ use std::sync::atomic::AtomicUsize;
 use std::time::{Instant, SystemTime};
 
 use arc_swap::ArcSwap;
-use engine::{DiscardReason, Event, Lane, LaneId, Notice, ProxyKey, Time};
+use engine::{DiscardReason, Discipline, Event, Lane, LaneId, Notice, ProxyKey, Time};
 use giop::framing;
 use hashbrown::HashMap;
 
@@ -74,6 +74,8 @@ pub(crate) struct Common {
     pub(crate) connect_timeout: Duration,
     /// See [`Outgoings::silence`].
     pub(crate) silence: Duration,
+    /// Whose turn it is among the topics of the main lane.
+    pub(crate) main_discipline: Discipline,
     /// When the service began: what lanes take for time 0.
     pub(crate) origin: Instant,
 }
@@ -212,8 +214,7 @@ impl Worker {
             poll.add(listener, KIND_LISTENER << 62, Interest::READ)?;
         }
         poll.add(&*ends.bell, KIND_BELL << 62, Interest::READ)?;
-        let mut lane = Lane::with_id(id, Time(0));
-        warm_up(&mut lane);
+        let lane = ready_lane(id, common.main_discipline);
         Ok(Self {
             listener,
             incoming: Slots::new(),
@@ -277,7 +278,7 @@ impl Worker {
     pub(crate) fn run(mut self) {
         while !self.stopping {
             // Whoever has had his share of the last round goes on without anybody having to speak of him.
-            let goes_on = !self.hungry.is_empty() || self.core.undelivered;
+            let goes_on = !self.hungry.is_empty() || self.core.undelivered || self.core.lane.turns_waiting() > 0;
             let timeout = if goes_on { Some(Duration::ZERO) } else { self.timeout() };
             if let Err(error) = self.core.poll.wait(timeout) {
                 log::error!("the lane cannot wait for its sockets any more: {error}");
@@ -308,18 +309,23 @@ impl Worker {
         self.serve_parked();
         self.serve_timers();
         self.core.settle();
-        // Who is answered may go on, and what he sends may release others.
-        while !self.core.released.is_empty() || !self.core.due.is_empty() {
-            self.answer_released();
-            self.answer_pulls();
-            self.core.settle();
-        }
+        self.answer_all();
+        self.serve_turns();
         // Last of all, since whatever was done may have begun something that has a time limit.
         if self.core.has_deadlines() || self.core.reports.is_waiting() {
             self.plan_sweep();
         }
         self.core.account(began);
         self.end_retired();
+    }
+
+    /// Answers whoever can be answered. Who is may go on, and what he sends may release others.
+    pub(super) fn answer_all(&mut self) {
+        while !self.core.released.is_empty() || !self.core.due.is_empty() {
+            self.answer_released();
+            self.answer_pulls();
+            self.core.settle();
+        }
     }
 
     fn timeout(&self) -> Option<Duration> {
@@ -431,6 +437,16 @@ impl Worker {
 const READY_EVENTS: usize = 64;
 const READY_BYTES: [usize; 4] = [128, 256, 512, 1024];
 
+/// The engine's part of a lane. A pool's lanes are told by the routing whose turn it is.
+fn ready_lane(id: LaneId, main_discipline: Discipline) -> Lane {
+    let mut lane = Lane::with_id(id, Time(0));
+    if id == LaneId::MAIN {
+        lane.set_discipline(main_discipline);
+    }
+    warm_up(&mut lane);
+    lane
+}
+
 fn warm_up(lane: &mut Lane) {
     let drafts = READY_BYTES.into_iter().flat_map(|bytes| core::iter::repeat_n(bytes, READY_EVENTS)).map(|bytes| {
         let mut draft = lane.begin_event_for(bytes);
@@ -444,7 +460,7 @@ fn warm_up(lane: &mut Lane) {
 }
 
 impl Core {
-    fn read_clock(&mut self) -> Time {
+    pub(super) fn read_clock(&mut self) -> Time {
         self.now = Time(u64::try_from(self.origin.elapsed().as_nanos()).unwrap_or(u64::MAX));
         // Neither reading is a system call.
         let since_1970 = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
@@ -557,6 +573,8 @@ impl Core {
         counters.set(Counter::FilteredAtSuppliers, engine.events_filtered_in);
         counters.set(Counter::HandoversRefused, engine.handovers_refused);
         counters.set(Counter::FilteredRemotely, engine.events_filtered);
+        counters.set(Counter::TurnsWaited, engine.turns_waited);
+        counters.set(Counter::TurnsWaitingMax, engine.turns_waiting_max);
         counters.set(Counter::Allocations, allocations::of_this_thread());
         counters.set(Counter::SystemCalls, system::calls_of_this_thread());
     }

@@ -17,3 +17,4 @@ mod pulling;
 mod remote_filters;
 mod sequences;
 mod telling;
+mod turns;

@@ -7,7 +7,7 @@ use super::Door;
 use crate::corba::exceptions::{Raised, UserException};
 use crate::corba::proxy_kind::ProxyKind;
 use crate::corba::qos::{
-    ErrorCode, Outside, Pool, Profile, PropertyError, PropertyValue, Wanted, outside, outside_limits,
+    ErrorCode, Outside, Pool, Profile, PropertyError, PropertyValue, Wanted, outside, outside_limits, topic_objections,
 };
 use crate::corba::table::{AdminKey, Level};
 use engine::{ChannelId, FilterTarget, OutboxSettings, Proxy, ProxyKey, ProxyState, SettingsPatch, Side};
@@ -20,6 +20,7 @@ impl Door {
         wanted: &Wanted,
     ) -> Result<Vec<PropertyError>, Raised> {
         let mut objections: Vec<PropertyError> = self.pool_objection(level, wanted)?.into_iter().collect();
+        objections.extend(topic_objections(wanted));
         if wanted.profile == Profile::RealTime {
             self.object_for_real_time(level, wanted, &mut objections)?;
         }

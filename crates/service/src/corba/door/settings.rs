@@ -5,7 +5,7 @@ use crate::corba::exceptions::Raised;
 use crate::corba::qos::{Effective, Pool, PoolKind, Profile, Wanted};
 use crate::corba::table::{AdminKey, Level};
 use engine::{
-    ChannelId, EventType, OutboxSettings, PoolId, ProxyKey, SettingsPatch, SubscriptionTarget, SupplierSettings,
+    ChannelId, EventType, OutboxSettings, PoolId, ProxyKey, SettingsPatch, SubscriptionTarget, SupplierSettings, Topics,
 };
 
 impl Door {
@@ -21,7 +21,9 @@ impl Door {
             patch,
             limits: *channel.limits(),
             pool: patch.pool.and_then(|pool| self.pool(pool)),
+            discipline: None,
             profile: self.profile(level.channel()),
+            topics: channel.topics().as_ref().clone(),
         })
     }
 
@@ -47,6 +49,7 @@ impl Door {
             limits: *channel.limits(),
             pool: patches.iter().rev().find_map(|patch| patch.pool).filter(|_| !pulls).and_then(|pool| self.pool(pool)),
             profile: self.profile(channel.id()),
+            topics: channel.topics().as_ref().clone(),
         })
     }
 
@@ -66,6 +69,14 @@ impl Door {
             Profile::Standard => self.real_time.remove(&channel),
             Profile::RealTime => self.real_time.insert(channel),
         };
+    }
+
+    /// Has a channel's events claim what they may from now on.
+    pub(super) fn set_topics(&mut self, channel: ChannelId, topics: Topics) -> Result<(), Raised> {
+        if **self.hierarchy.channel(channel)?.topics() != topics {
+            self.hierarchy.set_topics(channel, topics)?;
+        }
+        Ok(())
     }
 
     /// The settings for a level that had `former` as its pool. The same pool, asked for again, stays.
@@ -96,6 +107,7 @@ impl Door {
                 self.hierarchy.set_channel_settings(channel, patch)?;
                 self.hierarchy.set_limits(channel, wanted.limits)?;
                 self.set_profile(channel, wanted.profile);
+                self.set_topics(channel, wanted.topics)?;
             }
             Level::Admin(AdminKey { channel, side, admin }) => {
                 self.hierarchy.set_admin_settings(channel, side, admin, patch)?;

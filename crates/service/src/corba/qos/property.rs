@@ -2,7 +2,8 @@
 
 use super::pools::{Pool, PoolKind};
 use super::real_time::Profile;
-use engine::{ChannelLimits, OutboxSettings, SettingsPatch, SupplierSettings};
+use super::topics::{self, ByType};
+use engine::{ChannelLimits, Discipline, OutboxSettings, SettingsPatch, SupplierSettings, Topics};
 use giop::cdr::Writer;
 use giop::typecode::{Kind, TypeCode};
 use giop::value::{AnyValue, Value};
@@ -20,13 +21,15 @@ pub(in crate::corba) enum PropertyValue {
     UShort(u16),
     /// `long`
     Long(i32),
+    /// `unsigned long`
+    ULong(u32),
     /// `unsigned long long`, of which `TimeBase::TimeT` is another name
     ULongLong(u64),
     /// `TimeBase::UtcT`: its time, in 100 ns since 15 October 1582
     Utc(u64),
     /// `string`
     Text(String),
-    /// A structure, with its type.
+    /// A structure, or a sequence of them, with its type.
     Structure(Box<AnyValue>),
 }
 
@@ -50,6 +53,10 @@ impl PropertyValue {
             Self::Long(value) => {
                 out.u32(3);
                 out.i32(*value);
+            }
+            Self::ULong(value) => {
+                out.u32(5);
+                out.u32(*value);
             }
             Self::ULongLong(value) => {
                 out.u32(24);
@@ -149,8 +156,12 @@ pub(in crate::corba) struct Wanted {
     pub(in crate::corba) limits: ChannelLimits,
     /// The level's own pool of threads.
     pub(in crate::corba) pool: Option<Pool>,
+    /// Whose turn it is in the lanes of that pool, where that is to change.
+    pub(in crate::corba) discipline: Option<Discipline>,
     /// The channel's profile; at other levels nothing changes it.
     pub(in crate::corba) profile: Profile,
+    /// What the channel's events may claim of their lanes; at other levels nothing changes it.
+    pub(in crate::corba) topics: Topics,
 }
 
 /// What is in effect at a level.
@@ -166,6 +177,8 @@ pub(in crate::corba) struct Effective {
     pub(in crate::corba) pool: Option<Pool>,
     /// The channel's.
     pub(in crate::corba) profile: Profile,
+    /// The channel's.
+    pub(in crate::corba) topics: Topics,
 }
 
 /// The values that a property takes.
@@ -185,6 +198,8 @@ pub(super) enum Domain {
     Choice(&'static [&'static str]),
     /// A pool of threads.
     Pool(PoolKind),
+    /// A `Campanile::TopicSeq`.
+    Topics,
 }
 
 #[derive(Clone, Copy)]
@@ -192,6 +207,7 @@ pub(super) enum Wire {
     Short,
     UShort,
     Long,
+    ULong,
     ULongLong,
 }
 
@@ -202,6 +218,7 @@ impl Wire {
             Self::Short => PropertyValue::Short(i16::try_from(number).unwrap_or(i16::MAX)),
             Self::UShort => PropertyValue::UShort(u16::try_from(number).unwrap_or(u16::MAX)),
             Self::Long => PropertyValue::Long(i32::try_from(number).unwrap_or(i32::MAX)),
+            Self::ULong => PropertyValue::ULong(u32::try_from(number).unwrap_or(u32::MAX)),
             Self::ULongLong => PropertyValue::ULongLong(u64::try_from(number).unwrap_or(0)),
         }
     }
@@ -217,6 +234,7 @@ pub(super) enum Accepted {
     /// Index among the choices.
     Choice(usize),
     Pool(Pool),
+    Topics(ByType),
 }
 
 impl Accepted {
@@ -224,7 +242,7 @@ impl Accepted {
         match self {
             Self::Integer(value) => *value,
             Self::Boolean(value) => i64::from(*value),
-            Self::Utc | Self::Pool(_) => 0,
+            Self::Utc | Self::Pool(_) | Self::Topics(_) => 0,
             Self::Choice(index) => i64::try_from(*index).unwrap_or(i64::MAX),
         }
     }
@@ -260,6 +278,7 @@ impl Property {
             Domain::Choice(names) => (PropertyValue::Text(names.join("|")), PropertyValue::Text(names.join("|"))),
             // How many threads there may be is for the hierarchy to say; this is what the type bears.
             Domain::Pool(kind) => Pool::range(*kind, u16::MAX),
+            Domain::Topics => topics::range(),
         }
     }
 
@@ -311,6 +330,7 @@ impl Domain {
                 _ => Err(ErrorCode::BadType),
             },
             Self::Pool(kind) => Pool::accept(*kind, value).map(Accepted::Pool),
+            Self::Topics => topics::accept(value).map(Accepted::Topics),
         }
     }
 }

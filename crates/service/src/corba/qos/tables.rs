@@ -3,7 +3,8 @@
 use super::pools::{Pool, PoolKind};
 use super::property::{Accepted, Domain, Effective, Place, Property, PropertyValue, Wanted, Wire};
 use super::real_time::Profile;
-use engine::{DiscardPolicy, FullOutbox, OrderPolicy, OutboxSettings};
+use super::topics;
+use engine::{DiscardPolicy, FullOutbox, OrderPolicy, OutboxSettings, TopicSettings};
 use std::num::NonZeroU32;
 use std::time::Duration;
 
@@ -97,7 +98,9 @@ fn told_pool(effective: &Effective, kind: PoolKind) -> Option<PropertyValue> {
 }
 
 fn set_pool(wanted: &mut Wanted, value: Accepted) {
-    if let Accepted::Pool(pool) = value {
+    if let Accepted::Pool(mut pool) = value {
+        // It is not said by the value, so it stays.
+        pool.spec.discipline = wanted.pool.as_ref().map_or(pool.spec.discipline, |former| former.spec.discipline);
         wanted.pool = Some(pool);
     }
 }
@@ -243,6 +246,46 @@ pub(in crate::corba) static QOS: &[Property] = &[
         domain: Domain::Pool(PoolKind::Lanes),
         set: set_pool,
         get: |effective| told_pool(effective, PoolKind::Lanes),
+    },
+    Property {
+        name: "Discipline",
+        places: EVERYWHERE,
+        domain: Domain::Choice(topics::DISCIPLINE_NAMES),
+        set: |wanted, value| wanted.discipline = topics::discipline(value.integer()),
+        get: |effective| {
+            let name = topics::discipline_name(effective.pool.as_ref()?.spec.discipline)?;
+            Some(PropertyValue::Text(name.to_owned()))
+        },
+    },
+    Property {
+        name: "Share",
+        places: CHANNEL,
+        domain: Domain::Integer {
+            wire: Wire::ULong,
+            supported: (1, TopicSettings::SHARE_MAX as i64),
+            legal: (1, TopicSettings::SHARE_MAX as i64),
+        },
+        set: |wanted, value| wanted.topics.rest.share = value.count(),
+        get: |effective| Some(PropertyValue::ULong(effective.topics.rest.share)),
+    },
+    Property {
+        name: "Deadline",
+        places: CHANNEL,
+        // Further bounded by the share: `topics::objections`.
+        domain: time(0, 1_000 * MILLISECOND),
+        set: |wanted, value| wanted.topics.rest.deadline = topics::deadline_of(value.duration()),
+        get: |effective| told_time(effective.topics.rest.deadline.unwrap_or_default()),
+    },
+    Property {
+        name: "Topics",
+        places: CHANNEL,
+        domain: Domain::Topics,
+        set: |wanted, value| {
+            if let Accepted::Topics(by_type) = value {
+                wanted.topics.by_type = by_type;
+            }
+        },
+        get: |effective| Some(topics::told(&effective.topics.by_type)),
     },
     Property {
         name: "Profile",

@@ -2,6 +2,7 @@
 
 mod pools;
 mod real_time;
+mod topics;
 
 use crate::corba::tests::dialogue::{Dialogue, Expect, STYLES};
 use engine::{ChannelLimits, DiscardPolicy, FullOutbox, OrderPolicy, OutboxSettings, ProxyKey, SettingsPatch};
@@ -147,6 +148,10 @@ fn every_property_reaches_the_engine() {
             ("FilterTimeout", 4_000_000_u64.into()),
             ("ProbeInterval", 0_u64.into()),
             ("ThreadPool", client::notify::ThreadPool::new(giop::realtime::PriorityModel::ServerDeclared, 5, 1).into()),
+            ("Discipline", "EarliestDeadline".into()),
+            ("Share", 40_u32.into()),
+            ("Deadline", 250_000_u64.into()),
+            ("Topics", client::notify::Topics(vec![client::notify::Topic::new("Plant", "Alarm", 9)]).into()),
             ("Profile", "Standard".into()),
         ],
     );
@@ -169,7 +174,7 @@ fn every_property_reaches_the_engine() {
     assert_eq!(limits.memory_budget_bytes, 1_000_000);
 
     let qos = scene.qos(&channel);
-    assert_eq!(qos.len(), 23);
+    assert_eq!(qos.len(), 27);
     assert_eq!(qos["Profile"], text("Standard"));
     assert_eq!(qos["DiscardPolicy"], Value::Short(4));
     assert_eq!(qos["OrderPolicy"], Value::Short(2));
@@ -412,7 +417,7 @@ fn validating_tells_what_else_there_is_and_changes_nothing() {
     assert!(!ranges.contains_key("PushWindow") && !ranges.contains_key("EventReliability"));
     assert_eq!(ranges["MaxEventsPerConsumer"], (Value::Long(0), Value::Long(i32::MAX)));
     assert_eq!(ranges["OrderPolicy"], (Value::Short(0), Value::Short(3)));
-    assert_eq!(ranges.len(), 19);
+    assert_eq!(ranges.len(), 20);
     assert_eq!(scene.settings(), OutboxSettings::default());
 }
 
@@ -578,11 +583,15 @@ fn the_document_lists_every_property_with_its_range_and_places() {
         PropertyValue::Short(value) => ("short", value.to_string()),
         PropertyValue::UShort(value) => ("unsigned short", value.to_string()),
         PropertyValue::Long(value) => ("long", value.to_string()),
+        PropertyValue::ULong(value) => ("unsigned long", value.to_string()),
         PropertyValue::ULongLong(value) => ("unsigned long long", value.to_string()),
         PropertyValue::Utc(_) => ("TimeBase::UtcT", String::new()),
         PropertyValue::Text(value) => ("string", value.replace('|', "\\|")),
         PropertyValue::Structure(value) if value.type_code.name() == "ThreadPoolParams" => {
             ("NotifyExt::ThreadPoolParams", String::new())
+        }
+        PropertyValue::Structure(value) if value.type_code.name() == "TopicSeq" => {
+            ("Campanile::TopicSeq", String::new())
         }
         PropertyValue::Structure(_) => ("NotifyExt::ThreadPoolLanesParams", String::new()),
     };
