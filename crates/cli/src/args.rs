@@ -153,6 +153,16 @@ discipline of one lane, which takes events one at a time.
 Exit status: 0 every deadline is met; 1 one may be missed, or that cannot be
 said; 2 the file, or what is asked, makes no sense.";
 
+const TOP_EXAMPLES: &str = "\
+Examples:
+  campanile top
+  campanile top --interval 5 --rows 50
+  campanile top --once | head
+  campanile top --json | jq '.consumers[] | select(.backlog_events > 1000)'
+
+Refreshed in place on a terminal, until Ctrl-C; in a pipe, with --once or with
+--json it is told once. Rates are those of one interval. Only for Campanile.";
+
 const DOCTOR_EXAMPLES: &str = "\
 Examples:
   campanile doctor
@@ -188,6 +198,9 @@ pub(crate) enum Command {
     /// Show a channel: settings, filters, who is connected, what waits, what was dropped
     #[command(after_help = INFO_EXAMPLES)]
     Info(InfoOptions),
+    /// Watch consumers by backlog, lanes, rates and drops
+    #[command(after_help = TOP_EXAMPLES)]
+    Top(TopOptions),
     /// Publish events
     #[command(after_help = PUB_EXAMPLES)]
     Pub(PubOptions),
@@ -290,6 +303,27 @@ pub(crate) struct InfoOptions {
     #[arg(value_name = "ID", allow_negative_numbers = true)]
     pub(crate) channel: Option<i32>,
     /// Print one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct TopOptions {
+    #[command(flatten)]
+    pub(crate) server: ServerOptions,
+    /// Only consumers of this channel
+    #[arg(long, short = 'c', value_name = "ID")]
+    pub(crate) channel: Option<u32>,
+    /// Seconds from one refresh to the next, over which rates are taken
+    #[arg(long, short = 'i', value_name = "SECONDS", default_value = "1", value_parser = seconds)]
+    pub(crate) interval: Duration,
+    /// Consumers shown at most
+    #[arg(long, short = 'n', value_name = "N", default_value_t = 20)]
+    pub(crate) rows: usize,
+    /// Show it once, after one interval
+    #[arg(long)]
+    pub(crate) once: bool,
+    /// Print one JSON object, after one interval, with all consumers
     #[arg(long)]
     pub(crate) json: bool,
 }

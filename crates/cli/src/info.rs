@@ -4,7 +4,7 @@
 //! How consumers stand comes from Campanile's object `Statistics`, if there is one at the channel's address.
 
 mod people;
-mod standing;
+pub(crate) mod standing;
 mod text;
 
 use crate::args::InfoOptions;

@@ -17,6 +17,7 @@ mod serve;
 mod show;
 mod signals;
 mod subscribe;
+mod top;
 
 use crate::args::{Cli, Command};
 use crate::failure::Failure;
@@ -37,6 +38,7 @@ fn main() -> ExitCode {
         Command::Sub(options) => subscribe::run(&options),
         Command::Filter(command) => constraint::run(&command),
         Command::Bench(command) => run_bench(&command),
+        Command::Top(options) => top::run(&options),
         Command::Doctor(options) => doctor::run(&options),
         Command::Plan(options) => plan::run(&options),
         Command::Completions { shell } => print_completions(shell),

@@ -1,7 +1,7 @@
 //! How each consumer stands and what was dropped for it, as Campanile's object `Statistics` tells it.
 
 use client::notify::EventType;
-use client::{ObjectRef, Orb};
+use client::{InvokeError, ObjectRef, Orb};
 use giop::cdr::{ReadError, Reader};
 
 /// Octets of the shortest `ConsumerStatistic`, `Statistic` and `DropStatistic`.
@@ -11,38 +11,38 @@ const DROP_BYTES_MIN: usize = 45;
 
 /// One `ConsumerStatistic`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Standing {
-    pub(super) channel: u32,
-    pub(super) proxy: u32,
+pub(crate) struct Standing {
+    pub(crate) channel: u32,
+    pub(crate) proxy: u32,
     /// Where it is, or nothing if it has not said.
-    pub(super) name: String,
-    pub(super) state: String,
-    pub(super) backlog_events: u64,
-    pub(super) backlog_bytes: u64,
-    pub(super) delivered: u64,
-    pub(super) dropped: u64,
-    pub(super) in_flight: u32,
-    pub(super) failures: u32,
+    pub(crate) name: String,
+    pub(crate) state: String,
+    pub(crate) backlog_events: u64,
+    pub(crate) backlog_bytes: u64,
+    pub(crate) delivered: u64,
+    pub(crate) dropped: u64,
+    pub(crate) in_flight: u32,
+    pub(crate) failures: u32,
     /// How many were dropped for each reason.
-    pub(super) reasons: Vec<(String, u64)>,
+    pub(crate) reasons: Vec<(String, u64)>,
     /// How many of the backlog wait for their `StartTime`.
-    pub(super) delayed: u64,
+    pub(crate) delayed: u64,
     /// How many clients wait in `pull`.
-    pub(super) pulls_waiting: u32,
+    pub(crate) pulls_waiting: u32,
     /// What was dropped by event type and reason, what most first.
-    pub(super) drops: Vec<Drops>,
+    pub(crate) drops: Vec<Drops>,
 }
 
 /// How many events of a type were dropped for a reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Drops {
-    pub(super) event_type: EventType,
-    pub(super) reason: String,
-    pub(super) events: u64,
+pub(crate) struct Drops {
+    pub(crate) event_type: EventType,
+    pub(crate) reason: String,
+    pub(crate) events: u64,
 }
 
 impl Standing {
-    pub(super) fn is_of(&self, proxy: i32) -> bool {
+    pub(crate) fn is_of(&self, proxy: i32) -> bool {
         u32::try_from(proxy) == Ok(self.proxy)
     }
 
@@ -70,14 +70,9 @@ impl Standing {
 }
 
 /// The consumers of a channel; `None` if the service does not tell, being another one than Campanile.
-pub(super) fn read(orb: &Orb, address: &str, channel: Option<i32>) -> Option<Vec<Standing>> {
+pub(crate) fn read(orb: &Orb, address: &str, channel: Option<i32>) -> Option<Vec<Standing>> {
     let statistics = orb.resolve(&format!("corbaloc::{address}/Statistics")).ok()?;
-    let reply = statistics.invoke("get_consumers", |_| ()).ok()?;
-    let all = reply.read("get_consumers", |reader| {
-        let count = reader.seq_len(STANDING_BYTES_MIN)?;
-        (0..count).map(|_| Standing::read(reader)).collect::<Result<Vec<_>, _>>()
-    });
-    let mut standings = all.ok()?;
+    let mut standings = read_all(&statistics).ok()?;
     // Without an id it is the channel that the address names: the service's default one.
     let channel = u32::try_from(channel.unwrap_or(0)).ok()?;
     standings.retain(|standing| standing.channel == channel);
@@ -88,6 +83,14 @@ pub(super) fn read(orb: &Orb, address: &str, channel: Option<i32>) -> Option<Vec
         }
     }
     Some(standings)
+}
+
+/// The consumers of all channels, the largest backlog first, from the object `Statistics`.
+pub(crate) fn read_all(statistics: &ObjectRef) -> Result<Vec<Standing>, InvokeError> {
+    statistics.invoke("get_consumers", |_| ())?.read("get_consumers", |reader| {
+        let count = reader.seq_len(STANDING_BYTES_MIN)?;
+        (0..count).map(|_| Standing::read(reader)).collect::<Result<Vec<_>, ReadError>>()
+    })
 }
 
 /// What was dropped, each with the channel and proxy of its consumer.

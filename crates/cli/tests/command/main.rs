@@ -7,6 +7,7 @@ mod filter;
 mod info;
 mod plan;
 mod support;
+mod top;
 
 use serde_json::Value as Json;
 use std::io::Write;

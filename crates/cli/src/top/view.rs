@@ -1,0 +1,368 @@
+//! Two moments of a service as rates, for people and for programs.
+
+use super::sample::{Lane, Sample};
+use crate::info::standing::Standing;
+use crate::show;
+use serde_json::{Value as Json, json};
+use std::collections::HashMap;
+use std::fmt::Write as _;
+
+/// What changed from one moment to another.
+pub(super) struct View {
+    address: String,
+    /// In seconds; nothing if both moments are one.
+    interval: Option<f64>,
+    service: Rates,
+    connections: u64,
+    suppliers_held: u64,
+    lanes: Vec<LaneRow>,
+    consumers: Vec<ConsumerRow>,
+}
+
+/// Events in a second.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct Rates {
+    events_in: f64,
+    delivered: f64,
+    dropped: f64,
+    refused: f64,
+}
+
+struct LaneRow {
+    id: u32,
+    name: String,
+    rates: Rates,
+    handed_over: f64,
+    taken_over: f64,
+    /// The longest round that the lane ever took, in nanoseconds.
+    cycle_max_ns: u64,
+    /// How often it had work without end for a second or more.
+    saturated: u64,
+}
+
+struct ConsumerRow {
+    standing: Standing,
+    delivered: f64,
+    dropped: f64,
+}
+
+impl View {
+    pub(super) fn new(before: &Sample, now: &Sample, address: &str, channel: Option<u32>) -> Self {
+        let interval = now.taken.duration_since(before.taken).as_secs_f64();
+        let per_second = PerSecond { interval };
+        let lanes = now.lanes.iter().map(|lane| {
+            let earlier = before.lanes.iter().find(|earlier| (earlier.id, &earlier.name) == (lane.id, &lane.name));
+            per_second.lane(earlier, lane)
+        });
+        let of_channel = now.consumers.iter().filter(|standing| channel.is_none_or(|id| standing.channel == id));
+        let key = |standing: &Standing| (standing.channel, standing.proxy);
+        let earlier: HashMap<(u32, u32), &Standing> =
+            before.consumers.iter().map(|standing| (key(standing), standing)).collect();
+        let consumers = of_channel.map(|standing| per_second.consumer(earlier.get(&key(standing)).copied(), standing));
+        let mut consumers: Vec<ConsumerRow> = consumers.collect();
+        // The largest backlog first, as the service gives them; of those without, who loses most.
+        consumers.sort_by(|a, b| {
+            let backlog = b.standing.backlog_bytes.cmp(&a.standing.backlog_bytes);
+            backlog.then(b.dropped.total_cmp(&a.dropped)).then(b.delivered.total_cmp(&a.delivered))
+        });
+        let counter = |name: &str| now.counters.get(name).copied().unwrap_or(0);
+        Self {
+            address: address.to_owned(),
+            interval: (interval > 0.0).then_some(interval),
+            service: per_second.rates(Some(&before.counters), &now.counters),
+            connections: counter("connections_open"),
+            suppliers_held: counter("lane_suppliers_held"),
+            lanes: lanes.collect(),
+            consumers,
+        }
+    }
+
+    /// A few lines about the service, its lanes, and so many consumers.
+    pub(super) fn describe(&self, rows: usize) -> String {
+        let Rates { events_in, delivered, dropped, refused } = self.service;
+        let mut text = format!(
+            "{}: events a second: {} in, {} delivered, {} dropped, {} refused; {} connections; suppliers held {} times\n\n",
+            self.address,
+            self.rate(events_in),
+            self.rate(delivered),
+            self.rate(dropped),
+            self.rate(refused),
+            show::count(self.connections),
+            show::count(self.suppliers_held)
+        );
+        let mut table =
+            vec![cells(["LANE", "IN", "DELIVERED", "DROPPED", "HANDED OVER", "TAKEN OVER", "WORST ROUND", ""])];
+        for lane in &self.lanes {
+            let saturated =
+                if lane.saturated > 0 { format!("saturated {} times", lane.saturated) } else { String::new() };
+            table.push([
+                show::clean(&lane.name),
+                self.rate(lane.rates.events_in),
+                self.rate(lane.rates.delivered),
+                self.rate(lane.rates.dropped),
+                self.rate(lane.handed_over),
+                self.rate(lane.taken_over),
+                format!("{} µs", show::count(lane.cycle_max_ns / 1000)),
+                saturated,
+            ]);
+        }
+        write_table(&mut text, &table, &[0, 7]);
+        text.push('\n');
+        self.describe_consumers(&mut text, rows);
+        text
+    }
+
+    fn describe_consumers(&self, text: &mut String, rows: usize) {
+        if self.consumers.is_empty() {
+            text.push_str("no consumers\n");
+            return;
+        }
+        let headings =
+            ["CONSUMER", "STATE", "BACKLOG", "BYTES", "DELIVERED", "DROPPED", "DROPPED IN ALL", "MOST OF THEM"];
+        let mut table = vec![cells(headings)];
+        for ConsumerRow { standing, delivered, dropped } in self.consumers.iter().take(rows) {
+            let address =
+                if standing.name.is_empty() { String::new() } else { format!(" {}", show::clean(&standing.name)) };
+            let most = standing.reasons.iter().max_by_key(|(_, count)| *count);
+            table.push([
+                format!("{}/{}{address}", standing.channel, standing.proxy),
+                show::clean(&standing.state),
+                show::count(standing.backlog_events),
+                show::bytes(standing.backlog_bytes),
+                self.rate(*delivered),
+                self.rate(*dropped),
+                show::count(standing.dropped),
+                most.map(|(reason, _)| show::clean(reason)).unwrap_or_default(),
+            ]);
+        }
+        write_table(text, &table, &[0, 1, 7]);
+        if self.consumers.len() > rows {
+            let _ = writeln!(text, "and {} more (--rows)", self.consumers.len() - rows);
+        }
+    }
+
+    /// One object with everything; rates in events a second.
+    pub(super) fn report(&self) -> Json {
+        let lanes: Vec<Json> = self.lanes.iter().map(LaneRow::report).collect();
+        let consumers: Vec<Json> = self.consumers.iter().map(ConsumerRow::report).collect();
+        json!({
+            "address": self.address,
+            "interval_seconds": self.interval,
+            "events_in_per_second": self.service.events_in,
+            "delivered_per_second": self.service.delivered,
+            "dropped_per_second": self.service.dropped,
+            "refused_per_second": self.service.refused,
+            "connections": self.connections,
+            "suppliers_held": self.suppliers_held,
+            "lanes": lanes,
+            "consumers": consumers,
+        })
+    }
+
+    fn rate(&self, per_second: f64) -> String {
+        if self.interval.is_some() { show::rate(per_second) } else { "-".to_owned() }
+    }
+}
+
+impl LaneRow {
+    fn report(&self) -> Json {
+        json!({
+            "lane": self.id,
+            "name": self.name,
+            "events_in_per_second": self.rates.events_in,
+            "delivered_per_second": self.rates.delivered,
+            "dropped_per_second": self.rates.dropped,
+            "handed_over_per_second": self.handed_over,
+            "taken_over_per_second": self.taken_over,
+            "worst_round_ns": self.cycle_max_ns,
+            "saturated": self.saturated,
+        })
+    }
+}
+
+impl ConsumerRow {
+    fn report(&self) -> Json {
+        let Self { standing, delivered, dropped } = self;
+        let reasons: HashMap<&str, u64> =
+            standing.reasons.iter().map(|(reason, count)| (reason.as_str(), *count)).collect();
+        json!({
+            "channel": standing.channel,
+            "proxy": standing.proxy,
+            "address": standing.name,
+            "state": standing.state,
+            "backlog_events": standing.backlog_events,
+            "backlog_bytes": standing.backlog_bytes,
+            "in_flight": standing.in_flight,
+            "failures": standing.failures,
+            "delivered": standing.delivered,
+            "delivered_per_second": delivered,
+            "dropped": standing.dropped,
+            "dropped_per_second": dropped,
+            "dropped_by_reason": reasons,
+        })
+    }
+}
+
+/// Differences over an interval.
+struct PerSecond {
+    interval: f64,
+}
+
+impl PerSecond {
+    fn of(&self, before: u64, now: u64) -> f64 {
+        if self.interval > 0.0 { as_f64(now.saturating_sub(before)) / self.interval } else { 0.0 }
+    }
+
+    fn counter(&self, before: Option<&HashMap<String, u64>>, now: &HashMap<String, u64>, name: &str) -> f64 {
+        let value = |counters: &HashMap<String, u64>| counters.get(name).copied().unwrap_or(0);
+        self.of(before.map_or(0, value), value(now))
+    }
+
+    fn rates(&self, before: Option<&HashMap<String, u64>>, now: &HashMap<String, u64>) -> Rates {
+        Rates {
+            events_in: self.counter(before, now, "lane_events_in"),
+            delivered: self.counter(before, now, "lane_delivered"),
+            dropped: self.counter(before, now, "lane_dropped"),
+            refused: self.counter(before, now, "lane_events_refused"),
+        }
+    }
+
+    fn lane(&self, before: Option<&Lane>, now: &Lane) -> LaneRow {
+        let earlier = before.map(|lane| &lane.counters);
+        let value = |name: &str| now.counters.get(name).copied().unwrap_or(0);
+        LaneRow {
+            id: now.id,
+            name: now.name.clone(),
+            rates: self.rates(earlier, &now.counters),
+            handed_over: self.counter(earlier, &now.counters, "lane_handed_over"),
+            taken_over: self.counter(earlier, &now.counters, "lane_taken_over"),
+            cycle_max_ns: value("lane_cycle_max_ns"),
+            saturated: value("lane_saturated"),
+        }
+    }
+
+    fn consumer(&self, before: Option<&Standing>, now: &Standing) -> ConsumerRow {
+        let (delivered, dropped) = before.map_or((0, 0), |standing| (standing.delivered, standing.dropped));
+        ConsumerRow {
+            standing: now.clone(),
+            delivered: self.of(delivered, now.delivered),
+            dropped: self.of(dropped, now.dropped),
+        }
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a rate for people")]
+fn as_f64(count: u64) -> f64 {
+    count as f64
+}
+
+fn cells<const N: usize>(headings: [&str; N]) -> [String; N] {
+    headings.map(str::to_owned)
+}
+
+/// Columns as wide as what is in them, those named to the left, the others to the right.
+fn write_table<const N: usize>(text: &mut String, rows: &[[String; N]], left: &[usize]) {
+    let width = |column: usize| {
+        let cells = rows.iter().filter_map(|row| row.get(column));
+        cells.map(|cell| cell.chars().count()).max().unwrap_or(0)
+    };
+    let widths: Vec<usize> = (0..N).map(width).collect();
+    for row in rows {
+        let mut line = String::new();
+        for (column, (cell, width)) in row.iter().zip(&widths).enumerate() {
+            let _ = if left.contains(&column) {
+                write!(line, "{cell:<width$}  ")
+            } else {
+                write!(line, "{cell:>width$}  ")
+            };
+        }
+        let _ = writeln!(text, "{}", line.trim_end());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::{Duration, Instant};
+
+    fn counters(all: &[(&str, u64)]) -> HashMap<String, u64> {
+        all.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect()
+    }
+
+    fn consumer(channel: u32, proxy: u32, backlog: u64, delivered: u64, dropped: u64) -> Standing {
+        Standing {
+            channel,
+            proxy,
+            name: format!("10.0.0.{proxy}:1"),
+            state: "active".to_owned(),
+            backlog_events: backlog,
+            backlog_bytes: backlog * 100,
+            delivered,
+            dropped,
+            reasons: vec![("outbox_full".to_owned(), dropped)],
+            ..Standing::default()
+        }
+    }
+
+    fn moments() -> (Sample, Sample) {
+        let taken = Instant::now();
+        let lane = |events| Lane {
+            id: 3,
+            name: "lane-3-p100".to_owned(),
+            counters: counters(&[
+                ("lane_events_in", events),
+                ("lane_handed_over", 2 * events),
+                ("lane_cycle_max_ns", 50_000),
+            ]),
+        };
+        let before = Sample {
+            taken,
+            counters: counters(&[("lane_events_in", 100), ("lane_delivered", 10), ("connections_open", 3)]),
+            lanes: vec![lane(10)],
+            consumers: vec![consumer(0, 7, 5, 100, 10), consumer(0, 8, 0, 50, 0)],
+        };
+        let now = Sample {
+            taken: taken + Duration::from_secs(2),
+            counters: counters(&[("lane_events_in", 300), ("lane_delivered", 30), ("connections_open", 4)]),
+            lanes: vec![lane(30)],
+            consumers: vec![consumer(0, 7, 1, 120, 50), consumer(0, 8, 9, 50, 0), consumer(1, 9, 0, 4, 0)],
+        };
+        (before, now)
+    }
+
+    #[test]
+    fn rates_are_differences_over_the_interval() {
+        let (before, now) = moments();
+        let report = View::new(&before, &now, "a:1", None).report();
+        assert_eq!((&report["events_in_per_second"], &report["connections"]), (&100.0.into(), &4.into()));
+        let lane = &report["lanes"][0];
+        assert_eq!((&lane["name"], &lane["handed_over_per_second"]), (&"lane-3-p100".into(), &20.0.into()));
+        let slow = &report["consumers"][1];
+        assert_eq!((&slow["proxy"], &slow["delivered_per_second"]), (&7.into(), &10.0.into()));
+        assert_eq!(
+            (&slow["dropped_per_second"], &slow["dropped_by_reason"]["outbox_full"]),
+            (&20.0.into(), &50.into())
+        );
+    }
+
+    #[test]
+    fn consumers_come_by_backlog_and_as_many_as_there_are_rows() {
+        let (before, now) = moments();
+        let text = View::new(&before, &now, "a:1", None).describe(2);
+        let place = |what: &str| text.find(what).unwrap_or_else(|| panic!("{what} in {text}"));
+        assert!(place("0/8 10.0.0.8:1") < place("0/7 10.0.0.7:1"));
+        assert!(text.ends_with("and 1 more (--rows)\n"), "{text}");
+        let text = View::new(&before, &now, "a:1", Some(1)).describe(2);
+        assert!(text.contains("1/9") && !text.contains("0/8"), "{text}");
+    }
+
+    #[test]
+    fn what_was_not_there_before_is_new_and_one_moment_has_no_rates() {
+        let (before, now) = moments();
+        let report = View::new(&before, &now, "a:1", Some(1)).report();
+        assert_eq!(report["consumers"][0]["delivered_per_second"], 2.0);
+        let view = View::new(&now, &now, "a:1", None);
+        assert!(view.report()["interval_seconds"].is_null());
+        assert!(view.describe(9).starts_with("a:1: events a second: - in, - delivered"), "{}", view.describe(9));
+    }
+}
