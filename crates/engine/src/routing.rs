@@ -11,8 +11,8 @@ use crate::members::Members;
 use crate::shared::SharedMap;
 use crate::table::{Filtering, SupplierGroups};
 use crate::{
-    AdminId, ChannelId, ChannelLimits, Form, Interest, LaneId, LaneInfo, OutboxSettings, Peer, Place, PriorityModel,
-    ProxyId, ProxyKey, ProxyState, SupplierSettings, Topics, Want,
+    AdminId, ChannelId, ChannelLimits, Form, FullOutbox, Interest, LaneId, LaneInfo, OutboxSettings, Peer, Place,
+    PriorityModel, ProxyId, ProxyKey, ProxyState, SupplierSettings, Topics, Want,
 };
 
 /// Who supplies and who consumes, channel by channel, at one moment.
@@ -127,6 +127,9 @@ pub(crate) struct LaneUse {
     pub(crate) has_consumers: bool,
     /// The smallest `MaxEventsPerConsumer` of those at which suppliers are to wait.
     pub(crate) hold_events: Option<NonZeroU32>,
+    /// What happens to what waits for that lane when the channel's limits are reached: what all consumers there would
+    /// have happen to theirs, else suppliers wait.
+    pub(crate) full_outbox: Option<FullOutbox>,
 }
 
 impl ChannelRoutes {

@@ -510,6 +510,16 @@ fn describe_notice(notice: &Notice, why: Option<&str>, name: impl Fn(ProxyKey) -
             let text = format!("{} has room again; {dropped} events were dropped meanwhile", name(key));
             return (log::Level::Info, text);
         }
+        Notice::LaneBehind { channel, lane, backlog_events, backlog_bytes } => format!(
+            "channel {} has no room because {lane} is behind: {backlog_events} events ({backlog_bytes} bytes) wait for it; \
+             the oldest are dropped",
+            channel.0
+        ),
+        Notice::LaneCaughtUp { channel, lane, dropped } => {
+            let text =
+                format!("channel {} has room again for {lane}; {dropped} events were dropped meanwhile", channel.0);
+            return (log::Level::Info, text);
+        }
         Notice::ConsumerFailing { key, retry_in, .. } => {
             let why = why.unwrap_or("it does not take events");
             format!("{} is failing: {why}; next try in {} ms", name(key), retry_in.as_millis())

@@ -180,6 +180,8 @@ counters! {
     TakenOver = "lane_taken_over",
     /// Events that a lane could not be handed because their channel, or the lane, was just gone.
     HandoversRefused = "lane_handovers_refused",
+    /// Events dropped while they waited to be handed over to a lane that is behind, as all consumers there would have it.
+    HandoversDropped = "lane_handovers_dropped",
     /// Pushes that arrived on the connection of another lane than theirs, and were passed to theirs.
     PushesPassed = "lane_pushes_passed",
     /// Times an event, or a push, had to wait because the queue to another lane was full.

@@ -96,12 +96,13 @@ fn several_lanes_give_each_consumer_what_is_its_own_once_and_in_order() {
         reached.delivered += summary.delivered;
         reached.dropped += summary.dropped;
         reached.disconnected += summary.disconnected;
+        reached.dropped_on_the_way += summary.dropped_on_the_way;
         reached.reconnected += summary.reconnected;
         reached.subscribed += summary.subscribed;
     }
     let LanesSummary { lanes, accepted, held, refused, handed_over, handed_and_held, no_room, .. } = reached;
     let all = [lanes, accepted, held, refused, handed_over, handed_and_held, no_room];
     let all = all.iter().chain([&reached.delivered, &reached.dropped, &reached.disconnected]);
-    let mut all = all.chain([&reached.reconnected, &reached.subscribed]);
+    let mut all = all.chain([&reached.reconnected, &reached.subscribed, &reached.dropped_on_the_way]);
     assert!(all.all(|count| *count > 500), "{reached:?}");
 }

@@ -50,7 +50,12 @@ impl Default for Pools {
             changes: VecDeque::new(),
             unsettled: false,
             main: Arc::new([Place::MAIN]),
-            main_only: Arc::new([LaneUse { lane: LaneId::MAIN, has_consumers: true, hold_events: None }]),
+            main_only: Arc::new([LaneUse {
+                lane: LaneId::MAIN,
+                has_consumers: true,
+                hold_events: None,
+                full_outbox: None,
+            }]),
             published: Arc::new([]),
         }
     }

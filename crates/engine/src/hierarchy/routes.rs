@@ -446,6 +446,14 @@ fn slots<'a>(compiler: &'a Compiler, attached: &'a Attached) -> impl Iterator<It
     attached.local_filters().filter_map(|filter| compiler.slot(filter))
 }
 
+/// What waits to be handed over goes only where whoever it is for would have it go.
+fn lossless_unless_discarded(wanted: Option<FullOutbox>) -> Option<FullOutbox> {
+    match wanted {
+        None | Some(FullOutbox::Discard) => wanted,
+        _ => Some(FullOutbox::Hold),
+    }
+}
+
 /// Which lanes have something of the channel.
 fn lanes<'a>(
     pools: &Pools,
@@ -453,7 +461,7 @@ fn lanes<'a>(
     consumers: impl Iterator<Item = &'a ConsumerRoute>,
 ) -> Arc<[LaneUse]> {
     let mut lanes = BTreeMap::new();
-    let unused = |lane| LaneUse { lane, has_consumers: false, hold_events: None };
+    let unused = |lane| LaneUse { lane, has_consumers: false, hold_events: None, full_outbox: None };
     for place in suppliers.flat_map(|route| route.places.iter()) {
         lanes.entry(place.lane).or_insert_with(|| unused(place.lane));
     }
@@ -464,6 +472,12 @@ fn lanes<'a>(
         let bound = settings.max_events_per_consumer.filter(|_| holds);
         for place in route.places.iter() {
             let used = lanes.entry(place.lane).or_insert_with(|| unused(place.lane));
+            used.full_outbox = match (used.full_outbox, settings.full_outbox) {
+                (_, wanted) if !used.has_consumers => lossless_unless_discarded(wanted),
+                (Some(FullOutbox::Discard), Some(FullOutbox::Discard)) => Some(FullOutbox::Discard),
+                (None | Some(FullOutbox::Discard), None) | (None, Some(FullOutbox::Discard)) => None,
+                _ => Some(FullOutbox::Hold),
+            };
             used.has_consumers = true;
             used.hold_events = used.hold_events.into_iter().chain(bound).min();
         }

@@ -132,6 +132,9 @@ pub struct Counters {
     pub handed_over: u64,
     /// Events that a lane did not take because it had no such channel any more.
     pub handovers_refused: u64,
+    /// Events dropped while they waited to be handed over, because a limit of their channel was reached and all consumers
+    /// on the other lane have events dropped then. They are dropped for nobody in particular.
+    pub handovers_dropped: u64,
     /// Events that other lanes handed over to this one. They are not among those accepted.
     pub taken_over: u64,
 }

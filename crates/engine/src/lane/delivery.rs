@@ -283,8 +283,10 @@ impl Lane {
     pub(super) fn note_discard(&mut self, slot: u32, reason: DiscardReason, event_type: TypeId) {
         if let Some(outbox) = self.outboxes.get_mut(slot) {
             if outbox.bridge.is_some() {
-                // What is not handed over is dropped for nobody.
-                self.counters.handovers_refused += 1;
+                // It is dropped for nobody in particular.
+                let counters = &mut self.counters;
+                let is_refused = reason == DiscardReason::Rejected;
+                *if is_refused { &mut counters.handovers_refused } else { &mut counters.handovers_dropped } += 1;
                 return;
             }
             outbox.discards.add(reason, 1);

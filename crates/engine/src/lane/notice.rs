@@ -68,6 +68,27 @@ pub enum Notice {
         /// How many events were dropped in between.
         dropped: u64,
     },
+    /// Another lane is so slow to take what is handed over to it that a limit of the channel is reached. What has waited
+    /// for longest is dropped, as all consumers there would have it.
+    LaneBehind {
+        /// The channel.
+        channel: ChannelId,
+        /// The lane that is slow.
+        lane: LaneId,
+        /// How many events wait for it or are under way.
+        backlog_events: u64,
+        /// What they weigh ([`Event::weight`](crate::Event::weight)), in bytes.
+        backlog_bytes: u64,
+    },
+    /// There is room again for what is handed over to a lane.
+    LaneCaughtUp {
+        /// The channel.
+        channel: ChannelId,
+        /// The lane that was slow.
+        lane: LaneId,
+        /// How many events were dropped in between.
+        dropped: u64,
+    },
     /// Deliveries to a consumer have begun to fail.
     ConsumerFailing {
         /// The consumer's proxy.

@@ -140,6 +140,7 @@ impl Lane {
             });
             if let Some(outbox) = self.outboxes.get_mut(slot) {
                 outbox.settings.max_events_per_consumer = used.hold_events;
+                outbox.settings.full_outbox = used.full_outbox;
             }
             self.note_room(slot);
             bridges.push(Bridge { lane: used.lane, pool, slot });

@@ -328,11 +328,19 @@ impl Lane {
             }
         }
         outbox.full_at_bound |= !as_laggard;
-        // Of a bridge it is told that it holds suppliers, which is all that it does.
-        if !known && outbox.bridge.is_none() {
+        if !known {
             outbox.dropped_while_full = 0;
             let (backlog_events, backlog_bytes) = (outbox.backlog() as u64, outbox.weight);
-            self.notices.push_back(Notice::OutboxFull { key: outbox.key, policy, backlog_events, backlog_bytes });
+            let key = outbox.key;
+            match outbox.bridge {
+                None => self.notices.push_back(Notice::OutboxFull { key, policy, backlog_events, backlog_bytes }),
+                Some(lane) if policy == FullOutbox::Discard => {
+                    let channel = key.channel;
+                    self.notices.push_back(Notice::LaneBehind { channel, lane, backlog_events, backlog_bytes });
+                }
+                // It is told that it holds suppliers, which is all that it does.
+                Some(_) => {}
+            }
         }
     }
 
@@ -384,9 +392,15 @@ impl Lane {
         } else {
             outbox.full_at_bound = false;
         }
-        if was_full && !outbox.full_at_bound && !outbox.full_as_laggard && outbox.bridge.is_none() {
-            let dropped = core::mem::take(&mut outbox.dropped_while_full);
-            self.notices.push_back(Notice::OutboxRecovered { key: outbox.key, dropped });
+        if was_full && !outbox.full_at_bound && !outbox.full_as_laggard {
+            let (key, dropped) = (outbox.key, core::mem::take(&mut outbox.dropped_while_full));
+            match outbox.bridge {
+                None => self.notices.push_back(Notice::OutboxRecovered { key, dropped }),
+                Some(lane) if dropped > 0 => {
+                    self.notices.push_back(Notice::LaneCaughtUp { channel: key.channel, lane, dropped });
+                }
+                Some(_) => {}
+            }
         }
     }
 }

@@ -572,6 +572,7 @@ impl Core {
         counters.set(Counter::FilterCuts, engine.filter_cuts);
         counters.set(Counter::FilteredAtSuppliers, engine.events_filtered_in);
         counters.set(Counter::HandoversRefused, engine.handovers_refused);
+        counters.set(Counter::HandoversDropped, engine.handovers_dropped);
         counters.set(Counter::FilteredRemotely, engine.events_filtered);
         counters.set(Counter::TurnsWaited, engine.turns_waited);
         counters.set(Counter::TurnsWaitingMax, engine.turns_waiting_max);

@@ -526,3 +526,36 @@ fn lanes_that_are_both_full_of_what_is_for_each_other_do_not_wait_for_each_other
         assert!(got.into_iter().eq(twice), "each lane's consumer gets both suppliers' events");
     }
 }
+
+#[test]
+fn what_waits_for_a_slow_lane_is_dropped_if_all_its_consumers_would_have_it_so() {
+    let limits = ChannelLimits { max_queue_length: NonZeroU32::new(8), ..ChannelLimits::default() };
+    for (policies, is_dropped) in [
+        ([Some(FullOutbox::Discard), Some(FullOutbox::Discard)], true),
+        // Unset is `Discard` at `MaxQueueLength`.
+        ([Some(FullOutbox::Discard), None], true),
+        ([None, None], true),
+        ([Some(FullOutbox::Discard), Some(FullOutbox::Hold)], false),
+        ([Some(FullOutbox::Reject), None], false),
+    ] {
+        let (mut lanes, pool) = Lanes::new(&[1], SettingsPatch::default(), limits);
+        let source = lanes.proxy(Side::Suppliers, SettingsPatch::default());
+        let consumers = policies.map(|full_outbox| lanes.proxy(Side::Consumers, SettingsPatch { full_outbox, ..pool }));
+        let admissions: Vec<Admission> = (0..6).map(|number| lanes.publish(0, source, number, None)).collect();
+        let (channel, lane) = (lanes.channel, LaneId(1));
+        let counters = *lanes.lanes[0].counters();
+        assert_eq!((counters.handovers_dropped, counters.discards.total()), (if is_dropped { 2 } else { 0 }, 0));
+        let notices = lanes.notices(0);
+        if !is_dropped {
+            assert!(matches!(admissions[4..], [Admission::Held(_), Admission::Held(_)]), "{policies:?}");
+            assert_eq!(notices, [Notice::SuppliersHeld { channel, by: Some(HeldBy::Lane(lane)) }]);
+            continue;
+        }
+        assert!(admissions.iter().all(|admission| *admission == Admission::Accepted { destinations: 0 }));
+        assert!(matches!(notices[..], [Notice::LaneBehind { backlog_events: 4, .. }]), "{notices:?}");
+        lanes.carry();
+        let got: Vec<u8> = lanes.drain(1).into_iter().filter(|(key, _)| *key == consumers[0]).map(|(_, n)| n).collect();
+        assert_eq!(got, [2, 3, 4, 5]);
+        assert_eq!(lanes.notices(0), [Notice::LaneCaughtUp { channel, lane, dropped: 2 }]);
+    }
+}
