@@ -9,9 +9,9 @@ mod kinds;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use client::notify::{ClientType, Property, ProxyConsumer, StructuredEvent, ThreadPool};
-use client::{ConsumerOptions, SimpleConsumer, SimpleSupplier};
-use giop::realtime::PriorityModel;
+use client::notify::{ClientType, Property, ProxyConsumer, StructuredEvent, ThreadPool, ThreadPoolLanes, find_channel};
+use client::{ConsumerOptions, Orb, OrbOptions, SimpleConsumer, SimpleSupplier, SupplierOptions};
+use giop::realtime::{PriorityModel, PriorityModelPolicy};
 use service::allocations::CountingAllocator;
 use service::{Config, Counter, Lanes, Scheduling, Service};
 
@@ -158,4 +158,48 @@ fn neither_a_pool_nor_a_hand_over_costs_an_allocation_in_the_steady_state() {
         let handed_over = service.counters().read(Counter::HandedOver);
         assert_eq!(handed_over > 0, suppliers != consumers);
     }
+}
+
+#[test]
+fn priorities_cost_no_allocation_in_the_steady_state() {
+    let lanes = Lanes { scheduling: Scheduling::Ordinary, ..Lanes::default() };
+    let service = Service::start(Config { listen: "127.0.0.1:0".into(), lanes, ..Config::default() }).unwrap();
+    let url = service.corbaloc("NotificationService");
+    let channel = find_channel(&Orb::new(OrbOptions::default()).resolve(&url).unwrap(), None).unwrap().0;
+    channel.set_qos(&[ThreadPoolLanes::new(PriorityModel::ClientPropagated, 0, &[(0, 1), (100, 1)]).into()]).unwrap();
+    let (sender, told) = std::sync::mpsc::channel();
+    let open = Arc::new(AtomicBool::new(false));
+    let gate = Arc::clone(&open);
+    let policy = PriorityModelPolicy { model: PriorityModel::ClientPropagated, server_priority: 0 };
+    let options = ConsumerOptions { priority_model: Some(policy), ..ConsumerOptions::default() };
+    let _consumer = SimpleConsumer::connect(&url, None, options, move |received| {
+        wait_until(|| gate.load(Ordering::Relaxed));
+        // The test may have seen enough.
+        let _ = sender.send(received.priority());
+        Ok(())
+    })
+    .unwrap();
+    let suppliers = [50, 150].map(|priority| {
+        let options = SupplierOptions { priority: Some(priority), ..SupplierOptions::default() };
+        (priority, SimpleSupplier::connect_with(&url, None, options).unwrap())
+    });
+    let event = StructuredEvent::new("Test", "Steady", "");
+    // Gathering first, so that buffers and tables have grown to what they need.
+    for (_, supplier) in &suppliers {
+        (0..WARM_UP).for_each(|_| supplier.publish(&event).unwrap());
+    }
+    open.store(true, Ordering::Relaxed);
+    (0..2 * WARM_UP).for_each(|_| assert!(told.recv().unwrap().is_some()));
+    let pass = |count: u64| {
+        for _ in 0..count {
+            for (priority, supplier) in &suppliers {
+                supplier.publish(&event).unwrap();
+                assert_eq!(told.recv().unwrap(), Some(*priority));
+            }
+        }
+    };
+    pass(WARM_UP);
+    let before = service.counters().read(Counter::Allocations);
+    pass(2_000);
+    assert_eq!(service.counters().read(Counter::Allocations) - before, 0);
 }

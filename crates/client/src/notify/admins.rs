@@ -1,8 +1,8 @@
 //! `ConsumerAdmin` and `SupplierAdmin`.
 
 use super::{
-    ClientType, EventChannel, EventType, FilterGroupOperator, ProxyConsumer, ProxySupplier, filter_admin,
-    mapping_filters, qos_admin, stub,
+    ClientType, EventChannel, EventType, FilterGroupOperator, Property, ProxyConsumer, ProxySupplier, filter_admin,
+    mapping_filters, qos_admin, stub, write_properties,
 };
 use crate::InvokeError;
 
@@ -100,6 +100,26 @@ impl ConsumerAdmin {
         Ok((ProxySupplier::unchecked(object), id))
     }
 
+    /// Makes a proxy that pushes events of that form, with its properties, and gives it with its id: an operation of TAO's
+    /// `NotifyExt::ConsumerAdmin`, which this service has too. The reference then says the priority model of a pool that is
+    /// among the properties.
+    ///
+    /// # Errors
+    /// `CosNotifyChannelAdmin/AdminLimitExceeded`, `CosNotification/UnsupportedQoS`; `BAD_OPERATION` from services that
+    /// have only the standard's.
+    pub fn obtain_notification_push_supplier_with_qos(
+        &self,
+        form: ClientType,
+        qos: &[Property],
+    ) -> Result<(ProxySupplier, i32), InvokeError> {
+        let operation = "obtain_notification_push_supplier_with_qos";
+        let (object, id) = self.object().call_object_and_id(operation, |w| {
+            w.u32(form.to_cdr());
+            write_properties(qos, w)
+        })?;
+        Ok((ProxySupplier::unchecked(object), id))
+    }
+
     /// Makes a proxy from which events of that form are pulled, and gives it with its id.
     ///
     /// # Errors
@@ -157,6 +177,26 @@ impl SupplierAdmin {
     pub fn obtain_notification_push_consumer(&self, form: ClientType) -> Result<(ProxyConsumer, i32), InvokeError> {
         let (object, id) =
             self.object().call_object_and_id("obtain_notification_push_consumer", |w| w.u32(form.to_cdr()))?;
+        Ok((ProxyConsumer::unchecked(object), id))
+    }
+
+    /// Makes a proxy that takes events of that form, with its properties, and gives it with its id: an operation of TAO's
+    /// `NotifyExt::SupplierAdmin`, which this service has too. The reference then says the priority model of a pool that is
+    /// among the properties.
+    ///
+    /// # Errors
+    /// `CosNotifyChannelAdmin/AdminLimitExceeded`, `CosNotification/UnsupportedQoS`; `BAD_OPERATION` from services that
+    /// have only the standard's.
+    pub fn obtain_notification_push_consumer_with_qos(
+        &self,
+        form: ClientType,
+        qos: &[Property],
+    ) -> Result<(ProxyConsumer, i32), InvokeError> {
+        let operation = "obtain_notification_push_consumer_with_qos";
+        let (object, id) = self.object().call_object_and_id(operation, |w| {
+            w.u32(form.to_cdr());
+            write_properties(qos, w)
+        })?;
         Ok((ProxyConsumer::unchecked(object), id))
     }
 

@@ -3,8 +3,8 @@
 use std::io::Write;
 use std::sync::mpsc::{Receiver, channel};
 
-use client::notify::StructuredEvent;
-use client::{ConsumerOptions, SimpleConsumer};
+use client::notify::{ClientType, EventChannel, StructuredEvent, ThreadPool, ThreadPoolLanes, find_channel};
+use client::{ConsumerOptions, Orb, OrbOptions, SimpleConsumer, SimpleSupplier, SupplierOptions};
 use giop::cdr::{CharSet, Endian};
 use giop::exception::{Kind, OMG_MINOR, SystemException};
 use giop::message::{Reply, ReplyStatus, RequestHead, Response, ServiceContexts};
@@ -103,4 +103,102 @@ fn one_way_push_with_a_wrong_priority_is_counted_and_answered_by_nothing() {
     wait_until("the push", || service.counters().read(Counter::WrongPriorities) == 1);
     assert_eq!(supplier.push_told(&numbered(2), None), Ok(None));
     wait_until("the event", || service.counters().read(Counter::EventsIn) == 1);
+}
+
+/// The default channel.
+fn channel_of(service: &Service) -> EventChannel {
+    let found = Orb::new(OrbOptions::default()).resolve(&service.corbaloc("NotificationService")).unwrap();
+    find_channel(&found, None).unwrap().0
+}
+
+fn supply(service: &Service, priority: Option<i16>) -> SimpleSupplier {
+    let options = SupplierOptions { priority, ..SupplierOptions::default() };
+    SimpleSupplier::connect_with(&service.corbaloc("NotificationService"), None, options).unwrap()
+}
+
+const PROPAGATED: PriorityModel = PriorityModel::ClientPropagated;
+const DECLARED: PriorityModel = PriorityModel::ServerDeclared;
+
+#[test]
+fn consumer_on_a_lane_is_told_the_suppliers_priority_or_else_the_lanes() {
+    let service = start();
+    let lanes = ThreadPoolLanes::new(PROPAGATED, 7, &[(10, 1), (100, 1)]);
+    channel_of(&service).set_qos(&[lanes.into()]).unwrap();
+    let consumer = consume(&service, Some(PROPAGATED));
+    for (told, heard) in [(Some(5), 5), (Some(50), 50), (Some(100), 100), (Some(i16::MAX), i16::MAX), (None, 10)] {
+        let supplier = supply(&service, told);
+        assert_eq!(supplier.proxy().priority(), told);
+        supplier.publish(&numbered(1)).unwrap();
+        assert_eq!(consumer.priorities.recv().unwrap(), Some(heard), "{told:?}");
+    }
+    // The event's own priority chooses the lane where no other is told, and the lane's is told then.
+    let mut event = numbered(2);
+    event.variable_header.push(client::notify::Property::new("Priority", 120_i16));
+    supply(&service, None).publish(&event).unwrap();
+    assert_eq!(consumer.priorities.recv().unwrap(), Some(100));
+}
+
+#[test]
+fn declared_priority_is_what_consumers_are_told_wherever_the_event_comes_from() {
+    let service = start();
+    let channel = channel_of(&service);
+    channel.set_qos(&[ThreadPoolLanes::new(PROPAGATED, 0, &[(1, 1), (2, 1)]).into()]).unwrap();
+    channel.default_consumer_admin().unwrap().set_qos(&[ThreadPool::new(DECLARED, 300, 1).into()]).unwrap();
+    let consumer = consume(&service, Some(PROPAGATED));
+    for told in [None, Some(1), Some(2000)] {
+        let supplier = supply(&service, told);
+        assert_eq!(supplier.proxy().ior().priority_model().unwrap().model, PROPAGATED);
+        supplier.publish(&numbered(1)).unwrap();
+        assert_eq!(consumer.priorities.recv().unwrap(), Some(300), "{told:?}");
+    }
+}
+
+#[test]
+fn what_a_supplier_tells_a_declared_proxy_is_not_even_looked_at() {
+    let service = start();
+    let channel = channel_of(&service);
+    let pool = ThreadPool::new(DECLARED, 300, 1);
+    channel.default_supplier_admin().unwrap().set_qos(&[pool.into()]).unwrap();
+    let consumer = consume(&service, Some(PROPAGATED));
+    let mut supplier = BareSupplier::new(&service, None);
+    for context in [&realtime::priority_context(9, Endian::Big)[..], &[0, 0, 0xff, 0xff], &[]] {
+        assert_eq!(supplier.push_told(&numbered(1), Some(context)), Ok(None));
+        assert_eq!(consumer.priorities.recv().unwrap(), None, "the consumer's side has no pool and no priority");
+    }
+    assert_eq!(service.counters().read(Counter::WrongPriorities), 0);
+}
+
+#[test]
+fn wrong_priority_is_refused_on_whichever_lane_it_arrives() {
+    let service = start();
+    let lanes = ThreadPoolLanes::new(PROPAGATED, 0, &[(0, 1), (100, 1)]);
+    channel_of(&service).set_qos(&[lanes.into()]).unwrap();
+    let mut supplier = BareSupplier::new(&service, None);
+    let wrong = realtime::priority_context(-1, Endian::Big);
+    let right = realtime::priority_context(200, Endian::Big);
+    for _ in 0..3 {
+        assert_eq!(supplier.push_told(&numbered(1), Some(&wrong)).unwrap_err().kind, Kind::DataConversion);
+        assert_eq!(supplier.push_told(&numbered(1), Some(&right)), Ok(Some(200)));
+    }
+    wait_until("the counts", || service.counters().read(Counter::EventsIn) == 3);
+    assert_eq!(service.counters().read(Counter::WrongPriorities), 3);
+}
+
+#[test]
+fn proxies_are_obtained_with_their_pools_and_say_so() {
+    let service = start();
+    let channel = channel_of(&service);
+    let pool = [ThreadPool::new(PROPAGATED, 50, 1).into()];
+    let (suppliers, consumers) = (channel.default_supplier_admin().unwrap(), channel.default_consumer_admin().unwrap());
+    let (proxy, id) = suppliers.obtain_notification_push_consumer_with_qos(ClientType::Structured, &pool).unwrap();
+    let policy = PriorityModelPolicy { model: PROPAGATED, server_priority: 50 };
+    assert_eq!(proxy.object().ior().priority_model(), Some(policy));
+    assert_eq!(suppliers.push_consumers().unwrap(), [id]);
+    let (proxy, id) = consumers.obtain_notification_push_supplier_with_qos(ClientType::Any, &pool).unwrap();
+    assert_eq!(proxy.object().ior().priority_model(), Some(policy));
+    assert_eq!(consumers.push_suppliers().unwrap(), [id]);
+    let none = [ThreadPool::new(PROPAGATED, 50, 0).into()];
+    let refused = consumers.obtain_notification_push_supplier_with_qos(ClientType::Any, &none).unwrap_err();
+    assert!(refused.is("UnsupportedQoS"), "{refused}");
+    assert_eq!(consumers.push_suppliers().unwrap(), [id]);
 }
