@@ -81,7 +81,7 @@ pub struct ProxyKind {
 }
 
 /// A lane: one thread of whoever runs the engine, with its own [`Lane`](crate::Lane). A number is used again once its lane
-/// has [ended](crate::LaneChange::Ended).
+/// has [ended](crate::LaneChange::Ended) and its thread is [gone](crate::Hierarchy::lane_gone).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LaneId(
     /// The number, dense from 0.

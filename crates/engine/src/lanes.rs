@@ -83,7 +83,8 @@ pub struct LaneInfo {
 pub enum LaneChange {
     /// Start a thread for this lane, before the next snapshot is published.
     Started(LaneInfo),
-    /// End this lane's thread, once every lane has picked up the snapshot that was made last.
+    /// End this lane's thread, once every lane has picked up the snapshot that was made last. Its number is used again
+    /// after [`lane_gone`](crate::Hierarchy::lane_gone).
     Ended(LaneId),
 }
 

@@ -174,7 +174,9 @@ impl Administration {
             ToAdministration::Answered { call, result } => self.answered(call, result),
             ToAdministration::Log(level, text) => log::log!(level, "{text}"),
             ToAdministration::Ended => {
-                self.roster.ended(from);
+                if let Some(lane) = self.roster.ended(from) {
+                    self.door.lane_gone(lane);
+                }
                 self.surveyed(from, None, answers);
             }
             ToAdministration::Stop => {}

@@ -275,9 +275,9 @@ const FIRST_SEAT: usize = 3;
 pub(crate) struct Seat(usize);
 
 impl Counters {
-    /// Makes the registry, with blocks for as many lanes beside the main one.
+    /// Makes the registry, with blocks for so many lanes beside the main one, and as many that are about to end.
     pub(crate) fn new(lanes_max: usize) -> Self {
-        let counters = Self { blocks: (0..FIRST_SEAT + lanes_max).map(|_| Arc::new(Block::new())).collect() };
+        let counters = Self { blocks: (0..FIRST_SEAT + 2 * lanes_max).map(|_| Arc::new(Block::new())).collect() };
         counters.blocks.first().iter().for_each(|block| block.lane.store(IS_LANE, Ordering::Relaxed));
         counters
     }
@@ -427,6 +427,7 @@ mod tests {
         block.add(Counter::EventsIn, 3);
         block.raise(Counter::CycleMax, 9);
         block.set(Counter::ConnectionsOpen, 2);
+        assert!(counters.seat(7, 100).is_some_and(|(other, _)| other != seat));
         assert!(counters.seat(6, 100).is_none());
         counters.leave(seat);
         let totals = [Counter::EventsIn, Counter::CycleMax, Counter::ConnectionsOpen];
@@ -435,7 +436,13 @@ mod tests {
         block.add(Counter::EventsIn, 1);
         assert_eq!(counters.read(Counter::EventsIn), 4);
         let of_lanes: Vec<_> = counters.lanes().iter().map(|lane| (lane.name(), lane.snapshot())).collect();
-        assert_eq!(of_lanes, [("lane".into(), vec![]), ("lane-6-p100".into(), vec![("lane_events_in", 1)])]);
+        let named = |name: &str| name.to_owned();
+        let expected = [
+            (named("lane"), vec![]),
+            (named("lane-6-p100"), vec![("lane_events_in", 1)]),
+            (named("lane-7-p100"), vec![]),
+        ];
+        assert_eq!(of_lanes, expected);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Pools: threads assigned to channels, admins and proxies, and the lanes that these are.
 
-use alloc::collections::{BTreeMap, VecDeque};
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
@@ -20,6 +20,8 @@ pub(super) struct Pools {
     next: u32,
     /// The lanes in use by id, the main lane not among them.
     lanes: BTreeMap<LaneId, LaneInfo>,
+    /// Lanes that are to end and whose threads are still there.
+    ending: BTreeSet<LaneId>,
     changes: VecDeque<LaneChange>,
     /// Pools that came or that nothing refers to any more, since the last snapshot.
     unsettled: bool,
@@ -47,6 +49,7 @@ impl Default for Pools {
             pools: BTreeMap::new(),
             next: 0,
             lanes: BTreeMap::new(),
+            ending: BTreeSet::new(),
             changes: VecDeque::new(),
             unsettled: false,
             main: Arc::new([Place::MAIN]),
@@ -86,7 +89,8 @@ impl Pools {
 
     /// The lowest lane ids that are not in use.
     fn free_lanes(&self, count: usize) -> Option<Vec<LaneId>> {
-        let free = (1..=u16::MAX).map(LaneId).filter(|lane| !self.lanes.contains_key(lane));
+        let is_free = |lane: &LaneId| !self.lanes.contains_key(lane) && !self.ending.contains(lane);
+        let free = (1..=u16::MAX).map(LaneId).filter(is_free);
         let ids: Vec<LaneId> = free.take(count).collect();
         (ids.len() == count).then_some(ids)
     }
@@ -140,11 +144,12 @@ impl Pools {
     /// Ends the pools that nothing refers to. The lanes as they are then; the same ones as last time if none changed.
     pub(super) fn settle(&mut self) -> Arc<[LaneInfo]> {
         if core::mem::take(&mut self.unsettled) {
-            let Self { pools, lanes, changes, .. } = self;
+            let Self { pools, lanes, ending, changes, .. } = self;
             pools.retain(|_, pool| {
                 if pool.users == 0 {
                     for lane in &pool.lanes {
                         lanes.remove(lane);
+                        ending.insert(*lane);
                         changes.push_back(LaneChange::Ended(*lane));
                     }
                 }
@@ -264,6 +269,11 @@ impl Hierarchy {
     /// [`snapshot`](Self::snapshot), in the order in which they did.
     pub fn poll_lane(&mut self) -> Option<LaneChange> {
         self.pools.changes.pop_front()
+    }
+
+    /// The thread of a lane that was to end is gone: its number may be used again.
+    pub fn lane_gone(&mut self, lane: LaneId) {
+        self.pools.ending.remove(&lane);
     }
 
     /// There is no thread for a lane: the main lane takes its place, from the next [`snapshot`](Self::snapshot) on and for

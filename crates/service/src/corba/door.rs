@@ -332,6 +332,11 @@ impl Door {
         self.hierarchy.poll_lane()
     }
 
+    /// The thread of a lane that was to end has ended.
+    pub fn lane_gone(&mut self, lane: LaneId) {
+        self.hierarchy.lane_gone(lane);
+    }
+
     /// A lane cannot be started: the main lane is to serve what is its.
     pub fn lane_unavailable(&mut self, lane: LaneId) {
         self.hierarchy.lane_unavailable(lane);

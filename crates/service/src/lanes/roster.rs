@@ -114,7 +114,7 @@ impl Roster {
     /// When the system refuses its thread, its poll or its bell.
     pub(crate) fn start(&mut self, info: &LaneInfo) -> io::Result<()> {
         let seat = self.options.registry.seat(info.id.0, info.priority);
-        let Some((seat, block)) = seat else { return Err(io::Error::other("lanes.threads_max lanes are there")) };
+        let Some((seat, block)) = seat else { return Err(io::Error::other("too many lanes have yet to end")) };
         let begun = self.begin(info.id, Some(info.priority), info.queue_events_max, None, block, Some(seat));
         match &begun {
             Ok(()) => {
@@ -244,9 +244,9 @@ impl Roster {
         self.post(thread, ToLane::Retire);
     }
 
-    /// A lane has ended.
-    pub(crate) fn ended(&mut self, thread: LaneThread) {
-        let Some(at) = self.desks.iter().position(|desk| desk.thread == thread) else { return };
+    /// A lane has ended. Says which.
+    pub(crate) fn ended(&mut self, thread: LaneThread) -> Option<LaneId> {
+        let at = self.desks.iter().position(|desk| desk.thread == thread)?;
         let desk = self.desks.remove(at);
         // A thread that panicked has said so on standard error already.
         let _ = desk.handle.join();
@@ -255,6 +255,7 @@ impl Roster {
         }
         self.counters.add(Counter::LanesEnded, 1);
         self.schedule();
+        Some(desk.lane)
     }
 
     /// Posts to a lane, and waits for room if there is none. False when the lane has ended.

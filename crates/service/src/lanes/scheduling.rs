@@ -10,7 +10,7 @@ use std::fs;
 use std::io;
 use std::mem::MaybeUninit;
 
-use rustix::process::Pid;
+use rustix::process::{Pid, Resource, getrlimit};
 
 use crate::config::PriorityMapping;
 
@@ -122,10 +122,23 @@ pub(crate) fn bind_to(processors: &[u16]) -> io::Result<()> {
 /// Keeps all memory of the process, present and future, from being paged out.
 ///
 /// # Errors
-/// When the process may not lock as much (`CAP_IPC_LOCK`, or `RLIMIT_MEMLOCK`).
+/// When the process may not lock as much as it likes (`CAP_IPC_LOCK`, or an unlimited `RLIMIT_MEMLOCK`): it would get no
+/// memory at all any more when a limit is reached.
 pub(crate) fn lock_memory() -> io::Result<()> {
     use rustix::mm::{MlockAllFlags, mlockall};
+    let limit = getrlimit(Resource::Memlock).current;
+    if let Some(bytes) = limit.filter(|_| !may_lock_memory()) {
+        return Err(io::Error::other(format!("the process may lock {bytes} octets, and has to have no limit")));
+    }
     Ok(mlockall(MlockAllFlags::CURRENT | MlockAllFlags::FUTURE)?)
+}
+
+/// Whether the process has `CAP_IPC_LOCK`, to which limits do not apply (capabilities(7): number 14).
+fn may_lock_memory() -> bool {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let effective = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
+    let capabilities = effective.and_then(|text| u64::from_str_radix(text.trim(), 16).ok()).unwrap_or(0);
+    capabilities & 1 << 14 != 0
 }
 
 /// Octets of its stack that a lane touches before its first event, so that none has to wait for the memory.

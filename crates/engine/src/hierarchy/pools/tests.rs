@@ -193,6 +193,9 @@ fn a_pool_that_nothing_refers_to_ends_with_the_next_snapshot_and_its_lanes_are_u
     assert_eq!(rig.hierarchy.pool(first.pool.unwrap()), None);
     let refused = rig.hierarchy.create_channel(first, ChannelLimits::default());
     assert_eq!(refused, Err(Refusal::PoolNotFound { pool: first.pool.unwrap() }));
+    rig.pool(&[(1, 1)]);
+    assert_eq!(rig.changes(), [(true, 4)], "the threads of the others may still be there");
+    rig.hierarchy.lane_gone(LaneId(1));
     let third = rig.pool(&[(1, 1)]);
     assert_ne!(third.pool, first.pool);
     assert_eq!(rig.changes(), [(true, 1)]);
