@@ -201,7 +201,7 @@ fn events_that_wait_for_their_turn_allocate_nothing() {
             for burst in 0..bursts {
                 (0..64).for_each(|number| rig.queue_turn(burst * 64 + number));
                 while let Some(turn) = rig.lane.poll_turn(rig.now) {
-                    rig.lane.handle_event(turn.source, turn.draft, &NoFields, rig.now);
+                    rig.lane.handle_event(turn.source, turn.draft.unwrap(), &NoFields, rig.now);
                     rig.drain();
                 }
             }

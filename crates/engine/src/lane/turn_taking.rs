@@ -13,15 +13,23 @@ use crate::{
     TypeId,
 };
 
-/// An event whose turn it is: it is to be handed in now, with [`Lane::handle_event`].
+/// An event whose turn it is.
 #[derive(Debug)]
 pub struct Turn {
     /// The proxy that it came through.
     pub source: ProxyKey,
-    /// The event.
-    pub draft: Draft,
+    /// The event: it is to be handed in now, with [`Lane::handle_event`]. `None` for one that another lane hands over,
+    /// which the door has: it is for [`Lane::handle_handover`].
+    pub draft: Option<Draft>,
     /// The door's own note, as it was given with the event.
     pub token: u64,
+}
+
+/// An event that waits for its turn.
+#[derive(Debug)]
+struct Queued {
+    turn: Turn,
+    event_type: TypeId,
 }
 
 impl Lane {
@@ -42,19 +50,33 @@ impl Lane {
     /// memory budget: the door bounds it by what it reads.
     pub fn queue_turn(&mut self, source: ProxyKey, draft: Draft, token: u64, now: Time) {
         self.told(now);
-        let topic = self.turn_taking.topic_of(source.channel, &draft, &self.types);
-        let priority = self.turn_priority(source, &draft);
-        let is_alone = self.turn_taking.turns.len() == 0;
-        self.turn_taking.turns.push(topic, priority, Turn { source, draft, token }, self.now);
+        let topic = self.turn_taking.topic_of(source.channel, draft.event_type, &draft, &self.types);
+        let (event_type, priority) = (draft.event_type, self.turn_priority(source, &draft));
+        self.enqueue_turn(topic, priority, Queued { turn: Turn { source, draft: Some(draft), token }, event_type });
+    }
+
+    /// Has an event wait for its turn that another lane hands over. The door keeps it; at most as many of a channel wait
+    /// as one lane may have under way to another.
+    pub fn queue_handover_turn(&mut self, event: &Event, token: u64, now: Time) {
+        self.told(now);
+        let source = event.source;
+        let event_type = self.intern(&event.domain, &event.name);
+        let topic = self.turn_taking.topic_of(source.channel, event_type, event, &self.types);
+        let priority = self.turn_priority(source, event);
+        self.enqueue_turn(topic, priority, Queued { turn: Turn { source, draft: None, token }, event_type });
+    }
+
+    fn enqueue_turn(&mut self, topic: u32, priority: i16, queued: Queued) {
+        self.counters.turns_waited += u64::from(self.turns_waiting() > 0);
+        self.turn_taking.turns.push(topic, priority, queued, self.now);
         let waiting = self.turns_waiting() as u64;
-        self.counters.turns_waited += u64::from(!is_alone);
         self.counters.turns_waiting_max = self.counters.turns_waiting_max.max(waiting);
     }
 
     /// The event whose turn it is; `None` if none waits.
     pub fn poll_turn(&mut self, now: Time) -> Option<Turn> {
         self.told(now);
-        self.turn_taking.turns.pop()
+        self.turn_taking.turns.pop().map(|queued| queued.turn)
     }
 
     /// How many events wait for their turn.
@@ -78,14 +100,14 @@ impl Lane {
 /// A lane's topics, and the events that wait for their turn.
 #[derive(Debug)]
 pub(super) struct TurnTaking {
-    turns: Turns<Turn>,
+    turns: Turns<Queued>,
     channels: HashMap<ChannelId, ChannelTopics>,
     /// The topic of events whose channel is not there (any more): they are refused when their turn comes.
     strays: u32,
     /// How many topics there are of channels to which suppliers are connected.
     in_use: usize,
     /// Working space.
-    moved: Vec<Waiting<Turn>>,
+    moved: Vec<Waiting<Queued>>,
 }
 
 /// One channel's topics.
@@ -109,7 +131,7 @@ impl ChannelTopics {
     }
 
     /// Takes over what the same topics may claim now.
-    fn set(&mut self, topics: &Arc<Topics>, turns: &mut Turns<Turn>) {
+    fn set(&mut self, topics: &Arc<Topics>, turns: &mut Turns<Queued>) {
         for (slot, (_, settings)) in self.by_type.iter().zip(&topics.by_type) {
             turns.set(*slot, *settings);
         }
@@ -152,7 +174,7 @@ impl TurnTaking {
         let in_use = self.take_out(routes.id);
         let settings = Arc::clone(&routes.topics);
         let order = |at: usize| (u64::from(routes.id.0) << 16) | at as u64;
-        let add = |turns: &mut Turns<Turn>, (at, of): (usize, &TopicSettings)| turns.add(*of, order(at));
+        let add = |turns: &mut Turns<Queued>, (at, of): (usize, &TopicSettings)| turns.add(*of, order(at));
         let listed = settings.by_type.iter().map(|(_, of)| of).enumerate();
         let by_type: Vec<u32> = listed.map(|of| add(&mut self.turns, of)).collect();
         let rest = add(&mut self.turns, (by_type.len(), &settings.rest));
@@ -180,22 +202,26 @@ impl TurnTaking {
     fn put_back(&mut self, types: &Types) {
         let mut moved = core::mem::take(&mut self.moved);
         for waiting in moved.drain(..) {
-            let turn = &waiting.message;
-            let topic = self.topic_of(turn.source.channel, &turn.draft, types);
+            let Queued { turn, event_type } = &waiting.message;
+            // An event that is not here and whose type has no number any more goes with the rest.
+            let nameless = Event::default();
+            let event = turn.draft.as_deref().unwrap_or(&nameless);
+            let topic = self.topic_of(turn.source.channel, *event_type, event, types);
             self.turns.put_back(topic, waiting);
         }
         self.moved = moved;
     }
 
-    fn topic_of(&mut self, channel: ChannelId, event: &Event, types: &Types) -> u32 {
+    /// The topic of an event with this number of its type, or with the names that it has itself.
+    fn topic_of(&mut self, channel: ChannelId, event_type: TypeId, event: &Event, types: &Types) -> u32 {
         let Some(channel) = self.channels.get_mut(&channel) else { return self.strays };
         if channel.by_type.is_empty() {
             return channel.rest;
         }
-        if let Some(topic) = channel.known.get(&event.event_type) {
+        if let Some(topic) = channel.known.get(&event_type) {
             return *topic;
         }
-        let names = types.names(event.event_type);
+        let names = types.names(event_type);
         let (domain, name) = names.unwrap_or((&event.domain[..], &event.name[..]));
         let at = channel.settings.find(domain, name);
         let topic = at.and_then(|at| channel.by_type.get(at)).copied().unwrap_or(channel.rest);
@@ -203,7 +229,7 @@ impl TurnTaking {
             if channel.known.len() >= KNOWN_MAX {
                 channel.known.clear();
             }
-            channel.known.insert(event.event_type, topic);
+            channel.known.insert(event_type, topic);
         }
         topic
     }

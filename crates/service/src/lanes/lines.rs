@@ -46,7 +46,7 @@ pub(crate) struct Passed {
     event: Arc<Event>,
 }
 
-/// An event of another lane that is taken in and held.
+/// An event of another lane that waits for its turn, or is taken in and held.
 pub(crate) struct HeldForPeer {
     thread: LaneThread,
     passed: Passed,
@@ -314,9 +314,28 @@ impl Core {
         }
     }
 
-    /// Takes in an event that another lane hands over, and says so as soon as it is not held.
+    /// Takes in an event that another lane hands over, at once or when it is its turn.
     fn take_over(&mut self, thread: LaneThread, passed: Passed) {
         self.counters.add(Counter::TakenOver, 1);
+        if !self.lane.takes_turns() {
+            return self.take_over_now(thread, passed);
+        }
+        let Self { lane, held_for_peers, now, .. } = self;
+        let token = held_for_peers.insert(HeldForPeer { thread, passed });
+        if let Some(HeldForPeer { passed, .. }) = held_for_peers.get(token) {
+            lane.queue_handover_turn(&passed.event, token.to_bits(), *now);
+        }
+    }
+
+    /// Takes in an event of another lane's that has waited for its turn.
+    pub(crate) fn take_over_in_turn(&mut self, token: Token) {
+        if let Some(HeldForPeer { thread, passed }) = self.held_for_peers.remove(token) {
+            self.take_over_now(thread, passed);
+        }
+    }
+
+    /// Takes it in, and says so as soon as it is not held.
+    fn take_over_now(&mut self, thread: LaneThread, passed: Passed) {
         let outcome = match self.lane.handle_handover(&passed.event, &self.forms, self.now) {
             Admission::Accepted { .. } => Outcome::Delivered,
             Admission::Held(ticket) => {

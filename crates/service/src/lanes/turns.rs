@@ -43,7 +43,11 @@ impl Core {
     /// Hands the event in whose turn it is. False if none waits.
     fn serve_turn(&mut self) -> bool {
         let Some(Turn { source, draft, token }) = self.lane.poll_turn(self.now) else { return false };
-        self.admit_in_turn(source, draft, Token::from_bits(token));
+        let token = Token::from_bits(token);
+        match draft {
+            Some(draft) => self.admit_in_turn(source, draft, token),
+            None => self.take_over_in_turn(token),
+        }
         true
     }
 

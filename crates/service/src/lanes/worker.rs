@@ -359,8 +359,9 @@ impl Worker {
 
     /// A lane to which no route leads ends when it has nothing left: no connection, and nothing to answer or to be answered.
     fn end_retired(&mut self) {
-        let Core { lines, guests, held_for_peers, reports, administration, .. } = &mut self.core;
+        let Core { lane, lines, guests, held_for_peers, reports, administration, .. } = &mut self.core;
         let is_done = self.incoming_open == 0 && lines.are_quiet() && guests.is_empty() && held_for_peers.is_empty();
+        let is_done = is_done && lane.turns_waiting() == 0;
         if self.retiring && is_done && !reports.is_waiting() {
             lines.end();
             self.stopping = administration.post(ToAdministration::Ended).is_ok();

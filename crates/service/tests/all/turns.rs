@@ -4,10 +4,11 @@ use std::io::{ErrorKind, Write};
 use std::net::TcpStream;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use client::notify::{EventChannelFactory, Property, StructuredEvent, Topic, Topics};
+use client::notify::{EventChannelFactory, Property, StructuredEvent, ThreadPool, Topic, Topics};
 use client::{Orb, OrbOptions, SimpleSupplier};
 use giop::cdr::CharSet;
 use giop::message::{Request, RequestHead, Response};
+use giop::realtime::PriorityModel;
 use service::{Config, Counter, Discipline, Lanes, Service};
 
 use crate::peers::{Bare, BareSupplier, Link, REQUEST, start, start_with, subscribe_to, wait_until};
@@ -63,11 +64,17 @@ fn next_name(link: &mut Link) -> String {
 /// In which order a channel's events are served while several suppliers flood the topic `Flood` and one pushes `count`
 /// events of another topic all at once: the names of the events from its first to its last.
 fn order_under_flood(discipline: Discipline, topics: Vec<Topic>, name: &str, count: usize) -> Vec<String> {
+    order_for(&[], discipline, topics, name, count)
+}
+
+/// The same for a consumer with these properties.
+fn order_for(qos: &[Property], discipline: Discipline, topics: Vec<Topic>, name: &str, count: usize) -> Vec<String> {
     let lanes = Lanes { discipline, ..Lanes::default() };
     let service = start_with(Config { lanes, ..Config::default() });
     let channel = make_channel(&service, &[Topics(topics).into()]);
     let consumer = Bare::new();
-    subscribe_to(&service, Some(channel), consumer.reference("127.0.0.1"), &[Property::new("PushOneWay", true)]);
+    let qos = [qos, &[Property::new("PushOneWay", true)]].concat();
+    subscribe_to(&service, Some(channel), consumer.reference("127.0.0.1"), &qos);
     let mut floods: Vec<Flood> = (0..5).map(|_| Flood::new(&service, channel, "Flood")).collect();
     let mut other = BareSupplier::new(&service, Some(channel));
     floods.iter_mut().for_each(Flood::fill);
@@ -108,6 +115,14 @@ fn a_flood_on_one_topic_takes_no_more_than_its_turns_between_the_events_of_anoth
     let topics = vec![Topic::new("Plant", "Flood", 1_000), Topic::new("Plant", "Reading", 1_000)];
     let names = order_under_flood(Discipline::Shares, topics, "Reading", 200);
     assert!(longest_gap(&names, "Reading") <= 2, "{names:?}");
+}
+
+#[test]
+fn a_flood_that_is_handed_over_to_another_lane_takes_its_turns_there() {
+    let pool = ThreadPool::new(PriorityModel::ServerDeclared, 10, 1).into();
+    let topics = vec![Topic::new("Plant", "Flood", 1_000), Topic::new("Plant", "Reading", 1_000)];
+    let names = order_for(&[pool], Discipline::Shares, topics, "Reading", 200);
+    assert!(longest_gap(&names, "Reading") <= 3, "{names:?}");
 }
 
 #[test]

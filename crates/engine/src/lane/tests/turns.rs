@@ -15,7 +15,7 @@ fn queue(rig: &mut Rig, source: ProxyKey, name: &str, priority: Option<i16>, num
 fn turns(rig: &mut Rig) -> Vec<u64> {
     let mut tokens = Vec::new();
     while let Some(Turn { source, draft, token }) = rig.lane.poll_turn(rig.now) {
-        rig.lane.handle_event(source, draft, &NoFields, rig.now);
+        rig.lane.handle_event(source, draft.unwrap(), &NoFields, rig.now);
         tokens.push(token);
     }
     tokens
@@ -179,7 +179,7 @@ fn a_channel_that_is_held_does_not_keep_the_others_waiting() {
     }
     let mut admitted = Vec::new();
     while let Some(Turn { source, draft, token }) = rig.lane.poll_turn(rig.now) {
-        let admission = rig.lane.handle_event(source, draft, &NoFields, rig.now);
+        let admission = rig.lane.handle_event(source, draft.unwrap(), &NoFields, rig.now);
         admitted.push((token, matches!(admission, Admission::Accepted { .. })));
     }
     assert_eq!(admitted, [(0, false), (10, true), (1, false), (11, true), (2, false), (12, true)]);
@@ -218,6 +218,49 @@ fn the_discipline_of_a_pool_comes_with_the_routing_and_the_main_lanes_is_told() 
     queue(&mut rig, further, "a", None, 0);
     queue(&mut rig, further, "urgent", None, 1);
     assert_eq!(turns(&mut rig), [1, 0]);
+}
+
+#[test]
+fn events_that_another_lane_hands_over_take_their_turn_with_the_others() {
+    let mut rig = Rig::plain();
+    let (source, channel) = (rig.source, rig.channel);
+    let lanes = vec![LaneSpec { priority: 10, threads: 1 }];
+    let (model, discipline) = (PriorityModel::ServerDeclared, Discipline::Shares);
+    let queue_events_max = PoolSpec::QUEUE_EVENTS_MAX;
+    let spec = PoolSpec { model, server_priority: 10, lanes, discipline, queue_events_max };
+    let pool = rig.hierarchy.create_pool(spec).unwrap();
+    let kind = ProxyKind::default();
+    let proxy = rig.hierarchy.create_proxy(channel, Side::Consumers, AdminId::DEFAULT, Form(1), kind).unwrap();
+    let consumer = ProxyKey { channel, proxy };
+    let patch = SettingsPatch { pool: Some(pool), ..SettingsPatch::default() };
+    rig.hierarchy.set_proxy_settings(consumer, patch).unwrap();
+    rig.hierarchy.connect(consumer, Some(Peer(7)), Want(0)).unwrap();
+    set_topics(&mut rig, channel, share(1), &[("alarm", share(100))]);
+    let mut other = Lane::with_id(rig.hierarchy.snapshot().lanes()[0].id, rig.now);
+    // So that the types have other numbers there.
+    other.intern(b"domain", b"alarm");
+    other.handle_snapshot(rig.hierarchy.snapshot(), rig.now);
+    for (number, name) in ["x", "x", "alarm"].into_iter().enumerate() {
+        queue(&mut rig, source, name, None, number as u64);
+        turns(&mut rig);
+    }
+    let handed: Vec<Handover> = core::iter::from_fn(|| rig.lane.poll_handover(rig.now)).collect();
+    for (token, handover) in handed.iter().enumerate() {
+        other.queue_handover_turn(&handover.event, token as u64, rig.now);
+    }
+    assert!(other.takes_turns());
+    // What is handed over keeps its topic when topics change.
+    set_topics(&mut rig, channel, share(1), &[("other", share(100)), ("alarm", share(100))]);
+    other.handle_snapshot(rig.hierarchy.snapshot(), rig.now);
+    let mut tokens = Vec::new();
+    while let Some(turn) = other.poll_turn(rig.now) {
+        assert_eq!((turn.source, turn.draft), (source, None));
+        let event = &handed[usize::try_from(turn.token).unwrap()].event;
+        assert_eq!(other.handle_handover(event, &NoFields, rig.now), Admission::Accepted { destinations: 1 });
+        tokens.push(turn.token);
+    }
+    assert_eq!(tokens, [2, 0, 1]);
+    assert_eq!(other.outboxes().map(|stats| (stats.key, stats.backlog_events)).collect::<Vec<_>>(), [(consumer, 3)]);
 }
 
 #[test]
