@@ -121,11 +121,9 @@ impl View {
             ["CONSUMER", "STATE", "BACKLOG", "BYTES", "DELIVERED", "DROPPED", "DROPPED IN ALL", "MOST OF THEM"];
         let mut table = vec![cells(headings)];
         for ConsumerRow { standing, delivered, dropped } in self.consumers.iter().take(rows) {
-            let address =
-                if standing.name.is_empty() { String::new() } else { format!(" {}", show::clean(&standing.name)) };
             let most = standing.reasons.iter().max_by_key(|(_, count)| *count);
             table.push([
-                format!("{}/{}{address}", standing.channel, standing.proxy),
+                name(standing),
                 show::clean(&standing.state),
                 show::count(standing.backlog_events),
                 show::bytes(standing.backlog_bytes),
@@ -164,6 +162,14 @@ impl View {
     }
 }
 
+/// What a consumer is called: by its address, too, where it gave one.
+fn name(standing: &Standing) -> String {
+    if standing.name.is_empty() {
+        return format!("consumer proxy {} of channel {}", standing.proxy, standing.channel);
+    }
+    show::clean(&standing.name)
+}
+
 impl LaneRow {
     fn report(&self) -> Json {
         json!({
@@ -188,7 +194,7 @@ impl ConsumerRow {
         json!({
             "channel": standing.channel,
             "proxy": standing.proxy,
-            "address": standing.name,
+            "name": name(standing),
             "state": standing.state,
             "backlog_events": standing.backlog_events,
             "backlog_bytes": standing.backlog_bytes,
@@ -293,7 +299,7 @@ mod tests {
         Standing {
             channel,
             proxy,
-            name: format!("10.0.0.{proxy}:1"),
+            name: format!("{channel}/{proxy} 10.0.0.{proxy}:1"),
             state: "active".to_owned(),
             backlog_events: backlog,
             backlog_bytes: backlog * 100,

@@ -9,6 +9,8 @@ use std::collections::BTreeMap;
 const LANE_THREADS_MAX: usize = 64;
 /// The range of `Share`, in events a second.
 const SHARE_MAX: u64 = 1_000_000;
+/// Most event types that a channel's `Topics` lists.
+const TOPICS_MAX: usize = 256;
 const SECOND: u64 = 1_000_000_000;
 
 /// Lanes for every channel, as a file that can be kept and read back.
@@ -74,7 +76,7 @@ pub struct PlannedTopic {
     /// `Deadline`, where it is shorter than one over `share`.
     #[serde(default, with = "file::optional_time", skip_serializing_if = "Option::is_none")]
     pub deadline: Option<u64>,
-    /// How long an event occupies its lane.
+    /// How long an event occupies its lane, up to 1 s.
     #[serde(with = "file::time")]
     pub execution_time: u64,
     /// For `MaximumUrgency`.
@@ -163,7 +165,7 @@ fn topic(activity: &Activity, priority: i16, policy: Policy, event_type: String)
         priority,
         share: u32::try_from(share).unwrap_or(u32::MAX),
         deadline,
-        execution_time: activity.execution_time,
+        execution_time: activity.execution_time.min(SECOND),
         criticality: activity.criticality,
     }
 }
@@ -196,6 +198,17 @@ fn notes(activities: &[Activity], analysis: &Analysis, channels: &[PlannedChanne
         notes.push(
             "each lane was analysed on one processor: keep its thread there, by its name, with taskset".to_owned(),
         );
+    }
+    if let Some(channel) = channels.iter().find(|channel| channel.topics.len() > TOPICS_MAX) {
+        notes.push(format!(
+            "channel {} has {} event types with settings, and Topics lists {TOPICS_MAX} at most: the others share one topic",
+            channel.id,
+            channel.topics.len()
+        ));
+    }
+    let long = |activity: &&Activity| activity.execution_time > SECOND && !activity.type_name.is_empty();
+    if let Some(activity) = activities.iter().find(long) {
+        notes.push(format!("an event of {:?} takes longer than a second, which no topic can say", activity.name));
     }
     let late = |activity: &&Activity| activity.deadline > SECOND && !activity.type_name.is_empty();
     if let Some(activity) = activities.iter().find(late).filter(|_| analysis.policy.is_dynamic()) {
