@@ -162,6 +162,14 @@ impl ChannelRoutes {
         self.suppliers.iter().map(|(proxy, route)| (proxy, route.as_ref()))
     }
 
+    /// The suppliers' proxies of which something else is said than before, each with what is said now; nothing of one that
+    /// is gone. Costs as much as there are changes, and pieces of the list.
+    #[must_use]
+    pub fn suppliers_changed_from(&self, before: &Self) -> Vec<(ProxyId, Option<&SupplierRoute>)> {
+        let changes = self.suppliers.changes_from(&before.suppliers).into_iter();
+        changes.map(|(proxy, route)| (proxy, route.map(Arc::as_ref))).collect()
+    }
+
     /// The connected consumers, suspended ones included. Each keeps its place in this order while it is connected; who
     /// connects takes the first that is free.
     pub fn consumers(&self) -> impl Iterator<Item = &ConsumerRoute> {

@@ -121,6 +121,24 @@ impl<T> SharedMap<T> {
     }
 }
 
+impl<T: ?Sized> SharedMap<Arc<T>> {
+    /// Those for whom there is something else than in `before`, each with what there is now. Looks only at pieces that are
+    /// others than before.
+    pub(crate) fn changes_from(&self, before: &Self) -> Vec<(ProxyId, Option<&Arc<T>>)> {
+        let same_number = before.pieces.len() == self.pieces.len();
+        let is_other = |(piece, others): &(&Arc<HashMap<ProxyId, Arc<T>>>, Option<&Arc<HashMap<ProxyId, Arc<T>>>>)| {
+            !same_number || others.is_none_or(|other| !Arc::ptr_eq(other, piece))
+        };
+        let pieces = self.pieces.iter().enumerate().map(|(at, piece)| (piece, before.pieces.get(at)));
+        let now = pieces.filter(is_other).flat_map(|(piece, _)| piece.iter());
+        let now = now.filter(|(proxy, now)| before.get(**proxy).is_none_or(|before| !Arc::ptr_eq(before, now)));
+        let pieces = before.pieces.iter().enumerate().map(|(at, piece)| (piece, self.pieces.get(at)));
+        let gone = pieces.filter(is_other).flat_map(|(piece, _)| piece.keys());
+        let gone = gone.filter(|proxy| self.get(**proxy).is_none());
+        now.map(|(proxy, now)| (*proxy, Some(now))).chain(gone.map(|proxy| (*proxy, None))).collect()
+    }
+}
+
 impl<T: Clone> SharedMap<T> {
     pub(crate) fn insert(&mut self, proxy: ProxyId, content: T) {
         if self.len >= self.pieces.len() * Self::PIECE {
@@ -190,6 +208,24 @@ mod tests {
         let expected = [(2, Some(2), None), (9, Some(9), Some(90)), (20, None, Some(200))];
         assert!(changes.eq(expected));
         assert!(before.changes_from(&slots).map(|(slot, ..)| slot).eq([2, 9, 20]));
+    }
+
+    #[test]
+    fn what_changed_is_found_in_a_map_however_many_pieces_it_has() {
+        for count in [100, 1_000] {
+            let mut map = SharedMap::default();
+            (0..100).for_each(|id| map.insert(ProxyId(id), Arc::new(id)));
+            let before = map.clone();
+            assert!(map.changes_from(&before).is_empty());
+            (100..count).for_each(|id| map.insert(ProxyId(id), Arc::new(id)));
+            map.insert(ProxyId(5), Arc::new(50));
+            map.remove(ProxyId(6));
+            let mut changes: Vec<(u32, Option<u32>)> =
+                map.changes_from(&before).into_iter().map(|(proxy, now)| (proxy.0, now.map(|now| **now))).collect();
+            changes.sort_unstable();
+            let expected = [(5, Some(50)), (6, None)].into_iter().chain((100..count).map(|id| (id, Some(id))));
+            assert!(changes.into_iter().eq(expected), "{count}");
+        }
     }
 
     #[test]

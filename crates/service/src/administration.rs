@@ -46,6 +46,8 @@ const NAMING_RETRY: Duration = Duration::from_secs(5);
 pub(crate) struct Administration {
     pub(crate) door: Door,
     pub(crate) published: Arc<ArcSwap<Published>>,
+    /// What was published before, until no lane uses it any more: at most what each lane was told last, and one more.
+    pub(crate) retired: Vec<Arc<Published>>,
     /// The lanes, and their letters.
     pub(crate) roster: Roster,
     /// What the service itself wants, and the bell for that and all letters.
@@ -230,10 +232,11 @@ impl Administration {
     }
 
     fn publish(&mut self) {
+        self.free_retired();
         self.change_lanes();
         if let Some(published) = self.door.publish() {
             let concerned = lanes_concerned(&self.published.load().routing, &published.routing);
-            self.published.store(Arc::new(published));
+            self.retired.push(self.published.swap(Arc::new(published)));
             self.roster.ring(|lane| concerned.contains(&lane));
         }
         // What is published does not name these any more.
@@ -241,6 +244,13 @@ impl Administration {
         for lane in core::mem::take(&mut self.ending) {
             self.roster.retire(lane);
         }
+    }
+
+    /// Lets go of what was published before and no lane uses any more. What a lane lets go of last, it must free, and
+    /// that may take longer than an event.
+    fn free_retired(&mut self) {
+        let is_used = |last: &Arc<Published>| Arc::strong_count(last) > 1 || Arc::strong_count(&last.routing) > 1;
+        self.retired.retain(is_used);
     }
 
     /// Starts the lanes that what is published next will name, and notes those that end.

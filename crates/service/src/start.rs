@@ -163,6 +163,7 @@ impl Service {
         let administrator = Administration {
             door,
             published,
+            retired: Vec::new(),
             roster,
             orders,
             bell,

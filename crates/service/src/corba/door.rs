@@ -15,6 +15,7 @@ use super::exceptions::{Exception, Raised};
 use super::filters::Filters;
 use super::keys::ObjectKey;
 use super::naming::{Naming, NamingLimits};
+use super::peers::Peers;
 use super::proxy_kind::ProxyKind;
 use super::qos::{PoolKind, Profile, Wanted};
 use super::references::References;
@@ -81,11 +82,13 @@ pub struct Door {
     /// Whoever is connected and gave a reference.
     clients: HashMap<Peer, Client>,
     /// Those of them that are called to have events travel.
-    peers: HashMap<Peer, Arc<PeerAddress>>,
+    peers: Peers,
     peer_next: u64,
     effects: VecDeque<Effect>,
     published: Option<Published>,
     peers_changed: bool,
+    /// The numbers in channels' keys are others than those published.
+    nonces_changed: bool,
     /// What time it is, as a `TimeBase::TimeT`.
     now: u64,
     filter_cuts: u64,
@@ -180,7 +183,7 @@ pub struct Published {
     pub routing: Arc<Snapshot>,
     /// Where the clients are that the routing names and that are called to have events travel: consumers that are pushed
     /// to, suppliers that are pulled from.
-    pub peers: Arc<HashMap<Peer, Arc<PeerAddress>>>,
+    pub peers: Arc<Peers>,
     /// The number that has to be in the keys of a channel's proxies.
     pub nonces: Arc<HashMap<ChannelId, u32>>,
 }
@@ -240,11 +243,12 @@ impl Door {
             pool_kinds: BTreeMap::new(),
             real_time: BTreeSet::new(),
             clients: HashMap::new(),
-            peers: HashMap::new(),
+            peers: Peers::default(),
             peer_next: 0,
             effects: VecDeque::new(),
             published: None,
             peers_changed: false,
+            nonces_changed: false,
             now: 0,
             filter_cuts: 0,
             changes: Changes::default(),
@@ -321,8 +325,12 @@ impl Door {
             _ => Arc::new(self.peers.clone()),
         };
         self.peers_changed = false;
-        let nonces = self.nonces.iter().map(|(channel, nonces)| (*channel, nonces.objects)).collect();
-        let published = Published { routing, peers, nonces: Arc::new(nonces) };
+        let nonces = match &self.published {
+            Some(last) if !self.nonces_changed => Arc::clone(&last.nonces),
+            _ => Arc::new(self.nonces.iter().map(|(channel, nonces)| (*channel, nonces.objects)).collect()),
+        };
+        self.nonces_changed = false;
+        let published = Published { routing, peers, nonces };
         self.published = Some(published.clone());
         Some(published)
     }
@@ -509,6 +517,7 @@ impl Door {
         self.set_topics(channel, wanted.topics)?;
         let nonce = self.random.u32(1..);
         self.nonces.insert(channel, Nonces { own: nonce, objects: nonce });
+        self.nonces_changed = true;
         Ok(channel)
     }
 
@@ -516,6 +525,7 @@ impl Door {
         let removed = self.hierarchy.destroy_channel(channel)?;
         self.forget_all(&removed);
         self.nonces.remove(&channel);
+        self.nonces_changed = true;
         self.real_time.remove(&channel);
         self.forget_filters(channel);
         self.changes.forget_channel(channel);

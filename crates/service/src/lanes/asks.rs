@@ -67,11 +67,9 @@ pub(crate) struct Ways {
 }
 
 impl Ways {
-    /// Forgets the ways to those that are not there any more. True if there were any.
-    pub(crate) fn forget_but(&mut self, peers: &HashMap<Peer, Arc<PeerAddress>>) -> bool {
-        let before = self.by_peer.len();
-        self.by_peer.retain(|peer, _| peers.contains_key(peer));
-        self.by_peer.len() < before
+    /// Forgets the way to somebody who is not there any more. True if there was one.
+    pub(crate) fn forget(&mut self, gone: Peer) -> bool {
+        self.by_peer.remove(&gone).is_some()
     }
 
     /// The connections in use.
@@ -129,7 +127,7 @@ impl Core {
     fn way_to_asked(&mut self, peer: Peer, timeout: Duration) -> Result<(Token, Version, CharSet), String> {
         let Outgoings { ways, connections, peers, .. } = &mut self.outgoing;
         if !ways.by_peer.contains_key(&peer) {
-            let address = peers.get(&peer).map(Arc::clone).ok_or("the object has no address")?;
+            let address = peers.get(peer).map(Arc::clone).ok_or("the object has no address")?;
             let target = Target::of(&address.ior).ok_or("the object's reference has no IIOP profile")?;
             let way = Way { address, target, is_forwarded: false, forwards: 0, connection: None, is_failing: false };
             ways.by_peer.insert(peer, way);

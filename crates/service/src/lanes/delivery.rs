@@ -210,7 +210,7 @@ impl Core {
 
     /// Learns the way to a consumer that has not been pushed to before.
     fn find_route(&mut self, outbox: OutboxId, key: ProxyKey, peer: Peer) -> Result<(), String> {
-        let address = self.outgoing.peers.get(&peer).map(Arc::clone).ok_or("the consumer has no address")?;
+        let address = self.outgoing.peers.get(peer).map(Arc::clone).ok_or("the consumer has no address")?;
         let asks = address.ior.priority_model().is_some_and(|policy| policy.model == PriorityModel::ClientPropagated);
         let mut route = Route::new(outbox, key, peer, address).ok_or("the consumer's reference has no IIOP profile")?;
         route.priority = asks.then(|| self.push_priority(key));

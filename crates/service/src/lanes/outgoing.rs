@@ -11,7 +11,7 @@ use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::time::Instant;
 
-use engine::{Event, OutboxId, Peer, Time};
+use engine::{Event, OutboxId, Time};
 use giop::framing::{self, Inbound};
 use giop::message;
 use hashbrown::{HashMap, HashSet};
@@ -26,7 +26,7 @@ use super::routes::{Endpoint, Route, Routes};
 use super::slots::{Slots, Token};
 use super::system::{self, Interest};
 use super::worker::{Core, KIND_OUTGOING, datum};
-use crate::corba::PeerAddress;
+use crate::corba::Peers;
 use crate::counters::Counter;
 
 /// A connection that nobody uses is kept for this long: a consumer that disconnects while it is pushed to still answers,
@@ -166,7 +166,7 @@ pub(crate) struct Outgoings {
     pub(crate) routes: Routes,
     pub(crate) ways: Ways,
     /// The clients of the snapshot in use.
-    pub(crate) peers: Arc<HashMap<Peer, Arc<PeerAddress>>>,
+    pub(crate) peers: Arc<Peers>,
     resolver: Post<Lookup>,
     pub(crate) framing: framing::Limits,
     pub(crate) connect_timeout: Duration,
@@ -217,14 +217,16 @@ impl Outgoings {
     }
 
     /// Forgets where consumers were that are not there any more.
-    pub(crate) fn forget_peers_but(&mut self, peers: &Arc<HashMap<Peer, Arc<PeerAddress>>>) {
+    pub(crate) fn forget_peers_but(&mut self, peers: &Arc<Peers>) {
         if Arc::ptr_eq(peers, &self.peers) {
             return;
         }
-        self.peers = Arc::clone(peers);
-        self.stale |= self.ways.forget_but(peers);
-        for route in self.routes.take_if(|peer| !peers.contains_key(&peer)) {
-            self.forget(route);
+        let before = core::mem::replace(&mut self.peers, Arc::clone(peers));
+        for gone in peers.gone_since(&before) {
+            self.stale |= self.ways.forget(gone);
+            if let Some(route) = self.routes.take(gone) {
+                self.forget(route);
+            }
         }
     }
 

@@ -12,8 +12,8 @@ use std::collections::BinaryHeap;
 use std::sync::Arc;
 
 use engine::{
-    ChannelId, ChannelRoutes, DisconnectReason, Form, LaneId, Peer, ProxyKey, ProxyState, Snapshot, SupplierSettings,
-    Time,
+    ChannelId, ChannelRoutes, DisconnectReason, Form, LaneId, Peer, ProxyKey, ProxyState, Snapshot, SupplierRoute,
+    SupplierSettings, Time,
 };
 use giop::exception::Kind;
 use hashbrown::HashMap;
@@ -44,8 +44,6 @@ struct Puller {
     state: State,
     failures: u32,
     failing_since: Time,
-    /// Set anew with each snapshot that has it.
-    is_there: bool,
 }
 
 #[derive(Clone, Copy)]
@@ -98,60 +96,69 @@ impl Core {
         }
         let snapshot = Arc::clone(self.lane.snapshot());
         let before = core::mem::replace(&mut self.pullers.snapshot, Arc::clone(&snapshot));
-        let is_same = |channel: ChannelId| {
-            let [before, now] = [&before, &snapshot].map(|snapshot| routes_of(snapshot, channel));
-            before.zip(now).is_some_and(|(before, now)| Arc::ptr_eq(before, now))
-        };
-        self.pullers.all.iter_mut().for_each(|(_, puller)| puller.is_there = is_same(puller.key.channel));
-        for channel in snapshot.channels().iter().filter(|channel| !is_same(channel.id())) {
-            self.place_pullers_of(channel);
-        }
-        let gone = self.pullers.all.iter().filter(|(_, puller)| !puller.is_there);
-        let gone: Vec<Token> = gone.map(|(token, _)| token).collect();
-        for token in gone {
-            let Some(puller) = self.pullers.all.remove(token) else { continue };
-            if self.pullers.by_key.get(&puller.key) == Some(&token) {
-                self.pullers.by_key.remove(&puller.key);
+        for channel in snapshot.channels() {
+            match routes_of(&before, channel.id()) {
+                Some(last) if Arc::ptr_eq(last, channel) => {}
+                Some(last) => {
+                    for (proxy, route) in channel.suppliers_changed_from(last) {
+                        self.place_puller(ProxyKey { channel: channel.id(), proxy }, route);
+                    }
+                }
+                None => {
+                    for (proxy, route) in channel.suppliers() {
+                        self.place_puller(ProxyKey { channel: channel.id(), proxy }, Some(route));
+                    }
+                }
             }
-            if let State::Asked(under_way, _) = puller.state {
-                self.stop_asking(under_way);
+        }
+        for channel in before.channels().iter().filter(|channel| routes_of(&snapshot, channel.id()).is_none()) {
+            let of_it = self.pullers.by_key.keys().filter(|key| key.channel == channel.id());
+            for key in of_it.copied().collect::<Vec<ProxyKey>>() {
+                self.forget_puller(key);
             }
         }
     }
 
-    fn place_pullers_of(&mut self, channel: &ChannelRoutes) {
-        for (proxy, route) in channel.suppliers().filter(|(_, route)| route.pull) {
-            let key = ProxyKey { channel: channel.id(), proxy };
-            let Some(peer) = route.peer else { continue };
-            let suspended = route.state == ProxyState::Suspended;
-            let known = self.pullers.by_key.get(&key).copied();
-            let (all, now) = (&mut self.pullers.all, self.now);
-            if let Some(token) = known
-                && let Some(puller) = all.get_mut(token).filter(|puller| puller.peer == peer)
-            {
-                let resumes = puller.suspended && !suspended;
-                puller.is_there = true;
-                puller.suspended = suspended;
-                puller.settings = route.settings;
-                if resumes && matches!(puller.state, State::Resting) {
-                    self.pullers.rest(token, now);
-                }
-                continue;
+    /// Takes over what is said of one supplier's proxy.
+    fn place_puller(&mut self, key: ProxyKey, route: Option<&SupplierRoute>) {
+        let route = route.filter(|route| route.pull).and_then(|route| Some((route, route.peer?)));
+        let Some((route, peer)) = route else { return self.forget_puller(key) };
+        let suspended = route.state == ProxyState::Suspended;
+        let known = self.pullers.by_key.get(&key).copied();
+        let (all, now) = (&mut self.pullers.all, self.now);
+        if let Some(token) = known
+            && let Some(puller) = all.get_mut(token).filter(|puller| puller.peer == peer)
+        {
+            let resumes = puller.suspended && !suspended;
+            puller.suspended = suspended;
+            puller.settings = route.settings;
+            if resumes && matches!(puller.state, State::Resting) {
+                self.pullers.rest(token, now);
             }
-            let token = all.insert(Puller {
-                key,
-                peer,
-                form: route.form,
-                batches: route.batches,
-                settings: route.settings,
-                suspended,
-                state: State::Resting,
-                failures: 0,
-                failing_since: now,
-                is_there: true,
-            });
-            self.pullers.by_key.insert(key, token);
-            self.pullers.rest(token, now);
+            return;
+        }
+        self.forget_puller(key);
+        let token = self.pullers.all.insert(Puller {
+            key,
+            peer,
+            form: route.form,
+            batches: route.batches,
+            settings: route.settings,
+            suspended,
+            state: State::Resting,
+            failures: 0,
+            failing_since: now,
+        });
+        self.pullers.by_key.insert(key, token);
+        self.pullers.rest(token, now);
+    }
+
+    /// Does not pull from a supplier any more, if it did.
+    fn forget_puller(&mut self, key: ProxyKey) {
+        let Some(token) = self.pullers.by_key.remove(&key) else { return };
+        let Some(puller) = self.pullers.all.remove(token) else { return };
+        if let State::Asked(under_way, _) = puller.state {
+            self.stop_asking(under_way);
         }
     }
 

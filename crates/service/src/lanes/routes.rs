@@ -7,6 +7,7 @@ use engine::{Event, OutboxId, Peer, ProxyKey};
 use giop::cdr::{CharSet, Version};
 use giop::codeset;
 use giop::ior::Ior;
+use hashbrown::HashMap;
 
 use super::mail::OWN_VERSION;
 use super::slots::Token;
@@ -199,6 +200,8 @@ impl Route {
 #[derive(Default)]
 pub(crate) struct Routes {
     places: Vec<Option<Route>>,
+    /// Where the route to each consumer is.
+    by_peer: HashMap<Peer, OutboxId>,
 }
 
 impl Routes {
@@ -212,12 +215,19 @@ impl Routes {
         if self.places.len() <= at {
             self.places.resize_with(at + 1, || None);
         }
-        self.places.get_mut(at)?.replace(route)
+        let peer = route.peer;
+        self.by_peer.insert(peer, route.outbox);
+        let replaced = self.places.get_mut(at)?.replace(route)?;
+        if replaced.peer != peer {
+            self.by_peer.remove(&replaced.peer);
+        }
+        Some(replaced)
     }
 
-    /// Takes out those to consumers that are not there any more.
-    pub(crate) fn take_if(&mut self, is_gone: impl Fn(Peer) -> bool) -> Vec<Route> {
-        self.places.iter_mut().filter_map(|place| place.take_if(|route| is_gone(route.peer))).collect()
+    /// Takes out the route to a consumer that is not there any more.
+    pub(crate) fn take(&mut self, gone: Peer) -> Option<Route> {
+        let outbox = self.by_peer.remove(&gone)?;
+        self.places.get_mut(outbox.slot() as usize)?.take_if(|route| route.outbox == outbox)
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Route> {

@@ -107,7 +107,7 @@ impl Door {
             self.effects.push_back(Effect::Call { to, operation, body: Vec::new() });
         }
         // Only then, so that the call can use the connection that is there.
-        if self.peers.remove(&peer).is_some() {
+        if self.peers.remove(peer) {
             self.peers_changed = true;
             self.effects.push_back(Effect::ReleasePeer(peer));
         }

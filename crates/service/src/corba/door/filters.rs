@@ -42,12 +42,12 @@ impl Door {
     }
 
     pub(in crate::corba) fn peer(&self, peer: Peer) -> Option<&PeerAddress> {
-        self.peers.get(&peer).map(AsRef::as_ref)
+        self.peers.get(peer).map(AsRef::as_ref)
     }
 
     /// Nobody is going to call it any more.
     pub(in crate::corba) fn drop_peer(&mut self, peer: Peer) {
-        if self.peers.remove(&peer).is_some() {
+        if self.peers.remove(peer) {
             self.peers_changed = true;
             self.effects.push_back(Effect::ReleasePeer(peer));
         }

@@ -715,13 +715,13 @@ fn a_filter_of_another_server_is_published_while_someone_has_it() {
         d.give(object, "add_filter", &client(key)).unwrap();
     }
     let published = d.door.publish().unwrap();
-    let mut names: Vec<_> = published.peers.values().map(|address| address.name.clone()).collect();
+    let mut names: Vec<_> = published.peers.iter().map(|(_, address)| address.name.clone()).collect();
     names.sort();
     assert_eq!(names, ["client.example:4711 on the admin", "client.example:4711 on the proxy"]);
     let ObjectKey::Proxy { channel: id, proxy: number, .. } = key_of(&proxy) else { panic!() };
     let target = FilterTarget::Proxy(engine::ProxyKey { channel: id, proxy: number });
     let [(_, FilterRef::Remote(peer))] = d.door.hierarchy().filters(target).unwrap() else { panic!() };
-    assert_eq!(published.peers[peer].ior, client("on the proxy"));
+    assert_eq!(published.peers.get(*peer).unwrap().ior, client("on the proxy"));
 
     d.get(&admin, "destroy");
     assert!(d.door.publish().unwrap().peers.is_empty());

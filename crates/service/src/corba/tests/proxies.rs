@@ -154,7 +154,7 @@ pub(super) fn connections(d: &mut Dialogue) {
             if sort.is_called() {
                 let published = d.door.publish().unwrap();
                 assert_eq!(published.peers.len(), 1);
-                let address = published.peers.values().next().unwrap();
+                let (_, address) = published.peers.iter().next().unwrap();
                 assert_eq!((&address.ior, address.operation), (&client("client"), sort.operation()));
                 assert_eq!(address.name, "client.example:4711 client");
             }

@@ -123,7 +123,7 @@ fn every_consumer_that_goes_is_released() {
         })
         .collect();
     released.sort_unstable();
-    let mut peers: Vec<_> = before.peers.keys().copied().collect();
+    let mut peers: Vec<_> = before.peers.iter().map(|(peer, _)| peer).collect();
     peers.sort_unstable();
     assert_eq!(released, peers);
     assert_eq!(peers.len(), 3);
