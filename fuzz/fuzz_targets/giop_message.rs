@@ -6,6 +6,7 @@ use giop::message::{
     CancelRequest, Header, LocateReply, LocateRequest, MessageKind, Reply, ReplyHead, Request, RequestHead, Target,
     begin_reply, begin_request,
 };
+use giop::realtime::{parse_priority_context, priority_context};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|message: &[u8]| {
@@ -41,6 +42,11 @@ fn request(message: &[u8], header: &Header) {
     assert!(body.remaining() == message.len() - request.body_offset);
     let contexts: Vec<_> = request.contexts.iter().collect();
     assert_eq!(contexts.len(), request.contexts.len() as usize);
+    for (_, data) in &contexts {
+        if let Ok(priority) = parse_priority_context(data) {
+            assert_eq!(parse_priority_context(&priority_context(priority, header.endian)), Ok(priority));
+        }
+    }
     let Target::Key(key) = request.target else {
         let _ = request.target.key();
         return;

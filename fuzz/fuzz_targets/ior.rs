@@ -19,7 +19,8 @@ fuzz_target!(|data: &[u8]| {
 });
 
 fn same_again(reference: &Ior) {
-    let _ = reference.iiop().map(|profile| (profile.code_sets(), profile.priority_model(), profile.addresses().count()));
+    let _ =
+        reference.iiop().map(|profile| (profile.code_sets(), profile.priority_model(), profile.addresses().count()));
     assert_eq!(reference.to_string().parse::<Ior>().as_ref(), Ok(reference));
     for endian in [Endian::Big, Endian::Little] {
         let encoding = Encoding::new(endian);
