@@ -1,24 +1,59 @@
-//! A process that does not outlive the benchmark that started it.
+//! A process that does not outlive the benchmark that started it, and runs where and how the benchmark says.
 
+use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
 use std::process;
 
 use rustix::process::{Signal, set_parent_process_death_signal};
+use rustix::thread::{CpuSet, sched_setaffinity};
 
-use crate::{BenchError, LeashedOptions};
+use crate::{BenchError, LeashedOptions, system};
 
 /// The name of the hidden sub-command.
 pub(crate) const COMMAND: &str = "leashed-process";
 
+/// The arguments of `bench` that lead to this: for a process on this core only, at this `SCHED_FIFO` priority. The
+/// command's own follow.
+pub(crate) fn arguments(core: Option<usize>, fifo: Option<u8>) -> Vec<OsString> {
+    let mut arguments = vec![OsString::from(COMMAND)];
+    let mut option = |name: &str, value: Option<String>| {
+        arguments.extend(value.into_iter().flat_map(|value| [OsString::from(name), OsString::from(value)]));
+    };
+    option("--core", core.map(|core| core.to_string()));
+    option("--fifo", fifo.map(|fifo| fifo.to_string()));
+    arguments.push(OsString::from("--"));
+    arguments
+}
+
 /// Turns this process into `campanile ARGUMENTS…`, to be ended by the kernel when its parent thread ends.
 ///
 /// The wish survives `execve` (prctl(2), `PR_SET_PDEATHSIG`), so that the command itself needs to know nothing of it:
-/// a benchmark that is killed leaves no service behind that holds a port and a core.
+/// a benchmark that is killed leaves no service behind that holds a port and a core. So do the core and the priority.
 pub(crate) fn run_process(options: &LeashedOptions) -> Result<(), BenchError> {
     set_parent_process_death_signal(Some(Signal::TERM))
         .map_err(|errno| BenchError::Io { doing: "asking to end with the parent process", source: errno.into() })?;
+    if let Some(core) = options.core {
+        let mut only = CpuSet::new();
+        only.set(core);
+        sched_setaffinity(None, &only)
+            .map_err(|errno| BenchError::Io { doing: "confining a process to a core", source: errno.into() })?;
+    }
+    if let Some(priority) = options.fifo {
+        system::run_fifo(priority).map_err(BenchError::io("asking for a real-time priority"))?;
+    }
     let program = std::env::current_exe().map_err(BenchError::io("finding the path of this program"))?;
     // Only returns when it fails.
     let source = process::Command::new(program).args(&options.arguments).exec();
     Err(BenchError::Io { doing: "starting this program again", source })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn says_the_core_and_the_priority_only_where_there_is_one() {
+        assert_eq!(arguments(None, None), [COMMAND, "--"]);
+        assert_eq!(arguments(Some(1), Some(72)), [COMMAND, "--core", "1", "--fifo", "72", "--"]);
+    }
 }

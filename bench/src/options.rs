@@ -313,6 +313,12 @@ pub struct RelayOptions {
 /// Options of the hidden leashed process.
 #[derive(Debug, Clone, clap::Args)]
 pub struct LeashedOptions {
+    /// The only core it may use
+    #[arg(long, value_name = "N")]
+    pub core: Option<usize>,
+    /// Its real-time priority (`SCHED_FIFO`)
+    #[arg(long, value_name = "PRIORITY", value_parser = clap::value_parser!(u8).range(1..=99))]
+    pub fifo: Option<u8>,
     /// The arguments of this same program to run
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, required = true)]
     pub arguments: Vec<std::ffi::OsString>,

@@ -24,6 +24,9 @@ const END_WITHIN: Duration = Duration::from_secs(10);
 /// Lines of a process's output that are kept to explain an early end.
 const KEPT_LINES: usize = 64;
 
+/// Characters of a line that are kept for that; some answers are megabytes.
+const KEPT_CHARACTERS: usize = 500;
+
 /// Of these, how many an error message shows.
 const SHOWN_LINES: usize = 12;
 
@@ -47,9 +50,20 @@ impl Process {
         arguments: &[OsString],
         ready: impl Fn(&str) -> Option<R>,
     ) -> Result<(Self, R), BenchError> {
+        Self::start_confined(name, None, None, arguments, ready)
+    }
+
+    /// As [`Process::start`], on this core only and at this `SCHED_FIFO` priority where there is one.
+    pub(crate) fn start_confined<R>(
+        name: &'static str,
+        core: Option<usize>,
+        fifo: Option<u8>,
+        arguments: &[OsString],
+        ready: impl Fn(&str) -> Option<R>,
+    ) -> Result<(Self, R), BenchError> {
         let program = std::env::current_exe().map_err(BenchError::io("finding the path of this program"))?;
         let mut command = Command::new(program);
-        command.args(["bench", leash::COMMAND, "--"]).args(arguments);
+        command.arg("bench").args(leash::arguments(core, fifo)).args(arguments);
         Self::spawn(name, command, ready)
     }
 
@@ -238,7 +252,7 @@ fn follow(
             if kept.len() == KEPT_LINES {
                 kept.pop_front();
             }
-            kept.push_back(line.clone());
+            kept.push_back(line.chars().take(KEPT_CHARACTERS).collect());
             drop(kept);
             // Nobody listens once the process is ready.
             let _ = lines.send(line);

@@ -1,6 +1,6 @@
-//! The two requests to the operating system that need `unsafe`, and what is read about a process from `/proc`.
+//! The requests to the operating system that need `unsafe`, and what is read about a process from `/proc`.
 
-#![expect(unsafe_code, reason = "no safe wrapper offers SCHED_IDLE, or the processor clock of another process")]
+#![expect(unsafe_code, reason = "no safe wrapper offers scheduling policies, or the processor clock of another process")]
 
 use std::fs;
 use std::io::{self, Write};
@@ -13,9 +13,24 @@ use crate::Output;
 /// Gives the calling thread the scheduling class that runs only when a core has nothing else to do, and that any
 /// other thread displaces at once (sched(7), `SCHED_IDLE`).
 pub(crate) fn run_only_when_idle() -> io::Result<()> {
-    let parameters = libc::sched_param { sched_priority: 0 };
+    schedule(libc::SCHED_IDLE, 0)
+}
+
+/// Gives the calling thread real-time priority, first in first out, from 1 to 99 (sched(7), `SCHED_FIFO`). Threads that
+/// it starts and programs that it becomes inherit it.
+pub(crate) fn run_fifo(priority: u8) -> io::Result<()> {
+    schedule(libc::SCHED_FIFO, priority)
+}
+
+/// Gives the calling thread the ordinary scheduling class.
+pub(crate) fn run_ordinarily() -> io::Result<()> {
+    schedule(libc::SCHED_OTHER, 0)
+}
+
+fn schedule(policy: libc::c_int, priority: u8) -> io::Result<()> {
+    let parameters = libc::sched_param { sched_priority: libc::c_int::from(priority) };
     // SAFETY: `parameters` lives until the call returns, which only reads it; 0 names the calling thread.
-    let result = unsafe { libc::sched_setscheduler(0, libc::SCHED_IDLE, &raw const parameters) };
+    let result = unsafe { libc::sched_setscheduler(0, policy, &raw const parameters) };
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 

@@ -20,6 +20,10 @@ const REQUEST_ID: std::ops::Range<usize> = 12..16;
 const TK_SEQUENCE: u32 = 19;
 const TK_OCTET: u32 = 10;
 
+/// The type of an event that nothing else is said of.
+pub(crate) const EVENT_DOMAIN: &str = "Bench";
+const EVENT_TYPE: &str = "Small";
+
 /// The operation by which structured events are pushed.
 const PUSH: &[u8] = b"push_structured_event";
 
@@ -149,6 +153,21 @@ impl PushMessage {
 
     /// A push of `payload_bytes` octets to the object with this key; a sequence has one event.
     pub(crate) fn of(form: Form, key: &[u8], payload_bytes: usize) -> Self {
+        Self::build(form, key, EVENT_TYPE, payload_bytes, &[])
+    }
+
+    /// A push of a structured event of another type in the same domain, with these service contexts.
+    pub(crate) fn of_type(key: &[u8], event_type: &str, payload_bytes: usize, contexts: &[(u32, &[u8])]) -> Self {
+        Self::build(Form::Structured, key, event_type, payload_bytes, contexts)
+    }
+
+    fn build(
+        form: Form,
+        key: &[u8],
+        event_type: &str,
+        payload_bytes: usize,
+        contexts: &[(u32, &[u8])],
+    ) -> Self {
         let mut bytes = Vec::new();
         let head = RequestHead {
             version: Version::V1_2,
@@ -157,7 +176,7 @@ impl PushMessage {
             response: Response::Expected,
             key,
             operation: form.push(),
-            contexts: &[],
+            contexts,
             body_phase: None,
         };
         let open = begin_request(&mut bytes, &head);
@@ -166,8 +185,8 @@ impl PushMessage {
             body.u32(1);
         }
         if form != Form::Any {
-            body.string("Bench");
-            body.string("Small");
+            body.string(EVENT_DOMAIN);
+            body.string(event_type);
             body.string("");
             body.u32(0); // no property in the variable header
             body.u32(0); // none in the filterable data
@@ -192,12 +211,17 @@ impl PushMessage {
 
     /// Makes this the message of another event.
     pub(crate) fn stamp(&mut self, request_id: u32, stamp: Stamp) {
+        self.fill(request_id, &stamp.to_bytes());
+    }
+
+    /// Makes this the message of another event: writes over the beginning of the payload.
+    pub(crate) fn fill(&mut self, request_id: u32, payload: &[u8]) {
         if let Some(field) = self.bytes.get_mut(REQUEST_ID) {
             field.copy_from_slice(&request_id.to_ne_bytes());
         }
-        if let Some(payload) = self.bytes.get_mut(self.payload..) {
-            for (byte, stamp) in payload.iter_mut().zip(stamp.to_bytes()) {
-                *byte = stamp;
+        if let Some(octets) = self.bytes.get_mut(self.payload..) {
+            for (octet, &new) in octets.iter_mut().zip(payload) {
+                *octet = new;
             }
         }
     }
@@ -229,24 +253,51 @@ pub(crate) fn read_request<'a>(message: &'a [u8], header: &Header) -> Result<(Re
     Ok((request, stamp.map_or(Received::Other, Received::Event)))
 }
 
+/// Reads a request as [`read_request`] does; the payload of the event it pushes, `None` when it is another call.
+pub(crate) fn read_pushed<'a>(
+    message: &'a [u8],
+    header: &Header,
+) -> Result<(Request<'a>, Option<&'a [u8]>), ReadError> {
+    let request = Request::parse(message, header)?;
+    if request.operation != PUSH {
+        return Ok((request, None));
+    }
+    let mut body = request.body(message, header, CharSet::Latin1);
+    for _domain_type_and_event_name in 0..3 {
+        body.string()?;
+    }
+    let payload = read_octets(&mut body)?;
+    body.finish("push_structured_event")?;
+    Ok((request, payload))
+}
+
 /// Reads an event from its properties on; `None` when it is not one of ours.
 fn read_payload(body: &mut Reader<'_>) -> Result<Option<Stamp>, ReadError> {
+    Ok(read_octets(body)?.and_then(Stamp::read))
+}
+
+/// Reads an event's payload from its properties on; `None` when it is not one of ours.
+fn read_octets<'a>(body: &mut Reader<'a>) -> Result<Option<&'a [u8]>, ReadError> {
     let properties = body.u32()?.checked_add(body.u32()?);
     if properties != Some(0) {
         body.take(body.remaining())?;
         return Ok(None);
     }
-    read_any(body)
+    read_octets_of_any(body)
 }
 
 /// Reads an Any; `None` when it is not one of ours.
 fn read_any(body: &mut Reader<'_>) -> Result<Option<Stamp>, ReadError> {
+    Ok(read_octets_of_any(body)?.and_then(Stamp::read))
+}
+
+fn read_octets_of_any<'a>(body: &mut Reader<'a>) -> Result<Option<&'a [u8]>, ReadError> {
     if body.u32()? != TK_SEQUENCE {
         body.take(body.remaining())?;
         return Ok(None);
     }
     body.octets()?;
-    Ok(Stamp::read(body.octets()?))
+    Ok(Some(body.octets()?))
 }
 
 /// Reads the events of a push's arguments or a pull's result, to the last one and nothing behind it; what is not ours is

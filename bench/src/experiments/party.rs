@@ -1,0 +1,341 @@
+//! The suppliers and consumers of an experiment: processes of their own, told what to do line by line.
+//!
+//! The experimenter starts `bench party-process` (hidden), leashed, confined to a core and at a real-time priority where
+//! the experiment wants that, and talks to it in lines of JSON: an [`Order`] in, an [`Answer`] out. A process is either
+//! all suppliers or all consumers of one kind of path; each path has a thread. While events flow nothing is said: when
+//! to send what is part of the order, and what happened is told when all of it is over. So the experimenter needs no
+//! processor time while it matters, and a party of low priority may take as long as it has to.
+
+use std::ffi::OsString;
+use std::io::{self, BufRead, Write};
+use std::net::SocketAddr;
+use std::process::Command;
+
+use serde::{Deserialize, Serialize};
+
+use super::primes;
+use crate::process::Dialogue;
+use crate::{BenchError, Output, leash};
+
+mod consumer;
+mod supplier;
+
+use consumer::Consumers;
+use supplier::Suppliers;
+
+/// The name of the hidden sub-command.
+pub(crate) const COMMAND: &str = "party-process";
+
+/// What an answer's line begins with; anything else that a party prints is for people.
+const ANSWER: &str = "party: ";
+
+/// What a party is told.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) enum Order {
+    /// Be the suppliers of these paths, and connect.
+    Supply(Vec<SupplierPath>),
+    /// Be the consumers of so many paths, and listen.
+    Consume(usize),
+    /// Find out what a unit of load is: how many divisions make it (0: find that out, too) and how long it takes.
+    Calibrate {
+        /// Divisions in a unit, or 0.
+        divisions: u64,
+    },
+    /// Record the events of this run, and do their work.
+    Record(Recording),
+    /// Send a run's events; answered when the last has left.
+    Send(Run),
+    /// Tell what came in the run that is recorded; answered when every path has come to its end.
+    Collect,
+}
+
+/// What a party answers.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) enum Answer {
+    /// The suppliers are connected, or the consumers record.
+    Ready,
+    /// The consumers listen there, in the order of the paths.
+    Listening(Vec<SocketAddr>),
+    /// What a unit of load is.
+    Calibrated {
+        /// Divisions in a unit.
+        divisions: u64,
+        /// How long it takes, in nanoseconds.
+        unit_ns: u64,
+    },
+    /// The run's events have been sent.
+    Sent(Vec<Sent>),
+    /// The run's events have come, of each path in their order.
+    Received(Vec<Vec<Sample>>),
+}
+
+/// Where a supplier's events go and what they are.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(super) struct SupplierPath {
+    /// To whom they are pushed.
+    pub(super) address: SocketAddr,
+    /// The object key there.
+    pub(super) key: Vec<u8>,
+    /// The name of their type.
+    pub(super) event_type: String,
+    /// The CORBA priority sent with each request (`RTCorbaPriority`); `None`: none is sent.
+    pub(super) priority: Option<i16>,
+    /// Octets of payload.
+    pub(super) payload_bytes: usize,
+    /// Pushes that may be unanswered. 1: the next leaves when the one before has returned.
+    pub(super) unanswered_max: u32,
+}
+
+/// A run, for one process of suppliers.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(super) struct Run {
+    /// Its number; every event carries it.
+    pub(super) number: u32,
+    /// What each path's supplier sends.
+    pub(super) paths: Vec<Schedule>,
+}
+
+/// What a supplier sends in a run.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(super) struct Schedule {
+    /// The load that each event carries.
+    pub(super) load: u32,
+    /// One after the other.
+    pub(super) pieces: Vec<Piece>,
+}
+
+/// Events at equal distances. What is late leaves as soon as it can; what has not left when the piece is over never does.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+pub(super) struct Piece {
+    /// When the first is due, on the monotonic clock.
+    pub(super) from: u64,
+    /// None leaves at this time or later.
+    pub(super) until: u64,
+    /// From one to the next, in nanoseconds. 0: each leaves as soon as the one before has returned.
+    pub(super) period: u64,
+}
+
+/// A run, for one process of consumers.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+pub(super) struct Recording {
+    /// Its number; events that carry another are answered and otherwise ignored.
+    pub(super) number: u32,
+    /// Divisions in a unit of load.
+    pub(super) divisions: u64,
+    /// No work is done from this time on: what then still waits goes by quickly.
+    pub(super) work_until: u64,
+}
+
+/// What a supplier did in a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Sent {
+    /// Events sent.
+    pub(super) events: u64,
+    /// Of these, how many left late because a push before had not returned.
+    pub(super) late: u64,
+}
+
+/// One event that came, in nanoseconds of the monotonic clock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Sample {
+    /// When it was due.
+    #[serde(rename = "d")]
+    pub(super) due: u64,
+    /// When it was sent: read right before the write.
+    #[serde(rename = "s")]
+    pub(super) sent: u64,
+    /// When it was received: read right after the read that completed the message.
+    #[serde(rename = "r")]
+    pub(super) received: u64,
+    /// When its work was done.
+    #[serde(rename = "p")]
+    pub(super) processed: u64,
+}
+
+/// What is at the beginning of a payload, in the machine's byte order.
+///
+/// ```text
+/// 0      8      16       20    24     28   32
+/// | due  | sent | number | run | load | end |
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Payload {
+    due: u64,
+    sent: u64,
+    /// Counts the path's events in the run.
+    number: u32,
+    run: u32,
+    load: u32,
+    /// Whether it is no event but says that the run is over.
+    end: bool,
+}
+
+/// Octets of it.
+const PAYLOAD_LEN: usize = 32;
+
+impl Payload {
+    fn to_bytes(self) -> [u8; PAYLOAD_LEN] {
+        let Self { due, sent, number, run, load, end } = self;
+        let mut bytes = [0; PAYLOAD_LEN];
+        let times = [due.to_ne_bytes(), sent.to_ne_bytes()];
+        let rest = [number.to_ne_bytes(), run.to_ne_bytes(), load.to_ne_bytes(), u32::from(end).to_ne_bytes()];
+        for (byte, &field) in bytes.iter_mut().zip(times.iter().flatten().chain(rest.iter().flatten())) {
+            *byte = field;
+        }
+        bytes
+    }
+
+    fn read(payload: &[u8]) -> Option<Self> {
+        let (&due, rest) = payload.split_first_chunk()?;
+        let (&sent, rest) = rest.split_first_chunk()?;
+        let (&number, rest) = rest.split_first_chunk()?;
+        let (&run, rest) = rest.split_first_chunk()?;
+        let (&load, rest) = rest.split_first_chunk()?;
+        let (&end, _) = rest.split_first_chunk()?;
+        Some(Self {
+            due: u64::from_ne_bytes(due),
+            sent: u64::from_ne_bytes(sent),
+            number: u32::from_ne_bytes(number),
+            run: u32::from_ne_bytes(run),
+            load: u32::from_ne_bytes(load),
+            end: u32::from_ne_bytes(end) != 0,
+        })
+    }
+}
+
+/// A running party, as the experimenter has it. Dropping it ends it.
+#[derive(Debug)]
+pub(super) struct Party {
+    name: &'static str,
+    dialogue: Dialogue,
+}
+
+impl Party {
+    /// Starts a process, on this core only and at this `SCHED_FIFO` priority where there is one, and gives it its role.
+    pub(super) fn start(
+        name: &'static str,
+        core: Option<usize>,
+        fifo: Option<u8>,
+        role: &Order,
+    ) -> Result<(Self, Answer), BenchError> {
+        let program = std::env::current_exe().map_err(BenchError::io("finding the path of this program"))?;
+        let mut command = Command::new(program);
+        command.arg("bench").args(leash::arguments(core, fifo)).args(["bench", COMMAND].map(OsString::from));
+        let (dialogue, ()) = Dialogue::spawn(name, command, |line| (line == format!("{ANSWER}started")).then_some(()))?;
+        let mut party = Self { name, dialogue };
+        let answer = party.ask(role)?;
+        Ok((party, answer))
+    }
+
+    /// Gives an order; the answer to it comes when it is [waited for](Party::answer).
+    pub(super) fn order(&mut self, order: &Order) -> Result<(), BenchError> {
+        let line = serde_json::to_string(order).map_err(json("giving a party its order"))?;
+        self.dialogue.say(&line)
+    }
+
+    /// Waits for the answer to the last order.
+    pub(super) fn answer(&self) -> Result<Answer, BenchError> {
+        let answer = self.dialogue.wait_for(|line| Some(serde_json::from_str(line.strip_prefix(ANSWER)?)))?;
+        answer.map_err(json("reading a party's answer"))
+    }
+
+    /// Gives an order and waits for the answer.
+    pub(super) fn ask(&mut self, order: &Order) -> Result<Answer, BenchError> {
+        self.order(order)?;
+        self.answer()
+    }
+
+    /// The process's id.
+    pub(super) fn pid(&self) -> u32 {
+        self.dialogue.pid()
+    }
+
+    /// It answered what was not asked.
+    pub(super) fn confused(&self, answer: &Answer) -> BenchError {
+        let answer: String = format!("{answer:?}").chars().take(200).collect();
+        BenchError::Process { name: self.name.to_owned(), reason: format!("answered what was not asked: {answer}") }
+    }
+}
+
+fn json(doing: &'static str) -> impl FnOnce(serde_json::Error) -> BenchError {
+    move |error| BenchError::Io { doing, source: error.into() }
+}
+
+/// What the process is, once it has been told.
+enum Role {
+    None,
+    Suppliers(Suppliers),
+    Consumers(Consumers),
+}
+
+/// Runs a party until its input ends.
+///
+/// # Errors
+///
+/// When it is told what makes no sense, or the peer breaks off.
+pub(crate) fn run_process(out: &mut Output<'_>) -> Result<(), BenchError> {
+    let mut role = Role::None;
+    writeln!(out, "{ANSWER}started")?;
+    out.flush()?;
+    for line in io::stdin().lock().lines() {
+        let line = line.map_err(BenchError::io("reading an order"))?;
+        let order = serde_json::from_str(&line).map_err(json("reading an order"))?;
+        let answer = role.obey(order)?;
+        let answer = serde_json::to_string(&answer).map_err(json("answering an order"))?;
+        writeln!(out, "{ANSWER}{answer}")?;
+        out.flush()?;
+    }
+    Ok(())
+}
+
+impl Role {
+    fn obey(&mut self, order: Order) -> Result<Answer, BenchError> {
+        match (order, &mut *self) {
+            (Order::Supply(paths), _) => {
+                *self = Self::Suppliers(Suppliers::connect(paths)?);
+                Ok(Answer::Ready)
+            }
+            (Order::Consume(paths), _) => {
+                let (consumers, addresses) = Consumers::listen(paths)?;
+                *self = Self::Consumers(consumers);
+                Ok(Answer::Listening(addresses))
+            }
+            (Order::Calibrate { divisions }, _) => {
+                let divisions = if divisions == 0 { primes::divisions_per_unit() } else { divisions };
+                Ok(Answer::Calibrated { divisions, unit_ns: primes::unit_ns(divisions) })
+            }
+            (Order::Send(run), Self::Suppliers(suppliers)) => suppliers.send(&run).map(Answer::Sent),
+            (Order::Record(recording), Self::Consumers(consumers)) => {
+                consumers.record(recording);
+                Ok(Answer::Ready)
+            }
+            (Order::Collect, Self::Consumers(consumers)) => consumers.collect().map(Answer::Received),
+            (order, _) => Err(BenchError::Process {
+                name: COMMAND.to_owned(),
+                reason: format!("was told what is not its part: {order:?}"),
+            }),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PAYLOAD: Payload = Payload { due: 1, sent: u64::MAX, number: 3, run: 4, load: 5, end: true };
+
+    #[test]
+    fn reads_back_the_payload_it_wrote() {
+        for payload in [PAYLOAD, Payload { end: false, ..PAYLOAD }] {
+            assert_eq!(Payload::read(&payload.to_bytes()), Some(payload));
+        }
+        assert_eq!(Payload::read(&[0; PAYLOAD_LEN - 1]), None);
+    }
+
+    #[test]
+    fn a_role_that_was_not_given_is_not_played() {
+        let recording = Recording { number: 1, divisions: 1, work_until: 0 };
+        assert!(Role::None.obey(Order::Record(recording)).is_err());
+        assert!(Role::None.obey(Order::Send(Run { number: 1, paths: Vec::new() })).is_err());
+    }
+}

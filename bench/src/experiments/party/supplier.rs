@@ -1,0 +1,160 @@
+//! The suppliers of a process: each a thread, a connection, and a schedule.
+
+use std::io::{ErrorKind, Read, Write};
+use std::net::TcpStream;
+use std::thread;
+use std::time::Duration;
+
+use giop::framing::{Inbound, Limits};
+use giop::message::{MessageKind, ServiceContexts};
+
+use super::{PAYLOAD_LEN, Payload, Piece, Run, Schedule, Sent, SupplierPath};
+use crate::wire::{self, PushMessage};
+use crate::{BenchError, clock};
+
+/// Whom it pushes to, in error messages.
+const PEER: &str = "the one that a supplier pushes to";
+
+/// How long a reply may take. A path of low priority waits until those above it leave it processor time.
+const SILENCE_MAX: Duration = Duration::from_secs(60);
+
+/// All suppliers of a process.
+pub(super) struct Suppliers {
+    suppliers: Vec<Supplier>,
+}
+
+impl Suppliers {
+    /// Connects one supplier for each path.
+    pub(super) fn connect(paths: Vec<SupplierPath>) -> Result<Self, BenchError> {
+        Ok(Self { suppliers: paths.into_iter().map(Supplier::connect).collect::<Result<_, _>>()? })
+    }
+
+    /// Sends what each path has in this run; returns when the last is over.
+    pub(super) fn send(&mut self, run: &Run) -> Result<Vec<Sent>, BenchError> {
+        if run.paths.len() != self.suppliers.len() {
+            return Err(BenchError::Process {
+                name: super::COMMAND.to_owned(),
+                reason: format!("was told {} schedules for {} suppliers", run.paths.len(), self.suppliers.len()),
+            });
+        }
+        let paths = self.suppliers.iter_mut().zip(&run.paths);
+        thread::scope(|scope| {
+            let running: Vec<_> =
+                paths.map(|(supplier, schedule)| scope.spawn(move || supplier.run(run.number, schedule))).collect();
+            let joined = running.into_iter();
+            joined.map(|thread| thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))).collect()
+        })
+    }
+}
+
+struct Supplier {
+    stream: TcpStream,
+    inbound: Inbound,
+    message: PushMessage,
+    next_request: u32,
+    /// Requests whose replies have not come yet; replies come in the order of the requests.
+    unanswered: u32,
+    unanswered_max: u32,
+}
+
+impl Supplier {
+    fn connect(path: SupplierPath) -> Result<Self, BenchError> {
+        let SupplierPath { address, key, event_type, priority, payload_bytes, unanswered_max } = path;
+        let stream = TcpStream::connect(address).map_err(BenchError::io("connecting a supplier"))?;
+        stream.set_nodelay(true).map_err(BenchError::io("switching off Nagle's algorithm"))?;
+        stream.set_read_timeout(Some(SILENCE_MAX)).map_err(BenchError::io("limiting how long a read may take"))?;
+        let context = priority.map(priority_context);
+        let contexts: Vec<(u32, &[u8])> =
+            context.iter().map(|data| (ServiceContexts::RT_CORBA_PRIORITY, &data[..])).collect();
+        let message = PushMessage::of_type(&key, &event_type, payload_bytes.max(PAYLOAD_LEN), &contexts);
+        let unanswered_max = unanswered_max.max(1);
+        let inbound = Inbound::new(Limits::default());
+        Ok(Self { stream, inbound, message, next_request: 0, unanswered: 0, unanswered_max })
+    }
+
+    /// Sends the events of a run, and behind them one that says that it is over.
+    fn run(&mut self, run: u32, schedule: &Schedule) -> Result<Sent, BenchError> {
+        clock::wake_on_time();
+        let mut sent = Sent { events: 0, late: 0 };
+        let mut payload = Payload { due: 0, sent: 0, number: 0, run, load: schedule.load, end: false };
+        for piece in &schedule.pieces {
+            self.send_piece(piece, &mut payload, &mut sent)?;
+        }
+        payload.load = 0;
+        payload.end = true;
+        self.push(payload)?;
+        self.wait_until_unanswered(0)?;
+        Ok(sent)
+    }
+
+    fn send_piece(&mut self, piece: &Piece, payload: &mut Payload, sent: &mut Sent) -> Result<(), BenchError> {
+        let mut due = piece.from;
+        loop {
+            let now = clock::now();
+            if due >= piece.until || now >= piece.until {
+                return Ok(());
+            }
+            if now < due {
+                clock::sleep_until(due)?;
+            } else if piece.period > 0 && now - due > piece.period {
+                sent.late += 1;
+            }
+            // Back to back, it is due when it can leave, but not before the piece begins.
+            payload.due = if piece.period == 0 { due.max(now) } else { due };
+            self.push(*payload)?;
+            payload.number = payload.number.wrapping_add(1);
+            sent.events += 1;
+            due += piece.period;
+        }
+    }
+
+    /// Sends one event; returns when no more than `unanswered_max` − 1 pushes are unanswered.
+    fn push(&mut self, payload: Payload) -> Result<(), BenchError> {
+        let payload = Payload { sent: clock::now(), ..payload };
+        self.message.fill(self.next_request, &payload.to_bytes());
+        self.next_request = self.next_request.wrapping_add(1);
+        self.stream.write_all(self.message.bytes()).map_err(BenchError::io("writing an event"))?;
+        self.unanswered += 1;
+        self.wait_until_unanswered(self.unanswered_max - 1)
+    }
+
+    fn wait_until_unanswered(&mut self, count: u32) -> Result<(), BenchError> {
+        while self.unanswered > count {
+            match self.stream.read(self.inbound.space()) {
+                Ok(0) => return Err(broken("closed the connection".to_owned())),
+                Ok(count) => self.inbound.filled(count),
+                Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+                Err(source) => return Err(BenchError::Io { doing: "waiting for the reply to a push", source }),
+            }
+            while let Some(message) = self.inbound.poll_message().map_err(|error| broken(error.to_string()))? {
+                if message.header.kind != MessageKind::Reply {
+                    return Err(broken(format!("sent a {} where a reply was due", message.header.kind)));
+                }
+                let request_id = self.next_request.wrapping_sub(self.unanswered);
+                wire::check_reply(PEER, message.bytes, &message.header, request_id)?;
+                self.unanswered -= 1;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn broken(reason: String) -> BenchError {
+    BenchError::Protocol { contender: PEER.to_owned(), reason }
+}
+
+/// Data of the service context `RTCorbaPriority`: an encapsulated `short` (Real-time CORBA 1.2, 5.5).
+fn priority_context(priority: i16) -> [u8; 4] {
+    let [low, high] = priority.to_le_bytes();
+    [1, 0, low, high]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn encapsulates_the_priority_in_little_endian() {
+        assert_eq!(priority_context(8000), [1, 0, 0x40, 0x1f]);
+    }
+}
