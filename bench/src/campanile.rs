@@ -5,13 +5,13 @@ use std::fmt::Display;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 
 use client::notify::{
-    ClientType, EventChannel, EventChannelFactory, Property, ProxyPullSupplier, ProxyPushConsumer, ProxyPushSupplier,
-    SequenceProxyPullSupplier, SequenceProxyPushConsumer, SequenceProxyPushSupplier, StructuredProxyPullSupplier,
-    StructuredProxyPushConsumer, StructuredProxyPushSupplier,
+    ClientType, EventChannel, EventChannelFactory, EventType, Property, ProxyPullSupplier, ProxyPushConsumer,
+    ProxyPushSupplier, SequenceProxyPullSupplier, SequenceProxyPushConsumer, SequenceProxyPushSupplier,
+    StructuredProxyPullSupplier, StructuredProxyPushConsumer, StructuredProxyPushSupplier,
 };
 use client::{ObjectRef, Orb, OrbOptions};
 use giop::cdr::Version;
-use giop::ior::{CodeSetInfo, IiopProfile, Ior};
+use giop::ior::{CodeSetInfo, Component, IiopProfile, Ior};
 
 use crate::process::{Process, arguments, ready_address};
 use crate::{BenchError, CarriageOptions, DeliveryOptions, Form, clock};
@@ -51,7 +51,7 @@ pub(crate) struct Campanile {
 /// Where a supplier pushes to, or a consumer pulls from.
 #[derive(Debug, Clone)]
 pub(crate) struct ProxyAddress {
-    address: SocketAddr,
+    pub(crate) address: SocketAddr,
     /// The object key of the proxy.
     pub(crate) key: Vec<u8>,
 }
@@ -80,8 +80,17 @@ impl Campanile {
         Self::start_with(&arguments(["serve"]))
     }
 
+    /// Starts a service on a free port of loopback, all of it on this core if there is one.
+    pub(crate) fn start_on(core: Option<usize>) -> Result<Self, BenchError> {
+        Self::start_confined(core, &arguments(["serve", "--listen", "127.0.0.1:0"]))
+    }
+
     fn start_with(serve: &[std::ffi::OsString]) -> Result<Self, BenchError> {
-        let (process, address) = Process::start("campanile serve", serve, ready_address)?;
+        Self::start_confined(None, serve)
+    }
+
+    fn start_confined(core: Option<usize>, serve: &[std::ffi::OsString]) -> Result<Self, BenchError> {
+        let (process, address) = Process::start_confined("campanile serve", core, None, serve, ready_address)?;
         Ok(Self { process, address, orb: Orb::new(OrbOptions::default()) })
     }
 
@@ -97,10 +106,15 @@ impl Campanile {
 
     /// Makes a channel with nobody on it.
     pub(crate) fn new_channel(&self) -> Result<Channel, BenchError> {
+        self.new_channel_with(&[])
+    }
+
+    /// Makes a channel of these qualities with nobody on it.
+    pub(crate) fn new_channel_with(&self, qos: &[Property]) -> Result<Channel, BenchError> {
         let doing = "making a channel in Campanile";
         let factory = self.orb.resolve(&self.corbaloc("NotificationService")).map_err(setup(doing))?;
         let factory = EventChannelFactory::unchecked(factory);
-        let (channel, _) = factory.create_channel(&[], &[]).map_err(setup(doing))?;
+        let (channel, _) = factory.create_channel(qos, &[]).map_err(setup(doing))?;
         Ok(Channel { channel })
     }
 
@@ -226,6 +240,32 @@ impl Channel {
             Form::Sequence => SequenceProxyPushSupplier::unchecked(object).connect_sequence_push_consumer(&consumer),
         }
         .map_err(setup(doing))
+    }
+
+    /// Makes a proxy for one more consumer, which listens there and goes by `key`, and connects it; it gets structured
+    /// events of this type only. Its reference has these components beside the usual one.
+    pub(crate) fn add_consumer_of(
+        &self,
+        event_type: &EventType,
+        listening: SocketAddr,
+        key: &[u8],
+        components: &[Component],
+    ) -> Result<(), BenchError> {
+        let doing = "connecting a consumer of one type to Campanile";
+        let profile = IiopProfile {
+            version: Version::V1_2,
+            host: listening.ip().to_string(),
+            port: listening.port(),
+            key: key.to_vec(),
+            components: [&[CodeSetInfo::campanile().to_component()], components].concat(),
+        };
+        let consumer = self.channel.object().orb().object(Ior::new(Form::Structured.consumer_type(), profile));
+        let admin = self.channel.default_consumer_admin().map_err(setup(doing))?;
+        let (proxy, _) = admin.obtain_notification_push_supplier(ClientType::Structured).map_err(setup(doing))?;
+        let proxy = StructuredProxyPushSupplier::unchecked(proxy.object().clone());
+        let all = [EventType::any()];
+        proxy.subscription_change(std::slice::from_ref(event_type), &all).map_err(setup(doing))?;
+        proxy.connect_structured_push_consumer(&consumer).map_err(setup(doing))
     }
 }
 

@@ -1,7 +1,7 @@
 //! The papers' experiments and the side-by-side benchmarks, behind `campanile bench`.
 //!
 //! A program embeds it with [`Command`] as a `clap` sub-command and [`run`]. The program must also offer a
-//! `serve` sub-command, and must hand `bench relay-process` and `bench leashed-process` to [`run`]: the benchmarks
+//! `serve` sub-command, and must hand all commands of `bench` to [`run`], the hidden ones too: the benchmarks
 //! start the contenders as processes of their own by executing the current program again, so that the processor
 //! time of the process in the middle can be read exactly.
 //!
@@ -24,6 +24,7 @@ mod table;
 mod wire;
 mod workload;
 
+pub mod experiments;
 pub mod filters;
 pub mod floor;
 pub mod monitor;
@@ -35,8 +36,8 @@ pub use error::BenchError;
 pub use latency::{Percentiles, Spread};
 pub use loss::Losses;
 pub use options::{
-    AdministrationOptions, CarriageOptions, Command, Contender, DeliveryOptions, FiltersOptions, FloorOptions, Form,
-    LeashedOptions, MonitorOptions, OrderOptions, PipelineOptions, RelayOptions, ReportOptions,
+    AdministrationOptions, CarriageOptions, Command, Contender, DeliveryOptions, ExperimentOptions, FiltersOptions,
+    FloorOptions, Form, LeashedOptions, MonitorOptions, OrderOptions, PipelineOptions, RelayOptions, ReportOptions,
 };
 pub use output::Output;
 pub use system::Machine;
@@ -57,6 +58,9 @@ pub fn run(command: &Command, out: &mut Output<'_>) -> Result<(), BenchError> {
         Command::Floor(options) => floor::run(options, out),
         Command::Filters(options) => filters::run(options, out),
         Command::Administration(options) => administration::run(options, out),
+        Command::PathsLoad(options) => experiments::load::run(options, out),
+        Command::PartyProcess => experiments::party::run_process(out),
+        Command::UnthrottledProcess => experiments::ability::run_process(out),
         Command::RelayProcess(options) => relay::run_process(options, out),
         Command::LeashedProcess(options) => leash::run_process(options),
     }

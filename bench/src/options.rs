@@ -24,9 +24,18 @@ pub enum Command {
     /// What administration takes from the events: proxies, walks, constraints, statistics, channels meanwhile
     #[command(after_help = ADMINISTRATION_EXAMPLES)]
     Administration(AdministrationOptions),
+    /// Three paths of 100 events/s under rising load: which of them keep up (paper 000, figures 9 and 10)
+    #[command(after_help = PATHS_LOAD_EXAMPLES)]
+    PathsLoad(ExperimentOptions),
     /// The bare relay of `bench floor`, in a process of its own so that its processor time is its own
     #[command(hide = true, name = "relay-process")]
     RelayProcess(RelayOptions),
+    /// The suppliers or the consumers of an experiment, in a process of their own
+    #[command(hide = true, name = "party-process")]
+    PartyProcess,
+    /// Lift the throttling of real-time threads until the input ends
+    #[command(hide = true, name = "unthrottled-process")]
+    UnthrottledProcess,
     /// Start another command of this program that ends when its parent does
     #[command(hide = true, name = "leashed-process")]
     LeashedProcess(LeashedOptions),
@@ -71,6 +80,14 @@ Examples:
   campanile bench administration                  about seven minutes
   campanile bench administration --quick          within 50 seconds
   campanile bench administration --quick --json | jq '.rows[] | {work, quiet, elsewhere, here}'";
+const PATHS_LOAD_EXAMPLES: &str = "\
+Examples:
+  campanile bench paths-load --one-cpu            about three minutes
+  campanile bench paths-load --one-cpu --quick --json | jq '.rows[] | select(.high_fits)'
+  campanile bench paths-load --one-cpu --svg-dir charts
+
+The real-time side needs the privilege for real-time priorities (root will do);
+without it, it runs at ordinary priority and says so.";
 
 /// What every benchmark understands.
 #[derive(Debug, Clone, Default, clap::Args)]
@@ -269,6 +286,33 @@ pub struct FloorOptions {
     /// How the service is asked to deliver
     #[command(flatten)]
     pub delivery: DeliveryOptions,
+    /// How to report
+    #[command(flatten)]
+    pub report: ReportOptions,
+}
+
+/// Options of the papers' experiments with paths.
+#[derive(Debug, Clone, clap::Args)]
+pub struct ExperimentOptions {
+    /// Finish within 50 seconds: fewer and shorter runs
+    #[arg(long)]
+    pub quick: bool,
+    /// Confine suppliers, consumers and services to one core, as the papers' testbed was
+    #[arg(long)]
+    pub one_cpu: bool,
+    /// Have the kernel not throttle real-time threads until this is over (sysctl `kernel.sched_rt_runtime_us` = -1;
+    /// needs root, and is put back even when this is killed)
+    #[arg(long)]
+    pub lift_throttling: bool,
+    /// Seconds for which the events of a run count [default: the experiment's]
+    #[arg(long, value_name = "SECONDS")]
+    pub seconds: Option<f64>,
+    /// Loads to try instead of the experiment's, in units
+    #[arg(long, value_name = "LOAD", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(..=10_000))]
+    pub loads: Vec<u32>,
+    /// Write the charts into this folder
+    #[arg(long, value_name = "DIR")]
+    pub svg_dir: Option<PathBuf>,
     /// How to report
     #[command(flatten)]
     pub report: ReportOptions,

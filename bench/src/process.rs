@@ -24,11 +24,11 @@ const END_WITHIN: Duration = Duration::from_secs(10);
 /// Lines of a process's output that are kept to explain an early end.
 const KEPT_LINES: usize = 64;
 
-/// Characters of a line that are kept for that; some answers are megabytes.
-const KEPT_CHARACTERS: usize = 500;
-
 /// Of these, how many an error message shows.
 const SHOWN_LINES: usize = 12;
+
+/// Characters of a line that are kept; some answers are megabytes.
+const KEPT_CHARACTERS: usize = 500;
 
 /// A running contender. Dropping it ends it and waits until it has.
 #[derive(Debug)]

@@ -1,6 +1,9 @@
 //! The requests to the operating system that need `unsafe`, and what is read about a process from `/proc`.
 
-#![expect(unsafe_code, reason = "no safe wrapper offers scheduling policies, or the processor clock of another process")]
+#![expect(
+    unsafe_code,
+    reason = "no safe wrapper offers scheduling policies, or the processor clock of another process"
+)]
 
 use std::fs;
 use std::io::{self, Write};
@@ -20,11 +23,6 @@ pub(crate) fn run_only_when_idle() -> io::Result<()> {
 /// it starts and programs that it becomes inherit it.
 pub(crate) fn run_fifo(priority: u8) -> io::Result<()> {
     schedule(libc::SCHED_FIFO, priority)
-}
-
-/// Gives the calling thread the ordinary scheduling class.
-pub(crate) fn run_ordinarily() -> io::Result<()> {
-    schedule(libc::SCHED_OTHER, 0)
 }
 
 fn schedule(policy: libc::c_int, priority: u8) -> io::Result<()> {

@@ -161,13 +161,7 @@ impl PushMessage {
         Self::build(Form::Structured, key, event_type, payload_bytes, contexts)
     }
 
-    fn build(
-        form: Form,
-        key: &[u8],
-        event_type: &str,
-        payload_bytes: usize,
-        contexts: &[(u32, &[u8])],
-    ) -> Self {
+    fn build(form: Form, key: &[u8], event_type: &str, payload_bytes: usize, contexts: &[(u32, &[u8])]) -> Self {
         let mut bytes = Vec::new();
         let head = RequestHead {
             version: Version::V1_2,

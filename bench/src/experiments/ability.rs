@@ -1,0 +1,201 @@
+//! What this machine grants to real-time threads, and where the parties of an experiment run.
+
+use std::fs;
+use std::io::{Read, Write};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::thread;
+
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+use serde::Serialize;
+
+use crate::{BenchError, Output, clock, system};
+
+/// Microseconds of each period in which real-time threads may run on a core, all together; −1: always (sched(7)).
+const RUNTIME: &str = "/proc/sys/kernel/sched_rt_runtime_us";
+const PERIOD: &str = "/proc/sys/kernel/sched_rt_period_us";
+
+/// The name of the hidden sub-command that lifts the limit.
+pub(crate) const COMMAND: &str = "unthrottled-process";
+
+/// What real-time threads are granted here.
+#[derive(Debug, Clone, Serialize)]
+pub struct RealTime {
+    /// Whether threads may run at `SCHED_FIFO` priorities. If not, all parties run at ordinary priority, and what the experiment
+    /// shows is not what real-time priorities give.
+    pub privileged: bool,
+    /// What was refused and what to do about it; `null` when nothing was.
+    pub advice: Option<String>,
+    /// The share of a core that the kernel grants to all real-time threads together (`sched_rt_runtime_us` of
+    /// `sched_rt_period_us`): what is left is theirs who have none, and for so long every real-time thread stands still.
+    pub granted_share: f64,
+    /// Whether that limit was lifted for the experiment (`--lift-throttling`).
+    pub throttling_lifted: bool,
+}
+
+impl RealTime {
+    /// Finds out, and lifts the throttling if that is asked for; it is put back when the second value is dropped.
+    pub(super) fn find_out(lift_throttling: bool) -> Result<(Self, Option<Lifted>), BenchError> {
+        let lifted = lift_throttling.then(Lifted::start).transpose()?;
+        let refused = try_fifo();
+        let advice = refused.map(|error| {
+            format!(
+                "no real-time priorities ({error}): run as root, or give the user the limit rtprio \
+                 (a line such as `{} - rtprio 99` in /etc/security/limits.conf, then log in again), or \
+                 `setcap cap_sys_nice+ep` on the program; `campanile doctor` says more",
+                rustix::process::getuid().as_raw()
+            )
+        });
+        let real_time = Self {
+            privileged: advice.is_none(),
+            advice,
+            granted_share: granted_share(),
+            throttling_lifted: lifted.is_some(),
+        };
+        Ok((real_time, lifted))
+    }
+
+    /// The `SCHED_FIFO` priority for a CORBA priority, as the service maps it by default (`[lanes] priority_mapping =
+    /// "linear"`); none without the privilege.
+    pub(super) fn fifo(&self, corba_priority: i16) -> Option<u8> {
+        let native = 1 + i32::from(corba_priority.max(0)) * 97 / i32::from(i16::MAX);
+        u8::try_from(native).ok().filter(|_| self.privileged)
+    }
+
+    /// What a reader of the tables must be told.
+    pub(super) fn write_remarks(&self, out: &mut Output<'_>) -> std::io::Result<()> {
+        if let Some(advice) = &self.advice {
+            writeln!(out, "\nThe real-time side ran without them: {advice}.")?;
+        } else if self.granted_share < 1.0 {
+            writeln!(
+                out,
+                "\nThe kernel grants real-time threads {:.0} % of a core: when they want more, all of them stand still for \
+                 the rest of each second (--lift-throttling lifts that for the run).",
+                100.0 * self.granted_share
+            )?;
+        }
+        Ok(())
+    }
+}
+
+/// Whether a thread of this process may have a real-time priority; tried on one of its own.
+fn try_fifo() -> Option<std::io::Error> {
+    thread::spawn(|| system::run_fifo(1).err()).join().unwrap_or_default()
+}
+
+fn granted_share() -> f64 {
+    let read = |path| fs::read_to_string(path).ok().and_then(|text| text.trim().parse::<i32>().ok());
+    match (read(RUNTIME), read(PERIOD)) {
+        (Some(runtime), Some(period)) if runtime >= 0 && period > 0 => f64::from(runtime) / f64::from(period),
+        _ => 1.0,
+    }
+}
+
+/// A process that keeps the kernel from throttling real-time threads, and puts the limit back when it is dropped, or when this
+/// process ends in whatever way.
+#[derive(Debug)]
+pub(super) struct Lifted {
+    child: Child,
+}
+
+impl Lifted {
+    fn start() -> Result<Self, BenchError> {
+        use std::os::unix::process::CommandExt;
+        let program = std::env::current_exe().map_err(BenchError::io("finding the path of this program"))?;
+        let mut command = Command::new(program);
+        command.args(["bench", COMMAND]).stdin(Stdio::piped()).stdout(Stdio::piped()).process_group(0);
+        let mut child = command.spawn().map_err(BenchError::io("starting the process that lifts throttling"))?;
+        let mut said = [0; 1];
+        let answered = child.stdout.as_mut().is_some_and(|stdout| stdout.read_exact(&mut said).is_ok());
+        if answered {
+            return Ok(Self { child });
+        }
+        let _ = child.wait();
+        Err(BenchError::Setup {
+            doing: format!("lifting the throttling of real-time threads ({RUNTIME})"),
+            reason: "the kernel refused; it takes root, or leave out --lift-throttling".to_owned(),
+        })
+    }
+}
+
+impl Drop for Lifted {
+    fn drop(&mut self) {
+        // Its input ends here, upon which it puts the limit back and ends.
+        drop(self.child.stdin.take());
+        let _ = self.child.wait();
+    }
+}
+
+/// Lifts the throttling until the input ends, which it does when whoever started this ends, and puts it back.
+///
+/// # Errors
+///
+/// When the kernel refuses.
+pub(crate) fn run_process(out: &mut Output<'_>) -> Result<(), BenchError> {
+    let before = fs::read_to_string(RUNTIME).map_err(BenchError::io("reading the limit of real-time threads"))?;
+    set_runtime("-1")?;
+    writeln!(out, "lifted")?;
+    out.flush()?;
+    let mut nothing = [0; 64];
+    while matches!(std::io::stdin().read(&mut nothing), Ok(1..)) {}
+    set_runtime(before.trim())
+}
+
+fn set_runtime(value: &str) -> Result<(), BenchError> {
+    fs::write(Path::new(RUNTIME), value).map_err(BenchError::io("setting the limit of real-time threads"))
+}
+
+/// Which cores the parties and the experimenter use.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Cores {
+    /// The only one that suppliers, consumers and services use; `None`: any.
+    pub(super) parties: Option<usize>,
+}
+
+impl Cores {
+    /// Confines the experimenter to the other cores if there are any, when the parties are to have one.
+    pub(super) fn choose(one_cpu: bool) -> Result<Self, BenchError> {
+        if !one_cpu {
+            return Ok(Self { parties: None });
+        }
+        let doing = "choosing a core for the experiment";
+        let allowed = sched_getaffinity(None).map_err(|errno| BenchError::Io { doing, source: errno.into() })?;
+        let cores: Vec<usize> = (0..CpuSet::MAX_CPU).filter(|&core| allowed.is_set(core)).collect();
+        // The last one: the first takes most of the interrupts.
+        let chosen = cores.last().copied();
+        if let (Some(chosen), true) = (chosen, cores.len() > 1) {
+            let mut others = allowed;
+            others.unset(chosen);
+            sched_setaffinity(None, &others).map_err(|errno| BenchError::Io { doing, source: errno.into() })?;
+        }
+        Ok(Self { parties: chosen })
+    }
+}
+
+/// Sleeps for so long: what the experimenter does while a run's events flow.
+pub(super) fn pause(nanoseconds: u64) -> Result<(), BenchError> {
+    clock::sleep_until(clock::now() + nanoseconds)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn maps_corba_priorities_as_the_service_does_by_default() {
+        let privileged = RealTime { privileged: true, advice: None, granted_share: 1.0, throttling_lifted: false };
+        assert_eq!(
+            [0, 8000, 16000, 24000, i16::MAX].map(|priority| privileged.fifo(priority)),
+            [Some(1), Some(24), Some(48), Some(72), Some(98)]
+        );
+        assert_eq!(RealTime { privileged: false, ..privileged }.fifo(8000), None);
+    }
+
+    #[test]
+    fn says_what_to_do_where_privileges_are_missing() {
+        let (real_time, lifted) = RealTime::find_out(false).unwrap();
+        assert!(lifted.is_none());
+        assert_eq!(real_time.privileged, real_time.advice.is_none());
+        assert!(real_time.granted_share > 0.0 && real_time.granted_share <= 1.0);
+    }
+}

@@ -1,0 +1,300 @@
+//! `campanile bench paths-load`: three paths of 100 events a second, and consumers that do ever more work for each event
+//! (paper 000, 4.2, figures 8 to 10).
+
+use serde::Serialize;
+
+use super::chart::{Axis, Chart, Mark, Series};
+use super::rig::{Outcome, Plan, Rig};
+use super::{Aim, Bed, Circumstances, Class, Latency, Pair, Service};
+use crate::latency::ratio;
+use crate::table::Table;
+use crate::{BenchError, ExperimentOptions, Output};
+
+/// The loads, in units.
+const LOADS: [u32; 14] = [1, 5, 10, 14, 16, 18, 20, 25, 30, 35, 40, 45, 50, 60];
+const LOADS_QUICK: [u32; 9] = [1, 10, 15, 20, 25, 30, 40, 50, 60];
+
+/// Events a second that each supplier sends.
+const RATE: f64 = 100.0;
+
+/// A rate this near to it is that rate: less than one event in a thousand is missing.
+const RATE_TOLERANCE: f64 = 0.1;
+
+/// The whole report: the one JSON object.
+#[derive(Debug, Clone, Serialize)]
+pub struct Report {
+    /// Always `paths-load`.
+    pub benchmark: &'static str,
+    /// Where and how it was run.
+    #[serde(flatten)]
+    pub circumstances: Circumstances,
+    /// What an event of the high path costs beside its work: processor time of its supplier, the service and its consumer,
+    /// in microseconds, measured on the real-time side with load 0.
+    pub overhead_us: f64,
+    /// Seconds that each row's rates are taken over.
+    pub window_seconds: f64,
+    /// One for each load and service.
+    pub rows: Vec<Row>,
+    /// What was to be shown.
+    pub aims: Vec<Aim>,
+    #[serde(skip)]
+    subtitle: String,
+}
+
+/// What happened at one load.
+#[derive(Debug, Clone, Serialize)]
+pub struct Row {
+    /// How the service and its clients were scheduled.
+    pub service: Service,
+    /// The load that every event carried, in units.
+    pub load: u32,
+    /// Whether the high path's own work fits the core: 100 × (work + overhead) a second is less than what the kernel grants to
+    /// real-time threads.
+    pub high_fits: bool,
+    /// That work and overhead, as a share of the core.
+    pub high_needs: f64,
+    /// Events delivered and processed a second.
+    pub high_rate: f64,
+    /// The same on the medium path.
+    pub medium_rate: f64,
+    /// The same on the low path.
+    pub low_rate: f64,
+    /// From the supplier's stamp to the consumer's read, of events that came in the window.
+    pub high_latency: Option<Latency>,
+    /// The same on the medium path.
+    pub medium_latency: Option<Latency>,
+    /// The same on the low path.
+    pub low_latency: Option<Latency>,
+}
+
+/// Runs it and writes its report to `out`.
+///
+/// # Errors
+///
+/// When a service or a party cannot be started, breaks off, or answers what it should not.
+pub fn run(options: &ExperimentOptions, out: &mut Output<'_>) -> Result<(), BenchError> {
+    super::conduct(options, out, |bed, out| measure(bed, options, out))
+}
+
+/// What an event of the high path costs beside its work, in microseconds.
+fn overhead_us(rig: &mut Rig, seconds: f64) -> Result<f64, BenchError> {
+    let outcome = rig.run(Plan::at_100_hz(0.0, seconds), |class| (class == Class::High).then_some(0))?;
+    let events: u64 = outcome.paths.iter().map(|path| path.sent.events).sum();
+    Ok(ratio(outcome.service_cpu + outcome.high_cpu, 1000 * events.max(1)))
+}
+
+pub(super) fn measure(bed: &Bed, options: &ExperimentOptions, out: &mut Output<'_>) -> Result<Report, BenchError> {
+    out.progress("starting both services and their paths")?;
+    let mut rigs = Pair::start(bed, &[(Class::High, 1), (Class::Medium, 1), (Class::Low, 1)])?;
+    let (warm_up, window) = bed.times(options, (0.3, 1.0), (1.0, 5.0));
+    let mut report = Report {
+        benchmark: "paths-load",
+        circumstances: bed.circumstances.clone(),
+        overhead_us: overhead_us(rigs.of(Service::RealTime), window.min(1.0))?,
+        window_seconds: window,
+        rows: Vec::new(),
+        aims: Vec::new(),
+        subtitle: bed.subtitle("three paths, each supplied with 100 events/s"),
+    };
+    let loads: &[u32] = match (options.loads.is_empty(), bed.quick()) {
+        (false, _) => &options.loads,
+        (true, true) => &LOADS_QUICK,
+        (true, false) => &LOADS,
+    };
+    for &load in loads {
+        for service in Service::ALL {
+            out.progress(&format!("load {load}: {}", service.name()))?;
+            let outcome = rigs.of(service).run(Plan::at_100_hz(warm_up, window), |_| Some(load))?;
+            let row = report.row(service, load, &outcome);
+            report.rows.push(row);
+        }
+    }
+    report.aims = aims(&report.rows);
+    Ok(report)
+}
+
+impl Report {
+    fn row(&self, service: Service, load: u32, outcome: &Outcome) -> Row {
+        let work_us = f64::from(load) * self.circumstances.unit_us;
+        let high_needs = RATE * (work_us + self.overhead_us) / 1e6;
+        Row {
+            service,
+            load,
+            high_fits: high_needs < self.circumstances.real_time.granted_share,
+            high_needs,
+            high_rate: outcome.rate(Class::High),
+            medium_rate: outcome.rate(Class::Medium),
+            low_rate: outcome.rate(Class::Low),
+            high_latency: outcome.latency(Class::High),
+            medium_latency: outcome.latency(Class::Medium),
+            low_latency: outcome.latency(Class::Low),
+        }
+    }
+
+    fn chart(&self, service: Service, title: &str) -> String {
+        let series = |class: Class| Series {
+            name: format!("{} priority", class.name()),
+            points: self
+                .rows
+                .iter()
+                .filter(|row| row.service == service)
+                .map(|row| (f64::from(row.load), row.rate(class)))
+                .collect(),
+            mark: Mark::Line,
+            colour: class.colour(),
+        };
+        let chart = Chart {
+            title: title.to_owned(),
+            subtitle: self.subtitle.clone(),
+            x: Axis::from_zero(&format!("load, units of {:.0} µs of work for each event", self.circumstances.unit_us)),
+            y: Axis::from_zero("events processed per second"),
+            series: Class::ALL.map(series).into(),
+        };
+        chart.to_svg()
+    }
+}
+
+impl Row {
+    fn rate(&self, class: Class) -> f64 {
+        match class {
+            Class::High => self.high_rate,
+            Class::Medium => self.medium_rate,
+            Class::Low => self.low_rate,
+        }
+    }
+}
+
+/// Whether nothing that counts is missing.
+fn is_full(rate: f64) -> bool {
+    (rate - RATE).abs() <= RATE_TOLERANCE
+}
+
+fn aims(rows: &[Row]) -> Vec<Aim> {
+    let real_time: Vec<&Row> = rows.iter().filter(|row| row.service == Service::RealTime).collect();
+    let fitting: Vec<&Row> = real_time.iter().copied().filter(|row| row.high_fits).collect();
+    let lowest = |rates: &mut dyn Iterator<Item = f64>| rates.fold(f64::INFINITY, f64::min);
+    let high = lowest(&mut fitting.iter().map(|row| row.high_rate));
+    let mut order = true;
+    let mut where_medium_falls = None;
+    for row in &real_time {
+        if !is_full(row.medium_rate) {
+            where_medium_falls.get_or_insert((row.load, row.low_rate));
+            order &= row.low_rate < row.medium_rate.min(RATE / 10.0) || row.medium_rate < 1.0;
+        }
+    }
+    let plain = rows.iter().filter(|row| row.service == Service::Plain && row.high_fits);
+    let plain_high = lowest(&mut plain.map(|row| row.high_rate));
+    vec![
+        Aim {
+            aim: "real-time: the high path delivers 100.0 events/s at every load at which its own work fits the core"
+                .to_owned(),
+            found: format!("at least {high:.1} events/s at {} such loads", fitting.len()),
+            met: (!fitting.is_empty()).then(|| is_full(high)),
+        },
+        Aim {
+            aim: "real-time: the medium path falls only after the low one has".to_owned(),
+            found: match where_medium_falls {
+                Some((load, low)) => format!("it first falls at load {load}, where the low path has {low:.1} events/s"),
+                None => "it does not fall at the loads that were tried".to_owned(),
+            },
+            met: where_medium_falls.map(|_| order),
+        },
+        Aim {
+            aim: "plain: the contrast".to_owned(),
+            found: format!("the high path falls to {plain_high:.1} events/s at the same loads"),
+            met: (!fitting.is_empty()).then(|| !is_full(plain_high)),
+        },
+    ]
+}
+
+impl super::Report for Report {
+    fn circumstances(&mut self) -> &mut Circumstances {
+        &mut self.circumstances
+    }
+
+    fn tables(&self) -> Vec<(String, Table)> {
+        let mut table = Table::new([
+            "service",
+            "load",
+            "high's work fits",
+            "high events/s",
+            "medium events/s",
+            "low events/s",
+            "high median µs",
+            "high p99 µs",
+        ]);
+        for row in &self.rows {
+            table.row([
+                row.service.name().into(),
+                u64::from(row.load).into(),
+                if row.high_fits { "yes" } else { "no" }.into(),
+                row.high_rate.into(),
+                row.medium_rate.into(),
+                row.low_rate.into(),
+                row.high_latency.map(|latency| latency.median_us).into(),
+                row.high_latency.map(|latency| latency.p99_us).into(),
+            ]);
+        }
+        let title = format!(
+            "Three paths of 100 events/s; a unit of load is {:.0} µs of work for each event, and the high path costs \
+             {:.0} µs beside it",
+            self.circumstances.unit_us, self.overhead_us
+        );
+        vec![(title, table)]
+    }
+
+    fn charts(&self) -> Vec<(String, String)> {
+        vec![
+            ("paths-load-plain".to_owned(), self.chart(Service::Plain, "Plain service: load and throughput")),
+            (
+                "paths-load-real-time".to_owned(),
+                self.chart(Service::RealTime, "Real-time service: load and throughput"),
+            ),
+        ]
+    }
+
+    fn aims(&self) -> &[Aim] {
+        &self.aims
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(service: Service, load: u32, fits: bool, rates: [f64; 3]) -> Row {
+        let [high_rate, medium_rate, low_rate] = rates;
+        let (high_latency, medium_latency, low_latency) = (None, None, None);
+        let (high_fits, high_needs) = (fits, 0.0);
+        Row {
+            service,
+            load,
+            high_fits,
+            high_needs,
+            high_rate,
+            medium_rate,
+            low_rate,
+            high_latency,
+            medium_latency,
+            low_latency,
+        }
+    }
+
+    fn verdicts(real_time: [[f64; 3]; 3]) -> Vec<Option<bool>> {
+        let mut rows = vec![row(Service::Plain, 20, true, [66.0, 66.0, 66.0])];
+        for (load, rates) in [10, 20, 60].into_iter().zip(real_time) {
+            rows.push(row(Service::RealTime, load, load < 50, rates));
+        }
+        aims(&rows).into_iter().map(|aim| aim.met).collect()
+    }
+
+    #[test]
+    fn paths_are_to_fall_in_the_order_of_their_priority() {
+        let met = Some(true);
+        let missed = Some(false);
+        assert_eq!(verdicts([[100.0, 100.0, 100.0], [100.0, 60.0, 0.0], [80.0, 0.0, 0.0]]), [met, met, met]);
+        assert_eq!(verdicts([[100.0, 100.0, 100.0], [100.0, 60.0, 50.0], [80.0, 0.0, 0.0]]), [met, missed, met]);
+        assert_eq!(verdicts([[100.0, 100.0, 100.0], [99.5, 60.0, 0.0], [80.0, 0.0, 0.0]]), [missed, met, met]);
+        assert_eq!(verdicts([[100.0; 3]; 3])[1], None, "not to be judged where it does not fall");
+    }
+}

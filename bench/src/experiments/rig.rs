@@ -1,0 +1,305 @@
+//! A service with its paths: for each a supplier, an event type of its own, and a consumer that subscribes to that type only
+//! (paper 000, figure 8). Suppliers, service and consumers are processes of their own.
+
+use client::notify::{EventType, Property, ThreadPoolLanes};
+use giop::realtime::{PriorityModel, PriorityModelPolicy};
+use serde::Serialize;
+
+use super::ability::{Cores, RealTime};
+use super::party::{Answer, Order, Party, Piece, Recording, Run, Sample, Schedule, Sent, SupplierPath};
+use super::samples::{Latency, Window};
+use crate::campanile::{self, Campanile, Channel};
+use crate::{BenchError, CarriageOptions, clock, system, wire};
+
+/// How long before the first event is due a run is ordered: until then all parties know what to do.
+const LEAD: u64 = clock::SECOND / 20;
+/// And for each path beyond the first.
+const LEAD_PER_PATH: u64 = clock::SECOND / 1000;
+
+/// How an event's way through the service and its ends is scheduled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub enum Service {
+    /// Lanes, priorities that travel with the events, and parties at the matching real-time priorities.
+    #[serde(rename = "real-time")]
+    RealTime,
+    /// No pools, no priorities, ordinary scheduling.
+    #[serde(rename = "plain")]
+    Plain,
+}
+
+impl Service {
+    /// Both, in the order in which they take turns.
+    pub const ALL: [Self; 2] = [Self::RealTime, Self::Plain];
+
+    /// Its name in tables.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::RealTime => "real-time",
+            Self::Plain => "plain",
+        }
+    }
+}
+
+/// What a path's events are worth.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Class {
+    /// The highest priority.
+    High,
+    /// The one between.
+    Medium,
+    /// The lowest.
+    Low,
+}
+
+impl Class {
+    /// All, the highest first.
+    pub const ALL: [Self; 3] = [Self::High, Self::Medium, Self::Low];
+
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Self::High => "high",
+            Self::Medium => "medium",
+            Self::Low => "low",
+        }
+    }
+
+    /// Its place among a chart's colours.
+    pub(super) const fn colour(self) -> usize {
+        match self {
+            Self::High => 0,
+            Self::Medium => 1,
+            Self::Low => 2,
+        }
+    }
+
+    /// Its CORBA priority, from 0 to 32767.
+    pub(super) const fn priority(self) -> i16 {
+        match self {
+            Self::High => 24_000,
+            Self::Medium => 16_000,
+            Self::Low => 8_000,
+        }
+    }
+}
+
+/// A service and the parties of its paths, running.
+pub(super) struct Rig {
+    /// Ended last: parties must not see their connections break.
+    groups: Vec<Group>,
+    service: Campanile,
+    runs: u32,
+    /// Divisions in a unit of load.
+    divisions: u64,
+}
+
+/// The paths of a class: one process of suppliers, one of consumers.
+struct Group {
+    class: Class,
+    paths: usize,
+    suppliers: Party,
+    consumers: Party,
+}
+
+/// What is to happen in a run. Times in nanoseconds.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Plan {
+    /// From one event of a path to its next.
+    pub(super) period: u64,
+    /// Before events count.
+    pub(super) warm_up: u64,
+    /// While they do.
+    pub(super) window: u64,
+    /// After it, so that what was due in the window is processed under the same load.
+    pub(super) cool_down: u64,
+}
+
+impl Plan {
+    /// 100 events a second on each path, counted for so many seconds.
+    pub(super) fn at_100_hz(warm_up: f64, window: f64) -> Self {
+        Self {
+            period: clock::SECOND / 100,
+            warm_up: clock::nanoseconds(warm_up),
+            window: clock::nanoseconds(window),
+            cool_down: super::samples::KEEPS_UP_WITHIN + clock::SECOND / 20,
+        }
+    }
+}
+
+/// What came of a run.
+#[derive(Debug)]
+pub(super) struct Outcome {
+    pub(super) window: Window,
+    pub(super) paths: Vec<PathOutcome>,
+    /// Nanoseconds of processor time of the service and of the high path's parties, from before the run until after it.
+    pub(super) service_cpu: u64,
+    pub(super) high_cpu: u64,
+}
+
+/// What came of one path in a run.
+#[derive(Debug)]
+pub(super) struct PathOutcome {
+    pub(super) class: Class,
+    pub(super) sent: Sent,
+    pub(super) samples: Vec<Sample>,
+}
+
+impl Outcome {
+    fn of(&self, class: Class) -> impl Iterator<Item = &PathOutcome> {
+        self.paths.iter().filter(move |path| path.class == class)
+    }
+
+    /// Events a second on each path of a class, the mean over its paths; 0 where there is none.
+    pub(super) fn rate(&self, class: Class) -> f64 {
+        let (count, sum) =
+            self.of(class).fold((0_u32, 0.0), |(count, sum), path| (count + 1, sum + self.window.rate(&path.samples)));
+        if count == 0 { 0.0 } else { sum / f64::from(count) }
+    }
+
+    /// The latencies of all paths of a class, in nanoseconds.
+    pub(super) fn latencies(&self, class: Class) -> Vec<u64> {
+        self.of(class).flat_map(|path| self.window.latencies(&path.samples)).collect()
+    }
+
+    /// The same in figures.
+    pub(super) fn latency(&self, class: Class) -> Option<Latency> {
+        Latency::of(self.latencies(class))
+    }
+
+    /// The same, counted from when each event was due.
+    pub(super) fn latency_from_schedule(&self, class: Class) -> Option<Latency> {
+        Latency::of(self.of(class).flat_map(|path| self.window.latencies_from_schedule(&path.samples)))
+    }
+}
+
+impl Rig {
+    /// Starts a service and as many paths of each class, and lets a few events through each.
+    pub(super) fn start(
+        kind: Service,
+        paths: &[(Class, usize)],
+        cores: Cores,
+        real_time: &RealTime,
+        divisions: u64,
+    ) -> Result<Self, BenchError> {
+        let service = Campanile::start_on(cores.parties)?;
+        let channel = service.new_channel_with(&qualities(kind))?;
+        let mut groups = Vec::new();
+        for &(class, count) in paths.iter().filter(|(_, count)| *count > 0) {
+            groups.push(Group::start(kind, class, count, &channel, cores, real_time)?);
+        }
+        let mut rig = Self { groups, service, runs: 0, divisions };
+        // Connections settle on their lanes, buffers are made.
+        rig.run(Plan::at_100_hz(0.0, 0.1), |_| Some(0))?;
+        Ok(rig)
+    }
+
+    /// Lets events flow: each path of a class with this load; `None` leaves the class out.
+    pub(super) fn run(&mut self, plan: Plan, load: impl Fn(Class) -> Option<u32>) -> Result<Outcome, BenchError> {
+        self.runs += 1;
+        let number = self.runs;
+        let all: usize = self.groups.iter().map(|group| group.paths).sum();
+        let paths = u64::try_from(all).unwrap_or(u64::MAX).max(1);
+        let start = clock::now() + LEAD + LEAD_PER_PATH * paths + plan.period;
+        let window = Window { from: start + plan.warm_up, until: start + plan.warm_up + plan.window };
+        let end = window.until + plan.cool_down;
+        let before = self.cpu()?;
+        let recording = Recording { number, divisions: self.divisions, work_until: end };
+        for group in &mut self.groups {
+            let answer = group.consumers.ask(&Order::Record(recording))?;
+            let Answer::Ready = answer else { return Err(group.consumers.confused(&answer)) };
+        }
+        let mut index = 0_u64;
+        for group in &mut self.groups {
+            let schedule = (0..group.paths).map(|_| {
+                // Paths take turns within a period.
+                let from = start + plan.period * index / paths;
+                index += 1;
+                let piece = Piece { from, until: end, period: plan.period };
+                let load = load(group.class);
+                Schedule { load: load.unwrap_or(0), pieces: load.map(|_| piece).into_iter().collect() }
+            });
+            let run = Run { number, paths: schedule.collect() };
+            group.suppliers.order(&Order::Send(run))?;
+        }
+        super::ability::pause(end.saturating_sub(clock::now()))?;
+        let mut outcome = Outcome { window, paths: Vec::new(), service_cpu: 0, high_cpu: 0 };
+        for group in &mut self.groups {
+            group.collect(&mut outcome.paths)?;
+        }
+        let after = self.cpu()?;
+        (outcome.service_cpu, outcome.high_cpu) = (after.0.saturating_sub(before.0), after.1.saturating_sub(before.1));
+        Ok(outcome)
+    }
+
+    /// Processor time of the service, and of the parties of the high path.
+    fn cpu(&self) -> Result<(u64, u64), BenchError> {
+        let mut high = 0;
+        for group in self.groups.iter().filter(|group| group.class == Class::High) {
+            for party in [&group.suppliers, &group.consumers] {
+                high += system::process_cpu(party.pid()).map_err(BenchError::io("reading a party's processor time"))?;
+            }
+        }
+        Ok((self.service.process().cpu()?, high))
+    }
+}
+
+/// What a channel of the real-time side has: a lane for each class.
+fn qualities(kind: Service) -> Vec<Property> {
+    match kind {
+        Service::Plain => Vec::new(),
+        Service::RealTime => {
+            let mut lanes = Class::ALL.map(|class| (class.priority(), 1));
+            lanes.reverse(); // from the lowest priority up, as Real-time CORBA wants them
+            vec![ThreadPoolLanes::new(PriorityModel::ClientPropagated, Class::Low.priority(), &lanes).into()]
+        }
+    }
+}
+
+impl Group {
+    fn start(
+        kind: Service,
+        class: Class,
+        count: usize,
+        channel: &Channel,
+        cores: Cores,
+        real_time: &RealTime,
+    ) -> Result<Self, BenchError> {
+        let prioritised = kind == Service::RealTime;
+        let fifo = real_time.fifo(class.priority()).filter(|_| prioritised);
+        let (consumers, listening) =
+            Party::start("the consumers' process", cores.parties, fifo, &Order::Consume(count))?;
+        let Answer::Listening(addresses) = &listening else { return Err(consumers.confused(&listening)) };
+        let policy = PriorityModelPolicy { model: PriorityModel::ClientPropagated, server_priority: class.priority() };
+        let components: Vec<_> = prioritised.then(|| policy.to_component()).into_iter().collect();
+        let mut paths = Vec::new();
+        for (index, &address) in addresses.iter().enumerate() {
+            let event_type = format!("{}-{index}", class.name());
+            let proxy = channel.add_supplier(CarriageOptions::default())?;
+            let subscription = EventType::new(wire::EVENT_DOMAIN, &event_type);
+            channel.add_consumer_of(&subscription, address, &campanile::key_as_long_as(&proxy.key), &components)?;
+            paths.push(SupplierPath {
+                address: proxy.address,
+                key: proxy.key,
+                event_type,
+                priority: prioritised.then(|| class.priority()),
+                payload_bytes: super::PAYLOAD_BYTES,
+                unanswered_max: 1,
+            });
+        }
+        let (suppliers, answer) = Party::start("the suppliers' process", cores.parties, fifo, &Order::Supply(paths))?;
+        let Answer::Ready = answer else { return Err(suppliers.confused(&answer)) };
+        Ok(Self { class, paths: count, suppliers, consumers })
+    }
+
+    /// Waits until everything has come to its end, and takes down what happened.
+    fn collect(&mut self, outcomes: &mut Vec<PathOutcome>) -> Result<(), BenchError> {
+        let answer = self.suppliers.answer()?;
+        let Answer::Sent(sent) = answer else { return Err(self.suppliers.confused(&answer)) };
+        let answer = self.consumers.ask(&Order::Collect)?;
+        let Answer::Received(received) = answer else { return Err(self.consumers.confused(&answer)) };
+        let class = self.class;
+        outcomes.extend(sent.into_iter().zip(received).map(|(sent, samples)| PathOutcome { class, sent, samples }));
+        Ok(())
+    }
+}
