@@ -22,7 +22,10 @@ mod primes;
 mod rig;
 mod samples;
 
+pub mod jitter;
+pub mod latency;
 pub mod load;
+pub mod number;
 
 pub use ability::RealTime;
 pub use rig::{Class, Service};
@@ -225,4 +228,10 @@ const fn verdict(met: Option<bool>) -> &'static str {
 /// A figure divided by another, if there are both.
 fn quotient(above: Option<f64>, below: Option<f64>) -> Option<f64> {
     Some(above? / below.filter(|below| *below > 0.0)?)
+}
+
+/// Judges a ratio that is to be small.
+fn at_most(aim: &str, ratio: Option<f64>, bound: f64) -> Aim {
+    let found = ratio.map_or_else(|| "no events to compare".to_owned(), |ratio| format!("{ratio:.4} ×"));
+    Aim { aim: aim.to_owned(), found, met: ratio.map(|ratio| ratio <= bound) }
 }

@@ -27,6 +27,12 @@ pub enum Command {
     /// Three paths of 100 events/s under rising load: which of them keep up (paper 000, figures 9 and 10)
     #[command(after_help = PATHS_LOAD_EXAMPLES)]
     PathsLoad(ExperimentOptions),
+    /// How latencies are spread where the low path has failed (paper 000, figures 11 and 12)
+    PathsLatency(ExperimentOptions),
+    /// How even the high path's latency stays under load and beside 20 saturating low paths (paper 000, figure 13)
+    PathsJitter(ExperimentOptions),
+    /// The high path beside 1 to 100 low paths (paper 000, figure 14)
+    PathsNumber(ExperimentOptions),
     /// The bare relay of `bench floor`, in a process of its own so that its processor time is its own
     #[command(hide = true, name = "relay-process")]
     RelayProcess(RelayOptions),

@@ -1,0 +1,284 @@
+//! `campanile bench paths-jitter`: how even the high path's latency stays as the load rises (paper 000, 4.2, figure 13), and
+//! beside 20 low paths that want more than there is.
+
+use serde::Serialize;
+
+use super::chart::{Axis, Chart, Labels, Mark, Series};
+use super::rig::Plan;
+use super::{Aim, Bed, Circumstances, Class, Latency, Pair, Service, quotient};
+use crate::table::Table;
+use crate::{BenchError, ExperimentOptions, Output};
+
+/// The loads, in units.
+const LOADS: [u32; 9] = [1, 5, 10, 15, 20, 25, 30, 35, 40];
+const LOADS_QUICK: [u32; 5] = [1, 10, 20, 30, 40];
+
+/// Low paths that take all that is left: each alone would take a third of the core.
+const LOW_PATHS: usize = 20;
+const LOW_LOAD: u32 = 17;
+
+/// The load of the high path beside them, which leaves them nine tenths of the core.
+const HIGH_LOAD: u32 = 5;
+
+/// Turns with and without them; the median of their figures counts.
+const ROUNDS: usize = 3;
+
+/// What the p99.9 beside them is to be at most, in those without.
+const P999_AT_MOST: f64 = 1.5;
+
+/// The whole report: the one JSON object.
+#[derive(Debug, Clone, Serialize)]
+pub struct Report {
+    /// Always `paths-jitter`.
+    pub benchmark: &'static str,
+    /// Where and how it was run.
+    #[serde(flatten)]
+    pub circumstances: Circumstances,
+    /// Seconds for which events counted in each run of `rows`.
+    pub window_seconds: f64,
+    /// The high path under rising load of all three paths.
+    pub rows: Vec<Row>,
+    /// The high path without and beside low paths that want more than there is, several rounds of each.
+    pub saturation: Vec<Saturation>,
+    /// The high path's p99.9 with 20 low paths / without, on the real-time side: of each round's the median.
+    pub high_p999_ratio: Option<f64>,
+    /// The same on the plain side.
+    pub plain_high_p999_ratio: Option<f64>,
+    /// What was to be shown.
+    pub aims: Vec<Aim>,
+    #[serde(skip)]
+    subtitle: String,
+}
+
+/// The high path at one load.
+#[derive(Debug, Clone, Serialize)]
+pub struct Row {
+    /// How the service and its clients were scheduled.
+    pub service: Service,
+    /// The load that every event carried, in units.
+    pub load: u32,
+    /// From the supplier's stamp to the consumer's read, on the high path.
+    pub high_latency: Option<Latency>,
+}
+
+/// The high path beside low ones.
+#[derive(Debug, Clone, Serialize)]
+pub struct Saturation {
+    /// How the service and its clients were scheduled.
+    pub service: Service,
+    /// Low paths that ran.
+    pub low_paths: usize,
+    /// Events delivered and processed a second on the high path.
+    pub high_rate: f64,
+    /// The same on each low path, their mean.
+    pub low_rate: f64,
+    /// From the supplier's stamp to the consumer's read, on the high path.
+    pub high_latency: Option<Latency>,
+}
+
+/// Runs it and writes its report to `out`.
+///
+/// # Errors
+///
+/// When a service or a party cannot be started, breaks off, or answers what it should not.
+pub fn run(options: &ExperimentOptions, out: &mut Output<'_>) -> Result<(), BenchError> {
+    super::conduct(options, out, |bed, out| measure(bed, options, out))
+}
+
+pub(super) fn measure(bed: &Bed, options: &ExperimentOptions, out: &mut Output<'_>) -> Result<Report, BenchError> {
+    let (warm_up, window) = bed.times(options, (0.3, 1.0), (1.0, 5.0));
+    let rows = under_load(bed, options, Plan::at_100_hz(warm_up, window), out)?;
+    let (warm_up, longer) = bed.times(options, (0.3, 2.0), (1.0, 10.0));
+    let saturation = beside_low_paths(bed, Plan::at_100_hz(warm_up, longer), out)?;
+    let [high_p999_ratio, plain_high_p999_ratio] = Service::ALL.map(|service| p999_ratio(&saturation, service));
+    Ok(Report {
+        benchmark: "paths-jitter",
+        circumstances: bed.circumstances.clone(),
+        window_seconds: window,
+        aims: vec![
+            super::at_most(
+                "the high path's p99.9 beside 20 saturating low paths is at most 1.5 × that without",
+                high_p999_ratio,
+                P999_AT_MOST,
+            ),
+            flat(&rows),
+        ],
+        rows,
+        saturation,
+        high_p999_ratio,
+        plain_high_p999_ratio,
+        subtitle: bed.subtitle("three paths, each 100 events/s"),
+    })
+}
+
+/// The paper's figure 13.
+fn under_load(
+    bed: &Bed,
+    options: &ExperimentOptions,
+    plan: Plan,
+    out: &mut Output<'_>,
+) -> Result<Vec<Row>, BenchError> {
+    let mut rigs = Pair::start(bed, &[(Class::High, 1), (Class::Medium, 1), (Class::Low, 1)])?;
+    let loads: &[u32] = match (options.loads.is_empty(), bed.quick()) {
+        (false, _) => &options.loads,
+        (true, true) => &LOADS_QUICK,
+        (true, false) => &LOADS,
+    };
+    let mut rows = Vec::new();
+    for &load in loads {
+        for service in Service::ALL {
+            out.progress(&format!("load {load}: {}", service.name()))?;
+            let outcome = rigs.of(service).run(plan, |_| Some(load))?;
+            rows.push(Row { service, load, high_latency: outcome.latency(Class::High) });
+        }
+    }
+    Ok(rows)
+}
+
+fn beside_low_paths(bed: &Bed, plan: Plan, out: &mut Output<'_>) -> Result<Vec<Saturation>, BenchError> {
+    out.progress("starting both services with 20 low paths")?;
+    let mut rigs = Pair::start(bed, &[(Class::High, 1), (Class::Low, LOW_PATHS)])?;
+    let mut turns = Vec::new();
+    for round in 1..=ROUNDS {
+        for service in Service::ALL {
+            for low_paths in [0, LOW_PATHS] {
+                out.progress(&format!("round {round}: {}, {low_paths} low paths", service.name()))?;
+                let outcome = rigs.of(service).run(plan, |class| match class {
+                    Class::High => Some(HIGH_LOAD),
+                    Class::Medium | Class::Low => (low_paths > 0).then_some(LOW_LOAD),
+                })?;
+                turns.push(Saturation {
+                    service,
+                    low_paths,
+                    high_rate: outcome.rate(Class::High),
+                    low_rate: outcome.rate(Class::Low),
+                    high_latency: outcome.latency(Class::High),
+                });
+            }
+        }
+    }
+    Ok(turns)
+}
+
+/// The median of the rounds' p99.9 with low paths, divided by that without.
+fn p999_ratio(turns: &[Saturation], service: Service) -> Option<f64> {
+    let p999 = |low_paths| {
+        let of_these = turns.iter().filter(|turn| (turn.service, turn.low_paths) == (service, low_paths));
+        let figures = of_these.filter_map(|turn| Some(turn.high_latency?.p999_us));
+        crate::Spread::of(figures).map(|spread| spread.median)
+    };
+    quotient(p999(LOW_PATHS), p999(0))
+}
+
+/// Whether the real-time side's jitter stays where it was while the plain side's grows.
+fn flat(rows: &[Row]) -> Aim {
+    let jitters = |service| {
+        let rows = rows.iter().filter(move |row| row.service == service);
+        rows.filter_map(|row| Some(row.high_latency?.standard_deviation_us)).collect::<Vec<f64>>()
+    };
+    let [real_time, plain] = Service::ALL.map(jitters);
+    let largest = |jitters: &[f64]| jitters.iter().copied().fold(0.0, f64::max);
+    Aim {
+        aim: "the high path's jitter stays low and constant as the load rises, where the plain service's grows".to_owned(),
+        found: format!(
+            "standard deviation at most {:.0} µs, and {:.0} µs with the plain service",
+            largest(&real_time),
+            largest(&plain)
+        ),
+        met: (!real_time.is_empty() && !plain.is_empty()).then(|| largest(&real_time) * 10.0 < largest(&plain)),
+    }
+}
+
+impl super::Report for Report {
+    fn circumstances(&mut self) -> &mut Circumstances {
+        &mut self.circumstances
+    }
+
+    fn tables(&self) -> Vec<(String, Table)> {
+        let figures = |latency: Option<Latency>| {
+            [
+                latency.map(|latency| latency.median_us).into(),
+                latency.map(|latency| latency.standard_deviation_us).into(),
+                latency.map(|latency| latency.p99_us).into(),
+                latency.map(|latency| latency.p999_us).into(),
+                latency.map(|latency| latency.max_us).into(),
+            ]
+        };
+        let names = ["median µs", "standard deviation µs", "p99 µs", "p99.9 µs", "max µs"];
+        let mut under_load = Table::new(["service", "load"].into_iter().chain(names));
+        for row in &self.rows {
+            let first = [row.service.name().into(), u64::from(row.load).into()];
+            under_load.row(first.into_iter().chain(figures(row.high_latency)));
+        }
+        let mut beside = Table::new(["service", "low paths", "high events/s", "low events/s each"].into_iter().chain(names));
+        for turn in &self.saturation {
+            let first = [
+                turn.service.name().into(),
+                u64::try_from(turn.low_paths).unwrap_or(u64::MAX).into(),
+                turn.high_rate.into(),
+                turn.low_rate.into(),
+            ];
+            beside.row(first.into_iter().chain(figures(turn.high_latency)));
+        }
+        vec![
+            ("The high path's latency under rising load of all three paths".to_owned(), under_load),
+            ("The high path's latency without and beside low paths that want more than there is".to_owned(), beside),
+        ]
+    }
+
+    fn charts(&self) -> Vec<(String, String)> {
+        let series = |name: &str, service: Service, colour, figure: fn(Latency) -> f64| Series {
+            name: name.to_owned(),
+            points: self
+                .rows
+                .iter()
+                .filter(|row| row.service == service)
+                .filter_map(|row| Some((f64::from(row.load), figure(row.high_latency?))))
+                .collect(),
+            mark: Mark::Line,
+            colour,
+        };
+        let chart = Chart {
+            title: "Load and jitter of the high path".to_owned(),
+            subtitle: self.subtitle.clone(),
+            x: Axis::from_zero(&format!("load, units of {:.0} µs of work for each event", self.circumstances.unit_us)),
+            y: Axis::logarithmic("high path's latency", Labels::Microseconds),
+            series: vec![
+                series("real-time: deviation", Service::RealTime, 0, |latency| latency.standard_deviation_us),
+                series("real-time: p99.9", Service::RealTime, 3, |latency| latency.p999_us),
+                series("plain: deviation", Service::Plain, 2, |latency| latency.standard_deviation_us),
+                series("plain: p99.9", Service::Plain, 1, |latency| latency.p999_us),
+            ],
+        };
+        vec![("paths-jitter".to_owned(), chart.to_svg())]
+    }
+
+    fn aims(&self) -> &[Aim] {
+        &self.aims
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn turn(service: Service, low_paths: usize, p999_us: f64) -> Saturation {
+        let latency = Latency { p999_us, ..Latency::of([1000]).unwrap() };
+        Saturation { service, low_paths, high_rate: 100.0, low_rate: 0.0, high_latency: Some(latency) }
+    }
+
+    #[test]
+    fn divides_the_medians_of_the_rounds() {
+        let turns = [
+            turn(Service::RealTime, 0, 100.0),
+            turn(Service::RealTime, LOW_PATHS, 130.0),
+            turn(Service::Plain, 0, 1.0),
+            turn(Service::RealTime, 0, 90.0),
+            turn(Service::RealTime, LOW_PATHS, 9000.0),
+            turn(Service::RealTime, 0, 5000.0),
+            turn(Service::RealTime, LOW_PATHS, 120.0),
+        ];
+        assert!((p999_ratio(&turns, Service::RealTime).unwrap() - 1.3).abs() < 1e-9);
+        assert_eq!(p999_ratio(&turns, Service::Plain), None);
+    }
+}

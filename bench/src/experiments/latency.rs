@@ -1,0 +1,185 @@
+//! `campanile bench paths-latency`: how latencies are spread at a load at which the low path has failed (paper 000, 4.2,
+//! figures 11 and 12).
+
+use serde::Serialize;
+
+use super::chart::{Axis, Chart, Labels, Mark, Series};
+use super::rig::{Outcome, Plan};
+use super::samples::distribution;
+use super::{Aim, Bed, Bin, Circumstances, Class, Latency, Pair, Service, quotient};
+use crate::table::Table;
+use crate::{BenchError, ExperimentOptions, Output};
+
+/// The load in units: the paper's. Three paths then ask for one and a half cores.
+const LOAD: u32 = 25;
+
+/// What the high path's latency is to be at most, as a share of the plain service's.
+const MEDIAN_AT_MOST: f64 = 1.0 / 8.0;
+const P99_AT_MOST: f64 = 1.0 / 20.0;
+
+/// The whole report: the one JSON object.
+#[derive(Debug, Clone, Serialize)]
+pub struct Report {
+    /// Always `paths-latency`.
+    pub benchmark: &'static str,
+    /// Where and how it was run.
+    #[serde(flatten)]
+    pub circumstances: Circumstances,
+    /// The load that every event carried, in units.
+    pub load: u32,
+    /// Seconds for which events counted.
+    pub window_seconds: f64,
+    /// The high path's median latency, real-time / plain.
+    pub high_median_ratio: Option<f64>,
+    /// The high path's p99, real-time / plain.
+    pub high_p99_ratio: Option<f64>,
+    /// One for each service and path.
+    pub rows: Vec<Row>,
+    /// What was to be shown.
+    pub aims: Vec<Aim>,
+    #[serde(skip)]
+    subtitle: String,
+}
+
+/// The latencies of one path.
+#[derive(Debug, Clone, Serialize)]
+pub struct Row {
+    /// How the service and its clients were scheduled.
+    pub service: Service,
+    /// Which path.
+    pub path: Class,
+    /// Events delivered and processed a second.
+    pub rate: f64,
+    /// From the supplier's stamp to the consumer's read; `null` when no event came.
+    pub latency: Option<Latency>,
+    /// The same from when each event was due: contains its supplier's lateness.
+    pub latency_from_schedule: Option<Latency>,
+    /// How the latencies are spread.
+    pub distribution: Vec<Bin>,
+}
+
+/// Runs it and writes its report to `out`.
+///
+/// # Errors
+///
+/// When a service or a party cannot be started, breaks off, or answers what it should not.
+pub fn run(options: &ExperimentOptions, out: &mut Output<'_>) -> Result<(), BenchError> {
+    super::conduct(options, out, |bed, out| measure(bed, options, out))
+}
+
+pub(super) fn measure(bed: &Bed, options: &ExperimentOptions, out: &mut Output<'_>) -> Result<Report, BenchError> {
+    out.progress("starting both services and their paths")?;
+    let mut rigs = Pair::start(bed, &[(Class::High, 1), (Class::Medium, 1), (Class::Low, 1)])?;
+    let (warm_up, window) = bed.times(options, (1.0, 10.0), (2.0, 30.0));
+    let load = options.loads.first().copied().unwrap_or(LOAD);
+    let mut rows = Vec::new();
+    for service in Service::ALL {
+        out.progress(&format!("load {load}: {}", service.name()))?;
+        let outcome = rigs.of(service).run(Plan::at_100_hz(warm_up, window), |_| Some(load))?;
+        rows.extend(Class::ALL.map(|class| Row::of(service, class, &outcome)));
+    }
+    let high = |service, figure: fn(Latency) -> f64| {
+        let row = rows.iter().find(|row| (row.service, row.path) == (service, Class::High));
+        row.and_then(|row| row.latency).map(figure)
+    };
+    let ratio = |figure| quotient(high(Service::RealTime, figure), high(Service::Plain, figure));
+    let (high_median_ratio, high_p99_ratio) = (ratio(|latency| latency.median_us), ratio(|latency| latency.p99_us));
+    Ok(Report {
+        benchmark: "paths-latency",
+        circumstances: bed.circumstances.clone(),
+        load,
+        window_seconds: window,
+        high_median_ratio,
+        high_p99_ratio,
+        aims: vec![
+            super::at_most("the high path's median latency is at most 1/8 of the plain service's", high_median_ratio, MEDIAN_AT_MOST),
+            super::at_most("the high path's p99 is at most 1/20 of the plain service's", high_p99_ratio, P99_AT_MOST),
+        ],
+        rows,
+        subtitle: bed.subtitle(&format!("three paths, each 100 events/s of load {load}")),
+    })
+}
+
+impl Row {
+    fn of(service: Service, path: Class, outcome: &Outcome) -> Self {
+        Self {
+            service,
+            path,
+            rate: outcome.rate(path),
+            latency: outcome.latency(path),
+            latency_from_schedule: outcome.latency_from_schedule(path),
+            distribution: distribution(&outcome.latencies(path)),
+        }
+    }
+
+    /// Its distribution as steps; the last ends where the last bar does.
+    fn series(&self) -> Series {
+        let mut points: Vec<(f64, f64)> = self.distribution.iter().map(|bin| (bin.from_us, bin.percent)).collect();
+        let width = 10_f64.powf(1.0 / f64::from(super::samples::BINS_A_DECADE));
+        points.extend(self.distribution.last().map(|bin| (bin.from_us * width, 0.0)));
+        let name = if points.is_empty() {
+            format!("{} priority (no events)", self.path.name())
+        } else {
+            format!("{} priority", self.path.name())
+        };
+        Series { name, points, mark: Mark::Steps, colour: self.path.colour() }
+    }
+}
+
+impl super::Report for Report {
+    fn circumstances(&mut self) -> &mut Circumstances {
+        &mut self.circumstances
+    }
+
+    fn tables(&self) -> Vec<(String, Table)> {
+        let mut table = Table::new([
+            "service",
+            "path",
+            "events/s",
+            "median µs",
+            "p99 µs",
+            "p99.9 µs",
+            "max µs",
+            "standard deviation µs",
+            "median from schedule µs",
+            "p99 from schedule µs",
+        ]);
+        for row in &self.rows {
+            table.row([
+                row.service.name().into(),
+                row.path.name().into(),
+                row.rate.into(),
+                row.latency.map(|latency| latency.median_us).into(),
+                row.latency.map(|latency| latency.p99_us).into(),
+                row.latency.map(|latency| latency.p999_us).into(),
+                row.latency.map(|latency| latency.max_us).into(),
+                row.latency.map(|latency| latency.standard_deviation_us).into(),
+                row.latency_from_schedule.map(|latency| latency.median_us).into(),
+                row.latency_from_schedule.map(|latency| latency.p99_us).into(),
+            ]);
+        }
+        let title = format!("Latencies of three paths of 100 events/s at load {}, over {} s", self.load, self.window_seconds);
+        vec![(title, table)]
+    }
+
+    fn charts(&self) -> Vec<(String, String)> {
+        let chart = |service: Service, title: &str| {
+            let chart = Chart {
+                title: title.to_owned(),
+                subtitle: self.subtitle.clone(),
+                x: Axis::logarithmic("latency from supplier to consumer", Labels::Microseconds),
+                y: Axis::from_zero("share of the path's events, %"),
+                series: self.rows.iter().filter(|row| row.service == service).map(Row::series).collect(),
+            };
+            chart.to_svg()
+        };
+        vec![
+            ("paths-latency-plain".to_owned(), chart(Service::Plain, "Plain service: latency")),
+            ("paths-latency-real-time".to_owned(), chart(Service::RealTime, "Real-time service: latency")),
+        ]
+    }
+
+    fn aims(&self) -> &[Aim] {
+        &self.aims
+    }
+}
