@@ -17,15 +17,19 @@ use crate::{BenchError, ExperimentOptions, Machine, Output, clock};
 
 pub(crate) mod ability;
 mod chart;
+mod line;
 pub(crate) mod party;
 mod primes;
 mod rig;
 mod samples;
 
+pub mod book;
+pub mod isolation;
 pub mod jitter;
 pub mod latency;
 pub mod load;
 pub mod number;
+pub mod overhead;
 
 pub use ability::RealTime;
 pub use rig::{Class, Service};

@@ -36,8 +36,9 @@ pub use error::BenchError;
 pub use latency::{Percentiles, Spread};
 pub use loss::Losses;
 pub use options::{
-    AdministrationOptions, CarriageOptions, Command, Contender, DeliveryOptions, ExperimentOptions, FiltersOptions,
-    FloorOptions, Form, LeashedOptions, MonitorOptions, OrderOptions, PipelineOptions, RelayOptions, ReportOptions,
+    AdministrationOptions, CarriageOptions, Command, Contender, DeliveryOptions, ExperimentOptions, ExperimentsOptions,
+    FiltersOptions, FloorOptions, Form, LeashedOptions, MonitorOptions, OrderOptions, PipelineOptions, RelayOptions,
+    ReportOptions,
 };
 pub use output::Output;
 pub use system::Machine;
@@ -62,6 +63,9 @@ pub fn run(command: &Command, out: &mut Output<'_>) -> Result<(), BenchError> {
         Command::PathsLatency(options) => experiments::latency::run(options, out),
         Command::PathsJitter(options) => experiments::jitter::run(options, out),
         Command::PathsNumber(options) => experiments::number::run(options, out),
+        Command::Overhead(options) => experiments::overhead::run(options, out),
+        Command::Isolation(options) => experiments::isolation::run(options, out),
+        Command::Experiments(options) => experiments::book::run(options, out),
         Command::PartyProcess => experiments::party::run_process(out),
         Command::UnthrottledProcess => experiments::ability::run_process(out),
         Command::RelayProcess(options) => relay::run_process(options, out),

@@ -33,6 +33,13 @@ pub enum Command {
     PathsJitter(ExperimentOptions),
     /// The high path beside 1 to 100 low paths (paper 000, figure 14)
     PathsNumber(ExperimentOptions),
+    /// What priorities cost, and a service beside 2 and 3 hops without one (paper 000, figure 15)
+    Overhead(ExperimentOptions),
+    /// What a publisher suffers from another one's flood (paper 001, figures 11 and 12)
+    Isolation(ExperimentOptions),
+    /// All six experiments of the papers, with their charts and a page of Markdown
+    #[command(after_help = EXPERIMENTS_EXAMPLES)]
+    Experiments(ExperimentsOptions),
     /// The bare relay of `bench floor`, in a process of its own so that its processor time is its own
     #[command(hide = true, name = "relay-process")]
     RelayProcess(RelayOptions),
@@ -94,6 +101,14 @@ Examples:
 
 The real-time side needs the privilege for real-time priorities (root will do);
 without it, it runs at ordinary priority and says so.";
+
+const EXPERIMENTS_EXAMPLES: &str = "\
+Examples:
+  campanile bench experiments --into docs/experiments --results bench/results
+  campanile bench experiments --quick --into /var/tmp/experiments
+
+Takes less than 15 minutes, with --quick five. Charts go into the folder, the
+page beside it: docs/experiments.md.";
 
 /// What every benchmark understands.
 #[derive(Debug, Clone, Default, clap::Args)]
@@ -322,6 +337,27 @@ pub struct ExperimentOptions {
     /// How to report
     #[command(flatten)]
     pub report: ReportOptions,
+}
+
+/// Options of `campanile bench experiments`.
+#[derive(Debug, Clone, clap::Args)]
+pub struct ExperimentsOptions {
+    /// The folder for the charts; the page is written beside it, under its name with `.md`
+    #[arg(long, value_name = "DIR")]
+    pub into: PathBuf,
+    /// Also write each experiment's JSON object into this folder, under date, commit and name
+    #[arg(long, value_name = "DIR")]
+    pub results: Option<PathBuf>,
+    /// Fewer and shorter runs
+    #[arg(long)]
+    pub quick: bool,
+    /// Have the kernel not throttle real-time threads until this is over (sysctl `kernel.sched_rt_runtime_us` = -1;
+    /// needs root, and is put back even when this is killed)
+    #[arg(long)]
+    pub lift_throttling: bool,
+    /// Seconds for which the events of a run count [default: each experiment's]
+    #[arg(long, value_name = "SECONDS")]
+    pub seconds: Option<f64>,
 }
 
 /// Options of `campanile bench filters`.

@@ -150,25 +150,29 @@ fn set_runtime(value: &str) -> Result<(), BenchError> {
 pub(super) struct Cores {
     /// The only one that suppliers, consumers and services use; `None`: any.
     pub(super) parties: Option<usize>,
+    /// Where an experiment pins them to get figures that can be compared: the first for suppliers and consumers.
+    pub(super) ends: Option<usize>,
+    /// And the last for who is between them.
+    pub(super) middle: Option<usize>,
 }
 
 impl Cores {
     /// Confines the experimenter to the other cores if there are any, when the parties are to have one.
     pub(super) fn choose(one_cpu: bool) -> Result<Self, BenchError> {
-        if !one_cpu {
-            return Ok(Self { parties: None });
-        }
         let doing = "choosing a core for the experiment";
         let allowed = sched_getaffinity(None).map_err(|errno| BenchError::Io { doing, source: errno.into() })?;
         let cores: Vec<usize> = (0..CpuSet::MAX_CPU).filter(|&core| allowed.is_set(core)).collect();
         // The last one: the first takes most of the interrupts.
         let chosen = cores.last().copied();
+        if !one_cpu {
+            return Ok(Self { parties: None, ends: cores.first().copied(), middle: chosen });
+        }
         if let (Some(chosen), true) = (chosen, cores.len() > 1) {
             let mut others = allowed;
             others.unset(chosen);
             sched_setaffinity(None, &others).map_err(|errno| BenchError::Io { doing, source: errno.into() })?;
         }
-        Ok(Self { parties: chosen })
+        Ok(Self { parties: chosen, ends: chosen, middle: chosen })
     }
 }
 

@@ -179,7 +179,8 @@ fn flat(rows: &[Row]) -> Aim {
     let [real_time, plain] = Service::ALL.map(jitters);
     let largest = |jitters: &[f64]| jitters.iter().copied().fold(0.0, f64::max);
     Aim {
-        aim: "the high path's jitter stays low and constant as the load rises, where the plain service's grows".to_owned(),
+        aim: "the high path's jitter stays low and constant as the load rises, where the plain service's grows"
+            .to_owned(),
         found: format!(
             "standard deviation at most {:.0} µs, and {:.0} µs with the plain service",
             largest(&real_time),
@@ -210,7 +211,8 @@ impl super::Report for Report {
             let first = [row.service.name().into(), u64::from(row.load).into()];
             under_load.row(first.into_iter().chain(figures(row.high_latency)));
         }
-        let mut beside = Table::new(["service", "low paths", "high events/s", "low events/s each"].into_iter().chain(names));
+        let mut beside =
+            Table::new(["service", "low paths", "high events/s", "low events/s each"].into_iter().chain(names));
         for turn in &self.saturation {
             let first = [
                 turn.service.name().into(),

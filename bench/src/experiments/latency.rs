@@ -92,7 +92,11 @@ pub(super) fn measure(bed: &Bed, options: &ExperimentOptions, out: &mut Output<'
         high_median_ratio,
         high_p99_ratio,
         aims: vec![
-            super::at_most("the high path's median latency is at most 1/8 of the plain service's", high_median_ratio, MEDIAN_AT_MOST),
+            super::at_most(
+                "the high path's median latency is at most 1/8 of the plain service's",
+                high_median_ratio,
+                MEDIAN_AT_MOST,
+            ),
             super::at_most("the high path's p99 is at most 1/20 of the plain service's", high_p99_ratio, P99_AT_MOST),
         ],
         rows,
@@ -158,7 +162,8 @@ impl super::Report for Report {
                 row.latency_from_schedule.map(|latency| latency.p99_us).into(),
             ]);
         }
-        let title = format!("Latencies of three paths of 100 events/s at load {}, over {} s", self.load, self.window_seconds);
+        let title =
+            format!("Latencies of three paths of 100 events/s at load {}, over {} s", self.load, self.window_seconds);
         vec![(title, table)]
     }
 

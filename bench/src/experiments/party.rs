@@ -135,21 +135,33 @@ pub(super) struct Sent {
     pub(super) late: u64,
 }
 
-/// One event that came, in nanoseconds of the monotonic clock.
+/// One event that came, in nanoseconds of the monotonic clock. It travels as four short numbers: there may be many.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "[u64; 4]", into = "[u64; 4]")]
 pub(super) struct Sample {
     /// When it was due.
-    #[serde(rename = "d")]
     pub(super) due: u64,
     /// When it was sent: read right before the write.
-    #[serde(rename = "s")]
     pub(super) sent: u64,
     /// When it was received: read right after the read that completed the message.
-    #[serde(rename = "r")]
     pub(super) received: u64,
     /// When its work was done.
-    #[serde(rename = "p")]
     pub(super) processed: u64,
+}
+
+impl From<[u64; 4]> for Sample {
+    fn from([due, waited, travelled, worked]: [u64; 4]) -> Self {
+        let sent = due.saturating_add(waited);
+        let received = sent.saturating_add(travelled);
+        Self { due, sent, received, processed: received.saturating_add(worked) }
+    }
+}
+
+impl From<Sample> for [u64; 4] {
+    fn from(sample: Sample) -> Self {
+        let Sample { due, sent, received, processed } = sample;
+        [due, sent.saturating_sub(due), received.saturating_sub(sent), processed.saturating_sub(received)]
+    }
 }
 
 /// What is at the beginning of a payload, in the machine's byte order.
@@ -330,6 +342,13 @@ mod tests {
             assert_eq!(Payload::read(&payload.to_bytes()), Some(payload));
         }
         assert_eq!(Payload::read(&[0; PAYLOAD_LEN - 1]), None);
+    }
+
+    #[test]
+    fn a_sample_travels_as_differences() {
+        let sample = Sample { due: 10, sent: 12, received: 15, processed: 21 };
+        assert_eq!(serde_json::to_string(&sample).unwrap(), "[10,2,3,6]");
+        assert_eq!(serde_json::from_str::<Sample>("[10,2,3,6]").unwrap(), sample);
     }
 
     #[test]

@@ -1,0 +1,415 @@
+//! `campanile bench isolation`: what one publisher suffers when another one misbehaves (paper 001, section VI, figures 11 and
+//! 12). Two publishers with a subscriber each, on topics of equal share, publish 1,000 events a second each; for ten seconds one of
+//! them publishes as much as brings the service close to its capacity.
+//!
+//! The experiment is of the service, so the two clients are kept apart as if each had a machine of its own: the well-behaved one's
+//! processes run at a real-time priority and are not delayed by the other one's use of the core that they share.
+
+use serde::Serialize;
+
+use client::notify::{EventType, Property};
+
+use super::chart::{Axis, Chart, Labels, Mark, Series};
+use super::line::{Ends, Line};
+use super::party::{Piece, Sample, SupplierPath};
+use super::samples::{Window, whole};
+use super::{Aim, Bed, Circumstances, Latency, quotient};
+use crate::campanile::{self, Campanile, Channel};
+use crate::table::Table;
+use crate::{BenchError, CarriageOptions, ExperimentOptions, Output, clock, wire};
+
+/// Events a second of each publisher while both behave, and the share that each topic has.
+const RATE: u32 = 1000;
+
+/// Events a second of the misbehaving one in the paper: what it is here at least.
+const FLOOD_AT_LEAST: f64 = 7000.0;
+
+/// In the paper the flood brought the broker to 8,000 of the 10,000 events a second at which it was saturated.
+const OF_CAPACITY: f64 = 0.8;
+
+/// Pushes that the misbehaving publisher leaves unanswered. The well-behaved one waits for each.
+const FLOOD_UNANSWERED: u32 = 64;
+
+/// The CORBA priority to which the well-behaved client's real-time priority corresponds.
+const CLIENT_PRIORITY: i16 = 24_000;
+
+/// What the well-behaved publisher's p99 is to be at most during the flood, in those before it.
+const P99_AT_MOST: f64 = 1.5;
+
+/// The charts have a value for so many nanoseconds.
+const SLICE: u64 = clock::SECOND / 10;
+
+/// The whole report: the one JSON object.
+#[derive(Debug, Clone, Serialize)]
+pub struct Report {
+    /// Always `isolation`.
+    pub benchmark: &'static str,
+    /// Where and how it was run.
+    #[serde(flatten)]
+    pub circumstances: Circumstances,
+    /// Events a second of the misbehaving publisher during the flood.
+    pub flood_rate: f64,
+    /// Events a second at which the service was found to be saturated, both publishers together.
+    pub capacity: f64,
+    /// When the flood begins and ends, in seconds.
+    pub flood_seconds: (f64, f64),
+    /// One for each way of sharing, publisher, and time before, during and after the flood.
+    pub rows: Vec<Row>,
+    /// The well-behaved publisher's p99 during the flood / before it, with equal shares.
+    pub p99_ratio: Option<f64>,
+    /// The same without shares.
+    pub p99_ratio_without_shares: Option<f64>,
+    /// What was to be shown.
+    pub aims: Vec<Aim>,
+    #[serde(skip)]
+    courses: Vec<Course>,
+    #[serde(skip)]
+    subtitle: String,
+}
+
+/// How the service shares its lane out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub enum Sharing {
+    /// Each publisher's events are a topic of their own, with equal shares.
+    #[serde(rename = "equal shares")]
+    EqualShares,
+    /// Events are carried in the order in which they come.
+    #[serde(rename = "no shares")]
+    None,
+}
+
+impl Sharing {
+    const ALL: [Self; 2] = [Self::EqualShares, Self::None];
+
+    const fn name(self) -> &'static str {
+        match self {
+            Self::EqualShares => "equal shares",
+            Self::None => "no shares",
+        }
+    }
+}
+
+/// Whose events.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub enum Publisher {
+    /// 1,000 events a second throughout.
+    #[serde(rename = "well-behaved")]
+    WellBehaved,
+    /// Far more for a while.
+    #[serde(rename = "misbehaving")]
+    Misbehaving,
+}
+
+impl Publisher {
+    const ALL: [Self; 2] = [Self::WellBehaved, Self::Misbehaving];
+
+    const fn name(self) -> &'static str {
+        match self {
+            Self::WellBehaved => "well-behaved",
+            Self::Misbehaving => "misbehaving",
+        }
+    }
+}
+
+/// When.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Time {
+    /// Before the flood.
+    Before,
+    /// During the flood.
+    During,
+    /// After the flood; what then still waits of it is part of this.
+    After,
+}
+
+/// The delays of one publisher's events in one part of the experiment.
+#[derive(Debug, Clone, Serialize)]
+pub struct Row {
+    /// How the service shares its lane out.
+    pub sharing: Sharing,
+    /// Whose events.
+    pub publisher: Publisher,
+    /// When they were received.
+    pub time: Time,
+    /// Events received a second.
+    pub rate: f64,
+    /// From when each was due to the consumer's read: what its publisher has to wait is part of the delay.
+    pub delay: Option<Latency>,
+    /// From the publisher's stamp to the consumer's read.
+    pub latency: Option<Latency>,
+}
+
+/// The median and the longest delay over time, for a chart.
+#[derive(Debug, Clone)]
+struct Course {
+    sharing: Sharing,
+    publisher: Publisher,
+    /// Seconds, median and longest in microseconds.
+    slices: Vec<(f64, f64, f64)>,
+}
+
+/// Runs it and writes its report to `out`.
+///
+/// # Errors
+///
+/// When a service or a party cannot be started, breaks off, or answers what it should not.
+pub fn run(options: &ExperimentOptions, out: &mut Output<'_>) -> Result<(), BenchError> {
+    super::conduct(options, out, |bed, out| measure(bed, options, out))
+}
+
+/// When the parts of the experiment begin and end, on the monotonic clock.
+#[derive(Debug, Clone, Copy)]
+struct Schedule {
+    start: u64,
+    flood: Window,
+    end: u64,
+}
+
+pub(super) fn measure(bed: &Bed, options: &ExperimentOptions, out: &mut Output<'_>) -> Result<Report, BenchError> {
+    let (around, flood) = bed.times(options, (1.5, 4.0), (5.0, 10.0));
+    out.progress("finding the service's capacity")?;
+    let capacity = Clients::start(bed, Sharing::None)?.capacity()?;
+    let flood_rate = (OF_CAPACITY * capacity - f64::from(RATE)).max(FLOOD_AT_LEAST);
+    let mut report = Report {
+        benchmark: "isolation",
+        circumstances: bed.circumstances.clone(),
+        flood_rate,
+        capacity,
+        flood_seconds: (around, around + flood),
+        rows: Vec::new(),
+        p99_ratio: None,
+        p99_ratio_without_shares: None,
+        aims: Vec::new(),
+        courses: Vec::new(),
+        subtitle: bed.subtitle(&format!("flood of {flood_rate:.0} events/s from {around} s to {} s", around + flood)),
+    };
+    for sharing in Sharing::ALL {
+        out.progress(&format!("flood with {}", sharing.name()))?;
+        let mut clients = Clients::start(bed, sharing)?;
+        let start = Line::soon() + clock::SECOND / 50;
+        let from = start + clock::nanoseconds(around);
+        let window = Window { from, until: from + clock::nanoseconds(flood) };
+        let schedule = Schedule { start, flood: window, end: window.until + clock::nanoseconds(around) };
+        let received = clients.flood(schedule, flood_rate)?;
+        for (publisher, samples) in Publisher::ALL.into_iter().zip(&received) {
+            report.enter(sharing, publisher, schedule, samples);
+        }
+    }
+    report.judge();
+    Ok(report)
+}
+
+impl Report {
+    fn enter(&mut self, sharing: Sharing, publisher: Publisher, schedule: Schedule, samples: &[Sample]) {
+        let Schedule { start, flood, end } = schedule;
+        // The first and the last moments are not those of even traffic.
+        let margin = clock::SECOND / 10;
+        let parts = [
+            (Time::Before, Window { from: start + margin, until: flood.from }),
+            (Time::During, flood),
+            (Time::After, Window { from: flood.until, until: end }),
+        ];
+        for (time, window) in parts {
+            let delays = window.latencies_from_schedule(samples);
+            self.rows.push(Row {
+                sharing,
+                publisher,
+                time,
+                rate: whole(delays.len()) / window.seconds(),
+                delay: Latency::of(delays),
+                latency: Latency::of(window.latencies(samples)),
+            });
+        }
+        let slice = |index: u64| {
+            let from = start + index * SLICE;
+            let latency = Latency::of(Window { from, until: from + SLICE }.latencies_from_schedule(samples))?;
+            Some((clock::seconds(index * SLICE), latency.median_us, latency.max_us))
+        };
+        let slices = (0..end.saturating_sub(start) / SLICE).filter_map(slice).collect();
+        self.courses.push(Course { sharing, publisher, slices });
+    }
+
+    fn judge(&mut self) {
+        let p99 = |sharing, time| {
+            let wanted = (sharing, Publisher::WellBehaved, time);
+            let row = self.rows.iter().find(|row| (row.sharing, row.publisher, row.time) == wanted);
+            row.and_then(|row| row.delay).map(|delay| delay.p99_us)
+        };
+        let ratio = |sharing| quotient(p99(sharing, Time::During), p99(sharing, Time::Before));
+        self.p99_ratio = ratio(Sharing::EqualShares);
+        self.p99_ratio_without_shares = ratio(Sharing::None);
+        let aim = "equal shares: the well-behaved publisher's p99 during the flood is at most 1.5 × that before it";
+        self.aims = vec![super::at_most(aim, self.p99_ratio, P99_AT_MOST)];
+    }
+
+    fn chart(&self, publisher: Publisher, title: &str) -> String {
+        let mut series = Vec::new();
+        for course in self.courses.iter().filter(|course| course.publisher == publisher) {
+            let first = if course.sharing == Sharing::EqualShares { 0 } else { 2 };
+            let mut add = |name: String, colour, value: fn(&(f64, f64, f64)) -> f64| {
+                let points = course.slices.iter().map(|slice| (slice.0, value(slice))).collect();
+                series.push(Series { name, points, mark: Mark::Trace, colour });
+            };
+            add(format!("{}: median", course.sharing.name()), first, |slice| slice.1);
+            add(format!("{}: longest", course.sharing.name()), first + 1, |slice| slice.2);
+        }
+        // In the order of the colours that follow each other on the chart, and not of how they were measured.
+        for series in &mut series {
+            series.colour = match series.colour {
+                0 => 0,
+                1 => 3,
+                2 => 2,
+                _ => 1,
+            };
+        }
+        let chart = Chart {
+            title: title.to_owned(),
+            subtitle: self.subtitle.clone(),
+            x: Axis::from_zero("time, seconds"),
+            y: Axis::logarithmic("delay in each tenth of a second", Labels::Microseconds),
+            series,
+        };
+        chart.to_svg()
+    }
+}
+
+/// A service with both publishers and their subscribers.
+struct Clients {
+    well_behaved: Line,
+    misbehaving: Line,
+    /// Ended last.
+    _service: Campanile,
+}
+
+impl Clients {
+    fn start(bed: &Bed, sharing: Sharing) -> Result<Self, BenchError> {
+        let service = Campanile::start_on(bed.cores.middle)?;
+        let channel = service.new_channel_with(&qualities(sharing))?;
+        let fifo = bed.real_time().fifo(CLIENT_PRIORITY);
+        let ends = Ends { core: bed.cores.ends, fifo };
+        let mut clients = Self {
+            well_behaved: client(Publisher::WellBehaved, ends, &channel, 1)?,
+            misbehaving: client(Publisher::Misbehaving, Ends { fifo: None, ..ends }, &channel, FLOOD_UNANSWERED)?,
+            _service: service,
+        };
+        for line in [&mut clients.well_behaved, &mut clients.misbehaving] {
+            line.run(clock::SECOND / u64::from(RATE), 0, clock::SECOND / 5)?;
+        }
+        Ok(clients)
+    }
+
+    /// Events a second that arrive, both publishers' together, when the misbehaving one sends as fast as it can.
+    fn capacity(&mut self) -> Result<f64, BenchError> {
+        let start = Line::soon() + clock::SECOND / 50;
+        let flood = Window { from: start + clock::SECOND / 5, until: start + clock::SECOND };
+        let schedule = Schedule { start, flood, end: flood.until };
+        let received = self.flood(schedule, f64::INFINITY)?;
+        let arrived = |samples: &Vec<Sample>| flood.latencies(samples).len();
+        Ok(whole(received.iter().map(arrived).sum()) / flood.seconds())
+    }
+
+    /// Lets both publish; what came of each.
+    fn flood(&mut self, schedule: Schedule, rate: f64) -> Result<[Vec<Sample>; 2], BenchError> {
+        let Schedule { start, flood, end } = schedule;
+        let period = clock::SECOND / u64::from(RATE);
+        let flooding = if rate.is_finite() { clock::nanoseconds(1.0 / rate).max(1) } else { 0 };
+        let steady = Piece { from: start, until: end, period };
+        // Half a period later, so that the two do not meet while both behave.
+        let shifted = start + period / 2;
+        self.well_behaved.begin(vec![steady])?;
+        self.misbehaving.begin(vec![
+            Piece { from: shifted, until: flood.from, period },
+            Piece { from: flood.from, until: flood.until, period: flooding },
+            Piece { from: flood.until + period / 2, until: end, period },
+        ])?;
+        super::ability::pause(end.saturating_sub(clock::now()))?;
+        Ok([self.well_behaved.end()?.1, self.misbehaving.end()?.1])
+    }
+}
+
+/// A publisher and its subscriber.
+fn client(publisher: Publisher, ends: Ends, channel: &Channel, unanswered_max: u32) -> Result<Line, BenchError> {
+    let event_type = publisher.name();
+    Line::start(ends, |consumer| {
+        let proxy = channel.add_supplier(CarriageOptions::default())?;
+        let subscription = EventType::new(wire::EVENT_DOMAIN, event_type);
+        channel.add_consumer_of(&subscription, consumer, &campanile::key_as_long_as(&proxy.key), &[])?;
+        Ok(SupplierPath {
+            address: proxy.address,
+            key: proxy.key,
+            event_type: event_type.to_owned(),
+            priority: None,
+            payload_bytes: super::PAYLOAD_BYTES,
+            unanswered_max,
+        })
+    })
+}
+
+/// What the channel is made with.
+fn qualities(sharing: Sharing) -> Vec<Property> {
+    match sharing {
+        Sharing::None => Vec::new(),
+        Sharing::EqualShares => Vec::new(),
+    }
+}
+
+impl super::Report for Report {
+    fn circumstances(&mut self) -> &mut Circumstances {
+        &mut self.circumstances
+    }
+
+    fn tables(&self) -> Vec<(String, Table)> {
+        let mut table = Table::new([
+            "sharing",
+            "publisher",
+            "time",
+            "events/s",
+            "median delay µs",
+            "p99 delay µs",
+            "longest delay µs",
+            "p99 latency µs",
+        ]);
+        for row in &self.rows {
+            let time = match row.time {
+                Time::Before => "before",
+                Time::During => "during",
+                Time::After => "after",
+            };
+            table.row([
+                row.sharing.name().into(),
+                row.publisher.name().into(),
+                time.into(),
+                row.rate.into(),
+                row.delay.map(|delay| delay.median_us).into(),
+                row.delay.map(|delay| delay.p99_us).into(),
+                row.delay.map(|delay| delay.max_us).into(),
+                row.latency.map(|latency| latency.p99_us).into(),
+            ]);
+        }
+        let title = format!(
+            "Two publishers of 1000 events/s; one floods with {:.0} events/s for {:.0} s (the service is saturated at {:.0})",
+            self.flood_rate,
+            self.flood_seconds.1 - self.flood_seconds.0,
+            self.capacity
+        );
+        vec![(title, table)]
+    }
+
+    fn charts(&self) -> Vec<(String, String)> {
+        vec![
+            (
+                "isolation-well-behaved".to_owned(),
+                self.chart(Publisher::WellBehaved, "Delay of the well-behaved publisher's events"),
+            ),
+            (
+                "isolation-misbehaving".to_owned(),
+                self.chart(Publisher::Misbehaving, "Delay of the misbehaving publisher's events"),
+            ),
+        ]
+    }
+
+    fn aims(&self) -> &[Aim] {
+        &self.aims
+    }
+}
