@@ -88,7 +88,7 @@ pub fn run(options: &ExperimentOptions, out: &mut Output<'_>) -> Result<(), Benc
 pub(super) fn measure(bed: &Bed, options: &ExperimentOptions, out: &mut Output<'_>) -> Result<Report, BenchError> {
     let (warm_up, window) = bed.times(options, (0.3, 1.0), (1.0, 5.0));
     let rows = under_load(bed, options, Plan::at_100_hz(warm_up, window), out)?;
-    let (warm_up, longer) = bed.times(options, (0.3, 2.0), (1.0, 10.0));
+    let (warm_up, longer) = bed.times(options, (0.3, 1.5), (1.0, 10.0));
     let saturation = beside_low_paths(bed, Plan::at_100_hz(warm_up, longer), out)?;
     let [high_p999_ratio, plain_high_p999_ratio] = Service::ALL.map(|service| p999_ratio(&saturation, service));
     Ok(Report {
