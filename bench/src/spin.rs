@@ -6,6 +6,8 @@
 //! electricity and, on shared cores, some of the neighbour thread's speed: this is why every figure is taken without
 //! them too.
 
+use std::fs::File;
+use std::io::Write;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
@@ -14,6 +16,43 @@ use std::thread::{self, JoinHandle};
 use rustix::thread::{CpuSet, sched_setaffinity};
 
 use crate::{BenchError, system};
+
+/// Where the kernel takes wishes for how fast a core must be awake again (`Documentation/power/pm_qos_interface.rst`).
+const WISHES: &str = "/dev/cpu_dma_latency";
+
+/// Cores that do not doze off, until dropped.
+#[derive(Debug)]
+pub(crate) enum Awake {
+    /// The kernel was asked for it; it holds as long as the file is open. Idle cores then poll, and no thread is in the way.
+    Asked(#[expect(dead_code, reason = "kept open")] File),
+    /// Threads keep them awake.
+    Spinning(#[expect(dead_code, reason = "kept running")] Spinners),
+}
+
+impl Awake {
+    /// Asks the kernel, or else has a thread spin on each of these cores.
+    pub(crate) fn keep(cores: &[Option<usize>]) -> Result<Self, BenchError> {
+        let ask = || {
+            let mut wishes = File::options().write(true).open(WISHES)?;
+            wishes.write_all(&0_i32.to_ne_bytes())?;
+            Ok::<File, std::io::Error>(wishes)
+        };
+        if let Ok(wishes) = ask() {
+            return Ok(Self::Asked(wishes));
+        }
+        let mut cores: Vec<usize> = cores.iter().copied().flatten().collect();
+        cores.dedup();
+        Spinners::start(&cores).map(Self::Spinning)
+    }
+
+    /// How, for a report.
+    pub(crate) const fn how(&self) -> &'static str {
+        match self {
+            Self::Asked(_) => "cpu_dma_latency",
+            Self::Spinning(_) => "spinning threads",
+        }
+    }
+}
 
 /// Spinning threads, one for each core, until dropped.
 #[derive(Debug)]

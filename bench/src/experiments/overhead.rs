@@ -14,7 +14,7 @@ use super::party::SupplierPath;
 use super::{Aim, Bed, Circumstances, Class, Latency, quotient};
 use crate::campanile::{self, Campanile};
 use crate::process::Process;
-use crate::spin::Spinners;
+use crate::spin::Awake;
 use crate::table::Table;
 use crate::{BenchError, CarriageOptions, ExperimentOptions, Output, Spread, clock, relay, wire};
 
@@ -66,6 +66,9 @@ pub struct Report {
     pub circumstances: Circumstances,
     /// Octets of an event's payload.
     pub payload_bytes: usize,
+    /// How the cores were kept from dozing off: by asking the kernel (`/dev/cpu_dma_latency`), or, where that was refused, by threads
+    /// of the idle class that spin. Those make every switch to a real-time thread a few microseconds longer.
+    pub cores_awake: &'static str,
     /// One for each contender: medians of the rounds.
     pub rows: Vec<Row>,
     /// Median latency of the real-time service / of the plain one.
@@ -134,21 +137,18 @@ pub(super) fn measure(bed: &Bed, options: &ExperimentOptions, out: &mut Output<'
     let (warm_up, window) = bed.times(options, (0.1, 0.6), (0.3, 2.0));
     let (warm_up, window) = (clock::nanoseconds(warm_up), clock::nanoseconds(window));
     let rounds = if bed.quick() { ROUNDS_QUICK } else { ROUNDS };
-    // A core that dozes off and has to be woken by another one would be most of the latency at this rate. Where all is on one
-    // core, the supplier's own waking up comes before its stamp, and the core stays awake until the event is there.
-    let cores: Vec<usize> = [bed.cores.ends, bed.cores.middle].into_iter().flatten().collect();
-    let spinners = bed.cores.parties.is_none().then(|| Spinners::start(&cores)).transpose()?;
+    // A core that dozes off and has to be woken would be most of the latency at this rate.
+    let awake = Awake::keep(&[bed.cores.ends, bed.cores.middle])?;
     for round in 1..=rounds {
         for contender in &mut contenders {
             out.progress(&format!("round {round} of {rounds}: {}", contender.name()))?;
             contender.turn(warm_up, window)?;
         }
     }
-    drop(spinners);
-    Ok(assemble(bed, &contenders))
+    Ok(assemble(bed, &contenders, awake.how()))
 }
 
-fn assemble(bed: &Bed, contenders: &[Contender]) -> Report {
+fn assemble(bed: &Bed, contenders: &[Contender], cores_awake: &'static str) -> Report {
     let rows: Vec<Row> = contenders.iter().map(Contender::row).collect();
     let figure = |between: Between, real_time: bool, figure: fn(&Row) -> Option<Spread>| {
         let row = rows.iter().find(|row| (row.between, row.real_time) == (between, real_time));
@@ -166,6 +166,7 @@ fn assemble(bed: &Bed, contenders: &[Contender]) -> Report {
         benchmark: "overhead",
         circumstances: bed.circumstances.clone(),
         payload_bytes: super::PAYLOAD_BYTES,
+        cores_awake,
         real_time_latency_ratio,
         real_time_throughput_ratio,
         service_latency_ratio,
