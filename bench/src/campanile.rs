@@ -154,9 +154,38 @@ impl Campanile {
         self.orb.resolve(&self.corbaloc("Statistics")).map_err(setup("finding Campanile's statistics"))
     }
 
+    /// What each lane has counted by itself.
+    pub(crate) fn lane_counters(&self) -> Result<Vec<LaneCounters>, BenchError> {
+        let doing = "reading the counters of Campanile's lanes";
+        let body = self.statistics()?.invoke("get_lanes", |_| ()).map_err(setup(doing))?;
+        let mut reader = body.reader();
+        let mut read = || {
+            let mut lanes = Vec::new();
+            for _ in 0..reader.seq_len(12)? {
+                reader.u32()?; // its number, which its name has in it
+                let mut lane = LaneCounters { name: reader.text()?, counters: BTreeMap::new() };
+                for _ in 0..reader.seq_len(12)? {
+                    lane.counters.insert(reader.text()?, reader.u64()?);
+                }
+                lanes.push(lane);
+            }
+            Ok::<_, giop::cdr::ReadError>(lanes)
+        };
+        read().map_err(setup(doing))
+    }
+
     fn corbaloc(&self, key: &str) -> String {
         format!("corbaloc::1.2@{}/{key}", self.address)
     }
+}
+
+/// What a lane of the service has counted.
+#[derive(Debug)]
+pub(crate) struct LaneCounters {
+    /// `lane` is the main one; those of pools are called `lane-ID-pPRIORITY`.
+    pub(crate) name: String,
+    /// By name.
+    pub(crate) counters: BTreeMap<String, u64>,
 }
 
 /// A channel of the service.

@@ -24,6 +24,7 @@ mod rig;
 mod samples;
 
 pub mod book;
+pub mod event_path;
 pub mod isolation;
 pub mod jitter;
 pub mod latency;

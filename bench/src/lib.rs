@@ -66,6 +66,7 @@ pub fn run(command: &Command, out: &mut Output<'_>) -> Result<(), BenchError> {
         Command::Overhead(options) => experiments::overhead::run(options, out),
         Command::Isolation(options) => experiments::isolation::run(options, out),
         Command::Experiments(options) => experiments::book::run(options, out),
+        Command::EventPath(options) => experiments::event_path::run(options, out),
         Command::PartyProcess => experiments::party::run_process(out),
         Command::UnthrottledProcess => experiments::ability::run_process(out),
         Command::RelayProcess(options) => relay::run_process(options, out),

@@ -37,6 +37,8 @@ pub enum Command {
     Overhead(ExperimentOptions),
     /// What a publisher suffers from another one's flood (paper 001, figures 11 and 12)
     Isolation(ExperimentOptions),
+    /// What the service does for one event, seen from outside: system calls in order, context switches, allocations
+    EventPath(ExperimentOptions),
     /// All six experiments of the papers, with their charts and a page of Markdown
     #[command(after_help = EXPERIMENTS_EXAMPLES)]
     Experiments(ExperimentsOptions),

@@ -1,5 +1,5 @@
 //! `campanile bench isolation`: what one publisher suffers when another one misbehaves (paper 001, section VI, figures 11 and
-//! 12). Two publishers with a subscriber each, on topics of equal share, publish 1,000 events a second each; for ten seconds one of
+//! 12). Two publishers with a subscriber each, on channels of equal share, publish 1,000 events a second each; for ten seconds one of
 //! them publishes as much as brings the service close to its capacity.
 //!
 //! The experiment is of the service, so the two clients are kept apart as if each had a machine of its own: the well-behaved one's
@@ -7,7 +7,7 @@
 
 use serde::Serialize;
 
-use client::notify::{EventType, Property};
+use client::notify::EventType;
 
 use super::chart::{Axis, Chart, Labels, Mark, Series};
 use super::line::{Ends, Line};
@@ -70,10 +70,10 @@ pub struct Report {
 /// How the service shares its lane out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub enum Sharing {
-    /// Each publisher's events are a topic of their own, with equal shares.
+    /// Each publisher has a channel of its own; channels have equal shares of the lane that carries both.
     #[serde(rename = "equal shares")]
     EqualShares,
-    /// Events are carried in the order in which they come.
+    /// Both publish on the same channel, as one topic: events are carried in the order in which they come.
     #[serde(rename = "no shares")]
     None,
 }
@@ -285,12 +285,18 @@ struct Clients {
 impl Clients {
     fn start(bed: &Bed, sharing: Sharing) -> Result<Self, BenchError> {
         let service = Campanile::start_on(bed.cores.middle)?;
-        let channel = service.new_channel_with(&qualities(sharing))?;
+        let channel = service.new_channel()?;
+        // Channels have equal shares of a lane if nothing else is said.
+        let second = match sharing {
+            Sharing::EqualShares => Some(service.new_channel()?),
+            Sharing::None => None,
+        };
+        let other = second.as_ref().unwrap_or(&channel);
         let fifo = bed.real_time().fifo(CLIENT_PRIORITY);
         let ends = Ends { core: bed.cores.ends, fifo };
         let mut clients = Self {
             well_behaved: client(Publisher::WellBehaved, ends, &channel, 1)?,
-            misbehaving: client(Publisher::Misbehaving, Ends { fifo: None, ..ends }, &channel, FLOOD_UNANSWERED)?,
+            misbehaving: client(Publisher::Misbehaving, Ends { fifo: None, ..ends }, other, FLOOD_UNANSWERED)?,
             _service: service,
         };
         for line in [&mut clients.well_behaved, &mut clients.misbehaving] {
@@ -344,14 +350,6 @@ fn client(publisher: Publisher, ends: Ends, channel: &Channel, unanswered_max: u
             unanswered_max,
         })
     })
-}
-
-/// What the channel is made with.
-fn qualities(sharing: Sharing) -> Vec<Property> {
-    match sharing {
-        Sharing::None => Vec::new(),
-        Sharing::EqualShares => Vec::new(),
-    }
 }
 
 impl super::Report for Report {

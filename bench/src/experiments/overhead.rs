@@ -110,11 +110,11 @@ pub fn run(options: &ExperimentOptions, out: &mut Output<'_>) -> Result<(), Benc
 }
 
 /// One configuration, running. Its ends are ended before what is between them.
-struct Contender {
+pub(super) struct Contender {
     between: Between,
     real_time: bool,
     line: Line,
-    _middle: Middle,
+    middle: Middle,
     rates: Vec<f64>,
     medians: Vec<f64>,
     p99s: Vec<f64>,
@@ -123,7 +123,7 @@ struct Contender {
 enum Middle {
     Nobody,
     Relay(#[expect(dead_code, reason = "kept running")] Process),
-    Service(#[expect(dead_code, reason = "kept running")] Campanile),
+    Service(Campanile),
 }
 
 pub(super) fn measure(bed: &Bed, options: &ExperimentOptions, out: &mut Output<'_>) -> Result<Report, BenchError> {
@@ -198,7 +198,39 @@ fn assemble(bed: &Bed, contenders: &[Contender], cores_awake: &'static str) -> R
     }
 }
 
+/// The real-time service with a supplier and a consumer, for whoever wants to look at it.
+pub(super) fn real_time_service(bed: &Bed) -> Result<Contender, BenchError> {
+    Contender::start(bed, Between::Service, true)
+}
+
 impl Contender {
+    /// Lets so many events through.
+    pub(super) fn pass(&mut self, events: u64, period: u64) -> Result<(), BenchError> {
+        self.line.run(period, 0, events * period).map(|_| ())
+    }
+
+    fn service(&self) -> Result<&Campanile, BenchError> {
+        match &self.middle {
+            Middle::Service(service) => Ok(service),
+            Middle::Nobody | Middle::Relay(_) => Err(BenchError::Setup {
+                doing: "looking at the service".to_owned(),
+                reason: "there is none between this supplier and this consumer".to_owned(),
+            }),
+        }
+    }
+
+    /// The id of the service's process.
+    pub(super) fn service_pid(&self) -> Result<u32, BenchError> {
+        Ok(self.service()?.process().pid())
+    }
+
+    /// Allocations of the service's lanes of pools, as they count them.
+    pub(super) fn lane_allocations(&self) -> Result<u64, BenchError> {
+        let lanes = self.service()?.lane_counters()?;
+        let of_pools = lanes.iter().filter(|lane| lane.name.starts_with("lane-"));
+        Ok(of_pools.filter_map(|lane| lane.counters.get("lane_allocations")).sum())
+    }
+
     fn start(bed: &Bed, between: Between, real_time: bool) -> Result<Self, BenchError> {
         let fifo = bed.real_time().fifo(Class::High.priority()).filter(|_| real_time);
         let ends = Ends { core: bed.cores.ends, fifo };
@@ -219,15 +251,8 @@ impl Contender {
             middle = process;
             Ok(path)
         })?;
-        let mut contender = Self {
-            between,
-            real_time,
-            line,
-            _middle: middle,
-            rates: Vec::new(),
-            medians: Vec::new(),
-            p99s: Vec::new(),
-        };
+        let mut contender =
+            Self { between, real_time, line, middle, rates: Vec::new(), medians: Vec::new(), p99s: Vec::new() };
         // Connections settle, buffers are made.
         contender.line.run(clock::SECOND / 1000, 0, clock::SECOND / 10)?;
         Ok(contender)

@@ -1,0 +1,422 @@
+//! `campanile bench event-path`: what the service does for one event, seen from outside: a lane with one supplier and one
+//! consumer, the system calls that strace sees of every thread of the service, in order, beside the list in
+//! `docs/path-of-an-event.md`; context switches of every thread; allocations, as the lane counts them.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use rustix::process::Signal;
+use serde::Serialize;
+
+use super::overhead;
+use super::{Aim, Bed, Circumstances};
+use crate::latency::ratio;
+use crate::process::Process;
+use crate::table::{Cell, Table};
+use crate::{BenchError, ExperimentOptions, Output, clock};
+
+/// The page that says what happens.
+const PAGE: &str = include_str!("../../../docs/path-of-an-event.md");
+
+/// Events, one after the other, for the counts without strace, and under it.
+const EVENTS: u64 = 1000;
+const EVENTS_TRACED: u64 = 200;
+
+/// From one event to the next: long enough for everything that one leads to.
+const PERIOD: u64 = clock::SECOND / 200;
+
+/// The whole report: the one JSON object.
+#[derive(Debug, Clone, Serialize)]
+pub struct Report {
+    /// Always `event-path`.
+    pub benchmark: &'static str,
+    /// Where and how it was run.
+    #[serde(flatten)]
+    pub circumstances: Circumstances,
+    /// The system calls of an event as `docs/path-of-an-event.md` lists them, by the kernel's names.
+    pub documented: Vec<String>,
+    /// What the lane's thread called for each event, in order, and for how many events; `null` when strace could not be used.
+    pub observed: Option<BTreeMap<String, u64>>,
+    /// Why strace could not be used.
+    pub strace_note: Option<String>,
+    /// Events that passed under strace.
+    pub events_traced: u64,
+    /// System calls of each other thread of the service meanwhile, by name and call.
+    pub other_threads_calls: BTreeMap<String, BTreeMap<String, u64>>,
+    /// Events that passed without strace.
+    pub events: u64,
+    /// Context switches of every thread of the service while they did.
+    pub threads: Vec<Switches>,
+    /// Allocations of the lane while they did, as it counts them itself.
+    pub allocations: u64,
+    /// What was to be shown.
+    pub aims: Vec<Aim>,
+}
+
+/// How often a thread gave its core up.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Switches {
+    /// The thread's name.
+    pub thread: String,
+    /// Whether it is the lane that carries the events.
+    pub is_lane: bool,
+    /// Because it waited: of the lane, for the next event or the consumer's reply.
+    pub voluntary: u64,
+    /// Because another one had to run.
+    pub involuntary: u64,
+}
+
+/// Runs it and writes its report to `out`.
+///
+/// # Errors
+///
+/// When the service or a party cannot be started, breaks off, or answers what it should not.
+pub fn run(options: &ExperimentOptions, out: &mut Output<'_>) -> Result<(), BenchError> {
+    super::conduct(options, out, measure)
+}
+
+fn measure(bed: &Bed, out: &mut Output<'_>) -> Result<Report, BenchError> {
+    out.progress("starting the service")?;
+    let mut contender = overhead::real_time_service(bed)?;
+    let pid = contender.service_pid()?;
+    contender.pass(EVENTS / 4, PERIOD / 4)?;
+    out.progress("counting context switches and allocations")?;
+    let allocations = contender.lane_allocations()?;
+    let before = threads(pid)?;
+    contender.pass(EVENTS, PERIOD)?;
+    let after = threads(pid)?;
+    let allocations = contender.lane_allocations()?.saturating_sub(allocations);
+    out.progress("listening with strace")?;
+    let trace = trace(pid, || contender.pass(EVENTS_TRACED, PERIOD));
+    let mut report = Report {
+        benchmark: "event-path",
+        circumstances: bed.circumstances.clone(),
+        documented: documented(PAGE),
+        observed: None,
+        strace_note: None,
+        events_traced: 0,
+        other_threads_calls: BTreeMap::new(),
+        events: EVENTS,
+        threads: switches(&before, &after),
+        allocations,
+        aims: Vec::new(),
+    };
+    match trace {
+        Ok(calls) => report.enter(&calls, &after),
+        Err(Untraced::NotUsable(note)) => report.strace_note = Some(note),
+        Err(Untraced::Failed(error)) => return Err(error),
+    }
+    report.judge();
+    Ok(report)
+}
+
+/// The calls in the third column of the page's first table, by the kernel's names.
+fn documented(page: &str) -> Vec<String> {
+    let rows =
+        page.lines().skip_while(|line| !line.starts_with("|---")).skip(1).take_while(|line| line.starts_with('|'));
+    let call = |row: &str| row.split('|').nth(3).map(|cell| cell.trim().trim_matches('`').to_owned());
+    rows.filter_map(call).filter(|call| !call.is_empty()).map(|call| kernel_name(&call).to_owned()).collect()
+}
+
+/// What the kernel calls it: `recv` and `send` are the library's names, and `epoll_wait` is one of several.
+fn kernel_name(call: &str) -> &str {
+    match call {
+        "recv" => "recvfrom",
+        "send" => "sendto",
+        "epoll_pwait" | "epoll_pwait2" => "epoll_wait",
+        other => other,
+    }
+}
+
+/// A thread of the service.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Thread {
+    name: String,
+    voluntary: u64,
+    involuntary: u64,
+}
+
+impl Thread {
+    /// Whether it is the one of the pool.
+    fn is_lane(&self) -> bool {
+        self.name.starts_with("lane-")
+    }
+
+    fn parse(status: &str) -> Option<Self> {
+        let field =
+            |name: &str| status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map(str::trim);
+        Some(Self {
+            name: field("Name")?.to_owned(),
+            voluntary: field("voluntary_ctxt_switches")?.parse().ok()?,
+            involuntary: field("nonvoluntary_ctxt_switches")?.parse().ok()?,
+        })
+    }
+}
+
+/// All threads of a process, by their ids.
+fn threads(pid: u32) -> Result<BTreeMap<u32, Thread>, BenchError> {
+    let doing = "looking at the service's threads";
+    let mut threads = BTreeMap::new();
+    for entry in fs::read_dir(format!("/proc/{pid}/task")).map_err(BenchError::io(doing))? {
+        let entry = entry.map_err(BenchError::io(doing))?;
+        let id = entry.file_name().to_str().and_then(|name| name.parse().ok());
+        let status = fs::read_to_string(entry.path().join("status")).map_err(BenchError::io(doing))?;
+        threads.extend(id.zip(Thread::parse(&status)));
+    }
+    Ok(threads)
+}
+
+fn switches(before: &BTreeMap<u32, Thread>, after: &BTreeMap<u32, Thread>) -> Vec<Switches> {
+    let between = |(id, now): (&u32, &Thread)| {
+        let then = before.get(id);
+        Switches {
+            thread: now.name.clone(),
+            is_lane: now.is_lane(),
+            voluntary: now.voluntary - then.map_or(0, |then| then.voluntary),
+            involuntary: now.involuntary - then.map_or(0, |then| then.involuntary),
+        }
+    };
+    after.iter().map(between).collect()
+}
+
+/// Why there is no trace.
+enum Untraced {
+    /// strace is not there, or may not look.
+    NotUsable(String),
+    /// What was to be traced failed.
+    Failed(BenchError),
+}
+
+/// A system call as strace saw it begin.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Call {
+    thread: u32,
+    name: String,
+}
+
+/// Has strace listen to all threads of a process while `act` is under way.
+fn trace(pid: u32, act: impl FnOnce() -> Result<(), BenchError>) -> Result<Vec<Call>, Untraced> {
+    let file = std::env::temp_dir().join(format!("campanile-event-path-{}.strace", std::process::id()));
+    let mut command = Command::new("strace");
+    command.args(["-f", "-p", &pid.to_string(), "-o"]).arg(&file);
+    let attached = |line: &str| line.contains("attached").then_some(());
+    let (tracer, ()) =
+        Process::spawn("strace", command, attached).map_err(|error| Untraced::NotUsable(error.to_string()))?;
+    let done = act();
+    let said = tracer.end_with(Signal::INT);
+    done.map_err(Untraced::Failed)?;
+    let text = read_and_remove(&file).map_err(Untraced::Failed)?;
+    let calls: Vec<Call> = text.lines().filter_map(parse_call).collect();
+    if calls.is_empty() { Err(Untraced::NotUsable(format!("strace saw nothing; it said {said:?}"))) } else { Ok(calls) }
+}
+
+fn read_and_remove(file: &PathBuf) -> Result<String, BenchError> {
+    let text = fs::read_to_string(file).map_err(BenchError::io("reading what strace saw"))?;
+    fs::remove_file(Path::new(file)).map_err(BenchError::io("removing what strace wrote"))?;
+    Ok(text)
+}
+
+/// Reads a line such as `4711 recvfrom(9, …`; none of those that only end a call, or tell of a signal.
+fn parse_call(line: &str) -> Option<Call> {
+    let (thread, rest) = line.trim_start().split_once(char::is_whitespace)?;
+    let (name, _) = rest.trim_start().split_once('(')?;
+    let is_name =
+        !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_');
+    // strace tells the call that a thread was in when it came by this name, if it cannot tell which it was.
+    (is_name && name != "restart_syscall")
+        .then(|| Call { thread: thread.parse().unwrap_or(0), name: kernel_name(name).to_owned() })
+}
+
+/// What a lane called for each event, and how often each such list occurred: an event begins with the read that brings it, of
+/// every `reads` reads the first, and ends before the next one begins.
+fn by_event(calls: &[&str], reads: usize) -> BTreeMap<String, u64> {
+    let mut lists = BTreeMap::new();
+    let mut list: Vec<&str> = Vec::new();
+    let mut read = 0;
+    for &call in calls {
+        if call == "recvfrom" {
+            if read == reads {
+                *lists.entry(list.join(" ")).or_insert(0) += 1;
+                list.clear();
+                read = 0;
+            }
+            read += 1;
+        }
+        // What comes before the first read belongs to no event.
+        if read > 0 {
+            list.push(call);
+        }
+    }
+    // The wait behind the last event has not led to the next, but it is there.
+    if !list.is_empty() {
+        *lists.entry(list.join(" ")).or_insert(0) += 1;
+    }
+    lists
+}
+
+/// The documented list as [`by_event`] gives it: from the first read on, with the first wait last.
+fn turned(documented: &[String]) -> String {
+    let first = documented.iter().position(|call| call == "recvfrom").unwrap_or(0);
+    let (waits, rest) = documented.split_at(first);
+    [rest, waits].concat().join(" ")
+}
+
+impl Report {
+    fn enter(&mut self, calls: &[Call], threads: &BTreeMap<u32, Thread>) {
+        let mut of_lane = Vec::new();
+        for Call { thread, name } in calls {
+            match threads.get(thread) {
+                Some(thread) if thread.is_lane() => of_lane.push(name.as_str()),
+                thread => {
+                    let name_of_thread = thread.map_or("started meanwhile", |thread| &thread.name);
+                    let calls = self.other_threads_calls.entry(name_of_thread.to_owned()).or_default();
+                    *calls.entry(name.clone()).or_default() += 1;
+                }
+            }
+        }
+        let reads = self.documented.iter().filter(|call| *call == "recvfrom").count();
+        self.observed = Some(by_event(&of_lane, reads.max(1)));
+        self.events_traced = EVENTS_TRACED;
+    }
+
+    fn judge(&mut self) {
+        let expected = turned(&self.documented);
+        let lists = self.observed.as_ref();
+        let all: Option<u64> = lists.map(|lists| lists.values().sum());
+        let matching = lists.map(|lists| lists.get(&expected).copied().unwrap_or(0));
+        let locks = lists.map(|lists| {
+            let of_lane = lists.iter().filter(|(list, _)| list.contains("futex")).map(|(_, count)| count).sum::<u64>();
+            of_lane + self.other_threads_calls.values().filter_map(|calls| calls.get("futex")).sum::<u64>()
+        });
+        let others = self.threads.iter().filter(|thread| !thread.is_lane);
+        let others: u64 = others.map(|thread| thread.voluntary + thread.involuntary).sum();
+        let said =
+            |count: Option<u64>| count.map_or_else(|| "not seen: no strace".to_owned(), |count| count.to_string());
+        self.aims = vec![
+            Aim {
+                aim: format!(
+                    "every event leads to the documented system calls, in order: {}",
+                    self.documented.join(", ")
+                ),
+                found: match (matching, all) {
+                    (Some(matching), Some(all)) => format!("{matching} of {all} events"),
+                    _ => "not seen: no strace".to_owned(),
+                },
+                met: matching.zip(all).map(|(matching, all)| matching == all && all >= self.events_traced),
+            },
+            Aim {
+                aim: "no lock is waited for or woken: no call of futex in any thread of the service".to_owned(),
+                found: said(locks),
+                met: locks.map(|locks| locks == 0),
+            },
+            Aim {
+                aim: "no other thread of the service runs for an event: less than 1 context switch in 100 events"
+                    .to_owned(),
+                found: format!("{others} in {} events", self.events),
+                met: Some(others * 100 <= self.events),
+            },
+            Aim {
+                aim: "no allocation".to_owned(),
+                found: format!("{} in {} events", self.allocations, self.events),
+                met: Some(self.allocations == 0),
+            },
+        ];
+    }
+}
+
+impl super::Report for Report {
+    fn circumstances(&mut self) -> &mut Circumstances {
+        &mut self.circumstances
+    }
+
+    fn tables(&self) -> Vec<(String, Table)> {
+        let mut calls = Table::new(["events", "system calls of the lane for each"]);
+        for (list, count) in self.observed.iter().flatten() {
+            calls.row([Cell::Count(*count), list.as_str().into()]);
+        }
+        let mut threads = Table::new(["thread", "switches/event, waiting", "switches/event, displaced"]);
+        for thread in &self.threads {
+            threads.row([
+                thread.thread.as_str().into(),
+                ratio(thread.voluntary, self.events).into(),
+                ratio(thread.involuntary, self.events).into(),
+            ]);
+        }
+        let mut others = Table::new(["other thread", "system call", "count"]);
+        for (thread, calls) in &self.other_threads_calls {
+            for (call, count) in calls {
+                others.row([thread.as_str().into(), call.as_str().into(), Cell::Count(*count)]);
+            }
+        }
+        vec![
+            (format!("One lane, one supplier, one consumer; {} events under strace", self.events_traced), calls),
+            (format!("Context switches over {} events without strace", self.events), threads),
+            (
+                format!("System calls of the other threads during the {} events under strace", self.events_traced),
+                others,
+            ),
+        ]
+    }
+
+    fn charts(&self) -> Vec<(String, String)> {
+        Vec::new()
+    }
+
+    fn aims(&self) -> &[Aim] {
+        &self.aims
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_page_lists_six_calls() {
+        let six = ["epoll_wait", "recvfrom", "writev", "sendto", "epoll_wait", "recvfrom"];
+        assert_eq!(documented(PAGE), six);
+        assert_eq!(turned(&documented(PAGE)), "recvfrom writev sendto epoll_wait recvfrom epoll_wait");
+    }
+
+    #[test]
+    fn reads_the_calls_that_begin() {
+        let call = |thread, name: &str| Some(Call { thread, name: name.to_owned() });
+        assert_eq!(parse_call("4711  recvfrom(9, \"GIOP\", 65536, 0, NULL, NULL) = 188"), call(4711, "recvfrom"));
+        assert_eq!(parse_call("12 epoll_pwait(3,  <unfinished ...>"), call(12, "epoll_wait"));
+        for other in [
+            "12 <... epoll_wait resumed>[{events=EPOLLIN}], 64, -1) = 1",
+            "12 --- SIGTERM {si_signo=SIGTERM} ---",
+            "12 restart_syscall(<... resuming interrupted read ...>) = 1",
+            "12 +++ exited with 0 +++",
+            "",
+        ] {
+            assert_eq!(parse_call(other), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn divides_the_calls_among_the_events() {
+        let six = "recvfrom writev sendto epoll_wait recvfrom epoll_wait";
+        let calls: Vec<&str> = ["epoll_wait", six, six, "recvfrom futex writev sendto epoll_wait recvfrom epoll_wait"]
+            .iter()
+            .flat_map(|calls| calls.split(' '))
+            .collect();
+        let lists = by_event(&calls, 2);
+        assert_eq!(lists[six], 2);
+        assert_eq!(lists["recvfrom futex writev sendto epoll_wait recvfrom epoll_wait"], 1);
+        assert_eq!(lists.len(), 2);
+    }
+
+    #[test]
+    fn reads_a_threads_switches() {
+        let status = "Name:\tlane-1-p24000\nState:\tS\nvoluntary_ctxt_switches:\t12\nnonvoluntary_ctxt_switches:\t3\n";
+        let thread = Thread::parse(status).unwrap();
+        assert_eq!(thread, Thread { name: "lane-1-p24000".to_owned(), voluntary: 12, involuntary: 3 });
+        assert!(thread.is_lane());
+        let before = BTreeMap::from([(7, Thread { voluntary: 10, ..thread.clone() })]);
+        let after = BTreeMap::from([(7, thread)]);
+        assert_eq!((switches(&before, &after)[0].voluntary, switches(&before, &after)[0].involuntary), (2, 0));
+    }
+}
