@@ -80,6 +80,10 @@ impl Supplier {
         for piece in &schedule.pieces {
             self.send_piece(piece, &mut payload, &mut sent)?;
         }
+        // What says that it is over comes no closer behind the last event than another would.
+        if let Some(last) = schedule.pieces.last().filter(|last| last.period > 0 && last.until > clock::now()) {
+            clock::sleep_until(last.until)?;
+        }
         payload.load = 0;
         payload.end = true;
         self.push(payload)?;

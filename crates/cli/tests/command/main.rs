@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 
 mod doctor;
+mod experiments;
 mod filter;
 mod info;
 mod plan;

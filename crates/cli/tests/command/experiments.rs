@@ -1,0 +1,110 @@
+//! The papers' experiments, far shorter than they are meant to be: that each runs to its end and reports what it should. No figure is
+//! judged here; they depend on the machine and on what else runs on it.
+
+#![expect(clippy::indexing_slicing, reason = "a test fails by panicking, in its helpers too")]
+
+use super::support::text;
+use super::{campanile, json};
+use serde_json::Value as Json;
+
+/// Runs an experiment for a moment; its report and its charts' names.
+fn conduct(name: &str, more: &[&str]) -> (Json, Vec<String>) {
+    let charts = tempfile_folder(name);
+    let folder = charts.to_str().unwrap();
+    let options = ["--quick", "--seconds", "0.1", "--json", "--svg-dir", folder];
+    let output = campanile(&[&["bench", name], &options[..], more].concat());
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let report = json(&text(&output.stdout));
+    assert_eq!(report["benchmark"], name);
+    assert_eq!(report["real_time"]["privileged"].as_bool().unwrap(), report["real_time"]["advice"].is_null());
+    assert!(!report["aims"].as_array().unwrap().is_empty());
+    let mut names: Vec<String> = Vec::new();
+    for chart in std::fs::read_dir(&charts).into_iter().flatten() {
+        let chart = chart.unwrap();
+        let svg = std::fs::read_to_string(chart.path()).unwrap();
+        assert!(svg.starts_with("<svg ") && svg.ends_with("</svg>\n"), "{:?}", chart.path());
+        names.push(chart.file_name().into_string().unwrap());
+    }
+    names.sort();
+    let _ = std::fs::remove_dir_all(&charts);
+    (report, names)
+}
+
+/// A folder that nobody else uses, not made yet.
+fn tempfile_folder(name: &str) -> std::path::PathBuf {
+    std::env::temp_dir().join(format!("campanile-{name}-{}", std::process::id()))
+}
+
+fn rates(row: &Json) -> bool {
+    ["high_rate", "medium_rate", "low_rate"].iter().all(|rate| row[rate].as_f64().is_some_and(|rate| rate >= 0.0))
+}
+
+#[test]
+fn rising_load_is_tried_on_both_services_side_by_side() {
+    let (report, charts) = conduct("paths-load", &["--loads", "1,2"]);
+    let rows = report["rows"].as_array().unwrap();
+    let tried: Vec<_> =
+        rows.iter().map(|row| (row["service"].as_str().unwrap(), row["load"].as_u64().unwrap())).collect();
+    assert_eq!(tried, [("real-time", 1), ("plain", 1), ("real-time", 2), ("plain", 2)]);
+    assert!(rows.iter().all(|row| rates(row) && row["high_fits"].is_boolean()), "{rows:?}");
+    assert!(report["overhead_us"].as_f64().unwrap() > 0.0);
+    assert!(report["unit_us"].as_f64().unwrap() > 0.0);
+    assert_eq!(charts, ["paths-load-plain.svg", "paths-load-real-time.svg"]);
+}
+
+#[test]
+fn paths_are_confined_to_one_core_where_that_is_asked_for() {
+    let (report, charts) = conduct("paths-latency", &["--one-cpu", "--loads", "1"]);
+    assert_eq!(report["one_cpu"], true);
+    assert!(report["core"].is_u64());
+    let rows = report["rows"].as_array().unwrap();
+    assert_eq!(rows.len(), 6, "two services, three paths");
+    assert!(rows.iter().all(|row| row["distribution"].is_array()));
+    assert_eq!(charts, ["paths-latency-plain.svg", "paths-latency-real-time.svg"]);
+}
+
+#[test]
+fn jitter_is_told_for_every_load_and_beside_low_paths() {
+    let (report, charts) = conduct("paths-jitter", &["--loads", "1"]);
+    assert_eq!(report["rows"].as_array().unwrap().len(), 2);
+    let saturation = report["saturation"].as_array().unwrap();
+    assert_eq!(saturation.len(), 12, "three rounds of two services, without and with low paths");
+    assert_eq!(charts, ["paths-jitter.svg"]);
+}
+
+#[test]
+fn ever_more_low_paths_are_tried() {
+    let (report, charts) = conduct("paths-number", &["--loads", "1"]);
+    let rows = report["rows"].as_array().unwrap();
+    let tried: Vec<_> = rows.iter().step_by(2).map(|row| row["low_paths"].as_u64().unwrap()).collect();
+    assert_eq!(tried, [1, 5, 10, 20, 50, 100]);
+    assert_eq!(charts, ["paths-number.svg"]);
+}
+
+#[test]
+fn six_ways_from_supplier_to_consumer_are_compared() {
+    let (report, charts) = conduct("overhead", &[]);
+    let rows = report["rows"].as_array().unwrap();
+    let compared: Vec<_> =
+        rows.iter().map(|row| (row["between"].as_str().unwrap(), row["real_time"].as_bool().unwrap())).collect();
+    let six = ["2 hops", "3 hops", "service"].map(|between| [(between, false), (between, true)]);
+    assert_eq!(compared, six.concat());
+    assert!(rows.iter().all(|row| row["events_per_second"]["median"].as_f64().unwrap() > 0.0), "{rows:?}");
+    assert_eq!(charts, ["overhead-latency.svg", "overhead-throughput.svg"]);
+}
+
+#[test]
+fn a_flood_is_told_before_during_and_after_for_both_publishers() {
+    let (report, charts) = conduct("isolation", &[]);
+    assert!(report["flood_rate"].as_f64().unwrap() >= 7000.0);
+    let rows = report["rows"].as_array().unwrap();
+    assert_eq!(rows.len(), 12, "two ways of sharing, two publishers, three times");
+    assert_eq!(charts, ["isolation-misbehaving.svg", "isolation-well-behaved.svg"]);
+}
+
+#[test]
+fn an_experiment_refuses_durations_that_are_none() {
+    let (error, code) = super::refusal(&["bench", "paths-load", "--seconds", "0"]);
+    assert_eq!(code, 2);
+    assert!(error.contains("--seconds must be above 0 and at most 3600"), "{error}");
+}
