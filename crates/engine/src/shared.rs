@@ -115,6 +115,19 @@ impl<T> SharedMap<T> {
         self.pieces.iter().flat_map(|piece| piece.iter().map(|(proxy, content)| (*proxy, content)))
     }
 
+    /// The pieces that are not in `other`: all, if that has another number of them.
+    fn pieces_other_than<'m, 'o>(
+        &'m self,
+        other: &'o Self,
+    ) -> impl Iterator<Item = &'m HashMap<ProxyId, T>> + use<'m, 'o, T> {
+        let same_number = other.pieces.len() == self.pieces.len();
+        let pieces = self.pieces.iter().enumerate();
+        let is_other = move |at: usize, piece: &Arc<_>| {
+            !same_number || other.pieces.get(at).is_none_or(|other| !Arc::ptr_eq(other, piece))
+        };
+        pieces.filter(move |(at, piece)| is_other(*at, piece)).map(|(_, piece)| &**piece)
+    }
+
     #[inline]
     fn piece_of(&self, proxy: ProxyId) -> usize {
         proxy.0 as usize & self.pieces.len().wrapping_sub(1)
@@ -125,15 +138,9 @@ impl<T: ?Sized> SharedMap<Arc<T>> {
     /// Those for whom there is something else than in `before`, each with what there is now. Looks only at pieces that are
     /// others than before.
     pub(crate) fn changes_from(&self, before: &Self) -> Vec<(ProxyId, Option<&Arc<T>>)> {
-        let same_number = before.pieces.len() == self.pieces.len();
-        let is_other = |(piece, others): &(&Arc<HashMap<ProxyId, Arc<T>>>, Option<&Arc<HashMap<ProxyId, Arc<T>>>>)| {
-            !same_number || others.is_none_or(|other| !Arc::ptr_eq(other, piece))
-        };
-        let pieces = self.pieces.iter().enumerate().map(|(at, piece)| (piece, before.pieces.get(at)));
-        let now = pieces.filter(is_other).flat_map(|(piece, _)| piece.iter());
+        let now = self.pieces_other_than(before).flat_map(|piece| piece.iter());
         let now = now.filter(|(proxy, now)| before.get(**proxy).is_none_or(|before| !Arc::ptr_eq(before, now)));
-        let pieces = before.pieces.iter().enumerate().map(|(at, piece)| (piece, self.pieces.get(at)));
-        let gone = pieces.filter(is_other).flat_map(|(piece, _)| piece.keys());
+        let gone = before.pieces_other_than(self).flat_map(|piece| piece.keys());
         let gone = gone.filter(|proxy| self.get(**proxy).is_none());
         now.map(|(proxy, now)| (*proxy, Some(now))).chain(gone.map(|proxy| (*proxy, None))).collect()
     }

@@ -90,8 +90,7 @@ impl Peers {
 }
 
 fn piece_of(peer: Peer, pieces: usize) -> usize {
-    // Only the lowest bits count, so that nothing is lost.
-    (peer.0 & (pieces as u64).wrapping_sub(1)) as usize
+    usize::try_from(peer.0 & (pieces as u64).wrapping_sub(1)).unwrap_or(usize::MAX)
 }
 
 #[cfg(test)]
