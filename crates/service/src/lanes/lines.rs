@@ -385,3 +385,72 @@ impl Core {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::lanes::foreign::spare_pushes;
+    use crate::lanes::post::post_to;
+    use crate::lanes::system::Bell;
+
+    /// Both ends of a line between lanes with queues for so many events.
+    fn line(first: u32, second: u32) -> [Line; 2] {
+        let capacity = capacity(first, second);
+        let bell = Arc::new(Bell::new().unwrap());
+        let (to_second, from_first) = post_to(&bell, capacity.total);
+        let (to_first, from_second) = post_to(&bell, capacity.total);
+        let end = |lane, to, from, window| Line::new((LaneId(lane), LaneThread(lane.into()), None), to, from, window);
+        [end(2, to_second, from_second, capacity.to_second), end(1, to_first, from_first, capacity.to_first)]
+    }
+
+    fn push() -> ToPeer {
+        ToPeer::Push(spare_pushes().pop().unwrap())
+    }
+
+    fn answer() -> ToPeer {
+        ToPeer::Pushed(spare_pushes().pop().unwrap())
+    }
+
+    #[test]
+    fn there_is_room_for_every_answer_whatever_else_was_posted() {
+        for (to_first, to_second) in [(1, 1), (3, 7), (100_000, 2)] {
+            let [mut first, mut second] = line(to_first, to_second);
+            // As many connections as may move, and as many questions as may be asked, both ways, before anybody reads.
+            let moves = core::iter::repeat_with(|| first.has_room_for_moves().then(|| first.tell(answer())).is_some());
+            assert_eq!(moves.take_while(|moved| *moved).count(), MOVES_MAX);
+            while first.ask(push()).is_ok() {}
+            assert_eq!(first.unanswered, to_second.min(QUEUE_MAX) as usize);
+            assert!(!first.has_room_for_moves());
+            while second.ask(push()).is_ok() {}
+            let asked = second.unanswered;
+            assert_eq!(asked, to_first.min(QUEUE_MAX) as usize);
+            // Nothing was read of it when the other's are answered and they part.
+            (0..asked).for_each(|_| first.tell(answer()));
+            first.part();
+            first.tell(ToPeer::Parted);
+            assert_eq!(first.to.room(), 0);
+        }
+    }
+
+    #[test]
+    fn a_lane_that_is_parted_from_is_not_found() {
+        let [first, _second] = line(1, 1);
+        let mut lines = Lines::new(vec![first]);
+        assert!(lines.find(LaneId(2)).is_some() && lines.can_move_to(LaneId(2)));
+        lines.part(LaneThread(2));
+        assert!(lines.find(LaneId(2)).is_none() && !lines.can_move_to(LaneId(2)));
+        assert!(!lines.are_quiet(), "it may still send something");
+    }
+
+    #[test]
+    fn more_important_lanes_are_served_first() {
+        let ends = [Some(5), None, Some(9)].map(|priority| {
+            let [mut end, _] = line(1, 1);
+            end.priority = priority;
+            end
+        });
+        let lines = Lines::new(ends.into());
+        let order: Vec<Option<i16>> = lines.all.iter().map(|line| line.priority).collect();
+        assert_eq!(order, [Some(9), Some(5), None]);
+    }
+}

@@ -298,6 +298,27 @@ fn those_who_hand_over_wait_while_the_queue_is_full() {
 }
 
 #[test]
+fn pushes_for_a_lane_whose_queue_is_full_wait_in_order() {
+    let service = start();
+    let (_high, high) = new_channel(&service, &[pool(20)]);
+    let narrow = ThreadPool { max_buffered_requests: 1, ..ThreadPool::new(PriorityModel::ServerDeclared, 10, 1) };
+    let (_low, low) = new_channel(&service, &[narrow.into()]);
+    let consumer = consume(&service, low, &[]);
+    let mut supplier = BareSupplier::new(&service, Some(high));
+    supplier.push(&numbered(1));
+    crate::peers::read_message(&mut supplier.stream).unwrap();
+    // On the connection that is the more important lane's now: too few to have it move, and all at once.
+    supplier.key = BareSupplier::new(&service, Some(low)).key;
+    let one_way = RequestHead { response: Response::None, ..REQUEST };
+    let messages = (0..50).map(|number| supplier.push_message(&one_way, CharSet::Latin1, &event_of("Test", number)));
+    let messages: Vec<u8> = messages.flatten().collect();
+    supplier.stream.write_all(&messages).unwrap();
+    assert_eq!(consumer.take(50), (0..50).collect::<Vec<i32>>());
+    assert_eq!(read(&service, Counter::PushesPassed), 51);
+    assert!(read(&service, Counter::HandoverFull) > 0);
+}
+
+#[test]
 fn no_more_threads_than_the_configuration_allows() {
     let service = start_with(Config { lanes: Lanes { threads_max: 2, ..ordinary() }, ..Config::default() });
     let (first, _) = new_channel(&service, &[pool(10)]);
