@@ -9,7 +9,9 @@ mod kinds;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use client::notify::{ClientType, Property, ProxyConsumer, StructuredEvent, ThreadPool, ThreadPoolLanes, find_channel};
+use client::notify::{
+    ClientType, Property, ProxyConsumer, StructuredEvent, ThreadPool, ThreadPoolLanes, Topic, Topics, find_channel,
+};
 use client::{ConsumerOptions, Orb, OrbOptions, SimpleConsumer, SimpleSupplier, SupplierOptions};
 use giop::realtime::{PriorityModel, PriorityModelPolicy};
 use service::allocations::CountingAllocator;
@@ -158,6 +160,31 @@ fn neither_a_pool_nor_a_hand_over_costs_an_allocation_in_the_steady_state() {
         let handed_over = service.counters().read(Counter::HandedOver);
         assert_eq!(handed_over > 0, suppliers != consumers);
     }
+}
+
+#[test]
+fn turns_cost_no_allocation_in_the_steady_state() {
+    let service = Service::start(Config { listen: "127.0.0.1:0".into(), ..Config::default() }).unwrap();
+    let channel = new_channel(&service);
+    channel.set_qos(&[Topics(vec![Topic::new("Test", "Steady", 10)]).into()]).unwrap();
+    let takers = [ClientType::Structured, ClientType::Any].map(|form| Consumer::new(&channel, form, Model::Push));
+    let suppliers = [(); 2].map(|()| Supplier::new(&channel, ClientType::Structured, Model::Push));
+    // Of two topics and from two suppliers at once, so that some wait beside others.
+    let pass = |number: i32| {
+        std::thread::scope(|scope| {
+            for (supplier, topic) in suppliers.iter().zip(["Steady", "Other"]) {
+                scope.spawn(move || supplier.give(topic, number..number + 1));
+            }
+        });
+        for taker in &takers {
+            taker.take(2);
+        }
+    };
+    (0..2 * GATHERED_EACH).for_each(pass);
+    let before = service.counters().read(Counter::Allocations);
+    (0..COUNTED_ACROSS).for_each(pass);
+    assert_eq!(service.counters().read(Counter::Allocations) - before, 0);
+    assert!(service.counters().read(Counter::TurnsWaitingMax) > 0);
 }
 
 #[test]

@@ -216,7 +216,8 @@ fn type_list(types: &[EventType]) -> String {
 }
 
 /// Properties of ours and of the OMG's that are times in units of 100 ns.
-const TIMES: [&str; 8] = [
+const TIMES: [&str; 9] = [
+    "Deadline",
     "Timeout",
     "PacingInterval",
     "PullInterval",
