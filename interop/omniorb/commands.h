@@ -17,5 +17,6 @@ int filters(const Args& args);
 int proxies(const Args& args);
 int destroy(const Args& args);
 int naming(const Args& args);
+int plan(const Args& args);
 
 }  // namespace peer

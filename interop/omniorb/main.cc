@@ -26,6 +26,7 @@ const std::map<std::string, std::function<int(const peer::Args&)>>& commands() {
       {"proxies", peer::proxies},
       {"destroy", peer::destroy},
       {"naming", peer::naming},
+      {"plan", peer::plan},
   };
   return all;
 }

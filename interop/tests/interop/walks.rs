@@ -36,6 +36,14 @@ fn the_naming_service_answers_as_written_down() {
     }
 }
 
+#[test]
+fn the_scheduling_analysis_answers_as_written_down() {
+    let service = service();
+    let words = format!("plan --object {}", service.corbaloc("SchedulingService"));
+    let ended = Peer::start(Orb::OmniOrb, &words).end().well();
+    compare(Orb::OmniOrb, &ended.lines, include_str!("plan.expected"));
+}
+
 /// The tours of filters and proxies are omniORB's alone: what JacORB maps differently is in the other tests.
 #[track_caller]
 fn tour(command: &str, expected: &str) {
