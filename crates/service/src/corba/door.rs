@@ -501,6 +501,7 @@ impl Door {
     /// What a new channel is made of before its creator's wishes.
     pub(super) fn wanted_initially(&self) -> Wanted {
         Wanted {
+            threads_max: self.hierarchy.lane_threads_max(),
             patch: self.delivery,
             limits: self.limits,
             pool: None,

@@ -138,7 +138,7 @@ pub(super) fn validate_event_qos(
     let here = |property: &Property| property.is_available(Place::Event) && is_heeded(property, &effective);
     let find = |name: &str| QOS.iter().find(|property| property.name == name);
     add_from(&required, here, wanted, find).map_err(UserException::UnsupportedQoS)?;
-    write_available(&required, here, reply);
+    write_available(&required, here, door.hierarchy().lane_threads_max(), reply);
     Ok(())
 }
 
@@ -173,7 +173,7 @@ fn validate_qos(door: &mut Door, on: Target, mut args: Reader<'_>, reply: &mut W
     let place = place(level);
     let wanted = add_qos(&required, place, wanted).map_err(UserException::UnsupportedQoS)?;
     without_objections(door.objections(Some(level), &wanted)?).map_err(UserException::UnsupportedQoS)?;
-    write_available(&required, |property| property.is_available(place), reply);
+    write_available(&required, |property| property.is_available(place), wanted.threads_max, reply);
     Ok(())
 }
 
@@ -247,7 +247,7 @@ fn add_from(
                 let decoded = value.decode(&mut Work::new(VALUE_STEPS, VALUE_DEPTH)).map_err(|_| ErrorCode::BadType);
                 match decoded.and_then(|any| property.set(&mut wanted, &any.value)) {
                     Ok(()) => continue,
-                    Err(code) => (code, Some(property.range())),
+                    Err(code) => (code, Some(property.range(wanted.threads_max))),
                 }
             }
         };
@@ -278,13 +278,13 @@ fn write_values(table: &[Property], place: Place, effective: &Effective, out: &m
 
 /// Writes which properties there are beside those that were named, and what values they take, as a
 /// `CosNotification::NamedPropertyRangeSeq`.
-fn write_available(named: &[Given<'_>], here: impl Fn(&Property) -> bool, out: &mut Writer<'_>) {
+fn write_available(named: &[Given<'_>], here: impl Fn(&Property) -> bool, threads_max: u32, out: &mut Writer<'_>) {
     let is_named = |property: &Property| named.iter().any(|given| given.name == property.name);
     let others: Vec<_> = QOS.iter().filter(|property| here(property) && !is_named(property)).collect();
     out.length(others.len());
     for property in others {
         out.string(property.name);
-        let (low, high) = property.range();
+        let (low, high) = property.range(threads_max);
         low.write_any(out);
         high.write_any(out);
     }

@@ -55,7 +55,7 @@ impl Door {
             threads if threads > left => (ErrorCode::UnavailableValue, left),
             _ => return Ok(None),
         };
-        let range = (limit > 0).then(|| Pool::range(pool.kind, u16::try_from(limit).unwrap_or(u16::MAX)));
+        let range = (limit > 0).then(|| Pool::range(pool.kind, limit));
         let why = format!("of {most} threads for all pools {left} are left");
         Ok(Some(objection(level, pool.kind.property(), code, range, &why)))
     }

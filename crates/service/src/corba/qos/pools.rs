@@ -77,7 +77,7 @@ impl Pool {
     }
 
     /// The least and the most that can be had with so many threads: told as the range.
-    pub(in crate::corba) fn range(kind: PoolKind, threads: u16) -> (PropertyValue, PropertyValue) {
+    pub(in crate::corba) fn range(kind: PoolKind, threads: u32) -> (PropertyValue, PropertyValue) {
         let with = |model, priority, threads, queue_events_max| {
             let lanes = vec![LaneSpec { priority, threads }];
             let spec = PoolSpec {
@@ -89,6 +89,7 @@ impl Pool {
             };
             Self { kind, spec }.told()
         };
+        let threads = u16::try_from(threads).unwrap_or(u16::MAX);
         let low = with(PriorityModel::ClientPropagated, 0, 1, 1);
         (low, with(PriorityModel::ServerDeclared, i16::MAX, threads, QUEUE_EVENTS_MAX))
     }

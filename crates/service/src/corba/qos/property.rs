@@ -150,6 +150,8 @@ pub(in crate::corba) struct Property {
 /// What a set of properties asks for.
 #[derive(Clone, Debug)]
 pub(in crate::corba) struct Wanted {
+    /// The most threads that all pools together may have. No wish, but a part of what is told as available.
+    pub(in crate::corba) threads_max: u32,
     /// The level's own settings.
     pub(in crate::corba) patch: SettingsPatch,
     /// The channel's limits; at other levels nothing changes them.
@@ -268,16 +270,15 @@ impl Accepted {
 }
 
 impl Property {
-    /// The range that is told as available.
-    pub(in crate::corba) fn range(&self) -> (PropertyValue, PropertyValue) {
+    /// The range that is told as available, where all pools together may have so many threads.
+    pub(in crate::corba) fn range(&self, threads_max: u32) -> (PropertyValue, PropertyValue) {
         match &self.domain {
             Domain::Integer { wire, supported: (low, high), .. } => (wire.value(*low), wire.value(*high)),
             Domain::Boolean => (PropertyValue::Boolean(false), PropertyValue::Boolean(true)),
             Domain::Utc => (PropertyValue::Utc(0), PropertyValue::Utc(u64::MAX)),
             // Strings have no order that would make a range; both ends name all the choices.
             Domain::Choice(names) => (PropertyValue::Text(names.join("|")), PropertyValue::Text(names.join("|"))),
-            // How many threads there may be is for the hierarchy to say; this is what the type bears.
-            Domain::Pool(kind) => Pool::range(*kind, u16::MAX),
+            Domain::Pool(kind) => Pool::range(*kind, threads_max),
             Domain::Topics => topics::range(),
         }
     }

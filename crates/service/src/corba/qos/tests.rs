@@ -596,7 +596,7 @@ fn the_document_lists_every_property_with_its_range_and_places() {
         PropertyValue::Structure(_) => ("NotifyExt::ThreadPoolLanesParams", String::new()),
     };
     for property in QOS.iter().chain(ADMIN) {
-        let (low, high) = property.range();
+        let (low, high) = property.range(64);
         let ((kind, low), (_, high)) = (shown(&low), shown(&high));
         let range = match kind {
             "string" => format!(" {low}"),

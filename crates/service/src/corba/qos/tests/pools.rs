@@ -186,6 +186,19 @@ fn more_threads_than_there_are_is_refused_with_how_many_there_are() {
 }
 
 #[test]
+fn validating_tells_how_many_threads_there_may_be() {
+    let mut scene = scene(5);
+    let channel = scene.channel.clone();
+    let body = scene.d.call(&channel, "validate_qos", |w| write(&[], w)).unwrap();
+    let ranges: BTreeMap<String, (Value, Value)> =
+        body.read(|r| (0..r.u32().unwrap()).map(|_| (r.text().unwrap(), (read_value(r), read_value(r)))).collect());
+    for name in ["ThreadPool", "ThreadPoolLanes"] {
+        let (low, high) = &ranges[name];
+        assert_eq!((threads_of(low), threads_of(high)), (&Value::ULong(1), &Value::ULong(5)), "{name}");
+    }
+}
+
+#[test]
 fn values_that_make_no_sense_are_refused() {
     let mut scene = scene(8);
     let channel = scene.channel.clone();
@@ -205,7 +218,8 @@ fn values_that_make_no_sense_are_refused() {
         scene.refuses(&channel, &[lanes(ThreadPoolLanes::new(PROPAGATED, 0, bad))], BAD_VALUE);
     }
     let many = ThreadPool { static_threads: 65_536, ..good() };
-    scene.refuses(&channel, &[pool(many)], UNSUPPORTED_VALUE);
+    let (_, high) = scene.refuses(&channel, &[pool(many)], UNSUPPORTED_VALUE);
+    assert_eq!(*threads_of(&high), Value::ULong(8), "what the service may have, and not what the type bears");
     assert_eq!(scene.spec(&channel), None);
 }
 
