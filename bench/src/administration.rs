@@ -49,6 +49,8 @@ pub struct Report {
 /// One kind of work, and what the events went through meanwhile.
 #[derive(Debug, Clone, Serialize)]
 pub struct Row {
+    /// `plain`: one lane does everything. `real-time`: a pool of one thread has the channel that carries the events.
+    pub service: &'static str,
     /// `proxies`, `walk`, `constraints`, `statistics` or `channels`.
     pub work: &'static str,
     /// Calls that were answered by the service that carries the events.
@@ -62,6 +64,11 @@ pub struct Row {
     /// While it was done to the service that carries the events.
     pub here: Option<Percentiles>,
 }
+
+const REAL_TIME: &str = "real-time";
+const KINDS: [&str; 2] = ["plain", REAL_TIME];
+/// The CORBA priority of the pool's thread.
+const PRIORITY: i16 = 20_000;
 
 /// How much of everything.
 struct Plan {
@@ -85,7 +92,7 @@ struct Phases {
 pub fn run(options: &AdministrationOptions, out: &mut Output<'_>) -> Result<(), BenchError> {
     let plan = Plan {
         rounds: if options.quick { 1 } else { 5 },
-        phase_ns: if options.quick { 3 * clock::SECOND / 2 } else { 5 * clock::SECOND },
+        phase_ns: if options.quick { clock::SECOND } else { 5 * clock::SECOND },
         proxies: options.proxies,
     };
     let mut machine = Machine::describe();
@@ -93,16 +100,21 @@ pub fn run(options: &AdministrationOptions, out: &mut Output<'_>) -> Result<(), 
     let lane = lane::measure(options.proxies, if options.quick { 100 } else { 1_000 })?;
     let traffic =
         Traffic { name: "events", suppliers: 1, payload_bytes: 128, rate: options.rate, stagger_ms: 0.0, consumers: 1 };
-    let (service, other) = (Campanile::start()?, Campanile::start()?);
-    let other_channel = other.new_channel()?;
-    let carrier = Carrier::Campanile(&service, CarriageOptions::default());
     let mut rows = Vec::new();
-    workload::run(&carrier, std::slice::from_ref(&traffic), Lasting::until_told(), |view| {
-        let (mut here, mut elsewhere) = (Clients::of(&service)?, Clients::of(&other)?);
-        rows = rounds(&plan, view, &mut here, &mut elsewhere, out)?;
-        Ok(())
-    })?;
-    drop(other_channel);
+    for kind in KINDS {
+        let (mut service, mut other) = (Campanile::start()?, Campanile::start()?);
+        if kind == REAL_TIME {
+            service.pool_for_channels(PRIORITY);
+            other.pool_for_channels(PRIORITY);
+        }
+        other.new_channel()?;
+        let carrier = Carrier::Campanile(&service, CarriageOptions::default());
+        workload::run(&carrier, std::slice::from_ref(&traffic), Lasting::until_told(), |view| {
+            let (mut here, mut elsewhere) = (Clients::of(&service)?, Clients::of(&other)?);
+            rows.extend(rounds((&plan, kind), view, &mut here, &mut elsewhere, out)?);
+            Ok(())
+        })?;
+    }
     machine.note_stolen();
     out.end_progress()?;
     let report = Report {
@@ -123,7 +135,7 @@ pub fn run(options: &AdministrationOptions, out: &mut Output<'_>) -> Result<(), 
 }
 
 fn rounds(
-    plan: &Plan,
+    (plan, kind): (&Plan, &'static str),
     view: &View<'_>,
     here: &mut Clients,
     elsewhere: &mut Clients,
@@ -133,24 +145,27 @@ fn rounds(
     let mut all = Work::ALL.map(|work| (work, phases()));
     for round in 1..=plan.rounds {
         for (work, phases) in &mut all {
-            out.progress(&format!("administration: round {round} of {}: {}", plan.rounds, work.name()))?;
+            out.progress(&format!("administration: {kind}, round {round} of {}: {}", plan.rounds, work.name()))?;
             // The proxies of the first round are there for all that follows.
             if *work == Work::Proxies && round > 1 {
                 continue;
             }
             let until = |time: u64| move || clock::now() < time;
+            // All proxies are wanted, however long making them takes.
+            let here_ns = if *work == Work::Proxies { u64::MAX / 2 } else { plan.phase_ns };
             take(view, None);
             clock::sleep_until(clock::now() + plan.phase_ns)?;
             take(view, phases.latencies.first_mut());
             elsewhere.work(*work, plan.proxies, until(clock::now() + plan.phase_ns))?;
             take(view, phases.latencies.get_mut(1));
             let began = clock::now();
-            phases.calls += here.work(*work, plan.proxies, until(began + plan.phase_ns))?;
+            phases.calls += here.work(*work, plan.proxies, until(began + here_ns))?;
             phases.busy_ns += clock::now() - began;
             take(view, phases.latencies.get_mut(2));
         }
     }
     let rows = all.into_iter().map(|(work, Phases { latencies: [quiet, elsewhere, here], calls, busy_ns })| Row {
+        service: kind,
         work: work.name(),
         calls,
         #[expect(clippy::cast_precision_loss, reason = "counts of a benchmark are far below 2^53")]
@@ -179,12 +194,13 @@ fn write_tables(report: &Report, out: &mut Output<'_>) -> Result<(), BenchError>
         "{} events/s from one supplier to one consumer while clients administer; latencies in µs",
         report.rate
     )?;
-    let mut table = Table::new(["work", "calls/s", "meanwhile", "events", "median", "p99", "p99.9", "max"]);
+    let mut table = Table::new(["service", "work", "calls/s", "meanwhile", "events", "median", "p99", "p99.9", "max"]);
     for row in &report.rows {
         for (meanwhile, latency) in [("nothing", row.quiet), ("elsewhere", row.elsewhere), ("here", row.here)] {
             let here = meanwhile == "here";
             let figure = |of: fn(&Percentiles) -> f64| Cell::from(latency.as_ref().map(of));
             table.row([
+                row.service.into(),
                 row.work.into(),
                 if here { row.calls_per_second.into() } else { Cell::Absent },
                 meanwhile.into(),

@@ -7,11 +7,12 @@ use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use client::notify::{
     ClientType, EventChannel, EventChannelFactory, EventType, Property, ProxyPullSupplier, ProxyPushConsumer,
     ProxyPushSupplier, SequenceProxyPullSupplier, SequenceProxyPushConsumer, SequenceProxyPushSupplier,
-    StructuredProxyPullSupplier, StructuredProxyPushConsumer, StructuredProxyPushSupplier,
+    StructuredProxyPullSupplier, StructuredProxyPushConsumer, StructuredProxyPushSupplier, ThreadPoolLanes,
 };
 use client::{ObjectRef, Orb, OrbOptions};
 use giop::cdr::Version;
 use giop::ior::{CodeSetInfo, Component, IiopProfile, Ior};
+use giop::realtime::PriorityModel;
 
 use crate::process::{Process, arguments, ready_address};
 use crate::{BenchError, CarriageOptions, DeliveryOptions, Form, clock};
@@ -46,6 +47,8 @@ pub(crate) struct Campanile {
     process: Process,
     address: SocketAddr,
     orb: Orb,
+    /// What channels are made with, unless something else is said.
+    channel_qos: Vec<Property>,
 }
 
 /// Where a supplier pushes to, or a consumer pulls from.
@@ -91,7 +94,13 @@ impl Campanile {
 
     fn start_confined(core: Option<usize>, serve: &[std::ffi::OsString]) -> Result<Self, BenchError> {
         let (process, address) = Process::start_confined("campanile serve", core, None, serve, ready_address)?;
-        Ok(Self { process, address, orb: Orb::new(OrbOptions::default()) })
+        Ok(Self { process, address, orb: Orb::new(OrbOptions::default()), channel_qos: Vec::new() })
+    }
+
+    /// Has the channels that are made from now on served by a pool of one thread with this priority.
+    pub(crate) fn pool_for_channels(&mut self, priority: i16) {
+        let pool = ThreadPoolLanes::new(PriorityModel::ServerDeclared, priority, &[(priority, 1)]);
+        self.channel_qos = vec![pool.into()];
     }
 
     /// The service's process.
@@ -106,7 +115,7 @@ impl Campanile {
 
     /// Makes a channel with nobody on it.
     pub(crate) fn new_channel(&self) -> Result<Channel, BenchError> {
-        self.new_channel_with(&[])
+        self.new_channel_with(&self.channel_qos)
     }
 
     /// Makes a channel of these qualities with nobody on it.

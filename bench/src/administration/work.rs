@@ -65,10 +65,10 @@ impl Clients {
         Ok(Self { factory, channel, statistics, proxies: Vec::new(), filters: Vec::new(), turns: 0 })
     }
 
-    /// Does one kind of work for as long as `goes_on` says, or until all proxies are made. Says how many calls that were.
+    /// Does one kind of work for as long as `goes_on` says, but until so many proxies are made at most. Says how many calls that were.
     pub(super) fn work(&mut self, work: Work, proxies: u32, goes_on: impl Fn() -> bool) -> Result<u64, BenchError> {
         match work {
-            Work::Proxies => self.make_proxies(proxies),
+            Work::Proxies => self.make_proxies(proxies, goes_on),
             Work::Walk => self.walk(goes_on),
             Work::Constraints => self.replace_constraints(goes_on),
             Work::Statistics => self.read_statistics(goes_on),
@@ -76,10 +76,14 @@ impl Clients {
         }
     }
 
-    fn make_proxies(&mut self, count: u32) -> Result<u64, BenchError> {
+    fn make_proxies(&mut self, count: u32, goes_on: impl Fn() -> bool) -> Result<u64, BenchError> {
         let doing = "connecting very many consumers";
         let admin = self.channel.default_consumer_admin().map_err(setup(doing))?;
+        let mut calls = 0;
         for number in 0..count {
+            if !goes_on() {
+                break;
+            }
             let (proxy, _) = admin.obtain_notification_push_supplier(ClientType::Structured).map_err(setup(doing))?;
             let proxy = StructuredProxyPushSupplier::unchecked(proxy.object().clone());
             let never = [EventType::new("Bench", "Never")];
@@ -87,8 +91,9 @@ impl Clients {
             let consumer = self.channel.object().orb().object(nowhere(number));
             proxy.connect_structured_push_consumer(&consumer).map_err(setup(doing))?;
             self.proxies.push(proxy);
+            calls += 3;
         }
-        Ok(3 * u64::from(count))
+        Ok(calls)
     }
 
     fn walk(&mut self, goes_on: impl Fn() -> bool) -> Result<u64, BenchError> {
