@@ -24,7 +24,11 @@ fn event(name: &str) -> StructuredEvent {
 
 /// A push that nobody answers.
 fn one_way(supplier: &BareSupplier, name: &str) -> Vec<u8> {
-    supplier.push_message(&RequestHead { response: Response::None, ..REQUEST }, CharSet::Latin1, &event(name))
+    one_way_of(supplier, &event(name))
+}
+
+fn one_way_of(supplier: &BareSupplier, event: &StructuredEvent) -> Vec<u8> {
+    supplier.push_message(&RequestHead { response: Response::None, ..REQUEST }, CharSet::Latin1, event)
 }
 
 /// A supplier that writes as much as its socket takes.
@@ -141,6 +145,30 @@ fn under_maximum_urgency_a_critical_topic_comes_before_a_flood() {
     let names = order_under_flood(Discipline::MaximumUrgency, topics, "Alarm", 200);
     // What a round serves, where only a part of the alarms had been read.
     assert!(longest_gap(&names, "Alarm") <= 8, "{names:?}");
+}
+
+#[test]
+fn within_a_topic_an_alarm_goes_before_what_came_with_it_where_its_supplier_orders_by_priority() {
+    const PRIORITY_ORDER: i16 = 2;
+    const FIFO_ORDER: i16 = 1;
+    for (order, first) in [(PRIORITY_ORDER, "Alarm"), (FIFO_ORDER, "Reading")] {
+        let service = start();
+        let topics = Topics(vec![Topic::new("Office", "*", 1)]).into();
+        let channel = make_channel(&service, &[topics, Property::new("OrderPolicy", order)]);
+        let consumer = Bare::new();
+        let qos = [Property::new("PushOneWay", true), Property::new("OrderPolicy", FIFO_ORDER)];
+        subscribe_to(&service, Some(channel), consumer.reference("127.0.0.1"), &qos);
+        let mut supplier = BareSupplier::new(&service, Some(channel));
+        let mut alarm = event("Alarm");
+        alarm.variable_header.push(Property::new("Priority", 5_i16));
+        // In one piece, so that they are read together.
+        let all = [one_way(&supplier, "Reading").repeat(30), one_way_of(&supplier, &alarm)].concat();
+        supplier.stream.write_all(&all).unwrap();
+        let mut link = consumer.accept();
+        let names: Vec<String> = (0..31).map(|_| next_name(&mut link)).collect();
+        assert_eq!(names[0], first);
+        assert_eq!(names.iter().filter(|name| *name == "Alarm").count(), 1);
+    }
 }
 
 #[test]
