@@ -85,15 +85,20 @@ impl Campanile {
 
     /// Starts a service on a free port of loopback, all of it on this core if there is one.
     pub(crate) fn start_on(core: Option<usize>) -> Result<Self, BenchError> {
-        Self::start_confined(core, &arguments(["serve", "--listen", "127.0.0.1:0"]))
+        Self::start_at(core, None)
+    }
+
+    /// The same at this `SCHED_FIFO` priority, all its threads, if there is one.
+    pub(crate) fn start_at(core: Option<usize>, fifo: Option<u8>) -> Result<Self, BenchError> {
+        Self::start_confined(core, fifo, &arguments(["serve", "--listen", "127.0.0.1:0"]))
     }
 
     fn start_with(serve: &[std::ffi::OsString]) -> Result<Self, BenchError> {
-        Self::start_confined(None, serve)
+        Self::start_confined(None, None, serve)
     }
 
-    fn start_confined(core: Option<usize>, serve: &[std::ffi::OsString]) -> Result<Self, BenchError> {
-        let (process, address) = Process::start_confined("campanile serve", core, None, serve, ready_address)?;
+    fn start_confined(core: Option<usize>, fifo: Option<u8>, serve: &[std::ffi::OsString]) -> Result<Self, BenchError> {
+        let (process, address) = Process::start_confined("campanile serve", core, fifo, serve, ready_address)?;
         Ok(Self { process, address, orb: Orb::new(OrbOptions::default()), channel_qos: Vec::new() })
     }
 

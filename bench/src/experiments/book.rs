@@ -31,7 +31,8 @@ const OVERHEAD: Chapter = Chapter {
             does not add significant overhead to the CosNotification Service\"; what there is comes from the extra information in the \
             messages. No numbers are given beside the chart.",
     here: "The same six. The relay is that of `bench floor`, which only finds where a message ends, so it is the least that a third \
-           process can cost. Supplier and consumer are on the first core, who is between them on the last; both cores are kept awake. \
+           process can cost. All parties of all six run in the real-time scheduling class, as the paper's did, so that what priorities \
+           add is compared and not two schedulers. Supplier and consumer are on the first core, who is between them on the last; both cores are kept awake. \
            Back to back, the next event leaves when the push before has returned: from the relay and without a service, that is when the \
            consumer has answered, from the service when it has the event. Latencies are taken at 250 events a second.",
     one_cpu: false,

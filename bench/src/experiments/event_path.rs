@@ -29,6 +29,8 @@ const NOW_AND_THEN: &str = "getrusage";
 
 /// From one event to the next: long enough for everything that one leads to.
 const PERIOD: u64 = clock::SECOND / 200;
+/// The same under strace, which stops every party at every call.
+const PERIOD_TRACED: u64 = clock::SECOND / 50;
 
 /// The whole report: the one JSON object.
 #[derive(Debug, Clone, Serialize)]
@@ -94,7 +96,7 @@ fn measure(bed: &Bed, out: &mut Output<'_>) -> Result<Report, BenchError> {
     let after = threads(pid)?;
     let allocations = contender.lane_allocations()?.saturating_sub(allocations);
     out.progress("listening with strace")?;
-    let trace = trace(pid, || contender.pass(EVENTS_TRACED, PERIOD));
+    let trace = trace(pid, || contender.pass(EVENTS_TRACED, PERIOD_TRACED));
     let mut report = Report {
         benchmark: "event-path",
         circumstances: bed.circumstances.clone(),
@@ -302,7 +304,7 @@ impl Report {
             let of_lane = lists.iter().filter(|(list, _)| list.contains("futex")).map(|(_, count)| count).sum::<u64>();
             of_lane + self.other_threads_calls.values().filter_map(|calls| calls.get("futex")).sum::<u64>()
         });
-        let seconds = self.events_traced * PERIOD / clock::SECOND + 1;
+        let seconds = self.events_traced * PERIOD_TRACED / clock::SECOND + 1;
         let seldom = self.now_and_then <= seconds;
         let others = self.threads.iter().filter(|thread| !thread.is_lane);
         let others: u64 = others.map(|thread| thread.voluntary + thread.involuntary).sum();

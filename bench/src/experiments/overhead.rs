@@ -1,5 +1,8 @@
 //! `campanile bench overhead`: what real-time costs, and what a service costs beside the least that can be between supplier
 //! and consumer (paper 000, 4.4, figure 15).
+//!
+//! All parties of all contenders run in the real-time scheduling class where that is granted, as the paper's did (4.1): what is
+//! compared is what priorities add, and not two of the kernel's schedulers.
 
 use std::ffi::OsString;
 use std::net::SocketAddr;
@@ -90,7 +93,7 @@ pub struct Report {
 pub struct Row {
     /// Who stands between supplier and consumer.
     pub between: Between,
-    /// Whether all parties have real-time priorities, requests carry theirs, and the service has a lane for it.
+    /// Whether requests carry their priority, and the service has a lane for it.
     pub real_time: bool,
     /// Events a second that arrived when the next is sent as soon as the push before has returned.
     pub events_per_second: Option<Spread>,
@@ -232,7 +235,7 @@ impl Contender {
     }
 
     fn start(bed: &Bed, between: Between, real_time: bool) -> Result<Self, BenchError> {
-        let fifo = bed.real_time().fifo(Class::High.priority()).filter(|_| real_time);
+        let fifo = bed.real_time().fifo(Class::High.priority());
         let ends = Ends { core: bed.cores.ends, fifo };
         let mut middle = Middle::Nobody;
         let core = bed.cores.middle;
@@ -244,7 +247,7 @@ impl Contender {
                     (direct(address, real_time), Middle::Relay(process))
                 }
                 Between::Service => {
-                    let (path, service) = start_service(core, consumer, real_time)?;
+                    let (path, service) = start_service(core, fifo, consumer, real_time)?;
                     (path, Middle::Service(service))
                 }
             };
@@ -320,6 +323,7 @@ fn start_relay(
 
 fn start_service(
     core: Option<usize>,
+    fifo: Option<u8>,
     consumer: SocketAddr,
     real_time: bool,
 ) -> Result<(SupplierPath, Campanile), BenchError> {
@@ -327,7 +331,8 @@ fn start_service(
     let model = PriorityModel::ClientPropagated;
     let lanes = || -> Property { ThreadPoolLanes::new(model, priority, &[(priority, 1)]).into() };
     let policy = PriorityModelPolicy { model, server_priority: priority };
-    let service = Campanile::start_on(core)?;
+    // The lanes of a pool give themselves their priority; without one, the whole service is given it.
+    let service = Campanile::start_at(core, fifo.filter(|_| !real_time))?;
     let channel = service.new_channel_with(&real_time.then(lanes).into_iter().collect::<Vec<_>>())?;
     let proxy = channel.add_supplier(CarriageOptions::default())?;
     let components: Vec<_> = real_time.then(|| policy.to_component()).into_iter().collect();
