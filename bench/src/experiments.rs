@@ -237,6 +237,10 @@ fn quotient(above: Option<f64>, below: Option<f64>) -> Option<f64> {
 
 /// Judges a ratio that is to be small.
 fn at_most(aim: &str, ratio: Option<f64>, bound: f64) -> Aim {
-    let found = ratio.map_or_else(|| "no events to compare".to_owned(), |ratio| format!("{ratio:.4} ×"));
+    let found = match ratio {
+        None => "no events to compare".to_owned(),
+        Some(ratio) if ratio > 0.0 && ratio < 0.1 => format!("1/{:.0}", 1.0 / ratio),
+        Some(ratio) => format!("{ratio:.3} ×"),
+    };
     Aim { aim: aim.to_owned(), found, met: ratio.map(|ratio| ratio <= bound) }
 }

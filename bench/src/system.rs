@@ -16,19 +16,24 @@ use crate::Output;
 /// Gives the calling thread the scheduling class that runs only when a core has nothing else to do, and that any
 /// other thread displaces at once (sched(7), `SCHED_IDLE`).
 pub(crate) fn run_only_when_idle() -> io::Result<()> {
-    schedule(libc::SCHED_IDLE, 0)
+    schedule(0, libc::SCHED_IDLE, 0)
 }
 
 /// Gives the calling thread real-time priority, first in first out, from 1 to 99 (sched(7), `SCHED_FIFO`). Threads that
 /// it starts and programs that it becomes inherit it.
 pub(crate) fn run_fifo(priority: u8) -> io::Result<()> {
-    schedule(libc::SCHED_FIFO, priority)
+    schedule(0, libc::SCHED_FIFO, priority)
 }
 
-fn schedule(policy: libc::c_int, priority: u8) -> io::Result<()> {
+/// Gives the first thread of another process real-time priority.
+pub(crate) fn have_run_fifo(pid: u32, priority: u8) -> io::Result<()> {
+    schedule(libc::pid_t::try_from(pid).map_err(|_| io::ErrorKind::InvalidInput)?, libc::SCHED_FIFO, priority)
+}
+
+fn schedule(pid: libc::pid_t, policy: libc::c_int, priority: u8) -> io::Result<()> {
     let parameters = libc::sched_param { sched_priority: libc::c_int::from(priority) };
     // SAFETY: `parameters` lives until the call returns, which only reads it; 0 names the calling thread.
-    let result = unsafe { libc::sched_setscheduler(0, policy, &raw const parameters) };
+    let result = unsafe { libc::sched_setscheduler(pid, policy, &raw const parameters) };
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 

@@ -15,7 +15,7 @@ use super::{Aim, Bed, Circumstances};
 use crate::latency::ratio;
 use crate::process::Process;
 use crate::table::{Cell, Table};
-use crate::{BenchError, ExperimentOptions, Output, clock};
+use crate::{BenchError, ExperimentOptions, Output, clock, system};
 
 /// The page that says what happens.
 const PAGE: &str = include_str!("../../../docs/path-of-an-event.md");
@@ -23,6 +23,9 @@ const PAGE: &str = include_str!("../../../docs/path-of-an-event.md");
 /// Events, one after the other, for the counts without strace, and under it.
 const EVENTS: u64 = 1000;
 const EVENTS_TRACED: u64 = 200;
+
+/// Above everybody whom it stops; where that is not granted, it does without.
+const TRACER_PRIORITY: u8 = 90;
 
 /// What the page says is called now and then, once a second at most, and belongs to no event.
 const NOW_AND_THEN: &str = "getrusage";
@@ -212,6 +215,8 @@ fn trace(pid: u32, act: impl FnOnce() -> Result<(), BenchError>) -> Result<Vec<C
     let attached = |line: &str| line.contains("attached").then_some(());
     let (tracer, ()) =
         Process::spawn("strace", command, attached).map_err(|error| Untraced::NotUsable(error.to_string()))?;
+    // Each call stops the lane until strace has noted it: were strace to wait for its turn, events would pile up meanwhile.
+    let _ = system::have_run_fifo(tracer.pid(), TRACER_PRIORITY);
     let done = act();
     let said = tracer.end_with(Signal::INT);
     done.map_err(Untraced::Failed)?;
