@@ -44,9 +44,10 @@ const ISOLATION: Chapter = Chapter {
     paper: "Two publisher/subscriber pairs on topics of equal share, 1,000 messages a second each, through one broker; for 10 s one of \
             them publishes 7,000 a second, which brings the broker close to its capacity (10,000). The well-behaved one's delay triples; \
             the misbehaving one's grows by several orders of magnitude.",
-    here: "The same, with the flood at 80 % of what was found to be the service's capacity here, as in the paper, and at least 7,000 a \
-           second. The delay is counted from when an event was due, so that what a publisher is made to wait is part of it. The \
-           well-behaved client's two processes run at a real-time priority, as if it had a machine of its own; the other one's do not.",
+    here: "The same, with the flood at 80 % of what was found to get through at most, as in the paper, and at least 7,000 a second. Latency is \
+           from the publisher's stamp to the subscriber's read, as in the paper; delay is from when the event was due, and contains what its \
+           publisher was late. The well-behaved client's two processes run at a real-time priority, as if it had a machine of its own; the \
+           other one's do not. All four are on the first core, the service on the last.",
     one_cpu: false,
 };
 

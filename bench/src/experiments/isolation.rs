@@ -49,13 +49,13 @@ pub struct Report {
     pub circumstances: Circumstances,
     /// Events a second of the misbehaving publisher during the flood.
     pub flood_rate: f64,
-    /// Events a second at which the service was found to be saturated, both publishers together.
+    /// Events a second that get through at most, both publishers' together. What is saturated then is the clients' core or the service's.
     pub capacity: f64,
     /// When the flood begins and ends, in seconds.
     pub flood_seconds: (f64, f64),
     /// One for each way of sharing, publisher, and time before, during and after the flood.
     pub rows: Vec<Row>,
-    /// The well-behaved publisher's p99 during the flood / before it, with equal shares.
+    /// The well-behaved publisher's p99 latency during the flood / before it, with equal shares.
     pub p99_ratio: Option<f64>,
     /// The same without shares.
     pub p99_ratio_without_shares: Option<f64>,
@@ -134,13 +134,14 @@ pub struct Row {
     pub time: Time,
     /// Events received a second.
     pub rate: f64,
-    /// From when each was due to the consumer's read: what its publisher has to wait is part of the delay.
+    /// From when each was due to the consumer's read: contains its publisher's lateness, of which most comes from sharing a core with
+    /// the other client.
     pub delay: Option<Latency>,
     /// From the publisher's stamp to the consumer's read.
     pub latency: Option<Latency>,
 }
 
-/// The median and the longest delay over time, for a chart.
+/// The median and the longest latency over time, for a chart.
 #[derive(Debug, Clone)]
 struct Course {
     sharing: Sharing,
@@ -223,7 +224,7 @@ impl Report {
         }
         let slice = |index: u64| {
             let from = start + index * SLICE;
-            let latency = Latency::of(Window { from, until: from + SLICE }.latencies_from_schedule(samples))?;
+            let latency = Latency::of(Window { from, until: from + SLICE }.latencies(samples))?;
             Some((clock::seconds(index * SLICE), latency.median_us, latency.max_us))
         };
         let slices = (0..end.saturating_sub(start) / SLICE).filter_map(slice).collect();
@@ -234,7 +235,7 @@ impl Report {
         let p99 = |sharing, time| {
             let wanted = (sharing, Publisher::WellBehaved, time);
             let row = self.rows.iter().find(|row| (row.sharing, row.publisher, row.time) == wanted);
-            row.and_then(|row| row.delay).map(|delay| delay.p99_us)
+            row.and_then(|row| row.latency).map(|latency| latency.p99_us)
         };
         let ratio = |sharing| quotient(p99(sharing, Time::During), p99(sharing, Time::Before));
         self.p99_ratio = ratio(Sharing::EqualShares);
@@ -267,7 +268,7 @@ impl Report {
             title: title.to_owned(),
             subtitle: self.subtitle.clone(),
             x: Axis::from_zero("time, seconds"),
-            y: Axis::logarithmic("delay in each tenth of a second", Labels::Microseconds),
+            y: Axis::logarithmic("end-to-end delay in each tenth of a second", Labels::Microseconds),
             series,
         };
         chart.to_svg()
@@ -366,6 +367,7 @@ impl super::Report for Report {
             "median delay µs",
             "p99 delay µs",
             "longest delay µs",
+            "median latency µs",
             "p99 latency µs",
         ]);
         for row in &self.rows {
@@ -382,11 +384,12 @@ impl super::Report for Report {
                 row.delay.map(|delay| delay.median_us).into(),
                 row.delay.map(|delay| delay.p99_us).into(),
                 row.delay.map(|delay| delay.max_us).into(),
+                row.latency.map(|latency| latency.median_us).into(),
                 row.latency.map(|latency| latency.p99_us).into(),
             ]);
         }
         let title = format!(
-            "Two publishers of 1000 events/s; one floods with {:.0} events/s for {:.0} s (the service is saturated at {:.0})",
+            "Two publishers of 1000 events/s; one floods with {:.0} events/s for {:.0} s (at most {:.0} a second get through)",
             self.flood_rate,
             self.flood_seconds.1 - self.flood_seconds.0,
             self.capacity
