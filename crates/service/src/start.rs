@@ -57,6 +57,13 @@ pub enum StartError {
         /// What is wrong with it.
         why: String,
     },
+    /// Lanes can run on none of the processors that the configuration names.
+    Processors {
+        /// `lanes.cpus`.
+        processors: Vec<u16>,
+        /// What the operating system says.
+        error: io::Error,
+    },
     /// A thread, a poll or a bell cannot be made.
     Resources(io::Error),
 }
@@ -78,6 +85,11 @@ impl fmt::Display for StartError {
             Self::OutsideNaming { url, why } => {
                 write!(f, "naming.outside = \"{url}\": {why}; write for example corbaloc::host:2809/NameService")
             }
+            Self::Processors { processors, error } => write!(
+                f,
+                "lanes.cpus = {processors:?}: this process may run on none of these processors ({error}); \
+                 Cpus_allowed_list in /proc/self/status names those that it may"
+            ),
             Self::Resources(error) => write!(f, "the operating system refuses what the service needs: {error}"),
         }
     }
@@ -127,6 +139,7 @@ impl Service {
     /// When the configuration cannot be used, the port is taken, or the operating system refuses a thread or a file.
     pub fn start(config: Config) -> Result<Self, StartError> {
         config.check()?;
+        check_processors(&config.lanes.cpus)?;
         let (listener, address) = listen(&config)?;
         let (host, port) = config.advertised(address)?;
         let connections_max = connections_that_fit(config.limits.connections_max, raise_descriptor_limit());
@@ -297,6 +310,13 @@ fn remarks_on_memory(config: &Config) -> Vec<String> {
     failed.map(|error| format!("lanes.lock_memory: memory is not locked: {error}")).into_iter().collect()
 }
 
+/// Tries on a thread of its own whether lanes can run on any of these processors.
+fn check_processors(processors: &[u16]) -> Result<(), StartError> {
+    let tried = std::thread::scope(|scope| scope.spawn(|| scheduling::bind_to(processors)).join());
+    let error = |error| StartError::Processors { processors: processors.to_vec(), error };
+    tried.unwrap_or_else(|_| Err(io::ErrorKind::Other.into())).map_err(error)
+}
+
 fn door_settings(config: &Config, host: &str, port: u16) -> DoorSettings {
     let millis = |value: u32| Some(Duration::from_millis(value.into()));
     DoorSettings {
@@ -389,5 +409,12 @@ mod tests {
         assert_eq!(connections_that_fit(4096, 65_536), 4096);
         assert_eq!(connections_that_fit(4096, 1024), 752);
         assert_eq!(connections_that_fit(4096, 8), 1);
+    }
+
+    #[test]
+    fn processors_that_are_not_there_are_named() {
+        check_processors(&[]).unwrap();
+        let error = check_processors(&[1023]).unwrap_err();
+        assert!(error.to_string().starts_with("lanes.cpus = [1023]: this process may run on none of"), "{error}");
     }
 }

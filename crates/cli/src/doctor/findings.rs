@@ -320,7 +320,7 @@ fn timer_slack(machine: &Machine) -> Finding {
 fn isolation(machine: &Machine) -> Finding {
     let name = "isolation";
     let why = "processors that the kernel leaves to the lanes have no other threads, and no ticks while one runs";
-    let mend = "isolcpus=managed_irq,domain,2,3 nohz_full=2,3 rcu_nocbs=2,3 on the kernel's command line, and lanes.cpus = [2, 3]";
+    let mend = "isolcpus=managed_irq,domain,N nohz_full=N rcu_nocbs=N on the kernel's command line for each processor N but 0, and lanes.cpus = [N]";
     let list = |file: &str| {
         let text = machine.read(&format!("/sys/devices/system/cpu/{file}")).unwrap_or_default();
         (!text.is_empty() && text != "(null)").then_some(text)
