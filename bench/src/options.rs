@@ -28,16 +28,22 @@ pub enum Command {
     #[command(after_help = PATHS_LOAD_EXAMPLES)]
     PathsLoad(ExperimentOptions),
     /// How latencies are spread where the low path has failed (paper 000, figures 11 and 12)
+    #[command(after_help = PATHS_LATENCY_EXAMPLES)]
     PathsLatency(ExperimentOptions),
     /// How even the high path's latency stays under load and beside 20 saturating low paths (paper 000, figure 13)
+    #[command(after_help = PATHS_JITTER_EXAMPLES)]
     PathsJitter(ExperimentOptions),
     /// The high path beside 1 to 100 low paths (paper 000, figure 14)
+    #[command(after_help = PATHS_NUMBER_EXAMPLES)]
     PathsNumber(ExperimentOptions),
     /// What priorities cost, and a service beside 2 and 3 hops without one (paper 000, figure 15)
+    #[command(after_help = OVERHEAD_EXAMPLES)]
     Overhead(ExperimentOptions),
     /// What a publisher suffers from another one's flood (paper 001, figures 11 and 12)
+    #[command(after_help = ISOLATION_EXAMPLES)]
     Isolation(ExperimentOptions),
     /// What the service does for one event, seen from outside: system calls in order, context switches, allocations
+    #[command(after_help = EVENT_PATH_EXAMPLES)]
     EventPath(ExperimentOptions),
     /// All six experiments of the papers, with their charts and a page of Markdown
     #[command(after_help = EXPERIMENTS_EXAMPLES)]
@@ -95,6 +101,7 @@ Examples:
   campanile bench administration                  about seven minutes
   campanile bench administration --quick          within 50 seconds
   campanile bench administration --quick --json | jq '.rows[] | {work, quiet, elsewhere, here}'";
+
 const PATHS_LOAD_EXAMPLES: &str = "\
 Examples:
   campanile bench paths-load --one-cpu            about three minutes
@@ -103,6 +110,39 @@ Examples:
 
 The real-time side needs the privilege for real-time priorities (root will do);
 without it, it runs at ordinary priority and says so.";
+
+const PATHS_LATENCY_EXAMPLES: &str = "\
+Examples:
+  campanile bench paths-latency --one-cpu
+  campanile bench paths-latency --one-cpu --quick --json | jq .rows
+  campanile bench paths-latency --one-cpu --svg-dir charts";
+
+const PATHS_JITTER_EXAMPLES: &str = "\
+Examples:
+  campanile bench paths-jitter --one-cpu
+  campanile bench paths-jitter --one-cpu --quick --json | jq .rows
+  campanile bench paths-jitter --one-cpu --svg-dir charts";
+
+const PATHS_NUMBER_EXAMPLES: &str = "\
+Examples:
+  campanile bench paths-number --one-cpu
+  campanile bench paths-number --one-cpu --quick --json | jq .rows
+  campanile bench paths-number --one-cpu --svg-dir charts";
+
+const OVERHEAD_EXAMPLES: &str = "\
+Examples:
+  campanile bench overhead
+  campanile bench overhead --quick --json | jq .aims";
+
+const ISOLATION_EXAMPLES: &str = "\
+Examples:
+  campanile bench isolation
+  campanile bench isolation --quick --json | jq .aims";
+
+const EVENT_PATH_EXAMPLES: &str = "\
+Examples:
+  campanile bench event-path                      some seconds; needs strace
+  campanile bench event-path --json | jq .aims";
 
 const EXPERIMENTS_EXAMPLES: &str = "\
 Examples:
