@@ -10,6 +10,8 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use crate::lanes::shares::Share;
+
 /// The whole configuration of a service.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -70,6 +72,11 @@ pub struct Limits {
     pub fragment_sets_max: u32,
     /// Milliseconds in which a message that has begun must be complete. Default 60,000. A slower one ends its connection.
     pub message_completion_ms: u32,
+    /// Messages of one connection that are handled before the others have their turn, 1 to 65,536. Default 1024.
+    pub share_messages: u32,
+    /// Microseconds that one connection's messages may take before the others have their turn, 10 to 1,000,000; the message
+    /// under way is finished. Default 250.
+    pub share_us: u32,
     /// Administrative requests waiting for the administration thread, 1 to 65,536. Default 4096. One more is answered
     /// `TRANSIENT`.
     pub administration_queue: u32,
@@ -207,6 +214,8 @@ impl Default for Limits {
             message_bytes_max: 16 << 20,
             fragment_sets_max: 16,
             message_completion_ms: 60_000,
+            share_messages: 1024,
+            share_us: 250,
             administration_queue: 4096,
         }
     }
@@ -321,6 +330,8 @@ impl Config {
             ("limits.message_bytes_max", u64::from(limits.message_bytes_max), 1024, 1 << 30),
             ("limits.fragment_sets_max", u64::from(limits.fragment_sets_max), 1, 1024),
             ("limits.message_completion_ms", u64::from(limits.message_completion_ms), 100, 86_400_000),
+            ("limits.share_messages", u64::from(limits.share_messages), 1, 65_536),
+            ("limits.share_us", u64::from(limits.share_us), 10, 1_000_000),
             ("limits.administration_queue", u64::from(limits.administration_queue), 1, 65_536),
             ("delivery.push_window", u64::from(delivery.push_window), 1, 1024),
             ("delivery.connect_timeout_ms", u64::from(delivery.connect_timeout_ms), 10, 600_000),
@@ -374,6 +385,11 @@ impl Config {
     /// How long a message may take to arrive whole.
     pub(crate) fn message_completion(&self) -> Duration {
         Duration::from_millis(u64::from(self.limits.message_completion_ms))
+    }
+
+    /// What one connection may have of a lane's round.
+    pub(crate) fn share(&self) -> Share {
+        Share { messages: self.limits.share_messages, time: Duration::from_micros(u64::from(self.limits.share_us)) }
     }
 }
 

@@ -102,6 +102,10 @@ counters! {
     ProtocolErrors = "protocol_errors",
     /// Connections ended because a message was not complete in time.
     IncompleteMessages = "incomplete_messages",
+    /// Times a connection had more messages than its share of a round, and waited for the next.
+    SharesSpent = "lane_shares_spent",
+    /// Times what was read of a connection and had to wait was copied, because too many of the lane's buffers were out.
+    RestsCopied = "lane_rests_copied",
     /// Replies nobody waits for any more.
     LateReplies = "late_replies",
     /// Requests to the objects of the service other than events.

@@ -8,6 +8,7 @@
 //! in by [`pullers`] and go out by [`pulls`]; where filters of clients have a say, [`questions`] asks them.
 
 pub(crate) mod asks;
+pub(crate) mod buffers;
 pub(crate) mod calls;
 pub(crate) mod delivery;
 pub(crate) mod foreign;
@@ -29,6 +30,7 @@ pub(crate) mod reports;
 pub(crate) mod roster;
 pub(crate) mod routes;
 pub(crate) mod scheduling;
+pub(crate) mod shares;
 pub(crate) mod slots;
 pub(crate) mod system;
 mod turns;

@@ -294,6 +294,7 @@ fn common(config: &Config, published: &Arc<ArcSwap<Published>>, connections_max:
         connections_max,
         connections_open: Arc::new(AtomicUsize::new(0)),
         message_completion: config.message_completion(),
+        share: config.share(),
         connect_timeout: Duration::from_millis(config.delivery.connect_timeout_ms.into()),
         silence: Duration::from_millis(config.delivery.reply_timeout_ms.into()),
         main_discipline: config.lanes.discipline.of_lane(),
@@ -341,10 +342,16 @@ fn door_settings(config: &Config, host: &str, port: u16) -> DoorSettings {
     }
 }
 
+/// Bytes of memory that a connection keeps for its own use when nothing is under way on it.
+const OWN_BYTES: usize = 4 << 10;
+
 fn framing_limits(config: &Config) -> framing::Limits {
     framing::Limits {
         message_bytes_max: config.limits.message_bytes_max as usize,
         fragment_sets_max: config.limits.fragment_sets_max as usize,
+        // What a connection has of its own is small: buffers are lent to it.
+        read_bytes: OWN_BYTES,
+        retained_bytes_max: OWN_BYTES,
         ..framing::Limits::default()
     }
 }

@@ -10,6 +10,17 @@ use core::fmt;
 /// Free octets below which it is worth moving what is left of a message to the front of the buffer before reading.
 const READ_MIN: usize = 4 << 10;
 
+/// Octets of a message that has begun up to which they are kept in a small buffer of the connection's own when the
+/// buffer that they were read into is taken back. That one stays, so that nothing is allocated the next time.
+const REST_BYTES: usize = 4 << 10;
+
+/// The least such a buffer takes.
+const REST_BYTES_MIN: usize = 256;
+
+/// How many times what has arrived of a large message its buffer may be: so large that it seldom has to grow, and no
+/// larger, so that a peer has to send something to have memory reserved.
+const GROWTH: usize = 16;
+
 /// A whole message, as it arrived or as its fragments were put together.
 #[derive(Clone, Copy, Debug)]
 pub struct Message<'a> {
@@ -30,6 +41,15 @@ pub struct Message<'a> {
 /// own size, so that it is read in place as well. In the steady state nothing is allocated: the buffer is reused, and
 /// memory above [`Limits::retained_bytes_max`] is given back as soon as it is not needed.
 ///
+/// # Borrowed buffers
+///
+/// Whoever has many connections need not have a buffer for each. [`Inbound::lend`] one before reading, read into
+/// [`Inbound::vacant`], and take it back with [`Inbound::reclaim`] when the messages in it have been dealt with; a
+/// connection on which nothing is under way then holds none. What is left of a message is kept, up to 4 KiB of it in a small
+/// buffer that is used again, more in one of its size. A message larger than what can be lent is read in place into a
+/// buffer of its own, which grows with what arrives: in steps of 16 times as much, and to the message's size and no
+/// further.
+///
 /// # Fragments
 ///
 /// Fragments are collected by request id in GIOP 1.2; other messages may come in between. In GIOP 1.1 they have no id, so
@@ -43,8 +63,12 @@ pub struct Message<'a> {
 /// misread. A sender that has the choice uses GIOP 1.2, where alignment runs on from part to part.
 pub struct Inbound {
     limits: Limits,
-    /// Its length is what is in use; all of it is initialised. Empty until the first read.
+    /// Holds what arrived, and perhaps octets behind that, which mean nothing. Empty until the first read.
     buffer: Vec<u8>,
+    /// Whether it is somebody else's.
+    lent: bool,
+    /// The connection's own small one, while another is in use.
+    small: Vec<u8>,
     /// What arrived and is not yet consumed is `buffer[start..end]`.
     start: usize,
     end: usize,
@@ -67,7 +91,17 @@ impl Inbound {
     /// The receiving side of a new connection. Nothing is allocated before the first read.
     #[must_use]
     pub const fn new(limits: Limits) -> Self {
-        Self { limits, buffer: Vec::new(), start: 0, end: 0, returned: 0, fragments: Fragments::new(), failure: None }
+        Self {
+            limits,
+            buffer: Vec::new(),
+            lent: false,
+            small: Vec::new(),
+            start: 0,
+            end: 0,
+            returned: 0,
+            fragments: Fragments::new(),
+            failure: None,
+        }
     }
 
     /// Where the next bytes go; never empty. Drops the message that was returned last.
@@ -81,18 +115,39 @@ impl Inbound {
             self.shrink(base);
         }
         let missing = message_len.saturating_sub(self.pending());
-        if self.start > 0 && self.free() < missing.max(READ_MIN) {
+        if self.start > 0 && self.buffer.len() - self.end < missing.max(READ_MIN) {
             self.move_to_front();
         }
         // With less room than that a read is hardly worth its system call.
         let room = missing.clamp(1, READ_MIN);
-        if self.free() < room {
+        if self.buffer.len() - self.end < room {
             self.grow(room, message_len);
         }
         self.buffer.get_mut(self.end..).unwrap_or_default()
     }
 
-    /// `n` octets were read to the front of what [`Inbound::space`] returned last.
+    /// Where the next bytes go, for whoever can append to memory that was never written to: a buffer whose spare capacity
+    /// is not empty and which is not to grow beyond it. Tell with [`Inbound::filled`] how much was appended. Drops the
+    /// message that was returned last.
+    #[must_use]
+    pub fn vacant(&mut self) -> &mut Vec<u8> {
+        self.drop_returned();
+        let message_len = self.message_at_hand();
+        let missing = message_len.saturating_sub(self.pending());
+        let free = self.buffer.capacity() - self.end;
+        if self.start > 0 && free < missing.max(READ_MIN) {
+            self.move_to_front();
+        }
+        self.buffer.truncate(self.end);
+        if self.buffer.capacity() - self.end < missing.clamp(1, READ_MIN) {
+            let wanted = self.end.saturating_mul(GROWTH).clamp(self.read_bytes(), message_len.max(self.read_bytes()));
+            self.buffer.reserve_exact(wanted.saturating_sub(self.end).max(READ_MIN));
+        }
+        &mut self.buffer
+    }
+
+    /// `n` octets were read to the front of what [`Inbound::space`] returned last, or appended to what
+    /// [`Inbound::vacant`] did.
     pub fn filled(&mut self, n: usize) {
         debug_assert!(n <= self.buffer.len() - self.end, "more was read than there was space for");
         self.end = self.end.saturating_add(n).min(self.buffer.len());
@@ -122,10 +177,74 @@ impl Inbound {
         }
     }
 
+    /// Lends it a buffer for the next reads. It comes back at once where there is no use for it: one is lent already, or
+    /// the message at hand, or what has arrived and was not looked at, would not fit and is in a buffer of its own. Drops the
+    /// message that was returned last.
+    #[must_use = "a buffer that comes back can be lent to somebody else"]
+    pub fn lend(&mut self, mut buffer: Vec<u8>) -> Option<Vec<u8>> {
+        self.drop_returned();
+        if self.lent || self.message_at_hand().max(self.pending() + 1) > buffer.capacity() {
+            return Some(buffer);
+        }
+        buffer.clear();
+        buffer.extend_from_slice(self.pending_bytes());
+        (self.start, self.end) = (0, buffer.len());
+        let own = core::mem::replace(&mut self.buffer, buffer);
+        if own.capacity() <= REST_BYTES {
+            self.small = own;
+        }
+        self.lent = true;
+        None
+    }
+
+    /// Takes back the buffer that was lent, if one was. Drops the message that was returned last; what has arrived behind
+    /// it is kept.
+    pub fn reclaim(&mut self) -> Option<Vec<u8>> {
+        if !self.lent {
+            return None;
+        }
+        self.drop_returned();
+        let mut own = core::mem::take(&mut self.small);
+        own.clear();
+        own.reserve_exact(self.room_for_rest(own.capacity()));
+        own.extend_from_slice(self.pending_bytes());
+        (self.start, self.end) = (0, own.len());
+        self.lent = false;
+        Some(core::mem::replace(&mut self.buffer, own))
+    }
+
+    /// Whether a buffer was lent and is being used.
+    #[must_use]
+    pub const fn is_lent(&self) -> bool {
+        self.lent
+    }
+
+    /// Whether the message at hand is larger than the buffer that was lent. It is to be reclaimed then, before the next
+    /// read, so that the message gets one of its own.
+    #[must_use]
+    pub fn has_outgrown_loan(&self) -> bool {
+        self.lent && self.returned == 0 && self.message_at_hand() > self.buffer.capacity()
+    }
+
+    /// Octets that would have to be kept in a buffer of their own if the one that was lent were taken back now; 0 if the
+    /// small one suffices.
+    #[must_use]
+    pub fn rest_to_keep(&self) -> usize {
+        let rest = self.end - self.start - self.returned;
+        if rest <= REST_BYTES { 0 } else { rest }
+    }
+
     /// Messages whose fragments are on their way.
     #[must_use]
     pub fn open_fragment_sets(&self) -> usize {
         self.fragments.open()
+    }
+
+    /// Whether anything arrived behind the message that was returned last: another one, or the beginning of one.
+    #[inline]
+    #[must_use]
+    pub const fn has_more(&self) -> bool {
+        self.end - self.start > self.returned
     }
 
     /// Octets that arrived and do not yet make up a message that was returned, those of fragments included. While it is not
@@ -135,10 +254,11 @@ impl Inbound {
         self.end - self.start - self.returned + self.fragments.bytes()
     }
 
-    /// Octets of memory that are held, used or not.
+    /// Octets of memory that are held, used or not. A buffer that was lent is not its own.
     #[must_use]
     pub fn reserved(&self) -> usize {
-        self.buffer.capacity() + self.fragments.reserved()
+        let buffer = if self.lent { 0 } else { self.buffer.capacity() };
+        buffer + self.small.capacity() + self.fragments.reserved()
     }
 
     // ---- finding messages ----
@@ -198,10 +318,6 @@ impl Inbound {
 
     // ---- the buffer ----
 
-    fn free(&self) -> usize {
-        self.buffer.len() - self.end
-    }
-
     #[inline]
     fn pending(&self) -> usize {
         self.end - self.start
@@ -216,6 +332,18 @@ impl Inbound {
     fn message_at_hand(&self) -> usize {
         let len = Header::parse(self.pending_bytes()).map_or(0, |header| header.message_len());
         if len > self.limits.message_bytes_max { 0 } else { len }
+    }
+
+    /// How large a buffer of its own is that takes over what is left: nothing if nothing is left, the small one if that does.
+    fn room_for_rest(&self, small: usize) -> usize {
+        let rest = self.pending();
+        if rest <= small {
+            return 0;
+        }
+        if rest <= REST_BYTES {
+            return rest.next_power_of_two().max(REST_BYTES_MIN);
+        }
+        self.message_at_hand().min(rest.saturating_mul(GROWTH)).max(rest)
     }
 
     fn read_bytes(&self) -> usize {
@@ -240,7 +368,7 @@ impl Inbound {
         if self.start == self.end {
             self.start = 0;
             self.end = 0;
-            if self.buffer.len() > self.retained_bytes() {
+            if !self.lent && self.buffer.capacity() > self.retained_bytes() {
                 self.shrink(self.read_bytes());
             }
         }

@@ -1,5 +1,7 @@
 //! Tests of framing.
 
+mod lent;
+
 use super::*;
 use crate::cdr::{CharSet, Endian};
 use crate::message::{

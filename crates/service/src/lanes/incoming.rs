@@ -16,6 +16,7 @@ use super::moving::Settling;
 use super::output::{Output, would_block};
 use super::path::{answer_done, answer_exception};
 use super::pulls::Written;
+use super::shares::Portion;
 use super::slots::Token;
 use super::system::{self, Interest, Ready};
 use super::worker::{KIND_INCOMING, KIND_LISTENER, Worker, datum};
@@ -32,10 +33,8 @@ const UNANSWERED_BYTES_MAX: usize = 1 << 20;
 const REPLIES_UNREAD_MAX: usize = 1 << 20;
 /// Connections accepted in one round: a storm of them must not delay the events of those that are there.
 const ACCEPTED_PER_ROUND: usize = 16;
-/// Reads of one connection in one round, for a large message; one that brings whole messages is the last.
-const READS_PER_ROUND: usize = 8;
-/// Messages of one connection handled in one round, so that one that floods does not keep the others waiting.
-const MESSAGES_PER_ROUND: usize = 64;
+/// Bytes of a large message that are read in one round, about; a read that brings whole messages is the last anyway.
+const READ_BYTES_PER_ROUND: usize = 1 << 20;
 
 /// A connection from a client.
 pub(crate) struct Incoming {
@@ -75,6 +74,8 @@ pub(crate) struct Caller {
     stalled: bool,
     /// It has had its share of a round, and whole messages of it may wait for the next.
     hungry: bool,
+    /// What it has had of the latest round.
+    portion: Portion,
     /// What the poll was last told.
     interest: Interest,
 }
@@ -100,6 +101,7 @@ impl Incoming {
                 ended: false,
                 stalled: false,
                 hungry: false,
+                portion: Portion::default(),
                 interest: Interest::READ,
             },
         }
@@ -139,6 +141,7 @@ impl Caller {
         self.settling.arrive();
         self.stalled = false;
         self.hungry = false;
+        self.portion = Portion::default();
         self.interest = Interest::READ;
     }
 
@@ -238,17 +241,20 @@ impl Worker {
     }
 
     fn read(&mut self, token: Token) {
-        for _ in 0..READS_PER_ROUND {
+        let mut received = 0;
+        while received < READ_BYTES_PER_ROUND {
             let Some(entry) = self.incoming.get_mut(token) else { return };
             if entry.caller.hungry || entry.caller.is_paused() {
                 break;
             }
-            let space = entry.inbound.space();
-            let room = space.len();
-            match system::read(&entry.caller.stream, space) {
+            self.core.buffers.lend(&mut entry.inbound);
+            let vacant = entry.inbound.vacant();
+            let room = vacant.capacity() - vacant.len();
+            match system::receive(&entry.caller.stream, vacant) {
                 Ok(0) => return self.close(token),
                 Ok(count) => {
                     entry.inbound.filled(count);
+                    received += count;
                     match self.process(token) {
                         None => return,
                         // There is more of the message that is under way.
@@ -256,7 +262,10 @@ impl Worker {
                         Some(_) => break,
                     }
                 }
-                Err(error) if would_block(&error) || error.kind() == io::ErrorKind::Interrupted => break,
+                Err(error) if would_block(&error) || error.kind() == io::ErrorKind::Interrupted => {
+                    self.core.buffers.settle(&mut entry.inbound);
+                    break;
+                }
                 Err(_) => return self.close(token),
             }
         }
@@ -265,8 +274,10 @@ impl Worker {
 
     /// Handles the whole messages of a connection, as many as it may in one round. Says how many that were, or nothing if
     /// the connection is gone.
-    fn process(&mut self, token: Token) -> Option<usize> {
-        for handled in 0..MESSAGES_PER_ROUND {
+    fn process(&mut self, token: Token) -> Option<u32> {
+        let portion = self.incoming.get(token)?.caller.portion;
+        let mut turn = portion.begin(self.round, self.share);
+        loop {
             let entry = self.incoming.get_mut(token)?;
             if entry.caller.is_paused() {
                 entry.caller.stalled = true;
@@ -274,11 +285,18 @@ impl Worker {
                     // What is owed cannot come as long as it is not read.
                     entry.caller.overdue_since = None;
                 }
-                return Some(handled);
+                break;
+            }
+            if turn.is_over(|| entry.inbound.has_more()) {
+                self.core.counters.add(Counter::SharesSpent, 1);
+                entry.caller.hungry = true;
+                self.hungry.push_back(token);
+                break;
             }
             let violation = match entry.inbound.poll_message() {
                 Ok(Some(message)) => {
                     entry.caller.overdue_since = None;
+                    turn.note_message();
                     self.core.handle_message(token, message, &mut entry.caller).err()
                 }
                 Ok(None) => {
@@ -286,7 +304,7 @@ impl Worker {
                     if entry.caller.overdue_since.is_some() {
                         self.plan_sweep();
                     }
-                    return Some(handled);
+                    break;
                 }
                 Err(error) => Some(error.to_string()),
             };
@@ -296,9 +314,12 @@ impl Worker {
             }
         }
         let entry = self.incoming.get_mut(token)?;
-        entry.caller.hungry = true;
-        self.hungry.push_back(token);
-        Some(MESSAGES_PER_ROUND)
+        let handled = turn.handled();
+        entry.caller.portion.note(&turn);
+        if !self.core.buffers.settle(&mut entry.inbound) {
+            self.core.counters.add(Counter::RestsCopied, 1);
+        }
+        Some(handled)
     }
 
     /// Handles what is left of messages, unless its turn comes anyway, and writes what is due.
@@ -368,6 +389,7 @@ impl Worker {
 
     pub(super) fn close(&mut self, token: Token) {
         if let Some(mut entry) = self.incoming.remove(token) {
+            self.core.buffers.recover(&mut entry.inbound);
             self.core.forget_caller(token, &mut entry.caller);
             self.connections_open.fetch_sub(1, Ordering::Relaxed);
             self.note_open(-1);

@@ -85,6 +85,7 @@ impl Worker {
         let Some(mut entry) = self.incoming.remove(token) else { return true };
         // Should that fail, the descriptor's end would be told to a token that is nobody's.
         let _ = self.core.poll.remove(&entry.caller.stream);
+        self.core.buffers.recover(&mut entry.inbound);
         entry.caller.prepare_to_move();
         self.note_open(-1);
         self.core.counters.add(Counter::ConnectionsMoved, 1);

@@ -451,6 +451,7 @@ impl Core {
             self.outgoing.connecting -= 1;
             self.counters.add(Counter::ConnectsFailed, 1);
         }
+        self.buffers.recover(&mut connection.inbound);
         let mut done = Vec::new();
         connection.output.clear(&mut done);
         for event in done {

@@ -63,7 +63,8 @@ impl Core {
     pub(crate) fn read_replies(&mut self, token: Token) -> bool {
         let Some(connection) = self.outgoing.connections.get_mut(token) else { return false };
         let Some((stream, inbound)) = connection.stream_and_inbound() else { return true };
-        match system::read(stream, inbound.space()) {
+        self.buffers.lend(inbound);
+        match system::receive(stream, inbound.vacant()) {
             Ok(0) => {
                 self.lose(token, "the consumer closed the connection");
                 return false;
@@ -72,7 +73,10 @@ impl Core {
                 inbound.filled(count);
                 connection.silent_since = self.now;
             }
-            Err(error) if would_block(&error) || error.kind() == std::io::ErrorKind::Interrupted => return true,
+            Err(error) if would_block(&error) || error.kind() == std::io::ErrorKind::Interrupted => {
+                self.buffers.settle(inbound);
+                return true;
+            }
             Err(error) => {
                 self.lose(token, &error.to_string());
                 return false;
@@ -84,7 +88,10 @@ impl Core {
             let Outgoing { inbound, pending, endpoint, .. } = connection;
             let heard = match inbound.poll_message() {
                 Ok(Some(message)) => hear(&message, endpoint.chars, pending, answer),
-                Ok(None) => return true,
+                Ok(None) => {
+                    self.buffers.settle(inbound);
+                    return true;
+                }
                 Err(error) => {
                     self.counters.add(Counter::ProtocolErrors, 1);
                     self.lose(token, &error.to_string());

@@ -2,13 +2,15 @@
 
 use core::cell::Cell;
 use core::time::Duration;
-use std::io::{self, IoSlice, Read, Write};
+use std::io::{self, IoSlice, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::{AsFd, OwnedFd};
 
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, epoll, eventfd};
 use rustix::io::Errno;
-use rustix::net::{AddressFamily, SocketFlags, SocketType, acceptfrom_with, connect, ipproto, socket_with, sockopt};
+use rustix::net::{
+    AddressFamily, RecvFlags, SocketFlags, SocketType, acceptfrom_with, connect, ipproto, recv, socket_with, sockopt,
+};
 
 use super::scheduling;
 
@@ -178,9 +180,10 @@ impl AsFd for Bell {
     }
 }
 
-pub(crate) fn read(mut stream: &TcpStream, buffer: &mut [u8]) -> io::Result<usize> {
+/// Appends what has arrived, as far as the buffer has room without growing.
+pub(crate) fn receive(stream: &TcpStream, buffer: &mut Vec<u8>) -> io::Result<usize> {
     count();
-    stream.read(buffer)
+    Ok(recv(stream, rustix::buffer::spare_capacity(buffer), RecvFlags::empty())?.0)
 }
 
 pub(crate) fn write(mut stream: &TcpStream, bytes: &[u8]) -> io::Result<usize> {

@@ -18,6 +18,7 @@ use giop::url::Corbaloc;
 use super::lines::Line;
 use super::mail::{CallFailure, LaneThread, Lookup, Reply, Resolved, ToAdministration, ToLane};
 use super::post::{Inbox, Post, post_to};
+use super::shares::Share;
 use super::system::Bell;
 use super::worker::{Common, LaneEnds, Worker, WorkerOptions};
 use crate::corba::naming::NamingLimits;
@@ -78,6 +79,7 @@ impl Bench {
                 connections_max: 16,
                 connections_open: Arc::new(AtomicUsize::new(0)),
                 message_completion: Duration::from_secs(60),
+                share: Share { messages: 64, time: Duration::from_secs(1) },
                 connect_timeout: Duration::from_secs(5),
                 silence: Duration::from_secs(30),
                 main_discipline: engine::Discipline::default(),

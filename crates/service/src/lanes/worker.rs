@@ -17,6 +17,7 @@ use engine::{DiscardReason, Discipline, Event, Lane, LaneId, Notice, ProxyKey, T
 use giop::framing;
 use hashbrown::HashMap;
 
+use super::buffers::Buffers;
 use super::foreign::{self, ForeignPush, Guest};
 use super::incoming::Incoming;
 use super::intake::{Owed, UndecidedEvents};
@@ -29,6 +30,7 @@ use super::pulls::{self, Due, Waiting};
 use super::pulse::{Finding, Pulse};
 use super::questions::QuestionsOpen;
 use super::reports::Reports;
+use super::shares::Share;
 use super::slots::{Slots, Token};
 use super::system::{self, Bell, Interest, Poll};
 use crate::allocations;
@@ -71,6 +73,8 @@ pub(crate) struct Common {
     /// Connections from clients that are open, on whichever lane.
     pub(crate) connections_open: Arc<AtomicUsize>,
     pub(crate) message_completion: Duration,
+    /// What one connection may have of a round.
+    pub(crate) share: Share,
     pub(crate) connect_timeout: Duration,
     /// See [`Outgoings::silence`].
     pub(crate) silence: Duration,
@@ -95,6 +99,9 @@ pub(crate) struct Worker {
     pub(super) connections_max: usize,
     pub(super) connections_open: Arc<AtomicUsize>,
     pub(super) message_completion: Duration,
+    pub(super) share: Share,
+    /// The number of the round.
+    pub(super) round: u64,
     next_sweep: Option<Time>,
     /// Connections are being refused; that has been logged.
     pub(super) refusing: bool,
@@ -113,6 +120,8 @@ pub(crate) struct Core {
     /// The lane's CORBA priority. The main lane need not have one, and is less important than all others then.
     pub(crate) priority: Option<i16>,
     pub(crate) poll: Poll,
+    /// What sockets are read into.
+    pub(crate) buffers: Buffers,
     pub(crate) lane: Lane,
     pub(crate) published: arc_swap::Cache<Arc<ArcSwap<Published>>, Arc<Published>>,
     /// The other lanes, and those that are yet to be taken in.
@@ -227,6 +236,8 @@ impl Worker {
             connections_max: common.connections_max,
             connections_open: common.connections_open,
             message_completion: common.message_completion,
+            share: common.share,
+            round: 0,
             next_sweep: None,
             refusing: false,
             deaf: false,
@@ -237,6 +248,7 @@ impl Worker {
                 thread,
                 priority,
                 poll,
+                buffers: Buffers::default(),
                 lane,
                 published: arc_swap::Cache::new(common.published),
                 lines: Lines::new(ends.lines),
@@ -299,6 +311,7 @@ impl Worker {
     /// Serves what the poll found.
     fn round(&mut self) {
         let began = self.core.read_clock();
+        self.round += 1;
         self.core.refresh();
         self.serve_hungry();
         for index in 0..self.core.poll.len() {

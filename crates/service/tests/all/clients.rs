@@ -7,11 +7,11 @@ use client::notify::{EventChannelFactory, Property};
 use client::{Orb, OrbOptions};
 use giop::cdr::{CharSet, Endian, Version};
 use giop::message::{self, LocateReply, LocateStatus, MessageKind, Reply, ReplyStatus, RequestHead, Response};
-use service::{Counter, Limits, Service};
+use service::{Config, Counter, Limits, Service};
 
 use crate::peers::{
     Bare, BareSupplier, REQUEST, assert_serves, numbered, read_message, read_to_end, request, request_with, start,
-    start_limited, subscribe_to, wait_until,
+    start_limited, start_with, subscribe_to, wait_until,
 };
 
 /// A channel whose consumer answers nothing, so that its suppliers are soon held.
@@ -287,7 +287,8 @@ fn locate(supplier: &mut BareSupplier, version: Version) -> LocateStatus {
 #[test]
 fn a_client_that_floods_gives_way_to_the_others_again_and_again() {
     const PUSHES: usize = 6_400;
-    let service = start();
+    let limits = Limits { share_messages: 64, share_us: 1_000_000, ..Limits::default() };
+    let service = start_with(Config { limits, ..Config::default() });
     let mut supplier = BareSupplier::new(&service, None);
     let mut reading = supplier.stream.try_clone().unwrap();
     let reader = std::thread::spawn(move || (0..PUSHES).for_each(|_| drop(read_message(&mut reading).unwrap())));
@@ -295,8 +296,7 @@ fn a_client_that_floods_gives_way_to_the_others_again_and_again() {
     let before = service.counters().read(Counter::Cycles);
     supplier.stream.write_all(&push.repeat(PUSHES)).unwrap();
     reader.join().unwrap();
-    // 64 in a round, or twice that where one share ends in the middle of what was read and the next begins.
-    wait_until("the rounds to be counted", || service.counters().read(Counter::Cycles) >= before + PUSHES as u64 / 128);
+    wait_until("the rounds to be counted", || service.counters().read(Counter::Cycles) >= before + PUSHES as u64 / 64);
     // They are counted at the end of the round, when the last reply is out.
     wait_until("the events to be counted", || service.counters().read(Counter::EventsIn) == PUSHES as u64);
 }
