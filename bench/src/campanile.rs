@@ -259,8 +259,21 @@ impl Channel {
         form: Form,
         delivery: DeliveryOptions,
     ) -> Result<(), BenchError> {
-        let doing = "connecting a consumer to Campanile";
         let address = listener.local_addr().map_err(BenchError::io("reading the address of a consumer"))?;
+        let window = delivery.push_window.map(|window| Property::new("PushWindow", window));
+        self.connect_consumer(address, key, form, window.as_slice())
+    }
+
+    /// Makes a proxy for one more consumer, which listens there and goes by `key`, and connects it; the proxy has these
+    /// qualities.
+    pub(crate) fn connect_consumer(
+        &self,
+        address: SocketAddr,
+        key: &[u8],
+        form: Form,
+        qos: &[Property],
+    ) -> Result<(), BenchError> {
+        let doing = "connecting a consumer to Campanile";
         let profile = IiopProfile {
             version: Version::V1_2,
             host: address.ip().to_string(),
@@ -271,8 +284,8 @@ impl Channel {
         let consumer = self.channel.object().orb().object(Ior::new(form.consumer_type(), profile));
         let admin = self.channel.default_consumer_admin().map_err(setup(doing))?;
         let (proxy, _) = admin.obtain_notification_push_supplier(form.client_type()).map_err(setup(doing))?;
-        if let Some(window) = delivery.push_window {
-            proxy.set_qos(&[Property::new("PushWindow", window)]).map_err(setup(doing))?;
+        if !qos.is_empty() {
+            proxy.set_qos(qos).map_err(setup(doing))?;
         }
         let object = proxy.object().clone();
         match form {
@@ -321,6 +334,14 @@ pub(crate) fn listen() -> Result<TcpListener, BenchError> {
 /// service, as it has before and behind a relay.
 pub(crate) fn key_as_long_as(proxy_key: &[u8]) -> Vec<u8> {
     b"bench-consumer-".iter().copied().cycle().take(proxy_key.len().max(1)).collect()
+}
+
+/// The object key of the consumer with this number, as long as the proxy's where that leaves room for the number.
+pub(crate) fn consumer_key(number: u32, length: usize) -> Vec<u8> {
+    let number = format!("{number:05}").into_bytes();
+    let mut key = key_as_long_as(&vec![0; length.saturating_sub(number.len())]);
+    key.extend(number);
+    key
 }
 
 /// Wraps what a contender answered with what was asked of it.

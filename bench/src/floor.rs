@@ -15,7 +15,7 @@ use crate::spin::Spinners;
 use crate::table::{Cell, Table};
 use crate::{BenchError, Contender, FloorOptions, Machine, Output, campanile, clock};
 
-mod counting;
+pub(crate) mod counting;
 mod ends;
 mod middle;
 mod omniorb;

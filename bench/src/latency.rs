@@ -25,6 +25,17 @@ impl Recorder {
         self.histogram.saturating_record(nanoseconds.max(1));
     }
 
+    /// Adds so many of the same duration.
+    pub(crate) fn record_many(&mut self, nanoseconds: u64, count: u64) {
+        self.histogram.saturating_record_n(nanoseconds.max(1), count);
+    }
+
+    /// What was recorded: durations, as far as they are told apart, and how often each occurred.
+    pub(crate) fn counts(&self) -> Vec<(u64, u64)> {
+        let recorded = self.histogram.iter_recorded();
+        recorded.map(|step| (step.value_iterated_to(), step.count_at_value())).collect()
+    }
+
     /// Adds everything that `other` recorded.
     pub(crate) fn merge(&mut self, other: &Self) {
         // Both have the same bounds, so that nothing can be out of range.

@@ -29,6 +29,7 @@ pub mod filters;
 pub mod floor;
 pub mod monitor;
 pub mod order;
+pub mod performance;
 pub mod pipeline;
 pub mod relay;
 
@@ -36,9 +37,9 @@ pub use error::BenchError;
 pub use latency::{Percentiles, Spread};
 pub use loss::Losses;
 pub use options::{
-    AdministrationOptions, CarriageOptions, Command, Contender, DeliveryOptions, ExperimentOptions, ExperimentsOptions,
-    FiltersOptions, FloorOptions, Form, LeashedOptions, MonitorOptions, OrderOptions, PipelineOptions, RelayOptions,
-    ReportOptions,
+    AdministrationOptions, CarriageOptions, Command, ConsumerKind, Contender, DeliveryOptions, ExperimentOptions,
+    ExperimentsOptions, FiltersOptions, FloorOptions, Form, LeashedOptions, MonitorOptions, OrderOptions,
+    PipelineOptions, RelayOptions, ReportOptions, SaturateOptions,
 };
 pub use output::Output;
 pub use system::Machine;
@@ -67,6 +68,8 @@ pub fn run(command: &Command, out: &mut Output<'_>) -> Result<(), BenchError> {
         Command::Isolation(options) => experiments::isolation::run(options, out),
         Command::Experiments(options) => experiments::book::run(options, out),
         Command::EventPath(options) => experiments::event_path::run(options, out),
+        Command::Saturate(options) => performance::saturate::run(options, out),
+        Command::EndProcess => performance::ends::run_process(out),
         Command::PartyProcess => experiments::party::run_process(out),
         Command::UnthrottledProcess => experiments::ability::run_process(out),
         Command::RelayProcess(options) => relay::run_process(options, out),

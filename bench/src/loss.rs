@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// The largest gap believed; a wider one comes from garbage, not from losses.
 const GAP_MAX: u64 = 1_000_000;
@@ -62,7 +62,7 @@ impl Ledger {
 }
 
 /// What became of a number of events that were sent to one or several consumers.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Losses {
     /// Events that suppliers sent, counted once for each consumer that should have them.
     pub sent: u64,

@@ -45,12 +45,18 @@ pub enum Command {
     /// What the service does for one event, seen from outside: system calls in order, context switches, allocations
     #[command(after_help = EVENT_PATH_EXAMPLES)]
     EventPath(ExperimentOptions),
+    /// As many events as get through the service in one configuration, and what each costs
+    #[command(after_help = SATURATE_EXAMPLES)]
+    Saturate(SaturateOptions),
     /// All six experiments of the papers, with their charts and a page of Markdown
     #[command(after_help = EXPERIMENTS_EXAMPLES)]
     Experiments(ExperimentsOptions),
     /// The bare relay of `bench floor`, in a process of its own so that its processor time is its own
     #[command(hide = true, name = "relay-process")]
     RelayProcess(RelayOptions),
+    /// The publisher or the consumers of a measurement of performance, in a process of their own
+    #[command(hide = true, name = "end-process")]
+    EndProcess,
     /// The suppliers or the consumers of an experiment, in a process of their own
     #[command(hide = true, name = "party-process")]
     PartyProcess,
@@ -144,6 +150,14 @@ Examples:
   campanile bench event-path                      some seconds; needs strace
   campanile bench event-path --json | jq .aims";
 
+const SATURATE_EXAMPLES: &str = "\
+Examples:
+  campanile bench saturate                                      two-way, one event at a time
+  campanile bench saturate --window 256 --push-window 256       as many as 256 unanswered
+  campanile bench saturate --one-way --consumer one-way --payload 64
+  campanile bench saturate --sequence 64 --window 8 --consumer sequence --push-window 8
+  campanile bench saturate --consumers 100 --processes 10 --json | jq .cpu_us_per_delivery";
+
 const EXPERIMENTS_EXAMPLES: &str = "\
 Examples:
   campanile bench experiments --into docs/experiments --results bench/results
@@ -172,7 +186,7 @@ pub struct DeliveryOptions {
 }
 
 /// The form in which events travel.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum, serde::Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Form {
     /// Anys
@@ -199,6 +213,66 @@ pub struct CarriageOptions {
     /// How the service is asked to deliver
     #[command(flatten)]
     pub delivery: DeliveryOptions,
+}
+
+/// How consumers of `campanile bench saturate` get their events.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum ConsumerKind {
+    /// Each push is answered
+    #[default]
+    TwoWay,
+    /// No push is answered (QoS `PushOneWay`)
+    OneWay,
+    /// Sequences, each answered
+    Sequence,
+}
+
+/// Options of `campanile bench saturate`.
+#[derive(Debug, Clone, clap::Args)]
+pub struct SaturateOptions {
+    /// Pushes of the supplier that may be unanswered; 1 is a plain two-way push
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=4096))]
+    pub window: u32,
+    /// The supplier asks for no replies
+    #[arg(long, conflicts_with = "window")]
+    pub one_way: bool,
+    /// The supplier pushes sequences of so many events
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4096))]
+    pub sequence: Option<u32>,
+    /// How consumers get their events
+    #[arg(long, value_name = "KIND", value_enum, default_value_t = ConsumerKind::TwoWay)]
+    pub consumer: ConsumerKind,
+    /// Events of a sequence to a consumer (QoS `MaximumBatchSize`)
+    #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(i32).range(1..=65_536))]
+    pub batch: i32,
+    /// Events that may wait for a consumer until the supplier has to (QoS `MaxEventsPerConsumer`, `FullOutbox` = `Hold`);
+    /// 0 for the service's defaults
+    #[arg(long, value_name = "N", default_value_t = 4096, value_parser = clap::value_parser!(i32).range(0..))]
+    pub queue: i32,
+    /// Payload of an event in bytes
+    #[arg(long, value_name = "BYTES", default_value_t = 64, value_parser = clap::value_parser!(u32).range(32..=8_388_608))]
+    pub payload: u32,
+    /// Consumers, each given every event
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub consumers: u32,
+    /// Processes that these consumers are in
+    #[arg(long, value_name = "P", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub processes: u32,
+    /// Seconds for which figures are taken, after half a second of the same traffic
+    #[arg(long, value_name = "SECONDS", default_value_t = 5.0)]
+    pub seconds: f64,
+    /// Keep the service on this core [default: any]
+    #[arg(long, value_name = "CORE")]
+    pub service_core: Option<u16>,
+    /// Keep supplier and consumers on this core [default: any]
+    #[arg(long, value_name = "CORE")]
+    pub ends_core: Option<u16>,
+    /// How the service is asked to deliver
+    #[command(flatten)]
+    pub delivery: DeliveryOptions,
+    /// How to report
+    #[command(flatten)]
+    pub report: ReportOptions,
 }
 
 /// Options of `campanile bench order`.

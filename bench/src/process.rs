@@ -13,7 +13,10 @@ use std::time::Duration;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, kill_process, pidfd_open, waitid};
 
-use crate::{BenchError, clock, leash, system};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::{BenchError, Output, clock, leash, system};
 
 /// How long a process may take until it says that it is ready.
 const READY_WITHIN: Duration = Duration::from_secs(30);
@@ -237,6 +240,79 @@ impl Dialogue {
             Err(_) => Err(self.process.failed("ended before its turn was over")),
         }
     }
+}
+
+/// What the line of an answer begins with, of a process that is one of ours; anything else that it prints is for people.
+const ANSWER: &str = "answer: ";
+
+/// A process of this program that is given orders in lines of JSON, and answers them the same way. Dropping it ends it.
+#[derive(Debug)]
+pub(crate) struct Subordinate {
+    name: &'static str,
+    dialogue: Dialogue,
+}
+
+impl Subordinate {
+    /// Starts a hidden sub-command of this program, on this core only and at this `SCHED_FIFO` priority where there is one.
+    pub(crate) fn start(
+        name: &'static str,
+        command: &'static str,
+        core: Option<usize>,
+        fifo: Option<u8>,
+    ) -> Result<Self, BenchError> {
+        let program = std::env::current_exe().map_err(BenchError::io("finding the path of this program"))?;
+        let mut process = Command::new(program);
+        process.arg("bench").args(leash::arguments(core, fifo)).args(["bench", command]);
+        let (dialogue, ()) = Dialogue::spawn(name, process, |line| (line == format!("{ANSWER}started")).then_some(()))?;
+        Ok(Self { name, dialogue })
+    }
+
+    /// Gives an order; the answer to it comes when it is [waited for](Self::answer).
+    pub(crate) fn order(&mut self, order: &impl Serialize) -> Result<(), BenchError> {
+        let line = serde_json::to_string(order).map_err(json("giving a process its order"))?;
+        self.dialogue.say(&line)
+    }
+
+    /// Waits for the answer to the last order.
+    pub(crate) fn answer<A: DeserializeOwned>(&self) -> Result<A, BenchError> {
+        let answer = self.dialogue.wait_for(|line| Some(serde_json::from_str(line.strip_prefix(ANSWER)?)))?;
+        answer.map_err(json("reading the answer of a process"))
+    }
+
+    /// Gives an order and waits for the answer.
+    pub(crate) fn ask<A: DeserializeOwned>(&mut self, order: &impl Serialize) -> Result<A, BenchError> {
+        self.order(order)?;
+        self.answer()
+    }
+
+    /// The process's id.
+    pub(crate) fn pid(&self) -> u32 {
+        self.dialogue.pid()
+    }
+
+    /// It answered what was not asked.
+    pub(crate) fn confused(&self, answer: &impl std::fmt::Debug) -> BenchError {
+        let answer: String = format!("{answer:?}").chars().take(200).collect();
+        BenchError::Process { name: self.name.to_owned(), reason: format!("answered what was not asked: {answer}") }
+    }
+}
+
+/// Says, as such a process, that it is there.
+pub(crate) fn say_started(out: &mut Output<'_>) -> Result<(), BenchError> {
+    writeln!(out, "{ANSWER}started")?;
+    Ok(out.flush()?)
+}
+
+/// Answers an order, as such a process.
+pub(crate) fn say_answer(out: &mut Output<'_>, answer: &impl Serialize) -> Result<(), BenchError> {
+    let answer = serde_json::to_string(answer).map_err(json("answering an order"))?;
+    writeln!(out, "{ANSWER}{answer}")?;
+    Ok(out.flush()?)
+}
+
+/// Wraps an error of JSON with what was being done.
+pub(crate) fn json(doing: &'static str) -> impl FnOnce(serde_json::Error) -> BenchError {
+    move |error| BenchError::Io { doing, source: error.into() }
 }
 
 /// Reads what a process prints on a thread of its own, so that it never waits for a reader; remembers the last lines.

@@ -14,7 +14,7 @@ use crate::{BenchError, Form};
 pub(crate) const STAMP_LEN: usize = 32;
 
 /// Where the request id stands in a GIOP 1.2 request or reply: first behind the header (CORBA 3.3 part 2, 9.4.2.1).
-const REQUEST_ID: std::ops::Range<usize> = 12..16;
+pub(crate) const REQUEST_ID: std::ops::Range<usize> = 12..16;
 
 /// `TCKind` of a sequence and of an octet (CORBA 3.3 part 2, table 9.2).
 const TK_SEQUENCE: u32 = 19;
@@ -106,7 +106,7 @@ impl Phase {
 }
 
 impl Stamp {
-    fn to_bytes(self) -> [u8; STAMP_LEN] {
+    pub(crate) fn to_bytes(self) -> [u8; STAMP_LEN] {
         let Self { sent, due, number, supplier, phase } = self;
         let mut bytes = [0; STAMP_LEN];
         let words = [sent.to_ne_bytes(), due.to_ne_bytes(), number.to_ne_bytes()];
@@ -135,14 +135,42 @@ impl Stamp {
     }
 }
 
-/// A push of one structured event, ready to be sent again and again.
+/// A push, ready to be sent again and again.
 ///
 /// The event is the one that the omniORB programs of `interop/` send: domain `Bench`, type `Small`, no event name, no
 /// properties, and as its remainder an Any of `sequence<octet>`.
 #[derive(Debug, Clone)]
 pub(crate) struct PushMessage {
     bytes: Vec<u8>,
-    payload: usize,
+    /// Where the payload of each event begins.
+    payloads: Vec<usize>,
+}
+
+/// What a push is to be like.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Shape<'a> {
+    /// The form of the event or events.
+    pub(crate) form: Form,
+    /// Whose key it is sent to.
+    pub(crate) key: &'a [u8],
+    /// The type of each event.
+    pub(crate) event_type: &'a str,
+    /// Octets of payload of each event.
+    pub(crate) payload_bytes: usize,
+    /// Service contexts.
+    pub(crate) contexts: &'a [(u32, &'a [u8])],
+    /// Whether a reply is wanted.
+    pub(crate) response: Response,
+    /// Events of a sequence; other forms have one.
+    pub(crate) events: u32,
+}
+
+impl<'a> Shape<'a> {
+    /// One event of the usual type, two-way.
+    pub(crate) const fn new(form: Form, key: &'a [u8], payload_bytes: usize) -> Self {
+        let response = Response::Expected;
+        Self { form, key, event_type: EVENT_TYPE, payload_bytes, contexts: &[], response, events: 1 }
+    }
 }
 
 impl PushMessage {
@@ -153,49 +181,55 @@ impl PushMessage {
 
     /// A push of `payload_bytes` octets to the object with this key; a sequence has one event.
     pub(crate) fn of(form: Form, key: &[u8], payload_bytes: usize) -> Self {
-        Self::build(form, key, EVENT_TYPE, payload_bytes, &[])
+        Self::build(&Shape::new(form, key, payload_bytes))
     }
 
     /// A push of a structured event of another type in the same domain, with these service contexts.
     pub(crate) fn of_type(key: &[u8], event_type: &str, payload_bytes: usize, contexts: &[(u32, &[u8])]) -> Self {
-        Self::build(Form::Structured, key, event_type, payload_bytes, contexts)
+        Self::build(&Shape { event_type, contexts, ..Shape::new(Form::Structured, key, payload_bytes) })
     }
 
-    fn build(form: Form, key: &[u8], event_type: &str, payload_bytes: usize, contexts: &[(u32, &[u8])]) -> Self {
+    /// A push of that shape.
+    pub(crate) fn build(shape: &Shape<'_>) -> Self {
+        let Shape { form, key, event_type, payload_bytes, contexts, response, events } = *shape;
         let mut bytes = Vec::new();
         let head = RequestHead {
             version: Version::V1_2,
             endian: Endian::NATIVE,
             request_id: 0,
-            response: Response::Expected,
+            response,
             key,
             operation: form.push(),
             contexts,
             body_phase: None,
         };
-        let open = begin_request(&mut bytes, &head);
-        let mut body = open.body(&mut bytes, CharSet::Latin1);
-        if form == Form::Sequence {
-            body.u32(1);
-        }
-        if form != Form::Any {
-            body.string(EVENT_DOMAIN);
-            body.string(event_type);
-            body.string("");
-            body.u32(0); // no property in the variable header
-            body.u32(0); // none in the filterable data
-        }
-        body.u32(TK_SEQUENCE);
-        body.encapsulation(|type_code| {
-            type_code.u32(TK_OCTET);
-            type_code.u32(0); // unbounded
-        });
         // Not all zero, so that a contender that fills or skips octets would be found out.
         let payload: Vec<u8> = (0..=u8::MAX).cycle().take(payload_bytes.max(STAMP_LEN)).collect();
-        body.octets(&payload);
+        let open = begin_request(&mut bytes, &head);
+        let events = if form == Form::Sequence { events } else { 1 };
+        if form == Form::Sequence {
+            open.body(&mut bytes, CharSet::Latin1).u32(events);
+        }
+        let mut payloads = Vec::new();
+        for _ in 0..events {
+            let mut body = open.body(&mut bytes, CharSet::Latin1);
+            if form != Form::Any {
+                body.string(EVENT_DOMAIN);
+                body.string(event_type);
+                body.string("");
+                body.u32(0); // no property in the variable header
+                body.u32(0); // none in the filterable data
+            }
+            body.u32(TK_SEQUENCE);
+            body.encapsulation(|type_code| {
+                type_code.u32(TK_OCTET);
+                type_code.u32(0); // unbounded
+            });
+            body.octets(&payload);
+            payloads.push(bytes.len() - payload.len());
+        }
         open.finish(&mut bytes);
-        let payload = bytes.len() - payload.len();
-        Self { bytes, payload }
+        Self { bytes, payloads }
     }
 
     /// The message, for one write.
@@ -203,17 +237,23 @@ impl PushMessage {
         &self.bytes
     }
 
+    /// Where the payload of each event begins.
+    pub(crate) fn payloads(&self) -> &[usize] {
+        &self.payloads
+    }
+
     /// Makes this the message of another event.
     pub(crate) fn stamp(&mut self, request_id: u32, stamp: Stamp) {
         self.fill(request_id, &stamp.to_bytes());
     }
 
-    /// Makes this the message of another event: writes over the beginning of the payload.
+    /// Makes this the message of another event: writes over the beginning of the first payload.
     pub(crate) fn fill(&mut self, request_id: u32, payload: &[u8]) {
         if let Some(field) = self.bytes.get_mut(REQUEST_ID) {
             field.copy_from_slice(&request_id.to_ne_bytes());
         }
-        if let Some(octets) = self.bytes.get_mut(self.payload..) {
+        let octets = self.payloads.first().and_then(|&payload| self.bytes.get_mut(payload..));
+        if let Some(octets) = octets {
             for (octet, &new) in octets.iter_mut().zip(payload) {
                 *octet = new;
             }
@@ -280,11 +320,6 @@ fn read_octets<'a>(body: &mut Reader<'a>) -> Result<Option<&'a [u8]>, ReadError>
     read_octets_of_any(body)
 }
 
-/// Reads an Any; `None` when it is not one of ours.
-fn read_any(body: &mut Reader<'_>) -> Result<Option<Stamp>, ReadError> {
-    Ok(read_octets_of_any(body)?.and_then(Stamp::read))
-}
-
 fn read_octets_of_any<'a>(body: &mut Reader<'a>) -> Result<Option<&'a [u8]>, ReadError> {
     if body.u32()? != TK_SEQUENCE {
         body.take(body.remaining())?;
@@ -294,20 +329,24 @@ fn read_octets_of_any<'a>(body: &mut Reader<'a>) -> Result<Option<&'a [u8]>, Rea
     Ok(Some(body.octets()?))
 }
 
+/// Reads one event of that form; its payload, `None` when it is not one of ours.
+pub(crate) fn read_event<'a>(body: &mut Reader<'a>, form: Form) -> Result<Option<&'a [u8]>, ReadError> {
+    if form == Form::Any {
+        return read_octets_of_any(body);
+    }
+    for _domain_type_and_event_name in 0..3 {
+        body.string()?;
+    }
+    read_octets(body)
+}
+
 /// Reads the events of a push's arguments or a pull's result, to the last one and nothing behind it; what is not ours is
 /// left out.
 fn read_events(mut body: Reader<'_>, form: Form, found: &mut impl FnMut(Stamp)) -> Result<(), ReadError> {
     let count = if form == Form::Sequence { body.u32()? } else { 1 };
     for _ in 0..count {
-        let stamp = if form == Form::Any {
-            read_any(&mut body)?
-        } else {
-            for _domain_type_and_event_name in 0..3 {
-                body.string()?;
-            }
-            read_payload(&mut body)?
-        };
-        stamp.into_iter().for_each(&mut *found);
+        let payload = read_event(&mut body, form)?;
+        payload.and_then(Stamp::read).into_iter().for_each(&mut *found);
     }
     body.finish("events")
 }
@@ -373,6 +412,25 @@ pub(crate) fn write_reply(buffer: &mut Vec<u8>, header: &Header, request_id: u32
         contexts: &[],
     };
     begin_reply(buffer, &head).finish(buffer);
+}
+
+/// Writes the reply to a request that brings no event: what every object answers to `_is_a` and `_non_existent`, and no
+/// result to everything else.
+pub(crate) fn write_answer(buffer: &mut Vec<u8>, header: &Header, request: &Request<'_>) {
+    let head = ReplyHead {
+        version: header.version,
+        endian: header.endian,
+        request_id: request.request_id,
+        status: ReplyStatus::NoException,
+        contexts: &[],
+    };
+    let open = begin_reply(buffer, &head);
+    match request.operation {
+        b"_is_a" => open.body(buffer, CharSet::Latin1).bool(true),
+        b"_non_existent" | b"_not_existent" => open.body(buffer, CharSet::Latin1).bool(false),
+        _ => {}
+    }
+    open.finish(buffer);
 }
 
 /// Checks that a message is the reply to the push with this id and that the push was taken.

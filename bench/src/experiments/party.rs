@@ -6,16 +6,14 @@
 //! to send what is part of the order, and what happened is told when all of it is over. So the experimenter needs no
 //! processor time while it matters, and a party of low priority may take as long as it has to.
 
-use std::ffi::OsString;
-use std::io::{self, BufRead, Write};
+use std::io::{self, BufRead};
 use std::net::SocketAddr;
-use std::process::Command;
 
 use serde::{Deserialize, Serialize};
 
 use super::primes;
-use crate::process::Dialogue;
-use crate::{BenchError, Output, leash};
+use crate::process::{Subordinate, json, say_answer, say_started};
+use crate::{BenchError, Output};
 
 mod consumer;
 mod supplier;
@@ -25,9 +23,6 @@ use supplier::Suppliers;
 
 /// The name of the hidden sub-command.
 pub(crate) const COMMAND: &str = "party-process";
-
-/// What an answer's line begins with; anything else that a party prints is for people.
-const ANSWER: &str = "party: ";
 
 /// What a party is told.
 #[derive(Debug, Serialize, Deserialize)]
@@ -218,8 +213,7 @@ impl Payload {
 /// A running party, as the experimenter has it. Dropping it ends it.
 #[derive(Debug)]
 pub(super) struct Party {
-    name: &'static str,
-    dialogue: Dialogue,
+    process: Subordinate,
 }
 
 impl Party {
@@ -230,47 +224,35 @@ impl Party {
         fifo: Option<u8>,
         role: &Order,
     ) -> Result<(Self, Answer), BenchError> {
-        let program = std::env::current_exe().map_err(BenchError::io("finding the path of this program"))?;
-        let mut command = Command::new(program);
-        command.arg("bench").args(leash::arguments(core, fifo)).args(["bench", COMMAND].map(OsString::from));
-        let (dialogue, ()) = Dialogue::spawn(name, command, |line| (line == format!("{ANSWER}started")).then_some(()))?;
-        let mut party = Self { name, dialogue };
+        let mut party = Self { process: Subordinate::start(name, COMMAND, core, fifo)? };
         let answer = party.ask(role)?;
         Ok((party, answer))
     }
 
     /// Gives an order; the answer to it comes when it is [waited for](Party::answer).
     pub(super) fn order(&mut self, order: &Order) -> Result<(), BenchError> {
-        let line = serde_json::to_string(order).map_err(json("giving a party its order"))?;
-        self.dialogue.say(&line)
+        self.process.order(order)
     }
 
     /// Waits for the answer to the last order.
     pub(super) fn answer(&self) -> Result<Answer, BenchError> {
-        let answer = self.dialogue.wait_for(|line| Some(serde_json::from_str(line.strip_prefix(ANSWER)?)))?;
-        answer.map_err(json("reading a party's answer"))
+        self.process.answer()
     }
 
     /// Gives an order and waits for the answer.
     pub(super) fn ask(&mut self, order: &Order) -> Result<Answer, BenchError> {
-        self.order(order)?;
-        self.answer()
+        self.process.ask(order)
     }
 
     /// The process's id.
     pub(super) fn pid(&self) -> u32 {
-        self.dialogue.pid()
+        self.process.pid()
     }
 
     /// It answered what was not asked.
     pub(super) fn confused(&self, answer: &Answer) -> BenchError {
-        let answer: String = format!("{answer:?}").chars().take(200).collect();
-        BenchError::Process { name: self.name.to_owned(), reason: format!("answered what was not asked: {answer}") }
+        self.process.confused(answer)
     }
-}
-
-fn json(doing: &'static str) -> impl FnOnce(serde_json::Error) -> BenchError {
-    move |error| BenchError::Io { doing, source: error.into() }
 }
 
 /// What the process is, once it has been told.
@@ -287,15 +269,11 @@ enum Role {
 /// When it is told what makes no sense, or the peer breaks off.
 pub(crate) fn run_process(out: &mut Output<'_>) -> Result<(), BenchError> {
     let mut role = Role::None;
-    writeln!(out, "{ANSWER}started")?;
-    out.flush()?;
+    say_started(out)?;
     for line in io::stdin().lock().lines() {
         let line = line.map_err(BenchError::io("reading an order"))?;
         let order = serde_json::from_str(&line).map_err(json("reading an order"))?;
-        let answer = role.obey(order)?;
-        let answer = serde_json::to_string(&answer).map_err(json("answering an order"))?;
-        writeln!(out, "{ANSWER}{answer}")?;
-        out.flush()?;
+        say_answer(out, &role.obey(order)?)?;
     }
     Ok(())
 }

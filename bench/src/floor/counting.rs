@@ -17,7 +17,7 @@ const READINGS: usize = 7;
 
 /// The service's counters, read several times in a row.
 #[derive(Debug)]
-pub(super) struct Counting {
+pub(crate) struct Counting {
     readings: Vec<Levels>,
 }
 
@@ -32,13 +32,13 @@ struct Levels {
 
 impl Counting {
     /// Reads the counters. Nothing else may be under way in the service.
-    pub(super) fn take(service: &Campanile) -> Result<Self, BenchError> {
+    pub(crate) fn take(service: &Campanile) -> Result<Self, BenchError> {
         let readings = (0..READINGS).map(|_| Levels::read(service)).collect::<Result<_, _>>()?;
         Ok(Self { readings })
     }
 
     /// What was counted between these readings and later ones.
-    pub(super) fn until(&self, later: &Self) -> Counted {
+    pub(crate) fn until(&self, later: &Self) -> Counted {
         let events = later.level(|levels| levels.events, 0).saturating_sub(self.level(|levels| levels.events, 0));
         let between = |level: fn(&Levels) -> u64| {
             let cost = self.cost(later, level);

@@ -1,0 +1,278 @@
+//! The publishers and subscribers of every contender: processes of their own, told what to do line by line.
+//!
+//! The harness starts `bench end-process` (hidden) and talks to it in lines of JSON: an [`Order`] in, an [`Answer`] out. A
+//! process is one publisher, or any number of consumers. Both are one thread that builds nothing, and that reads and writes
+//! as much at once as there is: on a machine of two cores, what is measured has to be the process in the middle. How they
+//! speak is a [`Protocol`]; what an event says of itself, its number and when it was due, is the same in all.
+
+use std::net::SocketAddr;
+
+use serde::{Deserialize, Serialize};
+
+use super::protocol::{Protocol, Settings};
+use super::publisher::Publisher;
+use super::subscriber::Subscriber;
+use crate::latency::Recorder;
+use crate::process::{Subordinate, say_started};
+use crate::{BenchError, Losses, Output};
+
+/// The name of the hidden sub-command.
+pub(crate) const COMMAND: &str = "end-process";
+
+/// What an end is told.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) enum Order {
+    /// Be a publisher, and connect.
+    Publish(Publish),
+    /// Be consumers, and listen or connect.
+    Subscribe(Subscribe),
+    /// Send a run's events; answered when the last has been sent, and acknowledged where that is asked for.
+    Send(Run),
+    /// Forget what came, and record this run.
+    Record(Recording),
+    /// Tell what came; answered when all has, or nothing has for so long.
+    Collect {
+        /// Events that each consumer is to have.
+        events: u64,
+        /// After so many nanoseconds without one, the rest is lost.
+        quiet: u64,
+    },
+}
+
+/// What an end answers.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) enum Answer {
+    /// Connected, or ready to record.
+    Ready,
+    /// The consumers listen there.
+    Listening(SocketAddr),
+    /// What was sent.
+    Sent(Sent),
+    /// What came.
+    Received(Box<Received>),
+}
+
+/// Where and how to publish.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Publish {
+    /// How to speak.
+    pub(crate) protocol: Protocol,
+    /// To whom.
+    pub(crate) address: SocketAddr,
+    /// What it is sent to there: an object key, a subject.
+    pub(crate) target: Vec<u8>,
+    /// Octets of payload of an event.
+    pub(crate) payload_bytes: usize,
+    /// Messages that may be unacknowledged; 0 asks for no acknowledgement.
+    pub(crate) window: u32,
+}
+
+/// How many consumers to be.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Subscribe {
+    /// How to speak.
+    pub(crate) protocol: Protocol,
+    /// Where to connect to, with protocols in which consumers connect. The others listen.
+    pub(crate) address: Option<SocketAddr>,
+    /// What each consumer goes by: an object key, a subject.
+    pub(crate) targets: Vec<Vec<u8>>,
+    /// The server does not tell consumers apart: each event comes as often as there are, one copy right behind the other.
+    pub(crate) copies: bool,
+}
+
+/// What is sent.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+pub(crate) struct Run {
+    /// Its number; every event carries it.
+    pub(crate) number: u32,
+    /// When the first event is due, in nanoseconds of the monotonic clock.
+    pub(crate) from: u64,
+    /// None is sent from then on.
+    pub(crate) until: u64,
+    /// From one event to the next, in nanoseconds. 0: as many as get through.
+    pub(crate) period: u64,
+}
+
+/// What is recorded.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+pub(crate) struct Recording {
+    /// The run's number; other events are answered and otherwise ignored.
+    pub(crate) run: u32,
+    /// Latencies are those of events that were due from then on,
+    pub(crate) from: u64,
+    /// until then. Deliveries are counted by when they came, in the same window.
+    pub(crate) until: u64,
+    /// Whether to note when each event came first and last.
+    pub(crate) spans: bool,
+    /// Events later than this many nanoseconds are written down one by one; 0: none is.
+    pub(crate) late: u64,
+}
+
+/// What a publisher did.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Sent {
+    /// Events.
+    pub(crate) events: u64,
+    /// When the first left.
+    pub(crate) began: u64,
+    /// When the last left, or was acknowledged.
+    pub(crate) ended: u64,
+    /// Of a paced run: events that left late because those before were not yet acknowledged.
+    pub(crate) late: u64,
+    /// Nanoseconds of the publisher's processor time meanwhile.
+    pub(crate) cpu: u64,
+}
+
+/// What came to the consumers of a process.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub(crate) struct Received {
+    /// Deliveries, all of the run.
+    pub(crate) deliveries: u64,
+    /// Deliveries in the window.
+    pub(crate) in_window: u64,
+    /// When the last came.
+    pub(crate) ended: u64,
+    /// What was lost, repeated or out of order, all of the run.
+    pub(crate) losses: Losses,
+    /// From when an event was due until it came: nanoseconds and how often, as the histogram tells them apart.
+    pub(crate) since_due: Vec<(u64, u64)>,
+    /// The same from when it was sent.
+    pub(crate) since_sent: Vec<(u64, u64)>,
+    /// Of each event: its number, when it was due, when it came first and last, and how often.
+    pub(crate) spans: Vec<Span>,
+    /// Number, due time and arrival of events that came late.
+    pub(crate) late: Vec<(u64, u64, u64)>,
+    /// Nanoseconds of the process's processor time since the recording began.
+    pub(crate) cpu: u64,
+}
+
+/// When an event came to the consumers of a process, or of all.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "[u64; 5]", into = "[u64; 5]")]
+pub(crate) struct Span {
+    /// Its number.
+    pub(crate) number: u64,
+    /// When it was due.
+    pub(crate) due: u64,
+    /// When it came first.
+    pub(crate) first: u64,
+    /// When it came last.
+    pub(crate) last: u64,
+    /// How often it came.
+    pub(crate) count: u64,
+}
+
+impl From<[u64; 5]> for Span {
+    fn from([number, due, first, last, count]: [u64; 5]) -> Self {
+        Self { number, due, first, last, count }
+    }
+}
+
+impl From<Span> for [u64; 5] {
+    fn from(Span { number, due, first, last, count }: Span) -> Self {
+        [number, due, first, last, count]
+    }
+}
+
+impl Received {
+    /// The latencies from when events were due, of several processes together.
+    pub(crate) fn recorder<'a>(all: impl IntoIterator<Item = &'a [(u64, u64)]>) -> Recorder {
+        let mut recorder = Recorder::new();
+        for &(nanoseconds, count) in all.into_iter().flatten() {
+            recorder.record_many(nanoseconds, count);
+        }
+        recorder
+    }
+}
+
+/// Runs an end until its input ends.
+///
+/// # Errors
+///
+/// When it is told what makes no sense, or a peer breaks off.
+pub(crate) fn run_process(out: &mut Output<'_>) -> Result<(), BenchError> {
+    say_started(out)?;
+    let mut orders = super::lines::Lines::of_input()?;
+    match orders.wait()? {
+        None => Ok(()),
+        Some(Order::Publish(publish)) => Publisher::connect(&publish)?.obey(orders, out),
+        Some(Order::Subscribe(subscribe)) => Subscriber::new(&subscribe)?.obey(orders, out),
+        Some(order) => Err(not_its_part(&order)),
+    }
+}
+
+/// An order that comes to the wrong one.
+pub(super) fn not_its_part(order: &Order) -> BenchError {
+    BenchError::Process { name: COMMAND.to_owned(), reason: format!("was told what is not its part: {order:?}") }
+}
+
+/// A running publisher. Dropping it ends it.
+pub(crate) struct PublisherProcess(Subordinate);
+
+impl PublisherProcess {
+    /// Starts one, and has it connect.
+    pub(crate) fn start(publish: Publish, core: Option<usize>) -> Result<Self, BenchError> {
+        let mut process = Subordinate::start("a publisher", COMMAND, core, None)?;
+        match process.ask(&Order::Publish(publish))? {
+            Answer::Ready => Ok(Self(process)),
+            answer => Err(process.confused(&answer)),
+        }
+    }
+
+    /// Has it send; what it did is told by [`Self::sent`].
+    pub(crate) fn send(&mut self, run: Run) -> Result<(), BenchError> {
+        self.0.order(&Order::Send(run))
+    }
+
+    /// What it did, when it is done.
+    pub(crate) fn sent(&self) -> Result<Sent, BenchError> {
+        match self.0.answer()? {
+            Answer::Sent(sent) => Ok(sent),
+            answer => Err(self.0.confused(&answer)),
+        }
+    }
+}
+
+/// A running process of consumers. Dropping it ends it.
+pub(crate) struct SubscriberProcess(Subordinate);
+
+impl SubscriberProcess {
+    /// Starts one; where it listens, unless it connects.
+    pub(crate) fn start(subscribe: Subscribe, core: Option<usize>) -> Result<(Self, Option<SocketAddr>), BenchError> {
+        let mut process = Subordinate::start("a subscriber", COMMAND, core, None)?;
+        let listening = match process.ask(&Order::Subscribe(subscribe))? {
+            Answer::Ready => None,
+            Answer::Listening(address) => Some(address),
+            answer => return Err(process.confused(&answer)),
+        };
+        Ok((Self(process), listening))
+    }
+
+    /// Has it record.
+    pub(crate) fn record(&mut self, recording: Recording) -> Result<(), BenchError> {
+        match self.0.ask(&Order::Record(recording))? {
+            Answer::Ready => Ok(()),
+            answer => Err(self.0.confused(&answer)),
+        }
+    }
+
+    /// Asks what came; the answer is told by [`Self::received`].
+    pub(crate) fn collect(&mut self, events: u64, quiet: u64) -> Result<(), BenchError> {
+        self.0.order(&Order::Collect { events, quiet })
+    }
+
+    /// What came, when all has.
+    pub(crate) fn received(&self) -> Result<Received, BenchError> {
+        match self.0.answer()? {
+            Answer::Received(received) => Ok(*received),
+            answer => Err(self.0.confused(&answer)),
+        }
+    }
+}
+
+impl Publish {
+    /// What the protocol has to know.
+    pub(super) fn settings(&self) -> Settings<'_> {
+        Settings { target: &self.target, payload_bytes: self.payload_bytes, acknowledged: self.window > 0 }
+    }
+}

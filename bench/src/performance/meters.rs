@@ -1,0 +1,106 @@
+//! What the processes in the middle use, as the kernel tells it: the same for every contender.
+
+use std::fs;
+
+use serde::Serialize;
+
+use crate::{BenchError, system};
+
+/// What some processes have used so far.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Meters {
+    /// Nanoseconds of processor time.
+    cpu: u64,
+    /// Context switches because a thread waited for something.
+    voluntary: u64,
+    /// Context switches because another thread was given the core.
+    involuntary: u64,
+}
+
+/// What they used between two moments.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
+pub struct Usage {
+    /// Microseconds of processor time, user and system.
+    pub cpu_us: f64,
+    /// Context switches because a thread waited for something.
+    pub voluntary_switches: u64,
+    /// Context switches because another thread was given the core.
+    pub involuntary_switches: u64,
+}
+
+impl Meters {
+    /// Reads them.
+    pub(super) fn read(pids: &[u32]) -> Result<Self, BenchError> {
+        let doing = "reading what a contender has used";
+        let mut meters = Self::default();
+        for &pid in pids {
+            meters.cpu += system::process_cpu(pid).map_err(BenchError::io(doing))?;
+            for status in statuses(pid)? {
+                meters.voluntary += field(&status, "voluntary_ctxt_switches").unwrap_or(0);
+                meters.involuntary += field(&status, "nonvoluntary_ctxt_switches").unwrap_or(0);
+            }
+        }
+        Ok(meters)
+    }
+
+    /// What was used since an earlier reading.
+    pub(super) fn since(&self, earlier: &Self) -> Usage {
+        Usage {
+            cpu_us: crate::latency::ratio(self.cpu.saturating_sub(earlier.cpu), 1000),
+            // Of threads that have ended meanwhile, the kernel no longer tells.
+            voluntary_switches: self.voluntary.saturating_sub(earlier.voluntary),
+            involuntary_switches: self.involuntary.saturating_sub(earlier.involuntary),
+        }
+    }
+}
+
+/// Octets that processes have resident, and their threads.
+pub(super) fn memory_and_threads(pids: &[u32]) -> Result<(u64, u64), BenchError> {
+    let doing = "reading what a contender has used";
+    let (mut resident, mut threads) = (0, 0);
+    for &pid in pids {
+        resident += system::resident_bytes(pid).map_err(BenchError::io(doing))?;
+        threads += u64::try_from(statuses(pid)?.len()).unwrap_or(0);
+    }
+    Ok((resident, threads))
+}
+
+/// What the kernel says of each thread.
+fn statuses(pid: u32) -> Result<Vec<String>, BenchError> {
+    let doing = "looking at a contender's threads";
+    let mut statuses = Vec::new();
+    for entry in fs::read_dir(format!("/proc/{pid}/task")).map_err(BenchError::io(doing))? {
+        let path = entry.map_err(BenchError::io(doing))?.path().join("status");
+        // A thread may end while this looks.
+        statuses.extend(fs::read_to_string(path));
+    }
+    Ok(statuses)
+}
+
+/// A field of such a text.
+fn field(status: &str, name: &str) -> Option<u64> {
+    status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')?.trim().parse().ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_what_this_process_has_used() {
+        let own = [std::process::id()];
+        let (resident, threads) = memory_and_threads(&own).unwrap();
+        assert!(resident > 100_000 && threads >= 1);
+        let before = Meters::read(&own).unwrap();
+        let after = Meters::read(&own).unwrap();
+        assert!(after.since(&before).cpu_us >= 0.0);
+    }
+
+    #[test]
+    fn finds_a_field_by_its_whole_name() {
+        let status = "voluntary_ctxt_switches:\t12\nnonvoluntary_ctxt_switches:\t3\n";
+        assert_eq!(field(status, "voluntary_ctxt_switches"), Some(12));
+        assert_eq!(field(status, "nonvoluntary_ctxt_switches"), Some(3));
+        assert_eq!(field(status, "ctxt_switches"), None);
+    }
+}
