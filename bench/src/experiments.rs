@@ -18,6 +18,7 @@ use crate::{BenchError, ExperimentOptions, Machine, Output, clock};
 pub(crate) mod ability;
 mod chart;
 mod line;
+mod paired;
 pub(crate) mod party;
 mod primes;
 mod rig;
@@ -33,6 +34,7 @@ pub mod number;
 pub mod overhead;
 
 pub use ability::RealTime;
+pub use paired::PairedRatio;
 pub use rig::{Class, Service};
 pub use samples::{Bin, Latency};
 

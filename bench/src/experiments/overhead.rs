@@ -3,6 +3,10 @@
 //!
 //! All parties of all contenders run in the real-time scheduling class where that is granted, as the paper's did (4.1): what is
 //! compared is what priorities add, and not two of the kernel's schedulers.
+//!
+//! All contenders are up at the same time and take short turns one after the other, in an order that brings those that are
+//! compared next to each other and is turned round from one round to the next. A figure is the median of the pairs' ratios, with
+//! its interval ([`PairedRatio`]). Processes differ from start to start, so all of them are started anew several times.
 
 use std::ffi::OsString;
 use std::net::SocketAddr;
@@ -13,8 +17,9 @@ use serde::Serialize;
 
 use super::chart::Bars;
 use super::line::{Ends, Line};
+use super::paired::PairedRatio;
 use super::party::SupplierPath;
-use super::{Aim, Bed, Circumstances, Class, Latency, quotient};
+use super::{Aim, Bed, Circumstances, Class, Latency};
 use crate::campanile::{self, Campanile};
 use crate::process::Process;
 use crate::spin::Awake;
@@ -22,11 +27,17 @@ use crate::table::Table;
 use crate::{BenchError, CarriageOptions, ExperimentOptions, Output, Spread, clock, relay, wire};
 
 /// Events a second at which latencies are taken.
-const RATE: u64 = 250;
+const RATE: u64 = 1000;
 
-/// Rounds; each contender has its turn in each.
-const ROUNDS: usize = 5;
-const ROUNDS_QUICK: usize = 3;
+/// Seconds that a turn warms up, and that its events count at that rate; back to back, a fifth of them.
+const TURN: (f64, f64) = (0.02, 0.25);
+const OF_TURN_BACK_TO_BACK: u64 = 5;
+
+/// How often all contenders are started, and rounds with each start; each contender has its turn in each round.
+const STARTS: usize = 5;
+const ROUNDS: usize = 8;
+const STARTS_QUICK: usize = 2;
+const ROUNDS_QUICK: usize = 4;
 
 /// What real-time may cost: its latency at most this much of the plain service's, its throughput at least the inverse.
 const REAL_TIME_AT_MOST: f64 = 1.05;
@@ -34,7 +45,7 @@ const REAL_TIME_AT_MOST: f64 = 1.05;
 const SERVICE_AT_MOST: f64 = 1.5;
 
 /// Who stands between supplier and consumer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub enum Between {
     /// Nobody.
     #[serde(rename = "2 hops")]
@@ -48,8 +59,6 @@ pub enum Between {
 }
 
 impl Between {
-    const ALL: [Self; 3] = [Self::Nobody, Self::Relay, Self::Service];
-
     const fn name(self) -> &'static str {
         match self {
             Self::Nobody => "2 hops",
@@ -58,6 +67,16 @@ impl Between {
         }
     }
 }
+
+/// Who takes turns, in this order and the reverse one: each that is compared with another stands next to it.
+const CONTENDERS: [(Between, bool); 6] = [
+    (Between::Nobody, false),
+    (Between::Relay, false),
+    (Between::Service, false),
+    (Between::Service, true),
+    (Between::Relay, true),
+    (Between::Nobody, true),
+];
 
 /// The whole report: the one JSON object.
 #[derive(Debug, Clone, Serialize)]
@@ -72,16 +91,20 @@ pub struct Report {
     /// How the cores were kept from dozing off: by asking the kernel (`/dev/cpu_dma_latency`), or, where that was refused, by threads
     /// of the idle class that spin. Those make every switch to a real-time thread a few microseconds longer.
     pub cores_awake: &'static str,
-    /// One for each contender: medians of the rounds.
+    /// How often all contenders were started.
+    pub starts: usize,
+    /// Rounds in all.
+    pub rounds: usize,
+    /// One for each contender: medians of its turns.
     pub rows: Vec<Row>,
     /// Median latency of the real-time service / of the plain one.
-    pub real_time_latency_ratio: Option<f64>,
-    /// Events a second of the real-time service / of the plain one.
-    pub real_time_throughput_ratio: Option<f64>,
+    pub real_time_latency_ratio: Option<PairedRatio>,
+    /// Events a second of the plain service / of the real-time one.
+    pub plain_throughput_ratio: Option<PairedRatio>,
     /// Median latency of the plain service / of 3 hops.
-    pub service_latency_ratio: Option<f64>,
+    pub service_latency_ratio: Option<PairedRatio>,
     /// Median latency of the real-time service / of 3 hops with priorities.
-    pub real_time_service_latency_ratio: Option<f64>,
+    pub real_time_service_latency_ratio: Option<PairedRatio>,
     /// What was to be shown.
     pub aims: Vec<Aim>,
     #[serde(skip)]
@@ -97,9 +120,9 @@ pub struct Row {
     pub real_time: bool,
     /// Events a second that arrived when the next is sent as soon as the push before has returned.
     pub events_per_second: Option<Spread>,
-    /// Latency at 250 events a second: each round's median.
+    /// Latency at 1,000 events a second: each turn's median.
     pub median_us: Option<Spread>,
-    /// The same, each round's p99.
+    /// The same, each turn's p99.
     pub p99_us: Option<Spread>,
 }
 
@@ -114,13 +137,8 @@ pub fn run(options: &ExperimentOptions, out: &mut Output<'_>) -> Result<(), Benc
 
 /// One configuration, running. Its ends are ended before what is between them.
 pub(super) struct Contender {
-    between: Between,
-    real_time: bool,
     line: Line,
     middle: Middle,
-    rates: Vec<f64>,
-    medians: Vec<f64>,
-    p99s: Vec<f64>,
 }
 
 enum Middle {
@@ -129,75 +147,99 @@ enum Middle {
     Service(Campanile),
 }
 
-pub(super) fn measure(bed: &Bed, options: &ExperimentOptions, out: &mut Output<'_>) -> Result<Report, BenchError> {
-    out.progress("starting all contenders")?;
-    let mut contenders = Vec::new();
-    for between in Between::ALL {
-        for real_time in [false, true] {
-            contenders.push(Contender::start(bed, between, real_time)?);
-        }
-    }
-    let (warm_up, window) = bed.times(options, (0.1, 0.6), (0.3, 2.0));
-    let (warm_up, window) = (clock::nanoseconds(warm_up), clock::nanoseconds(window));
-    let rounds = if bed.quick() { ROUNDS_QUICK } else { ROUNDS };
-    // A core that dozes off and has to be woken would be most of the latency at this rate.
-    let awake = Awake::keep(&[bed.cores.ends, bed.cores.middle])?;
-    for round in 1..=rounds {
-        for contender in &mut contenders {
-            out.progress(&format!("round {round} of {rounds}: {}", contender.name()))?;
-            contender.turn(warm_up, window)?;
-        }
-    }
-    Ok(assemble(bed, &contenders, awake.how()))
+/// What one contender did in each of its turns; `None` where nothing came.
+#[derive(Debug, Default)]
+struct Turns {
+    rates: Vec<Option<f64>>,
+    medians: Vec<Option<f64>>,
+    p99s: Vec<Option<f64>>,
 }
 
-fn assemble(bed: &Bed, contenders: &[Contender], cores_awake: &'static str) -> Report {
-    let rows: Vec<Row> = contenders.iter().map(Contender::row).collect();
-    let figure = |between: Between, real_time: bool, figure: fn(&Row) -> Option<Spread>| {
-        let row = rows.iter().find(|row| (row.between, row.real_time) == (between, real_time));
-        row.and_then(figure).map(|spread| spread.median)
-    };
-    let latency = |between, real_time| figure(between, real_time, |row| row.median_us);
-    let rate = |real_time| figure(Between::Service, real_time, |row| row.events_per_second);
-    let service = |real_time| latency(Between::Service, real_time);
-    let real_time_latency_ratio = quotient(service(true), service(false));
-    let real_time_throughput_ratio = quotient(rate(true), rate(false));
-    let service_latency_ratio = quotient(service(false), latency(Between::Relay, false));
-    let real_time_service_latency_ratio = quotient(service(true), latency(Between::Relay, true));
-    let inverse = real_time_throughput_ratio.and_then(|ratio| quotient(Some(1.0), Some(ratio)));
+pub(super) fn measure(bed: &Bed, options: &ExperimentOptions, out: &mut Output<'_>) -> Result<Report, BenchError> {
+    let (warm_up, window) = bed.times(options, TURN, TURN);
+    let (warm_up, window) = (clock::nanoseconds(warm_up), clock::nanoseconds(window));
+    let (starts, rounds) = if bed.quick() { (STARTS_QUICK, ROUNDS_QUICK) } else { (STARTS, ROUNDS) };
+    // A core that dozes off and has to be woken would be most of the latency at this rate.
+    let awake = Awake::keep(&[bed.cores.ends, bed.cores.middle])?;
+    let mut turns: [Turns; CONTENDERS.len()] = std::array::from_fn(|_| Turns::default());
+    for start in 1..=starts {
+        out.progress(&format!("start {start} of {starts}: starting all contenders"))?;
+        let started = CONTENDERS.iter().map(|&(between, real_time)| Contender::start(bed, between, real_time));
+        let mut contenders = started.collect::<Result<Vec<_>, _>>()?;
+        for round in 1..=rounds {
+            out.progress(&format!("start {start} of {starts}: round {round} of {rounds}"))?;
+            let mut order: Vec<_> = contenders.iter_mut().zip(&mut turns).collect();
+            if round % 2 == 0 {
+                order.reverse();
+            }
+            for (contender, turns) in &mut order {
+                turns.rates.push(contender.rate(warm_up, window / OF_TURN_BACK_TO_BACK)?);
+            }
+            for (contender, turns) in &mut order {
+                let latency = contender.latency(warm_up, window)?;
+                turns.medians.push(latency.map(|latency| latency.median_us));
+                turns.p99s.push(latency.map(|latency| latency.p99_us));
+            }
+        }
+    }
+    Ok(assemble(bed, starts, &turns, awake.how()))
+}
+
+fn assemble(bed: &Bed, starts: usize, turns: &[Turns; CONTENDERS.len()], cores_awake: &'static str) -> Report {
+    let [_, relay, plain, real_time, relay_with_priorities, _] = turns;
+    let latency = |above: &Turns, below: &Turns| PairedRatio::of(&above.medians, &below.medians);
+    let real_time_latency_ratio = latency(real_time, plain);
+    let plain_throughput_ratio = PairedRatio::of(&plain.rates, &real_time.rates);
+    let service_latency_ratio = latency(plain, relay);
+    let real_time_service_latency_ratio = latency(real_time, relay_with_priorities);
+    let aim = |ratio: &Option<PairedRatio>, aim, bound| PairedRatio::at_most(ratio.as_ref(), aim, bound);
+    let aims = vec![
+        aim(
+            &real_time_latency_ratio,
+            "the real-time service's latency is at most 5 % above the plain one's",
+            REAL_TIME_AT_MOST,
+        ),
+        aim(
+            &plain_throughput_ratio,
+            "the plain service's throughput is at most 5 % above the real-time one's",
+            REAL_TIME_AT_MOST,
+        ),
+        aim(&service_latency_ratio, "the plain service's latency is at most 1.5 × that of 3 hops", SERVICE_AT_MOST),
+        aim(
+            &real_time_service_latency_ratio,
+            "the real-time service's latency is at most 1.5 × that of 3 hops with priorities",
+            SERVICE_AT_MOST,
+        ),
+    ];
+    let mut rows: Vec<Row> = CONTENDERS.iter().zip(turns).map(|(&contender, turns)| turns.row(contender)).collect();
+    rows.sort_by_key(|row| (row.between, row.real_time));
     Report {
         benchmark: "overhead",
         circumstances: bed.circumstances.clone(),
         payload_bytes: super::PAYLOAD_BYTES,
         cores_awake,
+        starts,
+        rounds: relay.medians.len(),
+        rows,
         real_time_latency_ratio,
-        real_time_throughput_ratio,
+        plain_throughput_ratio,
         service_latency_ratio,
         real_time_service_latency_ratio,
-        aims: vec![
-            super::at_most(
-                "the real-time service's latency is at most 5 % above the plain one's",
-                real_time_latency_ratio,
-                REAL_TIME_AT_MOST,
-            ),
-            super::at_most(
-                "the plain service's throughput is at most 5 % above the real-time one's",
-                inverse,
-                REAL_TIME_AT_MOST,
-            ),
-            super::at_most(
-                "the plain service's latency is at most 1.5 × that of 3 hops",
-                service_latency_ratio,
-                SERVICE_AT_MOST,
-            ),
-            super::at_most(
-                "the real-time service's latency is at most 1.5 × that of 3 hops with priorities",
-                real_time_service_latency_ratio,
-                SERVICE_AT_MOST,
-            ),
-        ],
-        rows,
+        aims,
         subtitle: bed.subtitle("structured events of 64 octets, one supplier, one consumer"),
+    }
+}
+
+impl Turns {
+    fn row(&self, (between, real_time): (Between, bool)) -> Row {
+        let spread = |figures: &[Option<f64>]| Spread::of(figures.iter().copied().flatten());
+        Row {
+            between,
+            real_time,
+            events_per_second: spread(&self.rates),
+            median_us: spread(&self.medians),
+            p99_us: spread(&self.p99s),
+        }
     }
 }
 
@@ -254,38 +296,23 @@ impl Contender {
             middle = process;
             Ok(path)
         })?;
-        let mut contender =
-            Self { between, real_time, line, middle, rates: Vec::new(), medians: Vec::new(), p99s: Vec::new() };
+        let mut contender = Self { line, middle };
         // Connections settle, buffers are made.
         contender.line.run(clock::SECOND / 1000, 0, clock::SECOND / 10)?;
         Ok(contender)
     }
 
-    fn name(&self) -> String {
-        name(self.between, self.real_time)
-    }
-
-    /// Back to back, then at an even pace.
-    fn turn(&mut self, warm_up: u64, window: u64) -> Result<(), BenchError> {
+    /// Events a second that arrive back to back.
+    fn rate(&mut self, warm_up: u64, window: u64) -> Result<Option<f64>, BenchError> {
         let (span, samples) = self.line.run(0, warm_up, window)?;
         let received = samples.iter().filter(|sample| (span.from..span.until).contains(&sample.received)).count();
-        self.rates.push(super::samples::whole(received) / span.seconds());
-        let (span, samples) = self.line.run(clock::SECOND / RATE, warm_up, window)?;
-        if let Some(latency) = Latency::of(span.latencies(&samples)) {
-            self.medians.push(latency.median_us);
-            self.p99s.push(latency.p99_us);
-        }
-        Ok(())
+        Ok((received > 0).then(|| super::samples::whole(received) / span.seconds()))
     }
 
-    fn row(&self) -> Row {
-        Row {
-            between: self.between,
-            real_time: self.real_time,
-            events_per_second: Spread::of(self.rates.iter().copied()),
-            median_us: Spread::of(self.medians.iter().copied()),
-            p99_us: Spread::of(self.p99s.iter().copied()),
-        }
+    /// Latencies at an even pace.
+    fn latency(&mut self, warm_up: u64, window: u64) -> Result<Option<Latency>, BenchError> {
+        let (span, samples) = self.line.run(clock::SECOND / RATE, warm_up, window)?;
+        Ok(Latency::of(span.latencies(&samples)))
     }
 }
 
@@ -353,8 +380,8 @@ impl super::Report for Report {
             "events/s",
             "median µs",
             "p99 µs",
-            "median µs, lowest round",
-            "highest round",
+            "median µs, lowest turn",
+            "highest turn",
         ]);
         for row in &self.rows {
             table.row([
@@ -367,8 +394,8 @@ impl super::Report for Report {
             ]);
         }
         let title = format!(
-            "Events of {} octets back to back (events/s) and at {RATE} a second (latency); medians of the rounds",
-            self.payload_bytes
+            "Events of {} octets back to back (events/s) and at {RATE} a second (latency); medians of {} turns",
+            self.payload_bytes, self.rounds
         );
         vec![(title, table)]
     }
@@ -393,7 +420,7 @@ impl super::Report for Report {
             ),
             (
                 "overhead-latency".to_owned(),
-                bars("Latency at 250 events per second", "median latency, µs", |row| row.median_us),
+                bars("Latency at 1,000 events per second", "median latency, µs", |row| row.median_us),
             ),
         ]
     }
