@@ -86,6 +86,30 @@ impl Snapshot {
         self.lanes.get(self.lanes.binary_search_by_key(&lane, |info| info.id).ok()?)
     }
 
+    /// The consumers that were connected before and are not any more, or have connected anew. Costs one look at each
+    /// channel, and at each consumer of those of whom something changed.
+    #[must_use]
+    pub fn consumers_gone_since(&self, before: &Self) -> Vec<ProxyKey> {
+        let mut gone = Vec::new();
+        let mut channels = self.channels.iter().peekable();
+        for old in &before.channels {
+            // Both lists rise by channel id, so they are walked side by side.
+            while channels.next_if(|now| now.id < old.id).is_some() {}
+            match channels.next_if(|now| now.id == old.id) {
+                Some(now) if Arc::ptr_eq(now, old) => {}
+                Some(now) => {
+                    let changes = now.consumers.changes_from(&old.consumers);
+                    let left = changes.filter_map(|(_, last, now)| Some((last?, now))).filter(|(last, now)| {
+                        now.is_none_or(|now| (now.key, now.connection) != (last.key, last.connection))
+                    });
+                    gone.extend(left.map(|(last, _)| last.key));
+                }
+                None => gone.extend(old.consumers().map(|route| route.key)),
+            }
+        }
+        gone
+    }
+
     fn index_of(&self, channel: ChannelId) -> Option<usize> {
         self.channels.binary_search_by_key(&channel, |routes| routes.id).ok()
     }

@@ -25,7 +25,7 @@ use crate::corba::event::UtcClock;
 use crate::corba::{Call, ClientAnswer, Door, Effect, Exception, Published, Question};
 use crate::counters::{Block, Counter, Counters};
 use crate::lanes::mail::{
-    self, CallFailure, LaneThread, OWN_ENDIAN, Reply, SupplierNews, Survey, ToAdministration, ToLane,
+    self, CallFailure, LaneThread, OWN_ENDIAN, Reply, SupplierNews, Survey, Surveys, ToAdministration, ToLane,
 };
 use crate::lanes::post::Inbox;
 use crate::lanes::reports::{Allowance, printable};
@@ -63,7 +63,7 @@ pub(crate) struct Administration {
     pub(crate) surveying: Vec<mail::Request>,
     pub(crate) to_survey: Vec<mail::Request>,
     /// What the lanes have told so far, and those that have yet to.
-    pub(crate) survey: Survey,
+    pub(crate) survey: Surveys,
     pub(crate) asked: Vec<LaneThread>,
     /// Lanes that are to end when what was published last is out.
     pub(crate) ending: Vec<LaneId>,
@@ -166,7 +166,12 @@ impl Administration {
                 self.to_survey.push(request);
                 self.survey();
             }
-            ToAdministration::Survey(survey) => self.surveyed(from, Some(survey), answers),
+            ToAdministration::Survey { piece, is_last } => {
+                self.survey.take_in(from, piece);
+                if is_last {
+                    self.surveyed(from, answers);
+                }
+            }
             ToAdministration::Request(request) => {
                 let bytes = self.answer(&request).unwrap_or_default();
                 answers.push(request.answered(bytes));
@@ -179,7 +184,7 @@ impl Administration {
                 if let Some(lane) = self.roster.ended(from) {
                     self.door.lane_gone(lane);
                 }
-                self.surveyed(from, None, answers);
+                self.surveyed(from, answers);
             }
             ToAdministration::Stop => {}
         }
@@ -199,16 +204,13 @@ impl Administration {
     }
 
     /// A lane has told how it stands, or has ended. Answers everybody who asked when all have.
-    fn surveyed(&mut self, from: LaneThread, survey: Option<Survey>, answers: &mut Answers) {
+    fn surveyed(&mut self, from: LaneThread, answers: &mut Answers) {
         let before = self.asked.len();
         self.asked.retain(|lane| *lane != from);
-        if let Some(survey) = survey {
-            self.survey.add(survey);
-        }
         if before == 0 || !self.asked.is_empty() {
             return;
         }
-        let survey = core::mem::take(&mut self.survey);
+        let survey = core::mem::take(&mut self.survey).together();
         for request in core::mem::take(&mut self.surveying) {
             let bytes = self.describe(&survey, &request).unwrap_or_default();
             answers.push(request.answered(bytes));

@@ -32,6 +32,7 @@ pub(crate) mod routes;
 pub(crate) mod scheduling;
 pub(crate) mod shares;
 pub(crate) mod slots;
+mod survey;
 pub(crate) mod system;
 mod turns;
 pub(crate) mod worker;

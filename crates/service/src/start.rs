@@ -21,7 +21,7 @@ use crate::config::{Config, ConfigError, NarrowCodeSet};
 use crate::corba::naming::NamingLimits;
 use crate::corba::{Door, DoorSettings, Published};
 use crate::counters::Counters;
-use crate::lanes::mail::{Survey, ToAdministration};
+use crate::lanes::mail::{Surveys, ToAdministration};
 use crate::lanes::post::{Post, post_to};
 use crate::lanes::reports::Allowance;
 use crate::lanes::roster::{Roster, RosterOptions};
@@ -187,7 +187,7 @@ impl Service {
             next_call: 0,
             surveying: Vec::new(),
             to_survey: Vec::new(),
-            survey: Survey::default(),
+            survey: Surveys::default(),
             asked: Vec::new(),
             ending: Vec::new(),
             origin,

@@ -36,7 +36,7 @@
 
 use core::cmp::Reverse;
 
-use engine::{DiscardReason, Lane, OutboxState, OutboxStats, ProxyKey, TypeDrops};
+use engine::{DiscardReason, OutboxState, OutboxStats, ProxyKey, TypeDrops};
 use giop::cdr::Writer;
 use giop::exception::{Kind, SystemException};
 
@@ -53,21 +53,6 @@ const ID: &str = "IDL:Campanile/Statistics:1.0";
 /// The operations that cannot be answered before the lane has told how it stands.
 pub(crate) const GET_CONSUMERS: &str = "get_consumers";
 pub(crate) const GET_DROPS: &str = "get_drops";
-
-/// How things stand on a lane; `drops` says whether what was dropped is asked for by event type.
-pub(crate) fn survey(lane: &Lane, drops: bool) -> Survey {
-    let mut survey = Survey { outboxes: lane.outboxes().collect(), ..Survey::default() };
-    if drops {
-        let named = |drops: TypeDrops| {
-            let (domain, name) = lane.type_names(drops.event_type).unwrap_or((b"*", b"*"));
-            let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
-            NamedDrops { drops, domain: text(domain), name: text(name) }
-        };
-        survey.drops = lane.type_drops().map(named).collect();
-        survey.drops_beyond = lane.type_drops_beyond();
-    }
-    survey
-}
 
 /// Puts together what the lanes say of one consumer: it may have an outbox on each.
 fn join(mut outboxes: Vec<OutboxStats>) -> Vec<OutboxStats> {

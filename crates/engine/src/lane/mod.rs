@@ -334,6 +334,14 @@ impl Lane {
         self.outboxes.iter().filter(|outbox| outbox.bridge.is_none()).map(Outbox::stats)
     }
 
+    /// How the consumers' outboxes at so many places from `first` on are doing; `None` if there are no places from there
+    /// on. An outbox keeps its place for as long as it exists, so whoever looks at all places piece by piece, while others
+    /// come and go, meets each that was there all the time exactly once.
+    pub fn outboxes_at(&self, first: u32, places: u32) -> Option<impl Iterator<Item = OutboxStats>> {
+        let outboxes = self.outboxes.piece(first, places)?;
+        Some(outboxes.filter(|outbox| outbox.bridge.is_none()).map(Outbox::stats))
+    }
+
     /// How each channel is doing.
     pub fn channels(&self) -> impl Iterator<Item = ChannelStats> {
         self.channels.iter().map(ChannelState::stats)

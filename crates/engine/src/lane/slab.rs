@@ -58,6 +58,12 @@ impl<T> Slab<T> {
     pub(super) fn iter(&self) -> impl Iterator<Item = &T> {
         self.places.iter().filter_map(|place| place.content.as_ref())
     }
+
+    /// Those in so many slots from one on. `None` if there are no slots from there on.
+    pub(super) fn piece(&self, first: u32, slots: u32) -> Option<impl Iterator<Item = &T>> {
+        let places = self.places.get(first as usize..).filter(|places| !places.is_empty())?;
+        Some(places.iter().take(slots as usize).filter_map(|place| place.content.as_ref()))
+    }
 }
 
 #[cfg(test)]

@@ -187,7 +187,7 @@ impl Worker {
                 self.resume(connection);
             }
         } else {
-            self.pass_reply(connection, &push.bytes, size);
+            self.pass_reply(connection, size, |output| output.add(&push.bytes));
         }
         self.core.keep_push(push);
     }

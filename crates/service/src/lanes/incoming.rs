@@ -31,6 +31,9 @@ const UNANSWERED_MAX: u32 = 64;
 const UNANSWERED_BYTES_MAX: usize = 1 << 20;
 /// Bytes of replies that a client may leave unread before its requests are not read any more.
 const REPLIES_UNREAD_MAX: usize = 1 << 20;
+/// Bytes of replies written to one connection at a time, so that a large one (what a walk through 10,000 proxies is told)
+/// does not keep events waiting.
+const WRITTEN_PER_ROUND: usize = 64 << 10;
 /// Connections accepted in one round: a storm of them must not delay the events of those that are there.
 const ACCEPTED_PER_ROUND: usize = 16;
 /// Bytes of a large message that are read in one round, about; a read that brings whole messages is the last anyway.
@@ -354,7 +357,8 @@ impl Worker {
         let Some(Incoming { caller, .. }) = self.incoming.get_mut(token) else { return };
         // There are no events in it, so nothing comes back.
         let written = caller.output.is_empty() || {
-            match caller.output.flush(&caller.stream, &mut Vec::new()) {
+            // What is left is written when the poll says that there is room, which it does at once where there is.
+            match caller.output.flush_some(&caller.stream, &mut Vec::new(), WRITTEN_PER_ROUND) {
                 Ok(written) => written,
                 Err(_) => return self.close(token),
             }
@@ -402,13 +406,11 @@ impl Worker {
         self.core.counters.set(Counter::ConnectionsOpen, self.incoming_open as u64);
     }
 
-    /// Passes on what administration answered; nothing, to a one-way request.
-    pub(super) fn pass_reply(&mut self, connection: Token, bytes: &[u8], request_bytes: usize) {
+    /// Passes on what was answered to a request of that size elsewhere: `add` puts it into the output, if it is anything.
+    pub(super) fn pass_reply(&mut self, connection: Token, request_bytes: usize, add: impl FnOnce(&mut Output)) {
         let Some(entry) = self.incoming.get_mut(connection) else { return };
         entry.caller.note_answer(request_bytes);
-        if !bytes.is_empty() {
-            entry.caller.output.bytes().extend_from_slice(bytes);
-        }
+        add(&mut entry.caller.output);
         // It may have been paused with whole messages read; no socket will announce those.
         self.resume(connection);
     }

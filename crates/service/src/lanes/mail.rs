@@ -57,8 +57,8 @@ pub(crate) enum ToAdministration {
     Supplier { key: ProxyKey, news: SupplierNews },
     /// Something to log, which a lane does not do itself because a log can block.
     Log(log::Level, String),
-    /// The answer to [`ToLane::Survey`].
-    Survey(Survey),
+    /// A piece of the answer to [`ToLane::Survey`], which may be the last.
+    Survey { piece: Survey, is_last: bool },
     /// The lane was to end and has: nobody posts to it any more, and it has nothing left. Its last letter.
     Ended,
     /// The service is to stop.
@@ -75,9 +75,42 @@ pub(crate) struct Survey {
     pub(crate) drops_beyond: u64,
 }
 
+/// What the lanes have told so far.
+#[derive(Debug, Default)]
+pub(crate) struct Surveys {
+    lanes: Vec<(LaneThread, Survey)>,
+}
+
+impl Surveys {
+    /// Takes in a piece of what a lane tells.
+    pub(crate) fn take_in(&mut self, from: LaneThread, piece: Survey) {
+        match self.lanes.iter_mut().find(|(lane, _)| *lane == from) {
+            Some((_, survey)) => survey.add(piece),
+            None => self.lanes.push((from, piece)),
+        }
+    }
+
+    /// All of it as one.
+    pub(crate) fn together(self) -> Survey {
+        let mut all = Survey::default();
+        for (_, mut survey) in self.lanes {
+            survey.keep_latest();
+            all.add(survey);
+        }
+        all
+    }
+}
+
 impl Survey {
-    /// Takes in what another lane says.
-    pub(crate) fn add(&mut self, other: Self) {
+    /// Keeps of each consumer what was told of it last: one that left and came again while the lane was telling may have
+    /// been told of twice.
+    fn keep_latest(&mut self) {
+        self.outboxes.reverse();
+        self.outboxes.sort_by_key(|outbox| outbox.key);
+        self.outboxes.dedup_by_key(|outbox| outbox.key);
+    }
+
+    fn add(&mut self, other: Self) {
         let Self { outboxes, drops, drops_beyond } = other;
         self.outboxes.extend(outboxes);
         self.drops.extend(drops);

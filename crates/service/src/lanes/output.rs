@@ -123,6 +123,22 @@ impl Output {
         }
     }
 
+    /// Adds a message, or nothing.
+    pub(crate) fn add(&mut self, message: &[u8]) {
+        if !message.is_empty() {
+            self.bytes().extend_from_slice(message);
+        }
+    }
+
+    /// Adds a message, or nothing: a large one as it is, without copying it.
+    pub(crate) fn push_bytes(&mut self, message: Vec<u8>) {
+        if message.len() > SPARE_BYTES {
+            self.segments.push_back(Segment::Bytes { bytes: message, from: 0 });
+        } else {
+            self.add(&message);
+        }
+    }
+
     /// Adds the bytes of an event from `from` on.
     fn push_event(&mut self, event: Arc<Event>, body: Body, from: usize) {
         self.segments.push_back(Segment::Event { event, body, from });
@@ -185,14 +201,33 @@ impl Output {
     /// # Errors
     /// When the connection is broken.
     pub(crate) fn flush(&mut self, stream: &TcpStream, done: &mut Vec<Arc<Event>>) -> io::Result<bool> {
-        while !self.segments.is_empty() {
+        self.flush_some(stream, done, usize::MAX)
+    }
+
+    /// As [`Output::flush`], but offers the socket `bytes_max` bytes at most, so that it takes no longer than those.
+    ///
+    /// # Errors
+    /// When the connection is broken.
+    pub(crate) fn flush_some(
+        &mut self,
+        stream: &TcpStream,
+        done: &mut Vec<Arc<Event>>,
+        bytes_max: usize,
+    ) -> io::Result<bool> {
+        let mut left = bytes_max;
+        while !self.segments.is_empty() && left > 0 {
             let mut slices = [IoSlice::new(&[]); SLICES];
             let mut offered = 0;
             let mut count = 0;
             for (slice, segment) in slices.iter_mut().zip(&self.segments) {
-                *slice = IoSlice::new(segment.rest());
-                offered += segment.rest().len();
+                let rest = segment.rest();
+                let rest = rest.get(..left - offered).unwrap_or(rest);
+                *slice = IoSlice::new(rest);
+                offered += rest.len();
                 count += 1;
+                if offered == left {
+                    break;
+                }
             }
             let result = match slices.get(..count) {
                 Some([only]) => system::write(stream, only),
@@ -202,6 +237,7 @@ impl Output {
             match result {
                 Ok(0) if offered > 0 => return Err(io::ErrorKind::WriteZero.into()),
                 Ok(written) => {
+                    left -= written;
                     self.consume(written, done);
                     // A short write says that the socket is full: asking again would only be told so.
                     if written < offered {
@@ -213,7 +249,7 @@ impl Output {
                 Err(error) => return Err(error),
             }
         }
-        Ok(true)
+        Ok(self.segments.is_empty())
     }
 
     fn consume(&mut self, mut written: usize, done: &mut Vec<Arc<Event>>) {

@@ -7,7 +7,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use engine::{ConsumerRoute, Delivery, Event, Form, OutboxId, Outcome, ProxyKey};
+use engine::{ConsumerRoute, Delivery, Event, Form, OutboxId, Outcome, ProxyKey, Snapshot};
 use giop::exception::{Kind, SystemException};
 use giop::framing::Message;
 use giop::message::{ReplyStatus, Request};
@@ -345,14 +345,12 @@ impl Core {
         true
     }
 
-    /// Tells those who wait at proxies that are not connected any more.
-    pub(crate) fn end_waits(&mut self) {
+    /// Tells those who wait at proxies that are not connected any more, or were connected anew.
+    pub(crate) fn end_waits(&mut self, before: &Snapshot) {
         if self.waiting.lines.is_empty() {
             return;
         }
-        let gone = self.waiting.lines.keys().filter(|key| self.consumer(**key).is_none_or(|route| !route.pull));
-        let gone: Vec<ProxyKey> = gone.copied().collect();
-        for key in gone {
+        for key in self.lane.snapshot().consumers_gone_since(before) {
             let Some(line) = self.waiting.lines.remove(&key) else { continue };
             self.due.extend(line.waiters.into_iter().map(Due::Disconnected));
         }

@@ -88,6 +88,11 @@ impl Reports {
         }
     }
 
+    /// Whether something is kept that administration had no room for.
+    pub(crate) fn has_backlog(&self) -> bool {
+        !self.waiting.is_empty()
+    }
+
     /// Whether there is something to hand over later.
     pub(crate) fn is_waiting(&self) -> bool {
         !self.waiting.is_empty() || self.connections.owes() || self.consumers.owes()

@@ -31,8 +31,9 @@ struct Bench {
     lookups: Inbox<Lookup>,
     administration: Inbox<ToAdministration>,
     counters: Counters,
+    office: Post<ToLane>,
     /// Kept, since a lane that nobody posts to any more would be told so.
-    _posts: (Post<ToLane>, Post<Resolved>, Post<Line>),
+    _posts: (Post<Resolved>, Post<Line>),
 }
 
 impl Bench {
@@ -86,8 +87,8 @@ impl Bench {
                 origin: Instant::now(),
             },
         });
-        let posts = (office_post, answers, introduction_post);
-        Self { lane: lane.unwrap(), lookups, administration, counters, _posts: posts }
+        let posts = (answers, introduction_post);
+        Self { lane: lane.unwrap(), lookups, administration, counters, office: office_post, _posts: posts }
     }
 
     /// A connection that the lane has accepted.
@@ -229,4 +230,36 @@ fn only_a_connection_that_completes_nothing_is_overdue() {
     bench.lane.core.set_clock_forward(Duration::from_secs(61));
     bench.lane.round_within(Duration::ZERO);
     assert_eq!(bench.counters.read(Counter::IncompleteMessages), 1);
+}
+
+#[test]
+fn a_large_answer_of_administration_is_written_in_pieces_and_arrives_whole() {
+    // It was given to the socket in one go, which took as long as a hundred events.
+    let mut bench = Bench::new();
+    let mut client = bench.connect();
+    let mut asked = Vec::new();
+    message::locate_request(&mut asked, Version::V1_2, Endian::Little, 1, b"NotificationService");
+    client.write_all(&asked).unwrap();
+    let request = loop {
+        bench.lane.round_within(Duration::from_millis(10));
+        if let Some(ToAdministration::Request(request)) = bench.administration.take() {
+            break request;
+        }
+    };
+    let bytes: Vec<u8> = (0..300_000_u32).map(|at| at.to_le_bytes()[0]).collect();
+    let (_, answer) = request.answered(bytes.clone());
+    bench.office.post(answer).unwrap();
+    let mut pieces = Vec::new();
+    let mut arrived = Vec::new();
+    client.set_nonblocking(true).unwrap();
+    while arrived.len() < bytes.len() {
+        bench.lane.round_within(Duration::from_millis(10));
+        let before = arrived.len();
+        // What is there is read until there is nothing for now.
+        let error = client.read_to_end(&mut arrived).unwrap_err();
+        assert_eq!(error.kind(), std::io::ErrorKind::WouldBlock);
+        pieces.push(arrived.len() - before);
+    }
+    assert_eq!(arrived, bytes);
+    assert!(pieces.iter().all(|piece| *piece <= 64 << 10), "{pieces:?}");
 }

@@ -32,12 +32,12 @@ use super::questions::QuestionsOpen;
 use super::reports::Reports;
 use super::shares::Share;
 use super::slots::{Slots, Token};
+use super::survey::Surveying;
 use super::system::{self, Bell, Interest, Poll};
 use crate::allocations;
 use crate::corba::Published;
 use crate::corba::event::{Batch, CorbaForms, UtcClock};
 use crate::counters::{Block, Counter};
-use crate::statistics;
 
 /// What a lane is made with.
 pub(crate) struct WorkerOptions {
@@ -156,6 +156,8 @@ pub(crate) struct Core {
     pub(crate) questions: QuestionsOpen,
     pub(crate) undecided: UndecidedEvents,
     pub(crate) reports: Reports,
+    /// What administration is being told of the outboxes, piece by piece.
+    pub(super) surveying: Option<Surveying>,
     /// Why consumers have begun to fail, until the notices of that go out.
     pub(crate) failures: HashMap<ProxyKey, String>,
     /// The engine may have more deliveries due than were begun at one go.
@@ -259,6 +261,7 @@ impl Worker {
                 parked: VecDeque::new(),
                 try_parked: false,
                 reports: Reports::new(),
+                surveying: None,
                 administration: ends.administration,
                 administration_bytes: 0,
                 outgoing: Outgoings::new(ends.resolver, common.framing, common.connect_timeout, common.silence),
@@ -291,6 +294,7 @@ impl Worker {
         while !self.stopping {
             // Whoever has had his share of the last round goes on without anybody having to speak of him.
             let goes_on = !self.hungry.is_empty() || self.core.undelivered || self.core.lane.turns_waiting() > 0;
+            let goes_on = goes_on || self.core.has_to_survey();
             let timeout = if goes_on { Some(Duration::ZERO) } else { self.timeout() };
             if let Err(error) = self.core.poll.wait(timeout) {
                 log::error!("the lane cannot wait for its sockets any more: {error}");
@@ -321,6 +325,7 @@ impl Worker {
         }
         self.serve_parked();
         self.serve_timers();
+        self.core.go_on_surveying();
         self.core.settle();
         self.answer_all();
         self.serve_turns();
@@ -390,16 +395,13 @@ impl Worker {
             match letter {
                 ToLane::Reply { connection, bytes, request_bytes } => {
                     self.core.administration_bytes = self.core.administration_bytes.saturating_sub(request_bytes);
-                    self.pass_reply(connection, &bytes, request_bytes);
+                    self.pass_reply(connection, request_bytes, |output| output.push_bytes(bytes));
                 }
                 ToLane::Call { call, to, operation, body, timeout } => {
                     self.core.begin_call(call, &to, operation, body, timeout);
                     self.plan_sweep();
                 }
-                ToLane::Survey { drops } => {
-                    let survey = statistics::survey(&self.core.lane, drops);
-                    self.core.reports.post(ToAdministration::Survey(survey));
-                }
+                ToLane::Survey { drops } => self.core.begin_survey(drops),
                 ToLane::Part(lane) => self.core.lines.part(lane),
                 ToLane::Retire => {
                     self.retiring = true;
@@ -498,9 +500,10 @@ impl Core {
                 self.lines.meet(line);
             }
             self.outgoing.forget_peers_but(&published.peers);
+            let before = Arc::clone(self.lane.snapshot());
             self.lane.handle_snapshot(routing, self.now);
             self.place_pullers();
-            self.end_waits();
+            self.end_waits(&before);
             let Self { undecided, lane, .. } = self;
             undecided.forget_but(|source| lane.snapshot().supplier(source).is_some());
         }

@@ -103,3 +103,46 @@ fn a_destroyed_channel_lets_its_suppliers_go() {
     rig.advance(Duration::ZERO);
     assert_eq!(rig.lane.next_timeout(), None);
 }
+
+#[test]
+fn who_looks_at_outboxes_piece_by_piece_meets_each_that_stays_once() {
+    let mut rig = Rig::plain();
+    let consumers: Vec<ProxyKey> = (0..10).map(|_| rig.consumer(SettingsPatch::default())).collect();
+    let mut met = Vec::new();
+    let mut first = 0;
+    let keys = |rig: &Rig, first| Some(rig.lane.outboxes_at(first, 3)?.map(|stats| stats.key).collect::<Vec<_>>());
+    while let Some(piece) = keys(&rig, first) {
+        met.extend(piece);
+        first += 3;
+        // Between any two pieces one goes that was met, or would have been, and another comes in its place.
+        if first == 6 {
+            rig.hierarchy.destroy_proxy(consumers[0]).unwrap();
+            rig.hierarchy.destroy_proxy(consumers[8]).unwrap();
+            rig.route();
+            rig.consumer(SettingsPatch::default());
+        }
+    }
+    for stays in consumers.iter().filter(|key| ![consumers[0], consumers[8]].contains(key)) {
+        assert_eq!(met.iter().filter(|key| *key == stays).count(), 1);
+    }
+    assert!(rig.lane.outboxes_at(first, 3).is_none());
+}
+
+#[test]
+fn a_snapshot_names_the_consumers_that_are_not_connected_as_before() {
+    let mut rig = Rig::plain();
+    let [stays, goes, comes_again] = [(); 3].map(|()| rig.consumer(SettingsPatch::default()));
+    let other = rig.hierarchy.create_channel(SettingsPatch::default(), ChannelLimits::default()).unwrap();
+    let kind = ProxyKind { pull: true, ..ProxyKind::default() };
+    let proxy = rig.hierarchy.create_proxy(other, Side::Consumers, AdminId::DEFAULT, Form(1), kind).unwrap();
+    let elsewhere = ProxyKey { channel: other, proxy };
+    rig.hierarchy.connect(elsewhere, None, Want(0)).unwrap();
+    let before = rig.hierarchy.snapshot();
+    assert_eq!(before.consumers_gone_since(&before), []);
+    rig.hierarchy.set_proxy_settings(stays, max_events(3)).unwrap();
+    rig.hierarchy.destroy_proxy(goes).unwrap();
+    rig.hierarchy.disconnect(comes_again).unwrap();
+    rig.hierarchy.connect(comes_again, Some(Peer(9)), Want(0)).unwrap();
+    rig.hierarchy.destroy_channel(other).unwrap();
+    assert_eq!(rig.hierarchy.snapshot().consumers_gone_since(&before), [goes, comes_again, elsewhere]);
+}
