@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use engine::{
     AdminId, Admission, ChannelId, ChannelLimits, EventType, FilterConstraint, FilterId, FilterRef, FilterTarget, Form,
-    Hierarchy, Lane, NoFields, Peer, ProxyKey, ProxyKind, SettingsPatch, Side, SubscriptionTarget, Time, Want,
+    Hierarchy, Lane, NoFields, Operator, Peer, ProxyKey, ProxyKind, SettingsPatch, Side, SubscriptionTarget, Time,
+    Want,
 };
 use serde::Serialize;
 
@@ -34,6 +35,8 @@ struct Scene {
     source: ProxyKey,
     filter: FilterId,
     turn: u64,
+    /// An admin with many consumers, where there is one at present.
+    crowd: Option<AdminId>,
 }
 
 const DOING: &str = "administering an engine";
@@ -55,7 +58,10 @@ pub(super) fn measure(consumers: u32, times: u32) -> Result<Vec<LaneReport>, Ben
     let constraint = scene.repeat("a constraint is replaced", times, Scene::replace_constraint)?;
     let suppliers =
         scene.repeat("a supplier connects", times, |scene| scene.connect(Side::Suppliers, "other").map(drop))?;
-    Ok(vec![nothing, comes_and_goes, constraint, suppliers])
+    let settings = scene.repeat("the channel's settings change", times, Scene::change_settings)?;
+    let all =
+        scene.repeat("an admin with all those consumers comes or goes", times, |scene| scene.come_or_go(consumers))?;
+    Ok(vec![nothing, comes_and_goes, constraint, suppliers, settings, all])
 }
 
 impl Scene {
@@ -65,7 +71,7 @@ impl Scene {
             hierarchy.create_channel(SettingsPatch::default(), ChannelLimits::default()).map_err(setup(DOING))?;
         let filter = hierarchy.create_filter(channel).map_err(setup(DOING))?;
         let (lane, source) = (Lane::new(NOW), ProxyKey::default());
-        let mut scene = Self { hierarchy, lane, channel, source, filter, turn: 0 };
+        let mut scene = Self { hierarchy, lane, channel, source, filter, turn: 0, crowd: None };
         scene.source = scene.connect(Side::Suppliers, "event")?;
         scene.connect(Side::Consumers, "event")?;
         let mut last = scene.source;
@@ -79,7 +85,11 @@ impl Scene {
     }
 
     fn connect(&mut self, side: Side, name: &str) -> Result<ProxyKey, BenchError> {
-        let (channel, admin, kind) = (self.channel, AdminId::DEFAULT, ProxyKind::default());
+        self.connect_to(side, AdminId::DEFAULT, name)
+    }
+
+    fn connect_to(&mut self, side: Side, admin: AdminId, name: &str) -> Result<ProxyKey, BenchError> {
+        let (channel, kind) = (self.channel, ProxyKind::default());
         let proxy = self.hierarchy.create_proxy(channel, side, admin, Form(1), kind).map_err(setup(DOING))?;
         let key = ProxyKey { channel, proxy };
         self.hierarchy.connect(key, Some(Peer(1)), Want(0)).map_err(setup(DOING))?;
@@ -95,6 +105,27 @@ impl Scene {
         let program = Arc::new(program.map_err(|_| "its own constraint is none").map_err(setup(DOING))?);
         let constraint = FilterConstraint { types: Arc::new([]), program, value: 0 };
         self.hierarchy.set_constraints(self.filter, vec![constraint], None).map_err(setup(DOING))
+    }
+
+    /// Changes what each consumer of the channel has from it.
+    fn change_settings(&mut self) -> Result<(), BenchError> {
+        self.turn += 1;
+        let push_window = Some(if self.turn.is_multiple_of(2) { 2 } else { 3 });
+        let patch = SettingsPatch { push_window, ..SettingsPatch::default() };
+        self.hierarchy.set_channel_settings(self.channel, patch).map_err(setup(DOING))
+    }
+
+    /// Makes an admin with so many consumers, or destroys it.
+    fn come_or_go(&mut self, consumers: u32) -> Result<(), BenchError> {
+        if let Some(admin) = self.crowd.take() {
+            return self.hierarchy.destroy_admin(self.channel, Side::Consumers, admin).map(drop).map_err(setup(DOING));
+        }
+        let admin = self.hierarchy.create_admin(self.channel, Side::Consumers, Operator::And).map_err(setup(DOING))?;
+        for _ in 0..consumers {
+            self.connect_to(Side::Consumers, admin, "other")?;
+        }
+        self.crowd = Some(admin);
+        Ok(())
     }
 
     fn repeat(
@@ -164,6 +195,8 @@ mod tests {
             ("a consumer connects or goes", 4),
             ("a constraint is replaced", 0),
             ("a supplier connects", 0),
+            ("the channel's settings change", 4 * 301),
+            ("an admin with all those consumers comes or goes", 4 * 300),
         ];
         assert_eq!(visited, expected);
     }
