@@ -38,8 +38,8 @@ pub use latency::{Percentiles, Spread};
 pub use loss::Losses;
 pub use options::{
     AdministrationOptions, CarriageOptions, Command, ConsumerKind, Contender, DeliveryOptions, ExperimentOptions,
-    ExperimentsOptions, FiltersOptions, FloorOptions, Form, LeashedOptions, MonitorOptions, OrderOptions,
-    PipelineOptions, RelayOptions, ReportOptions, SaturateOptions,
+    ExperimentsOptions, FanOutOptions, FiltersOptions, FloorOptions, Form, LeashedOptions, MonitorOptions,
+    OrderOptions, PipelineOptions, RelayOptions, ReportOptions, SaturateOptions,
 };
 pub use output::Output;
 pub use system::Machine;
@@ -69,6 +69,7 @@ pub fn run(command: &Command, out: &mut Output<'_>) -> Result<(), BenchError> {
         Command::Experiments(options) => experiments::book::run(options, out),
         Command::EventPath(options) => experiments::event_path::run(options, out),
         Command::Saturate(options) => performance::saturate::run(options, out),
+        Command::FanOutProcess(options) => performance::fan_out::run_process(options, out),
         Command::EndProcess => performance::ends::run_process(out),
         Command::PartyProcess => experiments::party::run_process(out),
         Command::UnthrottledProcess => experiments::ability::run_process(out),

@@ -54,6 +54,9 @@ pub enum Command {
     /// The bare relay of `bench floor`, in a process of its own so that its processor time is its own
     #[command(hide = true, name = "relay-process")]
     RelayProcess(RelayOptions),
+    /// The floor of a fan-out, in a process of its own
+    #[command(hide = true, name = "fan-out-process")]
+    FanOutProcess(FanOutOptions),
     /// The publisher or the consumers of a measurement of performance, in a process of their own
     #[command(hide = true, name = "end-process")]
     EndProcess,
@@ -215,6 +218,14 @@ pub struct CarriageOptions {
     pub delivery: DeliveryOptions,
 }
 
+/// Options of the floor of a fan-out.
+#[derive(Debug, Clone, clap::Args)]
+pub struct FanOutOptions {
+    /// A process of consumers: ADDRESS:PORT, and xCOPIES behind it if each event goes there more than once
+    #[arg(long, value_name = "CONSUMER")]
+    pub consumer: Vec<String>,
+}
+
 /// How consumers of `campanile bench saturate` get their events.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum ConsumerKind {
@@ -230,6 +241,9 @@ pub enum ConsumerKind {
 /// Options of `campanile bench saturate`.
 #[derive(Debug, Clone, clap::Args)]
 pub struct SaturateOptions {
+    /// Who carries the events: `campanile`, a floor (`relay`, `writev`), or a peer
+    #[arg(long, value_name = "NAME", default_value = "campanile")]
+    pub contender: String,
     /// Pushes of the supplier that may be unanswered; 1 is a plain two-way push
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=4096))]
     pub window: u32,
@@ -243,12 +257,12 @@ pub struct SaturateOptions {
     #[arg(long, value_name = "KIND", value_enum, default_value_t = ConsumerKind::TwoWay)]
     pub consumer: ConsumerKind,
     /// Events of a sequence to a consumer (QoS `MaximumBatchSize`)
-    #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(i32).range(1..=65_536))]
-    pub batch: i32,
+    #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=65_536))]
+    pub batch: u32,
     /// Events that may wait for a consumer until the supplier has to (QoS `MaxEventsPerConsumer`, `FullOutbox` = `Hold`);
     /// 0 for the service's defaults
-    #[arg(long, value_name = "N", default_value_t = 4096, value_parser = clap::value_parser!(i32).range(0..))]
-    pub queue: i32,
+    #[arg(long, value_name = "N", default_value_t = 4096, value_parser = clap::value_parser!(u32).range(..=1_000_000_000))]
+    pub queue: u32,
     /// Payload of an event in bytes
     #[arg(long, value_name = "BYTES", default_value_t = 64, value_parser = clap::value_parser!(u32).range(32..=8_388_608))]
     pub payload: u32,

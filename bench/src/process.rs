@@ -263,6 +263,24 @@ impl Subordinate {
         let program = std::env::current_exe().map_err(BenchError::io("finding the path of this program"))?;
         let mut process = Command::new(program);
         process.arg("bench").args(leash::arguments(core, fifo)).args(["bench", command]);
+        Self::begin(name, process)
+    }
+
+    /// Starts another program that understands the same orders, or that sub-command of this one when none is named.
+    pub(crate) fn start_program(
+        name: &'static str,
+        command: &'static str,
+        program: Option<Vec<OsString>>,
+        core: Option<usize>,
+    ) -> Result<Self, BenchError> {
+        let mut words = program.into_iter().flatten();
+        let Some(program) = words.next() else { return Self::start(name, command, core, None) };
+        let mut process = Command::new(program);
+        process.args(words);
+        Self::begin(name, process)
+    }
+
+    fn begin(name: &'static str, process: Command) -> Result<Self, BenchError> {
         let (dialogue, ()) = Dialogue::spawn(name, process, |line| (line == format!("{ANSWER}started")).then_some(()))?;
         Ok(Self { name, dialogue })
     }

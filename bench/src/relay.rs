@@ -26,7 +26,7 @@ const HEADER_LEN: usize = 12;
 const SIZE_OFFSET: usize = 8;
 
 /// Room that each direction starts with; grown only for a message that is larger.
-const BUFFER_BYTES: usize = 64 * 1024;
+pub(crate) const BUFFER_BYTES: usize = 64 * 1024;
 
 /// The largest message that is relayed.
 const MESSAGE_BYTES_MAX: usize = 64 * 1024 * 1024;
@@ -128,15 +128,15 @@ impl End {
 
 /// How far a buffer holds whole messages.
 #[derive(Debug, PartialEq, Eq)]
-struct Whole {
+pub(crate) struct Whole {
     /// Octets of all whole messages at the buffer's start.
-    bytes: usize,
+    pub(crate) bytes: usize,
     /// Octets of the message after those, as far as its header has come; 0 when unknown.
-    next: usize,
+    pub(crate) next: usize,
 }
 
 /// Finds where the last whole message of `bytes` ends.
-fn whole_messages(bytes: &[u8]) -> Result<Whole, BenchError> {
+pub(crate) fn whole_messages(bytes: &[u8]) -> Result<Whole, BenchError> {
     let mut end = 0;
     loop {
         let rest = bytes.get(end..).unwrap_or_default();
@@ -151,7 +151,7 @@ fn whole_messages(bytes: &[u8]) -> Result<Whole, BenchError> {
 }
 
 /// The length of the message that `bytes` begin, header included; `None` while its header is incomplete.
-fn message_length(bytes: &[u8]) -> Result<Option<usize>, BenchError> {
+pub(crate) fn message_length(bytes: &[u8]) -> Result<Option<usize>, BenchError> {
     let Some(header) = bytes.first_chunk::<HEADER_LEN>() else {
         return Ok(None);
     };

@@ -487,7 +487,7 @@ fn report(
 /// A consumer of either kind.
 enum Consumer {
     PushedTo(Catcher),
-    Pulling(Puller),
+    Pulling(Box<Puller>),
 }
 
 impl Consumer {
@@ -495,7 +495,7 @@ impl Consumer {
     fn run(self, own: &CatcherShared, shared: &Shared) -> Result<Self, BenchError> {
         match self {
             Self::PushedTo(catcher) => catcher.run(own, shared).map(Self::PushedTo),
-            Self::Pulling(puller) => puller.run(own, shared).map(Self::Pulling),
+            Self::Pulling(puller) => puller.run(own, shared).map(Box::new).map(Self::Pulling),
         }
     }
 
@@ -522,7 +522,7 @@ fn wire_up(carrier: &Carrier<'_>, traffics: &[Traffic]) -> Result<(Vec<Feed>, Ve
                     if carriage.pull {
                         let proxy = channel.add_puller(carriage.form)?;
                         let stream = proxy.connect()?;
-                        catchers.push(Consumer::Pulling(Puller::new(intake, stream, proxy.key)?));
+                        catchers.push(Consumer::Pulling(Box::new(Puller::new(intake, stream, proxy.key)?)));
                         continue;
                     }
                     let listener = campanile::listen()?;

@@ -5,6 +5,7 @@
 //! as much at once as there is: on a machine of two cores, what is measured has to be the process in the middle. How they
 //! speak is a [`Protocol`]; what an event says of itself, its number and when it was due, is the same in all.
 
+use std::ffi::OsString;
 use std::net::SocketAddr;
 
 use serde::{Deserialize, Serialize};
@@ -210,10 +211,14 @@ pub(super) fn not_its_part(order: &Order) -> BenchError {
 pub(crate) struct PublisherProcess(Subordinate);
 
 impl PublisherProcess {
-    /// Starts one, and has it connect.
-    pub(crate) fn start(publish: Publish, core: Option<usize>) -> Result<Self, BenchError> {
-        let mut process = Subordinate::start("a publisher", COMMAND, core, None)?;
-        match process.ask(&Order::Publish(publish))? {
+    /// Starts one, and has it connect. It is this program, unless another is named.
+    pub(crate) fn start(
+        publish: &Publish,
+        program: Option<Vec<OsString>>,
+        core: Option<usize>,
+    ) -> Result<Self, BenchError> {
+        let mut process = Subordinate::start_program("a publisher", COMMAND, program, core)?;
+        match process.ask(&Order::Publish(publish.clone()))? {
             Answer::Ready => Ok(Self(process)),
             answer => Err(process.confused(&answer)),
         }
@@ -237,10 +242,14 @@ impl PublisherProcess {
 pub(crate) struct SubscriberProcess(Subordinate);
 
 impl SubscriberProcess {
-    /// Starts one; where it listens, unless it connects.
-    pub(crate) fn start(subscribe: Subscribe, core: Option<usize>) -> Result<(Self, Option<SocketAddr>), BenchError> {
-        let mut process = Subordinate::start("a subscriber", COMMAND, core, None)?;
-        let listening = match process.ask(&Order::Subscribe(subscribe))? {
+    /// Starts one; where it listens, unless it connects. It is this program, unless another is named.
+    pub(crate) fn start(
+        subscribe: &Subscribe,
+        program: Option<Vec<OsString>>,
+        core: Option<usize>,
+    ) -> Result<(Self, Option<SocketAddr>), BenchError> {
+        let mut process = Subordinate::start_program("a subscriber", COMMAND, program, core)?;
+        let listening = match process.ask(&Order::Subscribe(subscribe.clone()))? {
             Answer::Ready => None,
             Answer::Listening(address) => Some(address),
             answer => return Err(process.confused(&answer)),

@@ -1,0 +1,258 @@
+//! Who carries events from publishers to subscribers: what every contender can do, whoever wrote it.
+//!
+//! A [`Contender`] starts a [`Server`] for one [`Scenario`]; the server says what ends are to be started and how they speak,
+//! and the harness ([`Course`](super::course::Course)) starts them, has them send and record, and reads what the server's
+//! processes used meanwhile. A contender that has no process in the middle has no process identifiers, and names its own
+//! programs as ends.
+
+use std::ffi::OsString;
+use std::net::SocketAddr;
+use std::ops::Range;
+
+use super::ends::{Publish, Subscribe};
+use super::protocol::Protocol;
+use crate::floor::counting::Counting;
+use crate::{BenchError, Form};
+
+mod campanile;
+mod floors;
+
+use campanile::CampanileContender;
+use floors::{Relay, Writev};
+
+/// What is to be carried, and between whom.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Scenario {
+    /// Octets of payload of an event.
+    pub(crate) payload_bytes: u32,
+    /// How the one publisher sends.
+    pub(crate) supply: Supply,
+    /// How consumers are given their events.
+    pub(crate) consume: Consume,
+    /// Consumers, each given every event,
+    pub(crate) consumers: u32,
+    /// in so many processes.
+    pub(crate) processes: u32,
+    /// Events that may wait for a consumer until the publisher has to; 0: the server's default.
+    pub(crate) queue: u32,
+    /// The core for the server's processes, where it is not to be left to the scheduler,
+    pub(crate) server_core: Option<usize>,
+    /// and that for the ends.
+    pub(crate) ends_core: Option<usize>,
+}
+
+/// How a publisher sends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Supply {
+    /// Each message is acknowledged before the next leaves.
+    TwoWay,
+    /// So many messages may be unacknowledged.
+    Windowed(u32),
+    /// None is acknowledged.
+    OneWay,
+    /// So many events in a message, so many messages unacknowledged.
+    Sequences(u32, u32),
+}
+
+/// How consumers are given their events.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Consume {
+    /// Each message is answered; so many may be unanswered, or as many as the server has by default.
+    TwoWay(Option<u16>),
+    /// None is answered.
+    OneWay,
+    /// Up to so many events in a message; so many messages may be unanswered, or as many as the server has by default.
+    Sequences(u32, Option<u16>),
+}
+
+/// Why a contender does not take part.
+#[derive(Debug)]
+pub(crate) enum Absence {
+    /// It is not installed; how to install it.
+    #[expect(dead_code, reason = "only peers need installing")]
+    NotInstalled(String),
+    /// It does not offer what the scenario asks for.
+    NotOffered(&'static str),
+    /// It failed.
+    Failed(BenchError),
+}
+
+impl From<BenchError> for Absence {
+    fn from(error: BenchError) -> Self {
+        Self::Failed(error)
+    }
+}
+
+/// An end that is to be started.
+#[derive(Debug, Clone)]
+pub(crate) struct End<T> {
+    /// What it is told to be.
+    pub(crate) order: T,
+    /// The program that understands it and answers it, with its arguments; `None` for this program's own end. See
+    /// [`ends`](super::ends) for what such a program is told and answers.
+    pub(crate) program: Option<Vec<OsString>>,
+}
+
+impl<T> End<T> {
+    /// One of this program's own ends.
+    pub(crate) const fn own(order: T) -> Self {
+        Self { order, program: None }
+    }
+}
+
+/// Somebody who carries events.
+pub(crate) trait Contender {
+    /// The name on the command line and in JSON.
+    fn key(&self) -> &'static str;
+
+    /// The name in tables.
+    fn name(&self) -> &'static str;
+
+    /// What it is and how it is configured, in a sentence for the report.
+    fn about(&self) -> String;
+
+    /// Starts its processes for a scenario; they end when the server is dropped.
+    fn start(&self, scenario: &Scenario) -> Result<Box<dyn Server>, Absence>;
+}
+
+/// All contenders, in the order of the tables.
+pub(crate) fn all() -> Vec<Box<dyn Contender>> {
+    vec![Box::new(CampanileContender), Box::new(Relay), Box::new(Writev)]
+}
+
+/// A contender at work, for one scenario. The harness calls these in the order in which they stand here.
+pub(crate) trait Server {
+    /// What a process with the consumers of these numbers is told to be.
+    fn subscribe(&mut self, consumers: Range<u32>) -> Result<End<Subscribe>, BenchError>;
+
+    /// That process now runs. It listens there if it does not connect itself; whoever pushes to it is told so.
+    fn subscribed(&mut self, subscribe: &Subscribe, listening: Option<SocketAddr>) -> Result<(), BenchError>;
+
+    /// What the publisher is told to be; all consumers are there.
+    fn publish(&mut self) -> Result<End<Publish>, BenchError>;
+
+    /// The processes in the middle: those whose processor time, memory and system calls count.
+    fn pids(&self) -> Vec<u32>;
+
+    /// The server's own counters, where it has some.
+    fn counting(&self) -> Result<Option<Counting>, BenchError> {
+        Ok(None)
+    }
+}
+
+impl Supply {
+    /// Messages that may be unacknowledged; 0: none is acknowledged.
+    pub(crate) const fn window(self) -> u32 {
+        match self {
+            Self::TwoWay => 1,
+            Self::Windowed(window) | Self::Sequences(_, window) => window,
+            Self::OneWay => 0,
+        }
+    }
+
+    /// The form of its pushes, where a service has forms.
+    pub(crate) const fn form(self) -> Form {
+        match self {
+            Self::Sequences(..) => Form::Sequence,
+            _ => Form::Structured,
+        }
+    }
+
+    /// How a supplier of a notification service speaks.
+    pub(crate) const fn giop(self) -> Protocol {
+        match self {
+            Self::Sequences(events, _) => Protocol::GiopBatch(events),
+            _ => Protocol::Giop(Form::Structured),
+        }
+    }
+
+    /// For tables.
+    pub(crate) fn describe(self) -> String {
+        match self {
+            Self::TwoWay => "two-way".to_owned(),
+            Self::Windowed(window) => format!("window {window}"),
+            Self::OneWay => "one-way".to_owned(),
+            Self::Sequences(events, 0) => format!("sequences of {events}, one-way"),
+            Self::Sequences(events, window) => format!("sequences of {events}, window {window}"),
+        }
+    }
+}
+
+impl Consume {
+    /// The form of the pushes, where a service has forms.
+    pub(crate) const fn form(self) -> Form {
+        match self {
+            Self::Sequences(..) => Form::Sequence,
+            _ => Form::Structured,
+        }
+    }
+
+    /// For tables.
+    pub(crate) fn describe(self) -> String {
+        let window = |window: Option<u16>| window.map_or(String::new(), |window| format!(", window {window}"));
+        match self {
+            Self::TwoWay(push) => format!("two-way{}", window(push)),
+            Self::OneWay => "one-way".to_owned(),
+            Self::Sequences(events, push) => format!("sequences of up to {events}{}", window(push)),
+        }
+    }
+}
+
+impl Scenario {
+    /// One publisher, one consumer, two-way: where others begin.
+    pub(crate) const fn one_to_one(payload_bytes: u32) -> Self {
+        Self {
+            payload_bytes,
+            supply: Supply::TwoWay,
+            consume: Consume::TwoWay(None),
+            consumers: 1,
+            processes: 1,
+            queue: 0,
+            server_core: None,
+            ends_core: None,
+        }
+    }
+
+    /// The payload, as lengths in memory are.
+    pub(crate) fn payload(&self) -> usize {
+        usize::try_from(self.payload_bytes).unwrap_or(usize::MAX)
+    }
+
+    /// The numbers of the consumers that are in this process.
+    pub(crate) fn consumers_of(&self, process: u32) -> Range<u32> {
+        let first = |process: u32| {
+            let first = u64::from(self.consumers) * u64::from(process) / u64::from(self.processes.max(1));
+            u32::try_from(first).unwrap_or(self.consumers)
+        };
+        first(process)..first(process + 1)
+    }
+
+    /// For tables.
+    pub(crate) fn describe(&self) -> String {
+        let processes = if self.processes == 1 { "process" } else { "processes" };
+        format!(
+            "{} B; supplier {}; {} in {} {processes}, {}",
+            self.payload_bytes,
+            self.supply.describe(),
+            crate::table::counted(self.consumers, "consumer"),
+            self.processes,
+            self.consume.describe()
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shares_consumers_evenly_and_completely() {
+        for (consumers, processes) in [(1, 1), (10, 3), (100, 10), (1000, 100)] {
+            let scenario = Scenario { consumers, processes, ..Scenario::one_to_one(64) };
+            let shares: Vec<_> = (0..processes).map(|process| scenario.consumers_of(process)).collect();
+            assert_eq!(shares.iter().map(ExactSizeIterator::len).sum::<usize>(), consumers as usize);
+            let even = |pair: &[Range<u32>]| pair[0].end == pair[1].start && pair[0].len().abs_diff(pair[1].len()) <= 1;
+            assert!(shares.windows(2).all(even));
+        }
+    }
+}

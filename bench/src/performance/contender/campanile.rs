@@ -1,0 +1,97 @@
+//! Campanile itself.
+
+use std::net::SocketAddr;
+use std::ops::Range;
+
+use client::notify::Property;
+
+use super::{Absence, Consume, Contender, End, Scenario, Server};
+use crate::campanile::{self, Campanile, Channel, ProxyAddress};
+use crate::floor::counting::Counting;
+use crate::performance::ends::{Publish, Subscribe};
+use crate::performance::protocol::Protocol;
+use crate::{BenchError, CarriageOptions};
+
+/// The service with its default settings, in a process of its own.
+pub(crate) struct CampanileContender;
+
+impl Contender for CampanileContender {
+    fn key(&self) -> &'static str {
+        "campanile"
+    }
+
+    fn name(&self) -> &'static str {
+        campanile::NAME
+    }
+
+    fn about(&self) -> String {
+        "`campanile serve` as it is installed; structured events or sequences of them, GIOP 1.2".to_owned()
+    }
+
+    fn start(&self, scenario: &Scenario) -> Result<Box<dyn Server>, Absence> {
+        let service = Campanile::start_on(scenario.server_core)?;
+        // Publishers that are faster than the service wait at this, and its memory stays bounded.
+        let queue = i32::try_from(scenario.queue).unwrap_or(i32::MAX);
+        let bounded = [Property::new("MaxEventsPerConsumer", queue), Property::new("FullOutbox", "Hold")];
+        let channel = service.new_channel_with(if queue > 0 { &bounded } else { &[] })?;
+        let carriage = CarriageOptions { form: scenario.supply.form(), ..CarriageOptions::default() };
+        let proxy = channel.add_supplier(carriage)?;
+        Ok(Box::new(CampanileServer { scenario: *scenario, service, channel, proxy }))
+    }
+}
+
+struct CampanileServer {
+    scenario: Scenario,
+    service: Campanile,
+    channel: Channel,
+    proxy: ProxyAddress,
+}
+
+impl Server for CampanileServer {
+    fn subscribe(&mut self, consumers: Range<u32>) -> Result<End<Subscribe>, BenchError> {
+        // As long as the proxy's, so that messages are as long behind the service as they are before it.
+        let key = |number| campanile::consumer_key(number, self.proxy.key.len());
+        Ok(End::own(Subscribe {
+            protocol: Protocol::Giop(self.scenario.consume.form()),
+            address: None,
+            targets: consumers.map(key).collect(),
+            copies: false,
+        }))
+    }
+
+    fn subscribed(&mut self, subscribe: &Subscribe, listening: Option<SocketAddr>) -> Result<(), BenchError> {
+        let Some(address) = listening else { return Ok(()) };
+        let (window, other) = match self.scenario.consume {
+            Consume::TwoWay(window) => (window, None),
+            Consume::OneWay => (None, Some(Property::new("PushOneWay", true))),
+            Consume::Sequences(events, window) => {
+                let events = i32::try_from(events).unwrap_or(i32::MAX);
+                (window, Some(Property::new("MaximumBatchSize", events)))
+            }
+        };
+        let window = window.map(|window| Property::new("PushWindow", window));
+        let qos: Vec<Property> = window.into_iter().chain(other).collect();
+        for key in &subscribe.targets {
+            self.channel.connect_consumer(address, key, self.scenario.consume.form(), &qos)?;
+        }
+        Ok(())
+    }
+
+    fn publish(&mut self) -> Result<End<Publish>, BenchError> {
+        Ok(End::own(Publish {
+            protocol: self.scenario.supply.giop(),
+            address: self.proxy.address,
+            target: self.proxy.key.clone(),
+            payload_bytes: self.scenario.payload(),
+            window: self.scenario.supply.window(),
+        }))
+    }
+
+    fn pids(&self) -> Vec<u32> {
+        vec![self.service.process().pid()]
+    }
+
+    fn counting(&self) -> Result<Option<Counting>, BenchError> {
+        Counting::take(&self.service).map(Some)
+    }
+}

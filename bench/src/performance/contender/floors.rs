@@ -1,0 +1,126 @@
+//! The floors: programs that understand nothing but where a message ends, and carry the same octets.
+
+use std::ffi::OsString;
+use std::net::SocketAddr;
+use std::ops::Range;
+
+use super::{Absence, Consume, Contender, End, Scenario, Server, Supply};
+use crate::performance::ends::{Publish, Subscribe};
+use crate::performance::fan_out;
+use crate::process::Process;
+use crate::{BenchError, campanile, relay};
+
+/// The length of object keys, which is that of the service's.
+const KEY_BYTES: usize = 40;
+
+/// The bare relay ([`crate::relay`]): what any process between one supplier and one consumer costs at least. The reply
+/// to a push is the consumer's.
+pub(crate) struct Relay;
+
+/// One that writes each event to many consumers ([`fan_out`]), and answers the supplier itself.
+pub(crate) struct Writev;
+
+impl Contender for Relay {
+    fn key(&self) -> &'static str {
+        "relay"
+    }
+
+    fn name(&self) -> &'static str {
+        "bare relay"
+    }
+
+    fn about(&self) -> String {
+        "one thread, level-triggered epoll; whole messages are passed on in both directions; the reply to a push is the \
+         consumer's"
+            .to_owned()
+    }
+
+    fn start(&self, scenario: &Scenario) -> Result<Box<dyn Server>, Absence> {
+        if scenario.consumers != 1 {
+            return Err(Absence::NotOffered("it has one consumer"));
+        }
+        if scenario.supply.window() == 0 && matches!(scenario.consume, Consume::TwoWay(_)) {
+            return Err(Absence::NotOffered("what is one-way before it is one-way behind it"));
+        }
+        Ok(Box::new(Floor::new(relay::COMMAND, relay::READY, scenario)))
+    }
+}
+
+impl Contender for Writev {
+    fn key(&self) -> &'static str {
+        "writev"
+    }
+
+    fn name(&self) -> &'static str {
+        "writev"
+    }
+
+    fn about(&self) -> String {
+        "one thread, level-triggered epoll; each event goes to each process of consumers in one `writev`, as often as there are \
+         consumers in it; then the supplier is answered; consumers' replies are read and thrown away"
+            .to_owned()
+    }
+
+    fn start(&self, scenario: &Scenario) -> Result<Box<dyn Server>, Absence> {
+        if matches!(scenario.supply, Supply::OneWay) && matches!(scenario.consume, Consume::TwoWay(_)) {
+            return Err(Absence::NotOffered("what is one-way before it is one-way behind it"));
+        }
+        Ok(Box::new(Floor::new(fan_out::COMMAND, fan_out::READY, scenario)))
+    }
+}
+
+/// A floor at work. Its process starts when all consumers are there, since it connects to them.
+struct Floor {
+    scenario: Scenario,
+    command: &'static str,
+    ready: &'static str,
+    consumers: Vec<(SocketAddr, usize)>,
+    process: Option<Process>,
+}
+
+impl Floor {
+    fn new(command: &'static str, ready: &'static str, scenario: &Scenario) -> Self {
+        Self { scenario: *scenario, command, ready, consumers: Vec::new(), process: None }
+    }
+
+    /// The key in every message, which is passed on as it is.
+    fn key() -> Vec<u8> {
+        campanile::consumer_key(0, KEY_BYTES)
+    }
+}
+
+impl Server for Floor {
+    fn subscribe(&mut self, consumers: Range<u32>) -> Result<End<Subscribe>, BenchError> {
+        let targets = consumers.map(|_| Self::key()).collect();
+        Ok(End::own(Subscribe { protocol: self.scenario.supply.giop(), address: None, targets, copies: true }))
+    }
+
+    fn subscribed(&mut self, subscribe: &Subscribe, listening: Option<SocketAddr>) -> Result<(), BenchError> {
+        self.consumers.extend(listening.map(|address| (address, subscribe.targets.len())));
+        Ok(())
+    }
+
+    fn publish(&mut self) -> Result<End<Publish>, BenchError> {
+        let mut arguments = vec![OsString::from("bench"), OsString::from(self.command)];
+        for (address, copies) in &self.consumers {
+            let consumer = if *copies == 1 { address.to_string() } else { format!("{address}x{copies}") };
+            arguments.extend([OsString::from("--consumer"), OsString::from(consumer)]);
+        }
+        let ready = self.ready;
+        let ready = |line: &str| line.strip_prefix(ready)?.parse::<SocketAddr>().ok();
+        let core = self.scenario.server_core;
+        let (process, address) = Process::start_confined(self.command, core, None, &arguments, ready)?;
+        self.process = Some(process);
+        Ok(End::own(Publish {
+            protocol: self.scenario.supply.giop(),
+            address,
+            target: Self::key(),
+            payload_bytes: self.scenario.payload(),
+            window: self.scenario.supply.window(),
+        }))
+    }
+
+    fn pids(&self) -> Vec<u32> {
+        self.process.iter().map(Process::pid).collect()
+    }
+}

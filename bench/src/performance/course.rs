@@ -1,0 +1,125 @@
+//! One contender in one scenario, from the start of its processes to what came of a run.
+
+use super::contender::{Absence, Contender, End, Scenario, Server};
+use super::ends::{PublisherProcess, Received, Recording, Run, Sent, SubscriberProcess};
+use super::meters::{Meters, Usage, memory_and_threads};
+use crate::floor::Counted;
+use crate::latency::Recorder;
+use crate::{BenchError, Losses, clock};
+
+/// After so long without an event, the rest of a run is lost.
+const QUIET: u64 = 3 * clock::SECOND;
+
+/// From the order to send to the first event.
+const LEAD: u64 = clock::SECOND / 20;
+
+/// A server with its publisher and its subscribers, connected.
+pub(super) struct Course {
+    // In the order in which they are to end.
+    publisher: PublisherProcess,
+    subscribers: Vec<SubscriberProcess>,
+    server: Box<dyn Server>,
+    run: u32,
+}
+
+/// What is to be sent and recorded.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Plan {
+    /// From one event to the next, in nanoseconds; 0: as many as get through.
+    pub(super) period: u64,
+    /// Nanoseconds of events that do not count, before those that do.
+    pub(super) warm_up: u64,
+    /// Nanoseconds of events that count.
+    pub(super) window: u64,
+    /// Whether to note when each event came first and last.
+    pub(super) spans: bool,
+    /// Events later than this many nanoseconds are written down one by one; 0: none is.
+    pub(super) late: u64,
+    /// Whether to read the server's own counters, which takes some ms before and after.
+    pub(super) counted: bool,
+}
+
+/// What came of it.
+#[derive(Debug, Clone)]
+pub(super) struct Outcome {
+    /// What the publisher did.
+    pub(super) sent: Sent,
+    /// What came, by process.
+    pub(super) received: Vec<Received>,
+    /// What the server used in the window.
+    pub(super) usage: Usage,
+    /// Octets that it had resident at the window's end,
+    pub(super) resident_bytes: u64,
+    /// and its threads then.
+    pub(super) threads: u64,
+    /// What it counted itself, over the whole run.
+    pub(super) counted: Option<Counted>,
+    /// Length of the window, in seconds.
+    pub(super) seconds: f64,
+}
+
+impl Course {
+    /// Starts everybody.
+    pub(super) fn lay(contender: &dyn Contender, scenario: &Scenario) -> Result<Self, Absence> {
+        let mut server = contender.start(scenario)?;
+        let mut subscribers = Vec::new();
+        for process in 0..scenario.processes {
+            let End { order, program } = server.subscribe(scenario.consumers_of(process))?;
+            let (subscriber, listening) = SubscriberProcess::start(&order, program, scenario.ends_core)?;
+            server.subscribed(&order, listening)?;
+            subscribers.push(subscriber);
+        }
+        let End { order, program } = server.publish()?;
+        let publisher = PublisherProcess::start(&order, program, scenario.ends_core)?;
+        Ok(Self { publisher, subscribers, server, run: 0 })
+    }
+
+    /// Sends and records.
+    pub(super) fn run(&mut self, plan: &Plan) -> Result<Outcome, BenchError> {
+        self.run += 1;
+        let before = if plan.counted { self.server.counting()? } else { None };
+        let began = clock::now() + LEAD;
+        let from = began + plan.warm_up;
+        let until = from + plan.window;
+        let recording = Recording { run: self.run, from, until, spans: plan.spans, late: plan.late };
+        for subscriber in &mut self.subscribers {
+            subscriber.record(recording)?;
+        }
+        self.publisher.send(Run { number: self.run, from: began, until, period: plan.period })?;
+        let pids = self.server.pids();
+        clock::sleep_until(from)?;
+        let used = Meters::read(&pids)?;
+        clock::sleep_until(until)?;
+        let usage = Meters::read(&pids)?.since(&used);
+        let (resident_bytes, threads) = memory_and_threads(&pids)?;
+        let sent = self.publisher.sent()?;
+        for subscriber in &mut self.subscribers {
+            subscriber.collect(sent.events, QUIET)?;
+        }
+        let received = self.subscribers.iter().map(SubscriberProcess::received).collect::<Result<_, _>>()?;
+        let after = if plan.counted { self.server.counting()? } else { None };
+        let counted = before.zip(after).map(|(before, after)| before.until(&after));
+        Ok(Outcome { sent, received, usage, resident_bytes, threads, counted, seconds: clock::seconds(plan.window) })
+    }
+}
+
+impl Outcome {
+    /// A figure of all processes of consumers together.
+    pub(super) fn total(&self, figure: fn(&Received) -> u64) -> u64 {
+        self.received.iter().map(figure).sum()
+    }
+
+    /// The latencies from when events were due, of all consumers.
+    pub(super) fn since_due(&self) -> Recorder {
+        Received::recorder(self.received.iter().map(|received| received.since_due.as_slice()))
+    }
+
+    /// What was lost, repeated or out of order.
+    pub(super) fn losses(&self) -> Losses {
+        let mut losses = Losses::default();
+        for received in &self.received {
+            losses.add(received.losses);
+        }
+        losses
+    }
+}
