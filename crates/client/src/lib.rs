@@ -16,6 +16,7 @@
 //! What is left to others: the wire ([`giop`]), and services ([`service`](https://github.com/campanile/campanile)).
 
 mod connection;
+mod conversation;
 mod error;
 pub mod event_service;
 pub mod naming;
@@ -29,7 +30,7 @@ mod simple;
 
 pub use error::{FORWARDS_MAX, InvokeError, UserException};
 pub use object::{Arguments, ObjectRef, ReplyBody};
-pub use orb::{DEFAULT_PORT, Orb, OrbOptions};
+pub use orb::{DEFAULT_PORT, Orb, OrbOptions, Served};
 pub use servant::{Activation, Servant, ServantError};
 pub use simple::{
     ConsumerOptions, Health, LOCAL_SERVICE, Received, ReceivedBody, SimpleConsumer, SimpleSupplier, SupplierOptions,

@@ -4,7 +4,7 @@ use crate::connection::{Connection, SharedConnection};
 use crate::error::InvokeError;
 use crate::object::{ObjectRef, Target};
 use crate::servant::{Activation, Servant};
-use crate::server::Server;
+use crate::server::{Server, Tally};
 use crate::{lock, naming};
 use core::fmt;
 use giop::cdr::{CharSet, Endian, Version};
@@ -16,14 +16,15 @@ use std::collections::HashMap;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream, ToSocketAddrs};
 use std::path::Path;
-use std::sync::{Arc, Mutex};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
 /// The default port of CORBA services found by `corbaloc`, and of `campanile serve`.
 pub const DEFAULT_PORT: u16 = 2809;
 
 /// Settings of an [`Orb`].
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OrbOptions {
     /// Where to listen for calls on servants, `host:port`; port 0 takes a free one. `None`, the default, listens on a
     /// free port of the address over which the first server was reached, or of the loopback if there was none: the
@@ -56,6 +57,20 @@ impl Default for OrbOptions {
     }
 }
 
+/// What an orb's servants were asked, in numbers; from [`Orb::served`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Served {
+    /// Requests carried out, one-way or not.
+    pub requests: u64,
+    /// Of these, those for which no reply was wanted.
+    pub one_ways: u64,
+    /// Of these, those answered before they were carried out ([`Servant::answers_early`]).
+    pub answered_early: u64,
+    /// Requests refused without asking the servant, since one that was sent before them had been refused: they come again
+    /// behind it.
+    pub refused: u64,
+}
+
 /// Resolves references, shares connections among the objects at one address, and holds the program's servants.
 ///
 /// A handle: clones are the same orb. Connections and servants' threads end with the last handle (objects and
@@ -83,7 +98,33 @@ struct EndPoint {
     negotiated: bool,
 }
 
+/// The orbs that consumers of one service share.
+static SHARED: Mutex<Vec<SharedOrb>> = Mutex::new(Vec::new());
+
+struct SharedOrb {
+    address: String,
+    options: OrbOptions,
+    orb: Weak<OrbInner>,
+}
+
 impl Orb {
+    /// The orb that the process has for that service, with these settings; made if there is none. With it go its
+    /// connections and its end point, so that a service has one connection to all consumers of the process.
+    ///
+    /// By address: an orb listens where the service that it reached first can reach it.
+    pub(crate) fn of_process(address: &str, options: &OrbOptions) -> Self {
+        let mut shared = lock(&SHARED);
+        shared.retain(|shared| shared.orb.strong_count() > 0);
+        let found = shared.iter().find(|shared| shared.address == address && shared.options == *options);
+        if let Some(inner) = found.and_then(|shared| shared.orb.upgrade()) {
+            return Self { inner };
+        }
+        let orb = Self::new(options.clone());
+        let (address, options) = (address.to_owned(), options.clone());
+        shared.push(SharedOrb { address, options, orb: Arc::downgrade(&orb.inner) });
+        orb
+    }
+
     /// Makes an orb. Opens nothing yet.
     #[must_use]
     pub fn new(options: OrbOptions) -> Self {
@@ -143,6 +184,22 @@ impl Orb {
     #[must_use]
     pub fn object(&self, ior: Ior) -> ObjectRef {
         ObjectRef::new(self.clone(), ior)
+    }
+
+    /// What the servants were asked until now. A connection's requests are counted when it has carried out all that it read.
+    #[must_use]
+    pub fn served(&self) -> Served {
+        let slot = lock(&self.inner.server);
+        let read = |counter: &std::sync::atomic::AtomicU64| counter.load(Ordering::Relaxed);
+        slot.as_ref().map_or_else(Served::default, |server| {
+            let Tally { requests, one_ways, answered_early, refused } = server.tally();
+            Served {
+                requests: read(requests),
+                one_ways: read(one_ways),
+                answered_early: read(answered_early),
+                refused: read(refused),
+            }
+        })
     }
 
     /// Makes a servant callable and gives its reference. Opens the listening socket for the first one.

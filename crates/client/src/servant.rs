@@ -44,6 +44,15 @@ pub trait Servant: Send + Sync + 'static {
         false
     }
 
+    /// Whether that operation is answered as soon as it has been read, before it is carried out: nobody waits for what the
+    /// servant does then, and nobody hears of its exceptions. Default: no operation is.
+    ///
+    /// Of no use for operations with results, whose caller would get none.
+    fn answers_early(&self, operation: &str) -> bool {
+        let _ = operation;
+        false
+    }
+
     /// Carries out one operation: reads the arguments, writes return value and out arguments. What was written before an
     /// error is discarded. `args` borrows the message itself: nothing is copied for the call.
     ///

@@ -9,7 +9,7 @@ use crate::notify::{
     PrioritizedConsumer, Property, ProxyPushSupplier, SequenceProxyPushSupplier, StructuredEvent,
     StructuredProxyPushSupplier, connect, find_channel, skip_event, write_batch,
 };
-use crate::{Activation, InvokeError, ObjectRef, Orb, OrbOptions, Servant, ServantError, lock};
+use crate::{Activation, InvokeError, ObjectRef, Orb, OrbOptions, Servant, ServantError, Served, lock};
 use giop::cdr::{ReadError, Reader, Writer};
 use giop::realtime::PriorityModelPolicy;
 use giop::typecode::Work;
@@ -209,6 +209,17 @@ pub struct ConsumerOptions {
     /// [`PriorityModel::ClientPropagated`](giop::realtime::PriorityModel::ClientPropagated) the service tells the priority of each
     /// event ([`Received::priority`]). Default none: no priorities.
     pub priority_model: Option<PriorityModelPolicy>,
+    /// Whether an event is answered as soon as it has been read, before the callback ran. The service then sends on without
+    /// waiting for the callback, and events wait in this process (up to 128 KiB of them) and its socket rather than in the
+    /// service. Given up for it: the callback's errors reach nobody, so that nothing is sent again and the subscription is not
+    /// ended by them; and what was answered and not yet handled is lost if the process ends. Default false: an event is
+    /// answered when the callback has returned.
+    pub answer_early: bool,
+    /// Whether the consumer shares its end point with the others of the process that ask for it, too, and were connected to the
+    /// same address with the same [`OrbOptions`]. The service then has one connection to all of them, and what is due there goes
+    /// with one system call: for processes with many consumers. Their callbacks run on one thread, one after the other, so
+    /// that one that takes long delays the others'. Default false: an end point, connections and a thread of its own.
+    pub shared_end_point: bool,
 }
 
 impl Default for ConsumerOptions {
@@ -220,6 +231,8 @@ impl Default for ConsumerOptions {
             constraint: None,
             qos: Vec::new(),
             priority_model: None,
+            answer_early: false,
+            shared_end_point: false,
         }
     }
 }
@@ -306,8 +319,10 @@ pub enum Health {
 /// consumer up, has forgotten it. [`check`](Self::check) does that and subscribes anew; call it every few seconds if
 /// that matters.
 ///
-/// The callback runs on a thread of the orb's, for one event at a time. The service waits for it to return before it
-/// sends the next event (unless the property `PushWindow` allows more). Its error is raised to the service;
+/// The callback runs on a thread of the orb's, for one event at a time, in the order in which the channel has them. Campanile
+/// sends some events ahead (64 unless the property `PushWindow` says otherwise), so that the next one is there when the
+/// callback returns; other services wait for that before they send. The callback's error is raised to the service; one that
+/// says "not now", such as `TRANSIENT`, has the event come again, before all later ones; others drop it;
 /// [`CallbackConsumer::disconnected`](crate::notify::CallbackConsumer::disconnected) ends the subscription.
 ///
 /// ```no_run
@@ -365,7 +380,11 @@ impl SimpleConsumer {
         options: ConsumerOptions,
         mut callback: impl FnMut(Received<'_>) -> Result<(), ServantError> + Send + 'static,
     ) -> Result<Self, InvokeError> {
-        let orb = Orb::new(options.orb.clone());
+        let orb = if options.shared_end_point {
+            Orb::of_process(address.trim(), &options.orb)
+        } else {
+            Orb::new(options.orb.clone())
+        };
         let service = orb.resolve_service(address)?;
         // Connects before listening: the service is to call back at the address over which it was reached.
         let (found, _) = find_channel(&service, channel)?;
@@ -381,7 +400,8 @@ impl SimpleConsumer {
                 Ok(())
             }
         };
-        let servant: Arc<dyn Servant> = Arc::new(PrioritizedConsumer::new(options.form, deliver));
+        let servant: Arc<dyn Servant> =
+            Arc::new(PrioritizedConsumer::new(options.form, deliver).answering_early(options.answer_early));
         let activation = orb.activate_at(servant, options.priority_model)?;
         let subscription = Mutex::new(Some(subscribe(&found, &options, activation.reference())?));
         Ok(Self { service, channel, options, activation, disconnected, subscription })
@@ -403,6 +423,13 @@ impl SimpleConsumer {
         // Gone already if the service was restarted; left alone otherwise, as the proxy was.
         let _ = old.filter.map(|filter| filter.destroy());
         Ok(Health::Reconnected)
+    }
+
+    /// What its end point was asked, in numbers: by this consumer's subscription alone, unless it is shared
+    /// ([`ConsumerOptions::shared_end_point`]).
+    #[must_use]
+    pub fn served(&self) -> Served {
+        self.activation.orb().served()
     }
 
     /// The proxy that pushes to it now; `None` once closed.

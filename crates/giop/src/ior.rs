@@ -35,6 +35,13 @@ pub mod tag {
     pub const ALTERNATE_IIOP_ADDRESS: u32 = 3;
 }
 
+/// What [`tag::ORB_TYPE`] says in references to the objects of Campanile's own client: `CAMP`. The number is not registered
+/// with the OMG, which gives out such numbers on request (CORBA 3.3 part 2, 7.6.6.1).
+///
+/// It promises that requests of one connection are carried out in the order in which they came, and that
+/// [`ServiceContexts::FLOW_START`](crate::message::ServiceContexts::FLOW_START) is heeded.
+pub const ORB_TYPE_CAMPANILE: u32 = 0x4341_4D50;
+
 /// An object reference. Without profiles it is nil: it refers to nothing.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Ior {
@@ -73,6 +80,12 @@ impl Ior {
             Profile::Iiop(iiop) => Some(iiop),
             Profile::Components(_) | Profile::Other { .. } => None,
         })
+    }
+
+    /// Which ORB made the reference, if its first IIOP profile says so; see [`IiopProfile::orb_type`].
+    #[must_use]
+    pub fn orb_type(&self) -> Option<u32> {
+        self.iiop()?.orb_type()
     }
 
     /// Reads a reference, as it is passed as an argument.

@@ -86,9 +86,10 @@ pub struct Limits {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Delivery {
-    /// Pushes that may be unanswered on one consumer, 1 to 1024. Default 1, which keeps order whatever the consumer's
-    /// threading. QoS `PushWindow`.
-    pub push_window: u16,
+    /// Pushes that may be unanswered on one consumer, 1 to 1024. Default: none is named, and it is 1, which keeps order
+    /// whatever the consumer's threading, but 64 for consumers that are Campanile's own client, which keeps it always. QoS
+    /// `PushWindow`.
+    pub push_window: Option<u16>,
     /// Milliseconds to wait for a connection to a consumer. Default 5,000. QoS `ConnectTimeout`.
     pub connect_timeout_ms: u32,
     /// Milliseconds to wait for a consumer's reply to a push. Default 30,000. QoS `ReplyTimeout`.
@@ -224,7 +225,7 @@ impl Default for Limits {
 impl Default for Delivery {
     fn default() -> Self {
         Self {
-            push_window: 1,
+            push_window: None,
             connect_timeout_ms: 5_000,
             reply_timeout_ms: 30_000,
             give_up_after_ms: 60_000,
@@ -333,7 +334,7 @@ impl Config {
             ("limits.share_messages", u64::from(limits.share_messages), 1, 65_536),
             ("limits.share_us", u64::from(limits.share_us), 10, 1_000_000),
             ("limits.administration_queue", u64::from(limits.administration_queue), 1, 65_536),
-            ("delivery.push_window", u64::from(delivery.push_window), 1, 1024),
+            ("delivery.push_window", u64::from(delivery.push_window.unwrap_or(1)), 1, 1024),
             ("delivery.connect_timeout_ms", u64::from(delivery.connect_timeout_ms), 10, 600_000),
             ("delivery.reply_timeout_ms", u64::from(delivery.reply_timeout_ms), 10, 86_400_000),
             ("delivery.give_up_after_ms", u64::from(delivery.give_up_after_ms), 10, 86_400_000),
@@ -434,7 +435,7 @@ mod tests {
                 assert!(text.contains(&format!("{key} =")), "config/campanile.toml lacks {section} {key}");
             }
         }
-        for key in ["advertise", "ior_file", "outside", "main_priority"] {
+        for key in ["advertise", "ior_file", "outside", "main_priority", "push_window"] {
             assert!(text.contains(&format!("# {key} =")), "config/campanile.toml lacks {key}");
         }
     }
@@ -448,7 +449,7 @@ mod tests {
     #[test]
     fn refuses_values_out_of_range_and_says_the_range() {
         let mut config = Config::default();
-        config.delivery.push_window = 0;
+        config.delivery.push_window = Some(0);
         let error = config.check().unwrap_err().to_string();
         assert_eq!(error, "delivery.push_window = 0 is out of range: it must be from 1 to 1024");
     }

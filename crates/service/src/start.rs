@@ -328,7 +328,7 @@ fn door_settings(config: &Config, host: &str, port: u16) -> DoorSettings {
             NarrowCodeSet::Utf8 => CharSet::Utf8,
         },
         delivery: SettingsPatch {
-            push_window: Some(config.delivery.push_window),
+            push_window: config.delivery.push_window,
             connect_timeout: millis(config.delivery.connect_timeout_ms),
             reply_timeout: millis(config.delivery.reply_timeout_ms),
             give_up_after: millis(config.delivery.give_up_after_ms),

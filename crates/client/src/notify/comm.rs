@@ -12,7 +12,7 @@ use std::sync::{Mutex, PoisonError};
 
 const NOTIFY_PUBLISH: &str = "IDL:omg.org/CosNotifyComm/NotifyPublish:1.0";
 const NOTIFY_SUBSCRIBE: &str = "IDL:omg.org/CosNotifyComm/NotifySubscribe:1.0";
-const DISCONNECTED: &str = "IDL:omg.org/CosEventComm/Disconnected:1.0";
+pub(crate) const DISCONNECTED: &str = "IDL:omg.org/CosEventComm/Disconnected:1.0";
 
 /// One of the interfaces of `CosNotifyComm` that a client implements.
 #[derive(Clone, Copy, Debug)]
@@ -122,13 +122,21 @@ pub enum Delivery<'a> {
 /// subscription, another exception makes the service try again or go on, by its policy.
 pub struct CallbackConsumer<F> {
     form: ClientType,
+    early: bool,
     callback: Mutex<F>,
 }
 
 impl<F: FnMut(Delivery<'_>) -> Result<(), ServantError> + Send + 'static> CallbackConsumer<F> {
     /// A consumer of events of that form.
     pub fn new(form: ClientType, callback: F) -> Self {
-        Self { form, callback: Mutex::new(callback) }
+        Self { form, early: false, callback: Mutex::new(callback) }
+    }
+
+    /// The same, answering events as soon as they have been read, before the closure ran, or not (the default); see
+    /// [`ConsumerOptions::answer_early`](crate::ConsumerOptions::answer_early) for what that gives up.
+    #[must_use]
+    pub fn answering_early(self, early: bool) -> Self {
+        Self { early, ..self }
     }
 
     /// A consumer of structured events.
@@ -169,6 +177,10 @@ impl<F: FnMut(Delivery<'_>) -> Result<(), ServantError> + Send + 'static> Servan
         push_consumer(self.form).supports(id)
     }
 
+    fn answers_early(&self, operation: &str) -> bool {
+        self.early && operation.starts_with("push")
+    }
+
     fn invoke(&self, operation: &str, args: &mut Reader<'_>, _reply: &mut Writer<'_>) -> Result<(), ServantError> {
         self.call(read_delivery(self.form, operation, args)?)
     }
@@ -178,13 +190,21 @@ impl<F: FnMut(Delivery<'_>) -> Result<(), ServantError> + Send + 'static> Servan
 /// reference asks for it ([`Orb::activate_at`](crate::Orb::activate_at)) and the service tells it.
 pub struct PrioritizedConsumer<F> {
     form: ClientType,
+    early: bool,
     callback: Mutex<F>,
 }
 
 impl<F: FnMut(Delivery<'_>, Option<i16>) -> Result<(), ServantError> + Send + 'static> PrioritizedConsumer<F> {
     /// A consumer of events of that form.
     pub fn new(form: ClientType, callback: F) -> Self {
-        Self { form, callback: Mutex::new(callback) }
+        Self { form, early: false, callback: Mutex::new(callback) }
+    }
+
+    /// The same, answering events as soon as they have been read, before the closure ran, or not (the default); see
+    /// [`ConsumerOptions::answer_early`](crate::ConsumerOptions::answer_early) for what that gives up.
+    #[must_use]
+    pub fn answering_early(self, early: bool) -> Self {
+        Self { early, ..self }
     }
 }
 
@@ -198,6 +218,10 @@ where
 
     fn supports(&self, id: &str) -> bool {
         push_consumer(self.form).supports(id)
+    }
+
+    fn answers_early(&self, operation: &str) -> bool {
+        self.early && operation.starts_with("push")
     }
 
     fn invoke(&self, operation: &str, args: &mut Reader<'_>, reply: &mut Writer<'_>) -> Result<(), ServantError> {

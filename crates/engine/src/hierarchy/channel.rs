@@ -66,6 +66,8 @@ pub struct Proxy {
     pub peer: Option<Peer>,
     /// What the connected consumer's door needs events translated to.
     pub want: Want,
+    /// Whether the connected consumer is known to handle what it gets in the order in which it came.
+    pub in_order: bool,
     /// Whether it is connected.
     pub state: ProxyState,
     /// What it says of its own settings.
@@ -75,6 +77,16 @@ pub struct Proxy {
     /// Its filters and mapping filters.
     pub attached: Attached,
     pub(super) connection: u64,
+}
+
+impl Proxy {
+    /// The effective settings of a consumer, given those of the levels above it and whether one of these sets
+    /// `push_window`.
+    pub(super) fn settings_under(&self, above: OutboxSettings, window_is_set: bool) -> OutboxSettings {
+        let settings = self.patch.over(above);
+        let chosen = self.in_order && !window_is_set && self.patch.push_window.is_none();
+        if chosen { settings.with_window_in_order() } else { settings }
+    }
 }
 
 /// A channel.
@@ -176,9 +188,10 @@ impl Channel {
     }
 
     pub(super) fn effective(&self, proxy: &Proxy) -> OutboxSettings {
-        let channel = self.patch.over(OutboxSettings::default());
-        let admin = self.admins.get(&(proxy.side, proxy.admin)).map_or(channel, |admin| admin.patch.over(channel));
-        proxy.patch.over(admin)
+        let admin = self.admins.get(&(proxy.side, proxy.admin)).map(|admin| &admin.patch);
+        let levels = [Some(&self.patch), admin];
+        let above = levels.iter().flatten().fold(OutboxSettings::default(), |settings, patch| patch.over(settings));
+        proxy.settings_under(above, levels.iter().flatten().any(|patch| patch.push_window.is_some()))
     }
 
     pub(super) fn effective_supplier(&self, proxy: &Proxy) -> SupplierSettings {
@@ -358,6 +371,7 @@ impl Channel {
             subscription: Subscription::default(),
             attached: Attached::default(),
             connection: 0,
+            in_order: false,
         };
         self.proxies.insert(id, proxy);
         // A consumer counts on the event path only once it is connected; a supplier's events are refused with a
@@ -405,10 +419,17 @@ impl Channel {
         Ok(())
     }
 
+    pub(super) fn note_in_order(&mut self, proxy: ProxyId) -> Result<(), Refusal> {
+        self.connected_state(proxy)?;
+        self.proxy_mut(proxy)?.in_order = true;
+        Ok(())
+    }
+
     pub(super) fn disconnect(&mut self, proxy: ProxyId) -> Result<Option<Peer>, Refusal> {
         self.connected_state(proxy)?;
         let found = self.proxy_mut(proxy)?;
         found.state = ProxyState::Unconnected;
+        found.in_order = false;
         let (peer, side) = (found.peer.take(), found.side);
         self.count_consumer(proxy, false);
         *self.connected_mut(side) -= 1;

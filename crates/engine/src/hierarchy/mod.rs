@@ -278,6 +278,17 @@ impl Hierarchy {
         Ok(())
     }
 
+    /// The consumer that was connected handles what it gets in the order in which it came, so that several deliveries may
+    /// be under way to it: it gets [`OutboxSettings::PUSH_WINDOW_IN_ORDER`] where no level sets a window. Until it is
+    /// disconnected.
+    ///
+    /// # Errors
+    ///
+    /// [`Refusal::ChannelNotFound`], [`Refusal::ProxyNotFound`], [`Refusal::NotConnected`].
+    pub fn note_in_order(&mut self, key: ProxyKey) -> Result<(), Refusal> {
+        self.channel_mut(key.channel)?.note_in_order(key.proxy)
+    }
+
     /// Disconnects; the proxy stays, and can be connected again. Says who was connected. A consumer's backlog goes.
     ///
     /// # Errors

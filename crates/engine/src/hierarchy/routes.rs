@@ -92,6 +92,8 @@ pub(super) struct Book {
 #[derive(Debug)]
 struct OfAdmin {
     outboxes: OutboxSettings,
+    /// Whether the admin or the channel sets `push_window`.
+    window_is_set: bool,
     suppliers: SupplierSettings,
     remote: Arc<[Peer]>,
     /// On the suppliers' side.
@@ -237,6 +239,7 @@ impl Book {
         let mut filters: Vec<u32> = slots(compiler, attached).collect();
         let mut of_admin = OfAdmin {
             outboxes: admin.patch.over(patch.over(OutboxSettings::default())),
+            window_is_set: admin.patch.push_window.or(patch.push_window).is_some(),
             suppliers: admin.patch.over_supplier(patch.over_supplier(SupplierSettings::default())),
             remote: self.remote(attached),
             local: Box::new([]),
@@ -388,7 +391,7 @@ impl Book {
             connection: proxy.connection,
             form: proxy.form,
             want: proxy.want,
-            settings: proxy.patch.over(of_admin.outboxes),
+            settings: proxy.settings_under(of_admin.outboxes, of_admin.window_is_set),
             suspended: proxy.state == ProxyState::Suspended,
             interest: Interest {
                 proxy: proxy.subscription.clone(),

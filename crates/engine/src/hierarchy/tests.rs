@@ -1,6 +1,7 @@
 //! The hierarchy's commands and the snapshots they end in.
 
 use super::*;
+use crate::OrderPolicy;
 use core::num::NonZeroU32;
 
 fn channel(hierarchy: &mut Hierarchy) -> ChannelId {
@@ -155,6 +156,51 @@ fn settings_are_inherited_and_overridden_level_by_level() {
     assert_eq!(hierarchy.effective(key).unwrap().push_window, 4);
     hierarchy.set_proxy_settings(key, SettingsPatch::default()).unwrap();
     assert_eq!(hierarchy.effective(key).unwrap().push_window, 3);
+}
+
+#[test]
+fn a_consumer_that_keeps_order_gets_a_window_where_no_level_sets_one() {
+    let mut hierarchy = Hierarchy::default();
+    let channel = channel(&mut hierarchy);
+    let key = proxy(&mut hierarchy, channel, Side::Consumers);
+    let other = proxy(&mut hierarchy, channel, Side::Consumers);
+    assert!(matches!(hierarchy.note_in_order(key), Err(Refusal::NotConnected { .. })));
+    for key in [key, other] {
+        hierarchy.connect(key, Some(Peer(1)), Want(0)).unwrap();
+    }
+    hierarchy.note_in_order(key).unwrap();
+    // What is told and what the lanes are told must be the same.
+    let mut windows = |hierarchy: &mut Hierarchy| {
+        let told = [key, other].map(|key| hierarchy.effective(key).unwrap().push_window);
+        let snapshot = hierarchy.snapshot();
+        let routes = snapshot.channel(channel).unwrap();
+        let routed = [key, other].map(|key| routes.consumer(key.proxy).unwrap().settings.push_window);
+        assert_eq!(told, routed);
+        told
+    };
+    let window = |window| SettingsPatch { push_window: Some(window), ..SettingsPatch::default() };
+    assert_eq!(windows(&mut hierarchy), [64, 1]);
+    hierarchy.set_proxy_settings(key, window(1)).unwrap();
+    assert_eq!(windows(&mut hierarchy), [1, 1]);
+    hierarchy.set_proxy_settings(key, SettingsPatch::default()).unwrap();
+    hierarchy.set_admin_settings(channel, Side::Consumers, AdminId(0), window(2)).unwrap();
+    assert_eq!(windows(&mut hierarchy), [2, 2]);
+    hierarchy.set_admin_settings(channel, Side::Consumers, AdminId(0), SettingsPatch::default()).unwrap();
+    hierarchy.set_channel_settings(channel, window(3)).unwrap();
+    assert_eq!(windows(&mut hierarchy), [3, 3]);
+    hierarchy.set_channel_settings(channel, SettingsPatch::default()).unwrap();
+    let sorted = SettingsPatch { order_policy: Some(OrderPolicy::Priority), ..SettingsPatch::default() };
+    hierarchy.set_proxy_settings(key, sorted).unwrap();
+    assert_eq!(windows(&mut hierarchy), [1, 1], "an important event would stand behind all that are under way");
+    for (max, window) in [(10, 1), (320, 20), (1_000_000, 64)] {
+        let bounded = SettingsPatch { max_events_per_consumer: Some(NonZeroU32::new(max)), ..SettingsPatch::default() };
+        hierarchy.set_proxy_settings(key, bounded).unwrap();
+        assert_eq!(windows(&mut hierarchy), [window, 1], "of {max} events");
+    }
+    hierarchy.set_proxy_settings(key, SettingsPatch::default()).unwrap();
+    hierarchy.disconnect(key).unwrap();
+    hierarchy.connect(key, Some(Peer(2)), Want(0)).unwrap();
+    assert_eq!(windows(&mut hierarchy), [1, 1], "whoever connects next may be another");
 }
 
 #[test]

@@ -136,6 +136,7 @@ impl Lane {
             Outcome::Delivered | Outcome::Sent => {
                 let events = outbox.count_of(position);
                 outbox.delivered += events;
+                outbox.answered_at = self.now;
                 let counters = &mut self.counters;
                 *if outbox.bridge.is_none() { &mut counters.delivered } else { &mut counters.handed_over } += events;
                 self.finish(slot, position);
@@ -149,6 +150,7 @@ impl Lane {
                 self.counters.put_back += outbox.put_back_one(position, self.now);
             }
             Outcome::Rejected => {
+                outbox.answered_at = self.now;
                 self.finish_dropped(slot, position, DiscardReason::Rejected);
                 self.succeed(slot);
             }

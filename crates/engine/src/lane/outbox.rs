@@ -52,6 +52,8 @@ pub(super) struct Outbox {
     /// Clients that wait for events to pull: how many each takes at most.
     credits: VecDeque<u32>,
     next_serial: u32,
+    /// When a delivery was last answered: the time limits of the others count from then on.
+    pub(super) answered_at: Time,
 
     /// Whether it is in the lane's queue of ready outboxes.
     pub(super) listed: bool,
@@ -199,6 +201,7 @@ impl Outbox {
             weight: 0,
             credits: VecDeque::new(),
             next_serial: 0,
+            answered_at: Time(0),
             listed: false,
             blocked: None,
             retry_at: None,
@@ -529,15 +532,21 @@ impl Outbox {
     /// The delivery whose time is over, if one's is: an unanswered one's, or the one that found no room.
     pub(super) fn overdue(&self, now: Time) -> Option<u32> {
         let is_over = |deadline: Option<Time>| deadline.is_some_and(|deadline| deadline <= now);
-        let unanswered = self.in_flight.iter().find(|delivery| is_over(delivery.deadline));
+        let unanswered = self.in_flight.iter().find(|delivery| is_over(self.deadline_of(delivery)));
         let blocked = || self.blocked.filter(|blocked| is_over(blocked.deadline)).map(|blocked| blocked.serial);
         unanswered.map(|delivery| delivery.serial).or_else(blocked)
+    }
+
+    /// When the time of a delivery is over. A consumer that answers one after the other has as long for each, however many
+    /// are under way.
+    fn deadline_of(&self, delivery: &InFlight) -> Option<Time> {
+        delivery.deadline.map(|deadline| deadline.max(self.answered_at + self.settings.reply_timeout))
     }
 
     /// When something next becomes due of itself. (Later deliveries have later deadlines, but for a change of settings:
     /// all are looked at, which happens once for each time limit and not for each event.)
     pub(super) fn next_due(&self, now: Time) -> Option<Time> {
-        let answers = self.in_flight.iter().filter_map(|delivery| delivery.deadline);
+        let answers = self.in_flight.iter().filter_map(|delivery| self.deadline_of(delivery));
         let room = self.blocked.and_then(|blocked| blocked.deadline);
         answers.chain(room).chain(self.retry_at).chain(self.waiting_due(now)).min()
     }

@@ -234,6 +234,13 @@ impl Inbound {
         if rest <= REST_BYTES { 0 } else { rest }
     }
 
+    /// What arrived and was not yet returned, for whoever wants to look ahead. It begins with a message, or the part of one
+    /// that arrived.
+    #[must_use]
+    pub fn ahead(&self) -> &[u8] {
+        self.pending_bytes().get(self.returned..).unwrap_or_default()
+    }
+
     /// Messages whose fragments are on their way.
     #[must_use]
     pub fn open_fragment_sets(&self) -> usize {

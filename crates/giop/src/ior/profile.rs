@@ -84,6 +84,13 @@ impl IiopProfile {
         CodeSetInfo::from_component(self.component(tag::CODE_SETS)?).ok()
     }
 
+    /// Which ORB made the reference ([`tag::ORB_TYPE`]), such as [`ORB_TYPE_CAMPANILE`](super::ORB_TYPE_CAMPANILE); `None`
+    /// if it does not say so.
+    #[must_use]
+    pub fn orb_type(&self) -> Option<u32> {
+        Reader::over_encapsulation(&self.component(tag::ORB_TYPE)?.data).ok()?.u32().ok()
+    }
+
     /// The first component with this tag.
     #[must_use]
     pub fn component(&self, tag: u32) -> Option<&Component> {
@@ -132,6 +139,12 @@ pub struct Component {
 impl Component {
     /// Most components that a profile may have. One with more is refused.
     pub const COUNT_MAX: u32 = 256;
+
+    /// Says which ORB made the reference.
+    #[must_use]
+    pub fn orb_type(number: u32) -> Self {
+        Self::encapsulated(tag::ORB_TYPE, |w| w.u32(number))
+    }
 
     /// Another host and port of the same server.
     #[must_use]

@@ -236,3 +236,18 @@ fn random_changes_end_in_references_or_errors() {
         }
     }
 }
+
+#[test]
+fn a_reference_says_which_orb_made_it() {
+    let profile =
+        |components| IiopProfile { version: Version::V1_2, host: "h".into(), port: 1, key: b"k".to_vec(), components };
+    let ours = Ior::new("IDL:T:1.0", profile(vec![Component::orb_type(ORB_TYPE_CAMPANILE)]));
+    let read = ours.to_string().parse::<Ior>().unwrap();
+    assert_eq!(read.orb_type(), Some(ORB_TYPE_CAMPANILE));
+    // As omniORB writes it: little endian, "ATT\0".
+    let data = vec![1, 0, 0, 0, 0, 0x54, 0x54, 0x41];
+    let omni = Ior::new("IDL:T:1.0", profile(vec![Component { tag: tag::ORB_TYPE, data }]));
+    assert_eq!(omni.orb_type(), Some(0x4154_5400));
+    let broken = Ior::new("IDL:T:1.0", profile(vec![Component { tag: tag::ORB_TYPE, data: vec![1, 0] }]));
+    assert_eq!((broken.orb_type(), Ior::nil().orb_type()), (None, None));
+}

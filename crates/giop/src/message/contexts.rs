@@ -20,6 +20,11 @@ impl<'a> ServiceContexts<'a> {
     /// Real-time CORBA priority of the invocation: an encapsulated `short` from 0 to 32767.
     pub const RT_CORBA_PRIORITY: u32 = 10;
 
+    /// Campanile's own, without data: when this request was sent, the object had answered all that was sent to it before.
+    /// A servant that refuses a request refuses what was sent behind it, too, up to the next one with this context, so that
+    /// requests that are repeated are carried out in their order. The number is `CAMP`; the OMG does not know it.
+    pub const FLOW_START: u32 = 0x4341_4D50;
+
     /// Most contexts that a message may have. A message with more is refused; real ones have fewer than ten.
     pub const COUNT_MAX: u32 = 256;
 

@@ -107,11 +107,14 @@ impl Core {
         let priority = route.priority.and_then(|priority| priority.of(events));
         let priority = priority.map(|priority| realtime::priority_context(priority, encoding.endian));
         let code_sets = tell.then(|| codeset::context(encoding.chars, encoding.endian));
-        let contexts = [
-            (ServiceContexts::RT_CORBA_PRIORITY, priority.as_ref().map_or(&[][..], |data| data.as_slice())),
-            (ServiceContexts::CODE_SETS, code_sets.as_deref().unwrap_or_default()),
-        ];
-        let (first, end) = (usize::from(priority.is_none()), 1 + usize::from(tell));
+        // Those with something to tell come together.
+        let starts_flow = route.in_order && !one_way && route.unanswered.is_empty();
+        let priority = priority.as_ref().map(|data| (ServiceContexts::RT_CORBA_PRIORITY, data.as_slice()));
+        let code_sets = code_sets.as_deref().map(|data| (ServiceContexts::CODE_SETS, data));
+        let flow = starts_flow.then_some((ServiceContexts::FLOW_START, &[][..]));
+        let mut contexts = [(0, &[][..]); 3];
+        let told = contexts.iter_mut().zip([priority, code_sets, flow].into_iter().flatten());
+        let count = told.map(|(place, context)| *place = context).count();
         head.clear();
         let request = RequestHead {
             version: encoding.version,
@@ -120,7 +123,7 @@ impl Core {
             response: if one_way { Response::None } else { Response::Expected },
             key: &route.target.key,
             operation: route.address.operation.as_bytes(),
-            contexts: contexts.get(first..end).unwrap_or_default(),
+            contexts: contexts.get(..count).unwrap_or_default(),
             body_phase: Some(phase),
         };
         message::begin_request(head, &request).finish_with_body(head, length);

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use engine::{Event, OutboxId, Peer, ProxyKey};
 use giop::cdr::{CharSet, Version};
 use giop::codeset;
-use giop::ior::Ior;
+use giop::ior::{Ior, ORB_TYPE_CAMPANILE};
 use hashbrown::HashMap;
 
 use super::mail::OWN_VERSION;
@@ -66,6 +66,10 @@ pub(crate) struct Route {
     /// Where its pushes go: what its own reference says, or where that forwarded to.
     pub(crate) target: Target,
     pub(crate) is_forwarded: bool,
+    /// Its own reference says that it is told when nothing is unanswered ([`ServiceContexts::FLOW_START`]).
+    ///
+    /// [`ServiceContexts::FLOW_START`]: giop::message::ServiceContexts::FLOW_START
+    pub(crate) in_order: bool,
     /// At what priority it is pushed to, if its own reference asks to be told.
     pub(crate) priority: Option<PushPriority>,
     /// Forwards in a row.
@@ -119,6 +123,7 @@ impl Route {
             key,
             peer,
             target: Target::of(&address.ior)?,
+            in_order: address.ior.orb_type() == Some(ORB_TYPE_CAMPANILE),
             address,
             is_forwarded: false,
             priority: None,

@@ -4,7 +4,9 @@ use std::collections::HashMap;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 
-use client::notify::{ClientType, EventChannelFactory, EventType, Property, StructuredEvent};
+use client::notify::{
+    ClientType, EventChannelFactory, EventType, Property, StructuredEvent, StructuredProxyPushSupplier,
+};
 use client::{
     ConsumerOptions, InvokeError, Orb, OrbOptions, ServantError, SimpleConsumer, SimpleSupplier, SupplierOptions,
 };
@@ -265,7 +267,7 @@ fn a_consumer_that_is_dead_is_given_up_and_the_others_go_on() {
     // Nothing listens there.
     let nowhere: giop::url::Corbaloc = "corbaloc::127.0.0.1:9/Nobody".parse().unwrap();
     let ior = nowhere.to_ior("IDL:omg.org/CosNotifyComm/StructuredPushConsumer:1.0");
-    client::notify::StructuredProxyPushSupplier::unchecked(proxy.object().clone())
+    StructuredProxyPushSupplier::unchecked(proxy.object().clone())
         .connect_structured_push_consumer(&orb.object(ior))
         .unwrap();
 
@@ -305,7 +307,60 @@ fn an_exception_that_says_not_now_is_tried_again_and_one_that_says_never_is_not(
     assert_eq!(consumer.numbers(9), [0, 1, 2, 3, 4, 6, 7, 8, 9]);
     let tries = tries.lock().unwrap();
     assert_eq!((tries[&3], tries[&5]), (3, 1));
-    assert_eq!(service.counters().read(Counter::DroppedRejected), 1);
+    wait_until("the answers", || service.counters().read(Counter::DroppedRejected) == 1);
+}
+
+/// What a consumer's proxy says of a property.
+fn qos_of(consumer: &SimpleConsumer, name: &str) -> Value {
+    let proxy = StructuredProxyPushSupplier::unchecked(consumer.proxy().unwrap());
+    let qos = proxy.get_qos().unwrap();
+    qos.into_iter().find(|property| property.name == name).unwrap().value.value
+}
+
+#[test]
+fn our_own_client_gets_a_window_unless_somebody_says_otherwise() {
+    let service = start();
+    assert_eq!(qos_of(&consume(&service, None).consumer, "PushWindow"), Value::UShort(64));
+    let with = |property| ConsumerOptions { qos: vec![property], ..ConsumerOptions::default() };
+    let one = consume_with(&service, None, with(Property::new("PushWindow", 1_u16)), |_| Ok(()));
+    assert_eq!(qos_of(&one.consumer, "PushWindow"), Value::UShort(1));
+    // An important event would stand behind all that are under way.
+    let sorted = consume_with(&service, None, with(Property::new("OrderPolicy", 2_i16)), |_| Ok(()));
+    assert_eq!(qos_of(&sorted.consumer, "PushWindow"), Value::UShort(1));
+    let channel = make_channel(&service, &[Property::new("PushWindow", 5_u16)], &[]);
+    assert_eq!(qos_of(&consume(&service, Some(channel)).consumer, "PushWindow"), Value::UShort(5));
+}
+
+#[test]
+fn an_event_refused_in_the_midst_of_a_window_comes_before_all_later_ones() {
+    // The 64 pushes that were sent behind it are refused with it, without asking the callback, and come again behind it.
+    let service = start();
+    let (enter, entered) = channel();
+    let (open, gate) = channel::<()>();
+    let mut refusals = 0;
+    let consumer = consume_with(&service, None, ConsumerOptions::default(), move |event| {
+        let number = number_of(event);
+        if number == 0 {
+            enter.send(()).unwrap();
+            let _ = gate.recv();
+        }
+        let refuses = number == 20 && refusals < 3;
+        refusals += u32::from(refuses);
+        if refuses { Err(ServantError::system(Kind::Transient)) } else { Ok(()) }
+    });
+    let supplier = supply(&service, None);
+    supplier.publish(&event("s", 0, 0)).unwrap();
+    entered.recv().unwrap();
+    for number in 1..500 {
+        supplier.publish(&event("s", number, 0)).unwrap();
+    }
+    // A whole window is under way now.
+    open.send(()).unwrap();
+    assert_eq!(consumer.numbers(500), (0..500).collect::<Vec<_>>(), "each once, in order");
+    wait_until("the last answer", || service.counters().read(Counter::Delivered) == 500);
+    // The first refusal met events behind it; the others came alone.
+    assert!(consumer.consumer.served().refused > 0);
+    assert_eq!(service.counters().read(Counter::Dropped), 0);
 }
 
 #[test]

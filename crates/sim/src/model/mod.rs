@@ -73,6 +73,8 @@ pub(crate) struct Outbox {
     order: OrderPolicy,
     waiting: Vec<Waiting>,
     in_flight: Vec<Flight>,
+    /// When a delivery was last answered.
+    answered_at: Time,
     /// How many events each client that waits takes at most.
     credits: Vec<u32>,
     next_serial: u32,
@@ -388,6 +390,7 @@ impl Model {
     fn conclude(&mut self, at: usize, outcome: Outcome, count: u64) {
         match outcome {
             Outcome::Rejected => {
+                self.outboxes[at].answered_at = self.now;
                 self.count_discards(at, DiscardReason::Rejected, count);
                 self.succeed(at);
             }
@@ -395,6 +398,7 @@ impl Model {
             Outcome::FilterFailed => self.count_discards(at, DiscardReason::FilterFailed, count),
             Outcome::Filtered => self.counts.filtered += count,
             _ => {
+                self.outboxes[at].answered_at = self.now;
                 self.outboxes[at].delivered += count;
                 self.counts.delivered += count;
                 self.succeed(at);
@@ -430,9 +434,9 @@ impl Model {
         for at in present {
             let now = self.now;
             let is_over = |deadline: Option<Time>| deadline.is_some_and(|deadline| deadline <= now);
+            let unanswered = self.answers_due(at).find(|(_, deadline)| is_over(Some(*deadline)));
+            let unanswered = unanswered.map(|(serial, _)| serial);
             let outbox = &mut self.outboxes[at];
-            let unanswered =
-                outbox.in_flight.iter().find(|flight| is_over(flight.deadline)).map(|flight| flight.serial);
             let blocked = outbox.blocked.filter(|(_, deadline)| is_over(*deadline)).map(|(serial, _)| serial);
             if let Some(serial) = unanswered.or(blocked) {
                 self.timed_out.push((at, serial));
@@ -446,6 +450,13 @@ impl Model {
         self.look_for_room();
     }
 
+    /// By when each delivery must be answered: each has its time from the last answer on, too.
+    fn answers_due(&self, at: usize) -> impl Iterator<Item = (u32, Time)> {
+        let outbox = &self.outboxes[at];
+        let from_last = outbox.answered_at + self.settings(at).reply_timeout;
+        outbox.in_flight.iter().filter_map(move |flight| Some((flight.serial, flight.deadline?.max(from_last))))
+    }
+
     // ---- questions ----
 
     /// When something is due next.
@@ -457,7 +468,7 @@ impl Model {
             .into_iter()
             .flat_map(|at| {
                 let outbox = &self.outboxes[at];
-                let answers = outbox.in_flight.iter().filter_map(|flight| flight.deadline);
+                let answers = self.answers_due(at).map(|(_, deadline)| deadline);
                 let room = outbox.blocked.and_then(|blocked| blocked.1);
                 answers.chain(room).chain(outbox.retry_at).chain(self.waiting_due(at)).collect::<Vec<_>>()
             })
@@ -544,6 +555,7 @@ impl Outbox {
             batches: proxy.kind.batches,
             order: OrderPolicy::Fifo,
             credits: vec![],
+            answered_at: Time(0),
             removed: false,
             dead: false,
             waiting: vec![],

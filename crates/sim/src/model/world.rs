@@ -50,6 +50,8 @@ pub(crate) struct Proxy {
     pub(crate) want: Want,
     pub(crate) state: ProxyState,
     pub(crate) connection: u64,
+    /// The connected consumer keeps order.
+    in_order: bool,
     patch: SettingsPatch,
     pub(super) types: Option<Vec<EventType>>,
     pub(super) attached: Attached,
@@ -135,6 +137,7 @@ impl World {
             want: Want(0),
             state: ProxyState::Unconnected,
             connection: 0,
+            in_order: false,
             patch: patch_of_nothing(),
             types: None,
             attached: Attached::default(),
@@ -161,8 +164,14 @@ impl World {
         Ok(())
     }
 
+    pub(crate) fn note_in_order(&mut self, key: ProxyKey) -> Result<(), Refusal> {
+        self.connected(key)?.in_order = true;
+        Ok(())
+    }
+
     pub(crate) fn disconnect(&mut self, key: ProxyKey) -> Result<Option<Peer>, Refusal> {
         let proxy = self.connected(key)?;
+        proxy.in_order = false;
         proxy.state = ProxyState::Unconnected;
         Ok(proxy.peer.take())
     }
@@ -250,18 +259,23 @@ impl World {
         let admin = self.admin_of(key)?;
         let levels = [proxy.patch, admin.patch, channel.patch];
         let default = OutboxSettings::default();
+        let order = nearest(&levels, |patch| patch.order_policy, OrderPolicy::Fifo);
+        let is_sorted = matches!(order, OrderPolicy::Priority | OrderPolicy::Deadline);
+        let max = nearest(&levels, |patch| patch.max_events_per_consumer, None);
+        let most = max.map_or(64, |max| max.get() / 16).clamp(1, 64);
+        let window = if proxy.in_order && !is_sorted { u16::try_from(most).unwrap_or(64) } else { 1 };
         Ok(OutboxSettings {
-            max_events_per_consumer: nearest(&levels, |patch| patch.max_events_per_consumer, None),
+            max_events_per_consumer: max,
             full_outbox: levels.iter().find_map(|patch| patch.full_outbox),
             discard_policy: nearest(&levels, |patch| patch.discard_policy, default.discard_policy),
-            push_window: nearest(&levels, |patch| patch.push_window, 1),
+            push_window: nearest(&levels, |patch| patch.push_window, window),
             one_way: nearest(&levels, |patch| patch.one_way, false),
             reply_timeout: nearest(&levels, |patch| patch.reply_timeout, default.reply_timeout),
             connect_timeout: nearest(&levels, |patch| patch.connect_timeout, default.connect_timeout),
             give_up_after: nearest(&levels, |patch| patch.give_up_after, default.give_up_after),
             backoff_min: nearest(&levels, |patch| patch.backoff_min, default.backoff_min),
             backoff_max: nearest(&levels, |patch| patch.backoff_max, default.backoff_max),
-            order_policy: nearest(&levels, |patch| patch.order_policy, OrderPolicy::Fifo),
+            order_policy: order,
             timeout: nearest(&levels, |patch| patch.timeout, None),
             start_time_supported: nearest(&levels, |patch| patch.start_time_supported, false),
             stop_time_supported: nearest(&levels, |patch| patch.stop_time_supported, false),

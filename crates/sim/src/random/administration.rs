@@ -59,7 +59,11 @@ impl Run {
         let want = Want(self.random.u32(..3));
         let engine = self.hierarchy.connect(key, peer, want);
         same("connect", &engine, &self.model.world.connect(key, peer, want))?;
-        Ok(format!("connect {key} to {peer:?}: {engine:?}"))
+        let in_order = self.random.bool();
+        if in_order {
+            same("in order", &self.hierarchy.note_in_order(key), &self.model.world.note_in_order(key))?;
+        }
+        Ok(format!("connect {key} to {peer:?}, in order {in_order}: {engine:?}"))
     }
 
     pub(super) fn change_settings(&mut self, key: ProxyKey) -> Result<String, String> {

@@ -52,6 +52,26 @@ fn a_failure_puts_all_unanswered_events_back_in_order() {
 }
 
 #[test]
+fn a_consumer_that_answers_one_after_the_other_has_the_whole_time_for_each() {
+    // With a window, the last of those under way is answered when all before it have been.
+    let mut rig = Rig::plain();
+    let reply_timeout = Some(Duration::from_secs(10));
+    rig.consumer(SettingsPatch { push_window: Some(3), reply_timeout, ..SettingsPatch::default() });
+    (0..3).for_each(|number| {
+        rig.publish(number);
+    });
+    let handed: Vec<_> = core::iter::from_fn(|| rig.poll()).collect();
+    for (_, _, outbox, serial) in handed.iter().take(2) {
+        rig.advance(Duration::from_secs(9));
+        rig.lane.handle_outcome(*outbox, *serial, Outcome::Delivered, rig.now);
+    }
+    rig.advance(Duration::from_secs(9));
+    assert_eq!(rig.lane.counters().timed_out, 0, "27 s after it was handed out, 9 s after the last answer");
+    rig.advance(Duration::from_secs(1));
+    assert_eq!(rig.lane.counters().timed_out, 1);
+}
+
+#[test]
 fn while_deliveries_fail_one_at_a_time_finds_out() {
     let mut rig = Rig::plain();
     rig.consumer(SettingsPatch { push_window: Some(3), ..SettingsPatch::default() });

@@ -9,7 +9,7 @@ use crate::corba::proxy_kind::ProxyKind;
 use crate::corba::references::log_name;
 use crate::corba::table::{Target, client_has};
 use engine::{ChannelId, FilterTarget, Peer, ProxyKey, ProxyState, Removed, Side, Want};
-use giop::ior::Ior;
+use giop::ior::{Ior, ORB_TYPE_CAMPANILE};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -51,6 +51,9 @@ impl Door {
         let want = want(kind, side, &client)?;
         let peer = client.iiop().is_some().then(|| self.next_peer());
         self.hierarchy.connect(key, peer, want).map_err(Raised::from_connect)?;
+        if side == Side::Consumers && !kind.pull && client.orb_type() == Some(ORB_TYPE_CAMPANILE) {
+            self.hierarchy.note_in_order(key)?;
+        }
         if let Some(peer) = peer {
             let name = client.iiop().map(log_name).unwrap_or_default();
             let told = self.told_at_first(key, kind, side, &client);

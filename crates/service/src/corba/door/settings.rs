@@ -44,8 +44,13 @@ impl Door {
         if let Level::Proxy(proxy, _) = level {
             patches.push(self.hierarchy.proxy(proxy)?.patch);
         }
+        let settings = match level {
+            // What is connected there has a say in it, too.
+            Level::Proxy(proxy, _) => self.hierarchy.effective(proxy)?,
+            _ => patches.iter().fold(OutboxSettings::default(), |settings, patch| patch.over(settings)),
+        };
         Ok(Effective {
-            settings: patches.iter().fold(OutboxSettings::default(), |settings, patch| patch.over(settings)),
+            settings,
             supplier: patches.iter().fold(SupplierSettings::default(), |settings, patch| patch.over_supplier(settings)),
             limits: *channel.limits(),
             pool: patches.iter().rev().find_map(|patch| patch.pool).filter(|_| !pulls).and_then(|pool| self.pool(pool)),

@@ -1,0 +1,433 @@
+//! One connection on which servants are called.
+//!
+//! All requests that one `read` brought are carried out one after the other, from the buffer they were read into. Their
+//! replies are gathered and leave with one `write`, but not later than a millisecond after the first of them was ready.
+//! Those that are answered early ([`Servant::answers_early`]) are answered together, before any of them is carried out.
+//!
+//! # Order
+//!
+//! Requests are carried out in the order in which they came. Where several were sent before the first was answered, and
+//! that one is refused so that it will come again, those behind it are refused too: they come again behind it. The caller
+//! says where it begins anew, by [`ServiceContexts::FLOW_START`]; callers that do not say so are not treated like that.
+
+use crate::connection::limits;
+use crate::servant::{Servant, ServantError};
+use crate::server::Table;
+use giop::cdr::{CharSet, Endian, Reader, Version, Writer};
+use giop::codeset;
+use giop::exception::{Completed, Kind, SystemException};
+use giop::framing::{Inbound, Message};
+use giop::message::{
+    self, Header, LocateRequest, LocateStatus, MessageKind, ReplyHead, ReplyStatus, Request, Response, ServiceContexts,
+};
+use giop::realtime;
+use std::collections::{HashMap, VecDeque};
+use std::io::{self, Read, Write};
+use std::net::TcpStream;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+/// Replies gathered before they are written although more requests are at hand.
+const GATHER_BYTES_MAX: usize = 64 * 1024;
+const GATHER_TIME_MAX: Duration = Duration::from_millis(1);
+
+/// The output buffer is shrunk to this after larger replies.
+const OUTPUT_BYTES_RETAINED: usize = 1024 * 1024;
+
+const OBJECT_ID: &str = "IDL:omg.org/CORBA/Object:1.0";
+
+/// One connection's state.
+pub(crate) struct Conversation<'a> {
+    stream: &'a TcpStream,
+    table: &'a Table,
+    answers: Answers<'a>,
+}
+
+/// Replies not written yet, and what they depend on.
+struct Answers<'a> {
+    table: &'a Table,
+    output: Vec<u8>,
+    chars: CharSet,
+    gathering_since: Option<Instant>,
+    directory: Directory,
+    /// Requests that are answered and not yet carried out.
+    answered: VecDeque<u32>,
+    counts: Counts,
+}
+
+/// What was carried out since it was last told.
+#[derive(Default)]
+struct Counts {
+    requests: u64,
+    one_ways: u64,
+    answered_early: u64,
+    refused: u64,
+}
+
+/// What a caller tells beside the arguments.
+#[derive(Default)]
+struct Told {
+    priority: Option<i16>,
+    starts_flow: bool,
+}
+
+/// What to do after a message.
+enum Next {
+    Continue,
+    Close,
+}
+
+impl<'a> Conversation<'a> {
+    pub(crate) fn new(stream: &'a TcpStream, table: &'a Table) -> Self {
+        let answers = Answers {
+            table,
+            output: Vec::new(),
+            chars: CharSet::Latin1,
+            gathering_since: None,
+            directory: Directory::default(),
+            answered: VecDeque::new(),
+            counts: Counts::default(),
+        };
+        Self { stream, table, answers }
+    }
+
+    pub(crate) fn run(mut self) -> io::Result<()> {
+        let mut inbound = Inbound::new(limits(self.table.message_bytes_max));
+        loop {
+            if self.answers.answer_ahead(inbound.ahead()) {
+                self.flush()?;
+            }
+            loop {
+                match inbound.poll_message() {
+                    Ok(Some(message)) => match self.answers.handle(&message) {
+                        Next::Continue => {
+                            if self.answers.are_due() {
+                                self.flush()?;
+                            }
+                        }
+                        Next::Close => return self.flush(),
+                    },
+                    Ok(None) => break,
+                    Err(_) => {
+                        message::message_error(&mut self.answers.output, Version::V1_0);
+                        return self.flush();
+                    }
+                }
+            }
+            self.answers.tell_counts();
+            self.flush()?;
+            match self.stream.read(inbound.space()) {
+                Ok(0) => return Ok(()),
+                Ok(n) => inbound.filled(n),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.answers.gathering_since = None;
+        let output = &mut self.answers.output;
+        if output.is_empty() {
+            return Ok(());
+        }
+        self.stream.write_all(output)?;
+        output.clear();
+        if output.capacity() > OUTPUT_BYTES_RETAINED {
+            *output = Vec::new();
+        }
+        Ok(())
+    }
+}
+
+impl Answers<'_> {
+    /// Whether replies have waited long enough for others to join them.
+    fn are_due(&mut self) -> bool {
+        if self.output.is_empty() {
+            return false;
+        }
+        let now = Instant::now();
+        let since = *self.gathering_since.get_or_insert(now);
+        self.output.len() >= GATHER_BYTES_MAX || now.saturating_duration_since(since) >= GATHER_TIME_MAX
+    }
+
+    fn tell_counts(&mut self) {
+        let Counts { requests, one_ways, answered_early, refused } = core::mem::take(&mut self.counts);
+        let tally = &self.table.tally;
+        let add = |counter: &AtomicU64, count| {
+            if count > 0 {
+                counter.fetch_add(count, Ordering::Relaxed);
+            }
+        };
+        add(&tally.requests, requests);
+        add(&tally.one_ways, one_ways);
+        add(&tally.answered_early, answered_early);
+        add(&tally.refused, refused);
+    }
+
+    /// Answers what is to be answered before it is carried out, of all that arrived. Says whether there was any.
+    fn answer_ahead(&mut self, mut bytes: &[u8]) -> bool {
+        while let Ok(header) = Header::parse(bytes) {
+            let Some(message) = bytes.get(..header.message_len()) else { break };
+            // Those behind a message in fragments wait for it.
+            if header.more_fragments || header.kind == MessageKind::Fragment {
+                break;
+            }
+            if header.kind == MessageKind::Request
+                && let Ok(request) = Request::parse(message, &header)
+                && request.response != Response::None
+                && self.is_answered_early(&request)
+            {
+                message::begin_reply(&mut self.output, &head_of_reply(&request, &header)).finish(&mut self.output);
+                self.answered.push_back(request.request_id);
+            }
+            bytes = bytes.get(header.message_len()..).unwrap_or_default();
+        }
+        !self.answered.is_empty()
+    }
+
+    fn is_answered_early(&mut self, request: &Request<'_>) -> bool {
+        let Some(key) = request.target.key() else { return false };
+        let Some(called) = self.directory.find(key, self.table) else { return false };
+        // Before the comparison of its text, which most servants spare themselves.
+        core::str::from_utf8(request.operation).is_ok_and(|operation| called.servant.answers_early(operation))
+    }
+
+    fn handle(&mut self, message: &Message<'_>) -> Next {
+        match message.header.kind {
+            MessageKind::Request => self.handle_request(message),
+            MessageKind::LocateRequest => match LocateRequest::parse(message.bytes, &message.header) {
+                Ok(request) => {
+                    let found = request.target.key().is_some_and(|key| self.table.find(key).is_some());
+                    let status = if found { LocateStatus::ObjectHere } else { LocateStatus::UnknownObject };
+                    let header = &message.header;
+                    message::locate_reply(&mut self.output, header.version, header.endian, request.request_id, status);
+                    Next::Continue
+                }
+                Err(_) => self.refuse_message(message),
+            },
+            // Requests are carried out in the order they come, so one that is cancelled has been answered or will be:
+            // CORBA leaves the choice to the server.
+            MessageKind::CancelRequest => Next::Continue,
+            MessageKind::CloseConnection | MessageKind::MessageError => Next::Close,
+            MessageKind::Reply | MessageKind::LocateReply | MessageKind::Fragment => self.refuse_message(message),
+        }
+    }
+
+    fn refuse_message(&mut self, message: &Message<'_>) -> Next {
+        message::message_error(&mut self.output, message.header.version);
+        Next::Close
+    }
+
+    fn handle_request(&mut self, message: &Message<'_>) -> Next {
+        let header = &message.header;
+        let Ok(request) = Request::parse(message.bytes, header) else { return self.refuse_message(message) };
+        let told = self.hear(&request);
+        self.counts.requests += 1;
+        self.counts.one_ways += u64::from(request.response == Response::None);
+        let is_answered = self.answered.front() == Some(&request.request_id);
+        if is_answered {
+            self.answered.pop_front();
+            self.counts.answered_early += 1;
+        }
+        // The reply tells the priority of the request, as Real-time CORBA has it.
+        let echo = told.priority.map(|priority| realtime::priority_context(priority, Endian::NATIVE));
+        let echo = echo.as_ref().map(|data| (ServiceContexts::RT_CORBA_PRIORITY, data.as_slice()));
+        let head = ReplyHead { contexts: echo.as_slice(), ..head_of_reply(&request, header) };
+        let start = self.output.len();
+        let open = message::begin_reply(&mut self.output, &head);
+        let mut args = request.body(message.bytes, header, self.chars);
+        let called = request.target.key().and_then(|key| self.directory.find(key, self.table));
+        let outcome = match called {
+            Some(called) => {
+                let mut reply = open.body(&mut self.output, self.chars);
+                if called.flow.stops(&request, told.starts_flow) {
+                    self.counts.refused += 1;
+                    Err(ServantError::system(Kind::Transient))
+                } else {
+                    let outcome = invoke(&*called.servant, told.priority, request.operation, &mut args, &mut reply);
+                    outcome.inspect_err(|error| called.flow.note(error))
+                }
+            }
+            None => Err(ServantError::system(Kind::ObjectNotExist)),
+        };
+        let wants_reply = request.response != Response::None && !is_answered;
+        match outcome {
+            // To answer SYNC_WITH_SERVER with the results does no harm: nobody reads them.
+            Ok(()) if wants_reply => open.finish(&mut self.output),
+            Err(error) if wants_reply => {
+                self.output.truncate(start);
+                self.raise(head, &error);
+            }
+            _ => self.output.truncate(start),
+        }
+        Next::Continue
+    }
+
+    /// Takes in what a caller tells beside the arguments.
+    fn hear(&mut self, request: &Request<'_>) -> Told {
+        let mut told = Told::default();
+        for (id, data) in request.contexts.iter() {
+            match id {
+                ServiceContexts::CODE_SETS => self.chars = codeset::parse_context(data).unwrap_or(self.chars),
+                ServiceContexts::RT_CORBA_PRIORITY => told.priority = realtime::parse_priority_context(data).ok(),
+                ServiceContexts::FLOW_START => told.starts_flow = true,
+                _ => {}
+            }
+        }
+        told
+    }
+
+    fn raise(&mut self, mut head: ReplyHead<'_>, error: &ServantError) {
+        head.status = match error {
+            ServantError::System(_) => ReplyStatus::SystemException,
+            ServantError::User(_) | ServantError::UserWith(..) => ReplyStatus::UserException,
+        };
+        let open = message::begin_reply(&mut self.output, &head);
+        let mut body = open.body(&mut self.output, self.chars);
+        match error {
+            ServantError::System(exception) => exception.write(&mut body),
+            ServantError::User(id) => body.string(id),
+            ServantError::UserWith(id, write) => {
+                body.string(id);
+                write(&mut body);
+            }
+        }
+        open.finish(&mut self.output);
+    }
+}
+
+fn head_of_reply(request: &Request<'_>, header: &Header) -> ReplyHead<'static> {
+    ReplyHead {
+        version: header.version,
+        endian: Endian::NATIVE,
+        request_id: request.request_id,
+        status: ReplyStatus::NoException,
+        contexts: &[],
+    }
+}
+
+/// The servants that were called on a connection, found without the lock that all connections share.
+#[derive(Default)]
+struct Directory {
+    called: Vec<Called>,
+    places: HashMap<Vec<u8>, usize>,
+    /// Who was called last: mostly the next one, too.
+    last: usize,
+    /// Of the table, as of when these were looked up.
+    version: u64,
+}
+
+struct Called {
+    key: Vec<u8>,
+    servant: Arc<dyn Servant>,
+    flow: Flow,
+}
+
+impl Directory {
+    #[inline]
+    fn find(&mut self, key: &[u8], table: &Table) -> Option<&mut Called> {
+        if table.version() != self.version {
+            self.look_up_again(table);
+        }
+        if self.called.get(self.last).is_none_or(|called| called.key != key) {
+            self.last = self.place_of(key, table)?;
+        }
+        self.called.get_mut(self.last)
+    }
+
+    fn place_of(&mut self, key: &[u8], table: &Table) -> Option<usize> {
+        if let Some(place) = self.places.get(key) {
+            return Some(*place);
+        }
+        let servant = table.find(key)?;
+        let place = self.called.len();
+        self.called.push(Called { key: key.to_vec(), servant, flow: Flow::default() });
+        self.places.insert(key.to_vec(), place);
+        Some(place)
+    }
+
+    /// Servants came or went: those that are gone must not be called any more.
+    fn look_up_again(&mut self, table: &Table) {
+        self.version = table.version();
+        self.called.retain(|called| table.find(&called.key).is_some());
+        self.places.clear();
+        self.places.extend(self.called.iter().enumerate().map(|(place, called)| (called.key.clone(), place)));
+        self.last = 0;
+    }
+}
+
+/// Pushes of which several may be unanswered.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Flow {
+    /// The caller has never said where one begins.
+    #[default]
+    Unmarked,
+    Runs,
+    /// A push was refused, and what was sent behind it is refused, too.
+    Stopped,
+}
+
+impl Flow {
+    /// Whether a request is to be refused without asking the servant.
+    #[inline]
+    fn stops(&mut self, request: &Request<'_>, starts: bool) -> bool {
+        if starts {
+            *self = Self::Runs;
+        }
+        *self == Self::Stopped && request.operation.starts_with(b"push")
+    }
+
+    /// A servant has raised that.
+    fn note(&mut self, error: &ServantError) {
+        if *self == Self::Runs && comes_again(error) {
+            *self = Self::Stopped;
+        }
+    }
+}
+
+/// Whether what was refused so will be asked again, or nothing more will be. After other exceptions the next event follows.
+fn comes_again(error: &ServantError) -> bool {
+    match error {
+        ServantError::System(exception) => matches!(
+            exception.kind,
+            Kind::Transient
+                | Kind::CommFailure
+                | Kind::NoResources
+                | Kind::NoMemory
+                | Kind::NoResponse
+                | Kind::Timeout
+                | Kind::Rebind
+                | Kind::ObjAdapter
+                | Kind::ObjectNotExist
+        ),
+        ServantError::User(id) | ServantError::UserWith(id, _) => *id == crate::notify::DISCONNECTED,
+    }
+}
+
+/// The operations of every object first, then the servant's own.
+fn invoke(
+    servant: &dyn Servant,
+    priority: Option<i16>,
+    operation: &[u8],
+    args: &mut Reader<'_>,
+    reply: &mut Writer<'_>,
+) -> Result<(), ServantError> {
+    let Ok(operation) = core::str::from_utf8(operation) else { return Err(ServantError::bad_operation()) };
+    match operation {
+        "_is_a" => {
+            let id = args.text()?;
+            reply.bool(id == servant.type_id() || id == OBJECT_ID || servant.supports(&id));
+            Ok(())
+        }
+        "_non_existent" | "_not_existent" => {
+            reply.bool(false);
+            Ok(())
+        }
+        "_interface" | "_component" | "_domain_managers" => {
+            Err(ServantError::System(SystemException { kind: Kind::NoImplement, minor: 0, completed: Completed::No }))
+        }
+        _ => servant.invoke_at(priority, operation, args, reply),
+    }
+}
