@@ -167,6 +167,8 @@ fn turns_cost_no_allocation_in_the_steady_state() {
     let service = Service::start(Config { listen: "127.0.0.1:0".into(), ..Config::default() }).unwrap();
     let channel = new_channel(&service);
     channel.set_qos(&[Topics(vec![Topic::new("Test", "Steady", 10)]).into()]).unwrap();
+    // With a larger window, how many are under way at most, and how far lists have grown, is up to the threads' scheduling.
+    channel.set_qos(&[Property::new("PushWindow", 1_u16)]).unwrap();
     let takers = [ClientType::Structured, ClientType::Any].map(|form| Consumer::new(&channel, form, Model::Push));
     let suppliers = [(); 2].map(|()| Supplier::new(&channel, ClientType::Structured, Model::Push));
     // Of two topics and from two suppliers at once, so that some wait beside others.
