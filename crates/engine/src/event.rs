@@ -11,8 +11,9 @@ use core::time::Duration;
 
 use crate::{Form, ProxyKey, Time, TypeId, Want};
 
-/// What an event costs the memory budget beside its bytes and its holders: its fields and the allocator's rounding.
-pub const EVENT_OVERHEAD_BYTES: u64 = 256;
+/// What an event costs the memory budget beside its bytes and its holders: its fields, its place among the lane's events
+/// and the allocator's rounding.
+pub const EVENT_OVERHEAD_BYTES: u64 = 288;
 
 /// What each consumer that an event goes to costs the memory budget: its place in that consumer's outbox.
 pub const HOLDER_OVERHEAD_BYTES: u64 = 32;
@@ -56,21 +57,31 @@ pub struct Event {
     pub source: ProxyKey,
     /// Its number among those the lane admitted, from 0. The lane sets it.
     pub serial: u64,
-    /// The names of its type, if that could not be interned, or if it goes to other lanes, which number types differently;
-    /// empty otherwise.
-    pub(crate) domain: Vec<u8>,
-    pub(crate) name: Vec<u8>,
+    /// The names of its type, the domain before the other, if the type could not be interned, or if the event goes to other
+    /// lanes, which number types differently; empty otherwise.
+    pub(crate) names: Vec<u8>,
+    pub(crate) domain_bytes: u32,
     /// Of an event that goes to other lanes: the priority and the timeout that its supplier gives it if it has none itself.
     pub(crate) supplied: (i16, Option<Duration>),
-    /// The lane's place for the source's channel, and what that channel's budget was charged.
+    /// Its place among the lane's events, the lane's place for the source's channel, and what that channel's budget was
+    /// charged. What it weighs, once it is admitted.
+    pub(crate) place: EventAt,
     pub(crate) channel_slot: u32,
     pub(crate) charged_bytes: u64,
+    pub(crate) weight_bytes: u64,
     /// Whether another lane handed it over to the lane that charged it.
     pub(crate) taken_over: bool,
 }
 
+/// The place of an event among those that its lane keeps.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct EventAt(pub(crate) u32);
+
+/// What such a place costs.
+pub(crate) const PLACE_BYTES: usize = 32;
+
 // The overhead that is charged must cover the overhead there is: the fields and the two reference counts.
-const _: () = assert!(size_of::<Event>() + 2 * size_of::<usize>() <= 256);
+const _: () = assert!((size_of::<Event>() + 2 * size_of::<usize>() + PLACE_BYTES) as u64 <= EVENT_OVERHEAD_BYTES);
 
 impl Event {
     /// What it weighs in a backlog: its bytes in every translation, the names of its type where it needs them, and
@@ -80,20 +91,27 @@ impl Event {
         self.content_bytes() + EVENT_OVERHEAD_BYTES
     }
 
-    /// What it was charged to its channel's memory budget, in bytes; 0 before it was admitted.
-    #[must_use]
-    pub fn charged_bytes(&self) -> u64 {
-        self.charged_bytes
+    /// The names of its type, if it has them with it.
+    pub(crate) fn names(&self) -> (&[u8], &[u8]) {
+        self.names.split_at_checked(self.domain_bytes as usize).unwrap_or_default()
+    }
+
+    pub(crate) fn set_names(&mut self, domain: &[u8], name: &[u8]) {
+        self.names.clear();
+        self.names.extend_from_slice(domain);
+        self.names.extend_from_slice(name);
+        // What a message bears is far below 2^32 bytes.
+        self.domain_bytes = u32::try_from(domain.len()).unwrap_or(0);
     }
 
     fn content_bytes(&self) -> u64 {
         let alternates: usize = self.alternates.iter().map(|alternate| alternate.bytes.len()).sum();
-        (self.bytes.len() + alternates + self.domain.len() + self.name.len()) as u64
+        (self.bytes.len() + alternates + self.names.len()) as u64
     }
 
     fn capacity_bytes(&self) -> usize {
         let alternates: usize = self.alternates.all.iter().map(|alternate| alternate.bytes.capacity()).sum();
-        self.bytes.capacity() + alternates + self.domain.capacity() + self.name.capacity()
+        self.bytes.capacity() + alternates + self.names.capacity()
     }
 
     fn clear(&mut self) {
@@ -105,8 +123,7 @@ impl Event {
         (self.timeout, self.start, self.stop) = (None, None, None);
         self.event_type = TypeId::OTHER;
         self.approved = false;
-        self.domain.clear();
-        self.name.clear();
+        self.names.clear();
         self.charged_bytes = 0;
     }
 
@@ -116,8 +133,7 @@ impl Event {
         const SLACK_BYTES: u64 = 256;
         if self.capacity_bytes() as u64 > 4 * self.content_bytes() + SLACK_BYTES {
             self.bytes.shrink_to_fit();
-            self.domain.shrink_to_fit();
-            self.name.shrink_to_fit();
+            self.names.shrink_to_fit();
             self.alternates.trim();
         }
     }

@@ -1,42 +1,97 @@
 //! Events in: found by their source's channel and their type, they go to every outbox that wants them.
 
-use alloc::sync::Arc;
+use alloc::vec::Vec;
 use core::time::Duration;
 
 use filter::Steps;
 
-use super::channel::{ChannelState, Hold};
+use super::channel::{ChannelState, Hold, Whose};
 use super::destinations::{Asked, Here, Known, Verdict, Way};
 use super::filtering::Chosen;
-use super::outbox::Attributes;
+use super::outbox::{Attributes, Offer};
 use super::{Admission, Lane};
 use crate::{
-    Draft, Event, Forms, FullOutbox, HOLDER_OVERHEAD_BYTES, ProxyKey, ProxyState, Questions, Refusal,
-    SORTED_OVERHEAD_BYTES, SupplierSettings, Ticket, Time,
+    Draft, Event, Forms, FullOutbox, HOLDER_OVERHEAD_BYTES, ProxyKey, ProxyState, Refusal, SORTED_OVERHEAD_BYTES,
+    Ticket, Time,
 };
 
-/// What the events of a supplier have from it.
+/// What the events of a supplier have from it, and from its channel.
+#[derive(Clone, Copy, Debug)]
 pub(super) struct Supplier {
     pub(super) source: ProxyKey,
     pub(super) channel: u32,
-    pub(super) settings: SupplierSettings,
+    /// Of its events that do not say theirs.
+    pub(super) priority: i16,
+    pub(super) timeout: Option<Duration>,
     /// Filters on its side have a say in whether its events come in.
     pub(super) screened: bool,
     /// Consumers of the channel are on other lanes too.
     pub(super) parted: bool,
     /// The event comes from another lane, which has asked those filters and tells all other lanes.
     pub(super) handed_over: bool,
+    /// Consumers may sort their events or let them expire, or refuse some, or map their priority or lifetime.
+    pub(super) sorted: bool,
+    pub(super) rejected: bool,
+    pub(super) mapped: bool,
+    pub(super) steps_max: u32,
 }
 
 impl Supplier {
+    /// One of this channel.
+    pub(super) fn of(source: ProxyKey, channel: u32, state: &ChannelState) -> Self {
+        let (traits, mapped) = (state.routes.traits, state.routes.filtering.any_mapping);
+        Self {
+            source,
+            channel,
+            priority: 0,
+            timeout: None,
+            screened: false,
+            parted: !state.bridges.is_empty(),
+            handed_over: false,
+            sorted: traits.any_sorted || mapped,
+            rejected: traits.any_rejects,
+            mapped,
+            steps_max: state.routes.limits.filter_steps_max,
+        }
+    }
+
     /// The priority by which an event's lane is chosen, where no mapping filter says another.
     pub(super) fn lane_priority(&self, event: &Event) -> i16 {
-        event.thread_priority.or(event.priority).unwrap_or(self.settings.priority)
+        event.thread_priority.or(event.priority).unwrap_or(self.priority)
     }
 
     /// Whether an event or its supplier says its priority, so that a mapping filter's default value does not.
     pub(super) fn says_priority(&self, event: &Event) -> bool {
-        event.priority.is_some() || self.settings.priority != 0
+        event.priority.is_some() || self.priority != 0
+    }
+
+    /// Who is held if there is no room.
+    fn whose(&self) -> Whose {
+        if self.handed_over { Whose::Lanes } else { Whose::Suppliers }
+    }
+}
+
+/// The suppliers whose events came lately: each at one place, which it may lose to another one.
+#[derive(Debug)]
+pub(super) struct Suppliers([Option<Supplier>; Self::PLACES]);
+
+impl Suppliers {
+    const PLACES: usize = 64;
+
+    /// Forgets all: something may be different.
+    pub(super) fn forget(&mut self) {
+        self.0.fill(None);
+    }
+
+    #[inline]
+    fn place(&mut self, source: ProxyKey) -> Option<&mut Option<Supplier>> {
+        self.0.get_mut((source.proxy.0 ^ source.channel.0.rotate_left(3)) as usize % Self::PLACES)
+    }
+}
+
+impl Default for Suppliers {
+    fn default() -> Self {
+        Self([None; Self::PLACES])
     }
 }
 
@@ -49,17 +104,20 @@ struct Plan {
     destinations: usize,
     /// How many bridges it takes.
     bridges: usize,
+    weight: u64,
     charge: u64,
     /// Suppliers are to be held if there still is no room when the event is in.
     hold: Option<Hold>,
 }
 
-/// One of the consumers that an event goes to.
-struct Destination {
-    slot: u32,
-    /// Its place among the channel's consumers.
-    member: u32,
-    ask: Option<Questions>,
+/// A plan's destinations while they are walked.
+#[derive(Default)]
+struct List {
+    /// The slots of the channel's consumers, by place.
+    members: Vec<u32>,
+    /// Those that filters chose, or those that take every event of the type.
+    chosen: Vec<Chosen>,
+    always: Vec<u32>,
 }
 
 /// The ticket of an event that is being held, and its place.
@@ -100,7 +158,7 @@ impl Lane {
     fn admit<F: Forms>(&mut self, supplier: &Supplier, mut draft: Draft, forms: &F) -> Admission {
         let channel = supplier.channel;
         let known = self.know(channel, &draft);
-        let mut steps = self.step_budget(supplier, &draft);
+        let mut steps = Self::step_budget(supplier, &draft);
         if supplier.parted {
             self.map_lanes(supplier, &known, &draft, forms);
         }
@@ -134,17 +192,7 @@ impl Lane {
             }
             Ok(plan) => {
                 self.count_accepted(supplier);
-                let event = &mut *draft;
-                event.source = supplier.source;
-                // One that was handed over keeps the time of its arrival.
-                event.arrived = if supplier.handed_over { event.arrived.min(self.now) } else { self.now };
-                event.serial = self.next_serial;
-                event.channel_slot = plan.channel;
-                event.charged_bytes = plan.charge;
-                event.taken_over = supplier.handed_over;
-                event.trim();
-                self.next_serial += 1;
-                return self.fan_out(plan, supplier, draft, forms, &mut steps);
+                return self.fan_out(&plan, supplier, draft, forms, &mut steps);
             }
         };
         self.end_admission(channel);
@@ -176,8 +224,8 @@ impl Lane {
 
     /// Counts the destinations and makes room for them, or says why not.
     fn plan(&mut self, supplier: &Supplier, known: Known, chosen: bool, draft: &Draft) -> Result<Plan, Refusal> {
-        let channel = supplier.channel;
-        let mut plan = Plan { channel, known, chosen, destinations: 0, bridges: 0, charge: 0, hold: None };
+        let (channel, weight) = (supplier.channel, draft.weight());
+        let mut plan = Plan { channel, known, chosen, destinations: 0, bridges: 0, weight, charge: 0, hold: None };
         self.count(&mut plan, supplier, draft);
         let Some(state) = self.channels.get(channel) else { return Ok(plan) };
         if plan.destinations + plan.bridges == 0 {
@@ -187,25 +235,32 @@ impl Lane {
         if charge > budget_bytes && !supplier.handed_over {
             return Err(Refusal::EventTooLarge { charged_bytes: charge, budget_bytes });
         }
-        let whose = self.whose();
+        let whose = supplier.whose();
         let pressed = state.room(whose).hold.is_some() || state.over(whose, 1, charge, 1).any();
-        if state.routes.traits.any_rejects && !supplier.handed_over {
+        if supplier.rejected && !supplier.handed_over {
             self.check_rejects(&plan)?;
         }
         if pressed {
-            plan.hold = self.make_room(channel, charge)?;
-            // Consumers may have been disconnected to make room.
-            plan.known = self.know(channel, draft);
-            if chosen {
-                let state = self.channels.get(channel);
-                let slot = |chosen: &Chosen| state.and_then(|state| state.members.get(chosen.member as usize));
-                let outboxes = &self.outboxes;
-                let is_alive = |slot: &u32| outboxes.get(*slot).is_some_and(|outbox| !outbox.dead);
-                self.filters.chosen.retain(|chosen| slot(chosen).is_some_and(is_alive));
-            }
-            self.count(&mut plan, supplier, draft);
+            self.relieve(&mut plan, supplier, draft)?;
         }
         Ok(plan)
+    }
+
+    /// Makes room for a plan, or says why not.
+    #[cold]
+    fn relieve(&mut self, plan: &mut Plan, supplier: &Supplier, draft: &Draft) -> Result<(), Refusal> {
+        plan.hold = self.make_room(plan.channel, plan.charge)?;
+        // Consumers may have been disconnected to make room.
+        plan.known = self.know(plan.channel, draft);
+        if plan.chosen {
+            let state = self.channels.get(plan.channel);
+            let slot = |chosen: &Chosen| state.and_then(|state| state.members.get(chosen.member as usize));
+            let outboxes = &self.outboxes;
+            let is_alive = |slot: &u32| outboxes.get(*slot).is_some_and(|outbox| !outbox.dead);
+            self.filters.chosen.retain(|chosen| slot(chosen).is_some_and(is_alive));
+        }
+        self.count(plan, supplier, draft);
+        Ok(())
     }
 
     /// Counts a plan's destinations, and what the event is charged for them.
@@ -213,32 +268,40 @@ impl Lane {
         let always = || self.channels.get(plan.channel).map_or(0, |state| state.destinations.always(&plan.known).len());
         plan.destinations = if plan.chosen { self.filters.chosen.len() } else { always() };
         plan.bridges = if supplier.parted { self.bridged.len() } else { 0 };
-        let timeout = draft.timeout.or(supplier.settings.timeout);
+        let timeout = draft.timeout.or(supplier.timeout);
         let has_times = timeout.is_some() || draft.start.is_some() || draft.stop.is_some();
         // What is handed over may come after events that arrived later.
-        let has_times = has_times || supplier.handed_over;
-        let sorts = |state: &ChannelState| state.routes.traits.any_sorted || state.routes.filtering.any_mapping;
-        let is_sorted = has_times || self.channels.get(plan.channel).is_some_and(sorts);
+        let is_sorted = supplier.sorted || has_times || supplier.handed_over;
         let holder = if is_sorted { SORTED_OVERHEAD_BYTES } else { HOLDER_OVERHEAD_BYTES };
-        plan.charge = draft.weight() + holder * (plan.destinations + plan.bridges) as u64;
+        plan.charge = plan.weight + holder * (plan.destinations + plan.bridges) as u64;
     }
 
     /// The channel of a connected supplier's proxy, and what else its events have from it.
-    fn locate(&self, source: ProxyKey) -> Result<Supplier, Refusal> {
+    #[inline]
+    fn locate(&mut self, source: ProxyKey) -> Result<Supplier, Refusal> {
+        match self.suppliers.place(source) {
+            Some(Some(known)) if known.source == source => Ok(*known),
+            _ => self.look_up(source),
+        }
+    }
+
+    fn look_up(&mut self, source: ProxyKey) -> Result<Supplier, Refusal> {
         let slot = self.channel_slots.get(&source.channel).copied();
         let state = slot.and_then(|slot| self.channels.get(slot));
         let (Some(channel), Some(state)) = (slot, state) else {
             return Err(Refusal::ChannelNotFound { channel: source.channel });
         };
-        match state.routes.suppliers.get(source.proxy) {
-            None => Err(Refusal::ProxyNotFound { proxy: source }),
-            Some(supplier) if supplier.state == ProxyState::Unconnected => Err(Refusal::NotConnected { proxy: source }),
-            Some(supplier) => {
-                let (settings, screened) = (supplier.settings, supplier.groups.is_some());
-                let parted = !state.bridges.is_empty();
-                Ok(Supplier { source, channel, settings, screened, parted, handed_over: false })
-            }
+        let route = state.routes.suppliers.get(source.proxy).ok_or(Refusal::ProxyNotFound { proxy: source })?;
+        if route.state == ProxyState::Unconnected {
+            return Err(Refusal::NotConnected { proxy: source });
         }
+        let crate::SupplierSettings { priority, timeout, .. } = route.settings;
+        let screened = route.groups.is_some();
+        let supplier = Supplier { priority, timeout, screened, ..Supplier::of(source, channel, state) };
+        if let Some(place) = self.suppliers.place(source) {
+            *place = Some(supplier);
+        }
+        Ok(supplier)
     }
 
     /// What is known of the event's type, found out if need be.
@@ -249,7 +312,7 @@ impl Lane {
         }
         let (domain, name) = match self.types.names(draft.event_type) {
             Some(names) => names,
-            None => (&draft.domain[..], &draft.name[..]),
+            None => draft.names(),
         };
         let (members, outboxes) = (&state.members, &self.outboxes);
         let is_alive = |member: u32| {
@@ -272,12 +335,12 @@ impl Lane {
     }
 
     /// How many steps filtering the event may take.
-    fn step_budget(&self, supplier: &Supplier, draft: &Draft) -> Steps {
-        let limit = self.channels.get(supplier.channel).map_or(0, |state| state.routes.limits.filter_steps_max);
+    fn step_budget(supplier: &Supplier, draft: &Draft) -> Steps {
         // As everywhere, a time of 0 is none at all.
-        let time_left = draft.timeout.or(supplier.settings.timeout).filter(|time| !time.is_zero());
-        let in_time = time_left.map_or(u128::MAX, |time| time.as_nanos() / NANOS_PER_STEP);
-        Steps::new(u32::try_from(in_time).unwrap_or(u32::MAX).min(limit))
+        let time_left = draft.timeout.or(supplier.timeout).filter(|time| !time.is_zero());
+        let Some(time) = time_left else { return Steps::new(supplier.steps_max) };
+        let in_time = u32::try_from(time.as_nanos() / NANOS_PER_STEP).unwrap_or(u32::MAX);
+        Steps::new(in_time.min(supplier.steps_max))
     }
 
     /// What the filters on the supplier's side say.
@@ -306,21 +369,17 @@ impl Lane {
         self.filters.choose((state, known), is_alive, &forms.fields(draft), steps)
     }
 
-    /// The `index`-th destination of a plan, and what is to be asked first.
-    fn destination(&self, plan: &Plan, index: usize) -> Option<Destination> {
-        let state = self.channels.get(plan.channel)?;
-        let Chosen { member, ask } = match plan.chosen {
-            true => *self.filters.chosen.get(index)?,
-            false => Chosen { member: *state.destinations.always(&plan.known).get(index)?, ask: None },
-        };
-        Some(Destination { slot: *state.members.get(member as usize)?, member, ask })
-    }
-
     /// Refuses an event if an outbox that it would go to is full and refuses events then: no outbox takes an event
     /// whose supplier is told that it was refused.
     fn check_rejects(&self, plan: &Plan) -> Result<(), Refusal> {
-        let destinations = (0..plan.destinations).filter_map(|index| self.destination(plan, index));
-        let outboxes = destinations.filter_map(|destination| self.outboxes.get(destination.slot));
+        let Some(state) = self.channels.get(plan.channel) else { return Ok(()) };
+        let (always, chosen): (&[u32], &[Chosen]) = match plan.chosen {
+            true => (&[], &self.filters.chosen),
+            false => (state.destinations.always(&plan.known), &[]),
+        };
+        let members = always.iter().copied().chain(chosen.iter().map(|chosen| chosen.member));
+        let slots = members.filter_map(|member| state.members.get(member as usize));
+        let outboxes = slots.filter_map(|slot| self.outboxes.get(*slot));
         let refusing = outboxes.filter(|outbox| outbox.full_policy() == FullOutbox::Reject && outbox.is_full());
         // Of several, the one that is named is the one with the lowest proxy's id.
         let first = refusing.min_by_key(|outbox| outbox.key.proxy);
@@ -333,45 +392,113 @@ impl Lane {
     /// Puts the event into its outboxes.
     fn fan_out<F: Forms>(
         &mut self,
-        plan: Plan,
+        plan: &Plan,
         supplier: &Supplier,
-        draft: Draft,
+        mut draft: Draft,
         forms: &F,
         steps: &mut Steps,
     ) -> Admission {
-        let weight = draft.weight();
-        let event = draft.into_event();
+        let offer = self.make_offer(plan, supplier, &mut draft);
+        let at = self.events.insert(draft);
+        if let Some(state) = self.channels.get_mut(plan.channel) {
+            state.all.add(plan.charge);
+            if supplier.handed_over {
+                state.taken.add(plan.charge);
+            }
+            if let Some(laggard) = &mut state.known_laggard {
+                laggard.rivals_weight = laggard.rivals_weight.saturating_add(plan.weight);
+            }
+        }
         let mut held: Option<Held> = None;
         let mut destinations = 0;
-
-        let Some(state) = self.channels.get_mut(plan.channel) else {
-            self.admitting = false;
-            return Admission::Accepted { destinations };
-        };
-        state.all.add(plan.charge);
-        if supplier.handed_over {
-            state.taken.add(plan.charge);
+        let mut list = self.take_list(plan);
+        for chosen in &list.chosen {
+            if let Some(slot) = list.members.get(chosen.member as usize) {
+                let outbox = (*slot, chosen);
+                destinations += u32::from(self.offer(outbox, (plan, supplier), &offer, (forms, steps), &mut held));
+            }
         }
-        if let Some(laggard) = &mut state.known_laggard {
-            laggard.rivals_weight = laggard.rivals_weight.saturating_add(weight);
+        for member in &list.always {
+            if let Some(slot) = list.members.get(*member as usize) {
+                let outbox = (*slot, &Chosen { member: *member, ask: None });
+                destinations += u32::from(self.offer(outbox, (plan, supplier), &offer, (forms, steps), &mut held));
+            }
         }
-        for index in 0..plan.destinations {
-            let Some(destination) = self.destination(&plan, index) else { continue };
-            let slot = destination.slot;
-            let Some(attributes) = self.attributes(&plan, &destination, supplier, &event, forms, steps) else {
-                continue;
-            };
-            destinations += u32::from(self.put_into(slot, (&event, weight), attributes, &mut held));
-        }
+        self.put_list_back(plan, &mut list);
         if plan.bridges > 0 {
-            self.fan_out_to_bridges(&event, weight, &mut held);
+            self.fan_out_to_bridges(&offer, &mut held);
         }
         self.counters.queued += u64::from(destinations);
         self.disconnect_doomed();
         // Held here until now, so that it counts while the outboxes make place for it.
-        self.release(event);
+        self.let_go(at);
         self.end_admission(plan.channel);
-        self.hold_suppliers(plan.channel, plan.hold, held, destinations)
+        self.hold_suppliers(supplier, plan.hold, held, destinations)
+    }
+
+    /// Finishes an event that goes in.
+    fn make_offer(&mut self, plan: &Plan, supplier: &Supplier, draft: &mut Draft) -> Offer {
+        let (place, serial) = (self.events.next(), self.next_serial);
+        self.next_serial += 1;
+        let event: &mut Event = draft;
+        event.source = supplier.source;
+        // One that was handed over keeps the time of its arrival.
+        event.arrived = if supplier.handed_over { event.arrived.min(self.now) } else { self.now };
+        event.serial = serial;
+        event.place = place;
+        event.channel_slot = plan.channel;
+        event.charged_bytes = plan.charge;
+        event.weight_bytes = plan.weight;
+        event.taken_over = supplier.handed_over;
+        event.trim();
+        Offer {
+            event: place,
+            weight: plan.weight,
+            serial,
+            arrived: event.arrived,
+            start: event.start,
+            stop: event.stop,
+            priority: event.priority.unwrap_or(supplier.priority),
+            timeout: event.timeout.or(supplier.timeout),
+        }
+    }
+
+    /// Takes the list of a plan's destinations out of its place, so that it can be walked while outboxes change. Nothing
+    /// that happens meanwhile looks at it or changes it.
+    fn take_list(&mut self, plan: &Plan) -> List {
+        let Some(state) = self.channels.get_mut(plan.channel) else { return List::default() };
+        let members = core::mem::take(&mut state.members);
+        match plan.chosen {
+            true => List { members, always: Vec::new(), chosen: core::mem::take(&mut self.filters.chosen) },
+            false => List { members, always: state.destinations.lend_always(&plan.known), chosen: Vec::new() },
+        }
+    }
+
+    fn put_list_back(&mut self, plan: &Plan, list: &mut List) {
+        let Some(state) = self.channels.get_mut(plan.channel) else { return };
+        state.members = core::mem::take(&mut list.members);
+        match plan.chosen {
+            true => self.filters.chosen = core::mem::take(&mut list.chosen),
+            false => state.destinations.take_always_back(&plan.known, core::mem::take(&mut list.always)),
+        }
+    }
+
+    /// Offers an event to one of its consumers. Says whether the outbox has it.
+    #[inline]
+    fn offer<F: Forms>(
+        &mut self,
+        (slot, chosen): (u32, &Chosen),
+        (plan, supplier): (&Plan, &Supplier),
+        offer: &Offer,
+        (forms, steps): (&F, &mut Steps),
+        held: &mut Option<Held>,
+    ) -> bool {
+        let Some(outbox) = self.outboxes.get(slot) else { return false };
+        let mut attributes = Attributes { ask: chosen.ask, ..Attributes::of(offer, &outbox.settings) };
+        if supplier.mapped {
+            self.map_attributes(&mut attributes, (plan, chosen.member), supplier, offer, (forms, steps));
+        }
+        self.put_into(slot, offer, attributes, held)
     }
 
     /// Puts the event into one outbox. Says whether it is in.
@@ -379,14 +506,21 @@ impl Lane {
     pub(super) fn put_into(
         &mut self,
         slot: u32,
-        (event, weight): (&Arc<Event>, u64),
+        offer: &Offer,
         attributes: Attributes,
         held: &mut Option<Held>,
     ) -> bool {
-        if !self.enqueue(slot, event, weight, attributes) {
+        let Some(outbox) = self.outboxes.get(slot) else { return false };
+        let entry = outbox.entry(offer, attributes);
+        if (entry.expiry <= self.now || outbox.is_full()) && !self.find_place(slot, &entry) {
             return false;
         }
         let Some(outbox) = self.outboxes.get_mut(slot) else { return false };
+        self.events.hold(entry.event);
+        outbox.push(entry, offer.weight, &self.events, self.now);
+        if let Some(due) = outbox.waiting_due(&self.events, self.now) {
+            outbox.look_at(due, &mut self.timers);
+        }
         if outbox.holding {
             let ticket = held.get_or_insert_with(|| issue(&mut self.tickets, outbox.channel));
             self.tickets.wait(ticket.at, &mut outbox.waiters);
@@ -396,52 +530,47 @@ impl Lane {
         true
     }
 
-    /// What the event is to one of its consumers.
-    fn attributes<F: Forms>(
+    /// What the event is to one of its consumers by its mapping filters.
+    fn map_attributes<F: Forms>(
         &mut self,
-        plan: &Plan,
-        destination: &Destination,
+        attributes: &mut Attributes,
+        (plan, member): (&Plan, u32),
         supplier: &Supplier,
-        event: &Event,
-        forms: &F,
-        steps: &mut Steps,
-    ) -> Option<Attributes> {
-        let outbox = self.outboxes.get(destination.slot)?;
-        let mut attributes = Attributes::of(event, &supplier.settings, &outbox.settings);
-        attributes.ask = destination.ask;
-        let state = self.channels.get(plan.channel)?;
-        if !state.routes.filtering.any_mapping {
-            return Some(attributes);
-        }
-        let [priority, lifetime] = state.routes.consumers.get(destination.member)?.mappings;
+        offer: &Offer,
+        (forms, steps): (&F, &mut Steps),
+    ) {
+        let (Some(state), Some(event)) = (self.channels.get(plan.channel), self.events.get(offer.event)) else {
+            return;
+        };
+        let Some(route) = state.routes.consumers.get(member) else { return };
+        let [priority, lifetime] = route.mappings;
         let of = (state, &plan.known);
         if let Some(filter) = priority {
             let value = self.filters.map(of, filter, supplier.says_priority(event), &forms.fields(event), steps);
             attributes.priority = value.map_or(attributes.priority, priority_of);
         }
         if let Some(filter) = lifetime {
-            let says_itself = event.timeout.or(supplier.settings.timeout).is_some();
+            let says_itself = offer.timeout.is_some();
             if let Some(nanos) = self.filters.map(of, filter, says_itself, &forms.fields(event), steps) {
                 // As everywhere, a time of 0 is none at all.
                 let nanos = u64::try_from(nanos).ok().filter(|nanos| *nanos > 0);
                 attributes.lifetime = nanos.map(Duration::from_nanos);
             }
         }
-        Some(attributes)
     }
 
     /// Holds the channel's suppliers if there is no room although the event is in, and says what became of the event.
     fn hold_suppliers(
         &mut self,
-        channel: u32,
+        supplier: &Supplier,
         hold: Option<Hold>,
         mut held: Option<Held>,
         destinations: u32,
     ) -> Admission {
+        let (channel, whose) = (supplier.channel, supplier.whose());
         if let Some(hold) = hold {
             self.begin_hold(channel, hold);
         }
-        let whose = self.whose();
         if let Some(room) = self.channels.get_mut(channel).map(|state| state.room_mut(whose))
             && let Some(hold) = &mut room.hold
         {

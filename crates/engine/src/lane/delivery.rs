@@ -4,7 +4,9 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use super::outbox::{Blocked, Handed, WAITING_PULLS_MAX};
+use super::queue::Entry;
 use super::{Delivery, Lane, Outbox, Outcome};
+use crate::event::EventAt;
 use crate::{DiscardReason, DisconnectReason, Event, Notice, OutboxId, ProxyKey, Refusal, Time, TypeId};
 
 /// How many events one turn of the lane drops because they have expired, or lets be delivered because their time has
@@ -24,11 +26,12 @@ impl Lane {
             if outbox.waiting.next_due().is_some() {
                 self.catch_up(slot);
             }
-            let Some(outbox) = self.outboxes.get_mut(slot) else { continue };
-            if !outbox.is_ready(self.now) {
+            let (Some(outbox), kept) = (self.outboxes.get_mut(slot), &self.events) else { continue };
+            if !outbox.is_ready(kept, self.now) {
                 continue;
             }
-            let Some(handed) = outbox.hand_out(self.now, events) else { continue };
+            let taken = |event| events.extend(kept.get(event).cloned());
+            let Some(handed) = outbox.hand_out(kept, self.now, taken) else { continue };
             let delivery = describe(outbox, &handed);
             self.note_begun(slot, handed.deadline);
             return Some(delivery);
@@ -55,8 +58,9 @@ impl Lane {
         events.clear();
         let slot = self.puller(consumer)?;
         self.catch_up(slot);
-        let Some(outbox) = self.outboxes.get_mut(slot) else { return Ok(None) };
-        let Some(handed) = outbox.hand_out_now(max_events, self.now, events) else { return Ok(None) };
+        let (Some(outbox), kept) = (self.outboxes.get_mut(slot), &self.events) else { return Ok(None) };
+        let taken = |event| events.extend(kept.get(event).cloned());
+        let Some(handed) = outbox.hand_out_now(max_events, kept, self.now, taken) else { return Ok(None) };
         let delivery = describe(outbox, &handed);
         self.note_begun(slot, handed.deadline);
         Ok(Some(delivery))
@@ -107,13 +111,12 @@ impl Lane {
         self.counters.deliveries += 1;
         let Some(outbox) = self.outboxes.get_mut(slot) else { return };
         let was_full = outbox.full_at_bound || outbox.holding;
-        if !outbox.listed && outbox.is_ready(self.now) {
+        if !outbox.listed && outbox.is_ready(&self.events, self.now) {
             outbox.listed = true;
             self.ready.push_back(slot);
         }
-        let due = deadline.into_iter().chain(outbox.waiting_due(self.now)).min();
-        if let Some(due) = due {
-            self.timers.set(slot, due);
+        for due in deadline.into_iter().chain(outbox.waiting_due(&self.events, self.now)) {
+            outbox.look_at(due, &mut self.timers);
         }
         if was_full {
             self.note_room(slot);
@@ -134,51 +137,52 @@ impl Lane {
         };
         match outcome {
             Outcome::Delivered | Outcome::Sent => {
-                let events = outbox.count_of(position);
-                outbox.delivered += events;
                 outbox.answered_at = self.now;
-                let counters = &mut self.counters;
-                *if outbox.bridge.is_none() { &mut counters.delivered } else { &mut counters.handed_over } += events;
-                self.finish(slot, position);
+                let events = self.finish(slot, position, None);
                 self.succeed(slot);
+                if let Some(outbox) = self.outboxes.get_mut(slot) {
+                    outbox.delivered += events;
+                    let counters = &mut self.counters;
+                    *if outbox.bridge.is_none() { &mut counters.delivered } else { &mut counters.handed_over } +=
+                        events;
+                }
             }
             _ if outbox.bridge.is_some() => self.handle_not_handed(slot, position, serial, outcome),
             // Whoever pulled it could not be told, which says nothing of the others that pull there.
             Outcome::NoRoom | Outcome::Unreachable | Outcome::TimedOut | Outcome::Refused
                 if outbox.is_pulled(position) =>
             {
-                self.counters.put_back += outbox.put_back_one(position, self.now);
+                self.counters.put_back += outbox.put_back_one(position, &self.events, self.now);
             }
             Outcome::Rejected => {
                 outbox.answered_at = self.now;
-                self.finish_dropped(slot, position, DiscardReason::Rejected);
+                self.finish(slot, position, Some(DiscardReason::Rejected));
                 self.succeed(slot);
             }
             Outcome::Untranslatable => {
                 outbox.wait_again(position);
-                self.finish_dropped(slot, position, DiscardReason::Untranslatable);
+                self.finish(slot, position, Some(DiscardReason::Untranslatable));
             }
             Outcome::FilterFailed => {
                 outbox.wait_again(position);
-                self.finish_dropped(slot, position, DiscardReason::FilterFailed);
+                self.finish(slot, position, Some(DiscardReason::FilterFailed));
             }
             Outcome::Filtered => {
                 outbox.wait_again(position);
-                self.counters.events_filtered += outbox.count_of(position);
-                self.finish(slot, position);
+                self.counters.events_filtered += self.finish(slot, position, None);
             }
             Outcome::NoRoom => {
-                self.counters.put_back += outbox.put_back_from(position, self.now);
+                self.counters.put_back += outbox.put_back_from(position, &self.events, self.now);
                 let deadline = outbox.deadline(self.now, false);
                 outbox.blocked = Some(Blocked { serial, deadline });
                 if let Some(deadline) = deadline {
-                    self.timers.set(slot, deadline);
+                    outbox.look_at(deadline, &mut self.timers);
                 }
             }
             Outcome::Unreachable | Outcome::TimedOut | Outcome::Refused => self.fail(slot),
             Outcome::Gone => self.disconnect(slot, DisconnectReason::Gone),
         }
-        if self.outboxes.get(slot).is_some_and(|outbox| outbox.waiting_due(self.now).is_some()) {
+        if self.outboxes.get(slot).is_some_and(|outbox| outbox.waiting_due(&self.events, self.now).is_some()) {
             // What was put back may have expired meanwhile.
             self.catch_up(slot);
             self.watch(slot);
@@ -201,9 +205,21 @@ impl Lane {
     /// Lets go of an event. Whoever got one with a delivery hands it back here when done with it; until then it counts
     /// towards its channel's memory budget.
     pub fn release(&mut self, event: Arc<Event>) {
-        if Arc::strong_count(&event) > 1 {
-            return;
+        if let Some(event) = self.events.let_go_outside(event) {
+            self.retire(event);
         }
+    }
+
+    /// One less holds an event in the lane.
+    #[inline]
+    pub(super) fn let_go(&mut self, event: EventAt) {
+        if let Some(event) = self.events.let_go(event) {
+            self.retire(event);
+        }
+    }
+
+    /// Nobody holds the event any more.
+    fn retire(&mut self, event: Arc<Event>) {
         let (channel, charge) = (event.channel_slot, event.charged_bytes);
         if let Some(state) = self.channels.get_mut(channel)
             && state.id == event.source.channel
@@ -227,6 +243,7 @@ impl Lane {
         let mut unfinished = core::mem::take(&mut self.unfinished);
         while let Some(slot) = self.timers.pop(self.now) {
             let Some(outbox) = self.outboxes.get_mut(slot) else { continue };
+            outbox.looked_at = Entry::NEVER;
             if let Some(serial) = outbox.overdue(self.now) {
                 self.timed_out.push_back((outbox.id, serial));
                 self.counters.timed_out += 1;
@@ -236,15 +253,18 @@ impl Lane {
             }
             self.catch_up(slot);
             self.list_if_ready(slot);
-            match self.outboxes.get(slot).and_then(|outbox| outbox.next_due(self.now)) {
-                Some(due) if due > self.now => self.timers.set(slot, due),
+            let Some(outbox) = self.outboxes.get_mut(slot) else { continue };
+            match outbox.next_due(&self.events, self.now) {
+                Some(due) if due > self.now => outbox.look_at(due, &mut self.timers),
                 // Too much has expired for one turn. The others have theirs first.
                 Some(_) => unfinished.push(slot),
                 None => {}
             }
         }
         for slot in unfinished.drain(..) {
-            self.timers.set(slot, self.now);
+            if let Some(outbox) = self.outboxes.get_mut(slot) {
+                outbox.look_at(self.now, &mut self.timers);
+            }
         }
         self.unfinished = unfinished;
     }
@@ -261,11 +281,12 @@ impl Lane {
         }
         let mut dropped = 0;
         while dropped < DUE_PER_TURN
-            && let Some(event) = self.outboxes.get_mut(slot).and_then(|outbox| outbox.pop_expired(self.now))
+            && let Some(outbox) = self.outboxes.get_mut(slot)
+            && let Some(event) = outbox.pop_expired(&self.events, self.now)
         {
             dropped += 1;
-            self.note_discard(slot, DiscardReason::Expired, event.event_type);
-            self.release(event);
+            self.note_discard(slot, DiscardReason::Expired, self.events.event_type(event));
+            self.let_go(event);
         }
         if self.admitting {
             self.shortened.push(slot);
@@ -276,8 +297,10 @@ impl Lane {
 
     /// Sees to it that an outbox is looked at when something becomes due of the events that wait in it.
     pub(super) fn watch(&mut self, slot: u32) {
-        if let Some(due) = self.outboxes.get(slot).and_then(|outbox| outbox.waiting_due(self.now)) {
-            self.timers.set(slot, due);
+        if let Some(outbox) = self.outboxes.get_mut(slot)
+            && let Some(due) = outbox.waiting_due(&self.events, self.now)
+        {
+            outbox.look_at(due, &mut self.timers);
         }
     }
 
@@ -301,7 +324,7 @@ impl Lane {
     pub(super) fn list_if_ready(&mut self, slot: u32) {
         if let Some(outbox) = self.outboxes.get_mut(slot)
             && !outbox.listed
-            && outbox.is_ready(self.now)
+            && outbox.is_ready(&self.events, self.now)
         {
             outbox.listed = true;
             let ready = if outbox.bridge.is_some() { &mut self.ready_bridges } else { &mut self.ready };
@@ -309,28 +332,19 @@ impl Lane {
         }
     }
 
-    /// Ends a delivery.
-    fn finish(&mut self, slot: u32, position: usize) {
-        self.finish_each(slot, position, None);
-    }
-
-    /// Ends a delivery of events that are dropped.
-    pub(super) fn finish_dropped(&mut self, slot: u32, position: usize, reason: DiscardReason) {
-        self.finish_each(slot, position, Some(reason));
-    }
-
-    fn finish_each(&mut self, slot: u32, position: usize, dropped: Option<DiscardReason>) {
-        let mut done = core::mem::take(&mut self.done);
-        if let Some(outbox) = self.outboxes.get_mut(slot) {
-            outbox.finish(position, &mut done);
-        }
-        while let Some(event) = done.pop() {
+    /// Ends a delivery; if its events are dropped, for that reason. Says how many there were.
+    pub(super) fn finish(&mut self, slot: u32, position: usize, dropped: Option<DiscardReason>) -> u64 {
+        let Some(outbox) = self.outboxes.get_mut(slot) else { return 0 };
+        outbox.finish(position, &self.events, &mut self.done);
+        let mut count = 0;
+        while let Some(event) = self.done.pop() {
             if let Some(reason) = dropped {
-                self.note_discard(slot, reason, event.event_type);
+                self.note_discard(slot, reason, self.events.event_type(event));
             }
-            self.release(event);
+            self.let_go(event);
+            count += 1;
         }
-        self.done = done;
+        count
     }
 
     /// Notes that a consumer takes events.
@@ -347,14 +361,14 @@ impl Lane {
     fn fail(&mut self, slot: u32) {
         let Some(outbox) = self.outboxes.get_mut(slot) else { return };
         self.counters.failures += 1;
-        self.counters.put_back += outbox.fail(self.now);
+        self.counters.put_back += outbox.fail(&self.events, self.now);
         let failures = outbox.failures;
         if outbox.is_hopeless(self.now) {
             let failing_for = self.now.since(outbox.failing_since);
             return self.disconnect(slot, DisconnectReason::GivenUp { failures, failing_for });
         }
         if let Some(retry_at) = outbox.retry_at {
-            self.timers.set(slot, retry_at);
+            outbox.look_at(retry_at, &mut self.timers);
             if failures == 1 {
                 let retry_in = retry_at.since(self.now);
                 self.notices.push_back(Notice::ConsumerFailing { key: outbox.key, failures, retry_in });

@@ -388,6 +388,17 @@ impl Destinations {
         self.kind(known).map_or(&[], |kind| &kind.always)
     }
 
+    /// The same list, taken out of its place while it is walked.
+    pub(super) fn lend_always(&mut self, known: &Known) -> Vec<u32> {
+        self.kinds.get_mut(known.at as usize).map(|kind| core::mem::take(&mut kind.always)).unwrap_or_default()
+    }
+
+    pub(super) fn take_always_back(&mut self, known: &Known, always: Vec<u32>) {
+        if let Some(kind) = self.kinds.get_mut(known.at as usize) {
+            kind.always = always;
+        }
+    }
+
     /// The members that must be looked at for each event.
     pub(super) fn looks(&self, known: &Known) -> &[u32] {
         self.kind(known).map_or(&[], |kind| &kind.looks)

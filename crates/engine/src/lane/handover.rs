@@ -14,9 +14,9 @@ use super::admission::{Held, Supplier, priority_of};
 use super::channel::ChannelState;
 use super::destinations::Known;
 use super::filtering::Chosen;
-use super::outbox::{Attributes, Blocked};
+use super::outbox::{Attributes, Blocked, Offer};
 use super::{Admission, Lane, Outcome};
-use crate::{DiscardReason, Draft, Event, Forms, LaneId, OutboxId, Place, Refusal, SupplierSettings, Time};
+use crate::{DiscardReason, Draft, Event, Forms, LaneId, OutboxId, Place, Refusal, Time};
 
 /// An event to be handed over: the door posts it to the lane `to`, which takes it in with
 /// [`Lane::handle_handover`]. When that is done, or could not be, the event and the outcome go back to the lane they
@@ -47,11 +47,11 @@ impl Lane {
         while let Some(slot) = self.ready_bridges.pop_front() {
             let Some(outbox) = self.outboxes.get_mut(slot) else { continue };
             outbox.listed = false;
-            let Some(to) = outbox.bridge.filter(|_| outbox.is_ready(self.now)) else { continue };
-            let mut events = core::mem::take(&mut self.done);
-            let handed = outbox.hand_out(self.now, &mut events);
-            let (event, outbox) = (events.pop(), outbox.id);
-            self.done = events;
+            let events = &self.events;
+            let Some(to) = outbox.bridge.filter(|_| outbox.is_ready(events, self.now)) else { continue };
+            let mut event = None;
+            let handed = outbox.hand_out(events, self.now, |taken| event = events.get(taken).cloned());
+            let outbox = outbox.id;
             let (Some(handed), Some(event)) = (handed, event) else { continue };
             self.note_room(slot);
             self.list_if_ready(slot);
@@ -73,14 +73,7 @@ impl Lane {
             return Admission::Refused(Refusal::ChannelNotFound { channel: event.source.channel });
         };
         let (priority, timeout) = event.supplied;
-        let supplier = Supplier {
-            source: event.source,
-            channel,
-            settings: SupplierSettings { priority, timeout, ..SupplierSettings::default() },
-            screened: false,
-            parted: !state.bridges.is_empty(),
-            handed_over: true,
-        };
+        let supplier = Supplier { priority, timeout, handed_over: true, ..Supplier::of(event.source, channel, state) };
         let draft = self.copy(event);
         self.taking_over = true;
         let admission = self.admit_counted(&supplier, draft, forms);
@@ -102,7 +95,8 @@ impl Lane {
         (copy.priority, copy.thread_priority) = (event.priority, event.thread_priority);
         (copy.timeout, copy.start, copy.stop) = (event.timeout, event.start, event.stop);
         copy.arrived = event.arrived;
-        self.classify(&mut draft, &event.domain, &event.name);
+        let (domain, name) = event.names();
+        self.classify(&mut draft, domain, name);
         draft
     }
 
@@ -180,21 +174,18 @@ impl Lane {
             return;
         }
         let event: &mut Event = draft;
-        event.supplied = (supplier.settings.priority, supplier.settings.timeout);
+        event.supplied = (supplier.priority, supplier.timeout);
         if let Some((domain, name)) = self.types.names(event.event_type) {
-            event.domain.clear();
-            event.domain.extend_from_slice(domain);
-            event.name.clear();
-            event.name.extend_from_slice(name);
+            event.set_names(domain, name);
         }
     }
 
     /// Puts an event into the bridges that it takes. It is the other lane that looks whether it has expired, and what it
     /// is to each consumer.
-    pub(super) fn fan_out_to_bridges(&mut self, event: &Arc<Event>, weight: u64, held: &mut Option<Held>) {
+    pub(super) fn fan_out_to_bridges(&mut self, offer: &Offer, held: &mut Option<Held>) {
         let bridged = core::mem::take(&mut self.bridged);
         for slot in &bridged {
-            self.put_into(*slot, (event, weight), Attributes::default(), held);
+            self.put_into(*slot, offer, Attributes::default(), held);
         }
         self.bridged = bridged;
     }
@@ -205,12 +196,12 @@ impl Lane {
     pub(super) fn handle_not_handed(&mut self, slot: u32, position: usize, serial: u32, outcome: Outcome) {
         match outcome {
             Outcome::Rejected | Outcome::Gone | Outcome::Untranslatable | Outcome::Filtered | Outcome::FilterFailed => {
-                self.finish_dropped(slot, position, DiscardReason::Rejected)
+                _ = self.finish(slot, position, Some(DiscardReason::Rejected));
             }
             // Nobody but the other lane decides when it goes on.
             _ => {
                 if let Some(outbox) = self.outboxes.get_mut(slot) {
-                    outbox.put_back_from(position, self.now);
+                    outbox.put_back_from(position, &self.events, self.now);
                     outbox.blocked = Some(Blocked { serial, deadline: None });
                 }
             }

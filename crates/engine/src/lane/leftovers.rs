@@ -44,15 +44,15 @@ impl Lane {
     fn let_go_leftover_at(&mut self, at: usize) -> bool {
         let Some(leftover) = self.leftovers.get_mut(at) else { return false };
         let (key, reason) = (leftover.key, leftover.reason);
-        let event = leftover.events.pop();
+        let event = leftover.events.pop(&self.events);
         if leftover.events.is_empty() {
             self.leftovers.remove(at);
         }
         if let Some(event) = event {
             if let Some(reason) = reason {
-                self.drops.count(key, event.event_type, reason);
+                self.drops.count(key, self.events.event_type(event), reason);
             }
-            self.release(event);
+            self.let_go(event);
         }
         true
     }

@@ -11,6 +11,7 @@ mod counters;
 mod delivery;
 mod destinations;
 mod drops;
+mod events;
 mod filtering;
 mod handover;
 mod leftovers;
@@ -39,12 +40,15 @@ pub use handover::Handover;
 pub use notice::{DisconnectReason, HeldBy, Notice};
 pub use turn_taking::Turn;
 
+use crate::event::EventAt;
 use crate::{
     ChannelId, Draft, Event, EventPool, LaneId, OutboxId, Peer, ProxyKey, Questions, Refusal, Snapshot, Ticket, Time,
     TypeId, Want,
 };
+use admission::Suppliers;
 use channel::ChannelState;
 use drops::Drops;
+use events::Events;
 use filtering::Filters;
 use leftovers::Leftover;
 use outbox::Outbox;
@@ -162,6 +166,9 @@ pub struct Lane {
     snapshot: Arc<Snapshot>,
     pool: EventPool,
     types: Types,
+    /// Suppliers whose events came lately.
+    suppliers: Suppliers,
+    events: Events,
 
     channels: Slab<ChannelState>,
     channel_slots: HashMap<ChannelId, u32>,
@@ -196,7 +203,7 @@ pub struct Lane {
     doomed: Vec<u32>,
     shortened: Vec<u32>,
     unfinished: Vec<u32>,
-    done: Vec<Arc<Event>>,
+    done: Vec<EventAt>,
 }
 
 impl Lane {
@@ -215,6 +222,8 @@ impl Lane {
             snapshot: Arc::default(),
             pool: EventPool::new(),
             types: Types::default(),
+            suppliers: Suppliers::default(),
+            events: Events::new(),
             channels: Slab::new(),
             channel_slots: HashMap::new(),
             placed: Vec::new(),
@@ -275,11 +284,8 @@ impl Lane {
     pub fn classify(&mut self, draft: &mut Draft, domain: &[u8], name: &[u8]) {
         let event: &mut Event = draft;
         event.event_type = self.intern(domain, name);
-        event.domain.clear();
-        event.name.clear();
         if event.event_type == TypeId::OTHER {
-            event.domain.extend_from_slice(domain);
-            event.name.extend_from_slice(name);
+            event.set_names(domain, name);
         }
     }
 

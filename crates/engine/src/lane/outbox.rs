@@ -4,17 +4,19 @@
 //! unanswered go back to where they were in line when one of them fails.
 
 use alloc::collections::VecDeque;
-use alloc::sync::Arc;
 use alloc::vec::Vec;
+use core::num::NonZeroU32;
 use core::time::Duration;
 
 use super::Questions;
 use super::counters::{Discards, OutboxState, OutboxStats};
+use super::events::Events;
 use super::queue::{Entry, Policy, Queue};
 use super::tickets::Waiters;
+use super::timers::Timers;
+use crate::event::EventAt;
 use crate::{
-    ChannelId, ConsumerRoute, Event, FullOutbox, HeldBy, LaneId, OutboxId, OutboxSettings, Peer, ProxyId, ProxyKey,
-    SupplierSettings, Time, Want,
+    ChannelId, ConsumerRoute, FullOutbox, HeldBy, LaneId, OutboxId, OutboxSettings, Peer, ProxyId, ProxyKey, Time, Want,
 };
 
 /// How many events may be under way from a channel to one other lane at once.
@@ -44,17 +46,19 @@ pub(super) struct Outbox {
     pub(super) dead: bool,
 
     pub(super) waiting: Queue,
-    in_flight: VecDeque<InFlight>,
-    /// The events of the deliveries in `in_flight`, one's behind another's.
-    unanswered: VecDeque<Entry>,
+    /// The events of the deliveries that are unanswered, one's behind another's, and how many deliveries those are.
+    unanswered: VecDeque<Unanswered>,
+    in_flight: u32,
     /// What the events in `waiting` and `unanswered` weigh.
     pub(super) weight: u64,
     /// Clients that wait for events to pull: how many each takes at most.
-    credits: VecDeque<u32>,
+    credits: VecDeque<NonZeroU32>,
     next_serial: u32,
     /// When a delivery was last answered: the time limits of the others count from then on.
     pub(super) answered_at: Time,
 
+    /// When the lane looks at it again at the latest; [`Entry::NEVER`] if it may not.
+    pub(super) looked_at: Time,
     /// Whether it is in the lane's queue of ready outboxes.
     pub(super) listed: bool,
     /// Set while its connection takes nothing.
@@ -79,17 +83,37 @@ pub(super) struct Outbox {
     pub(super) discards: Discards,
 }
 
+/// An event that is unanswered, and the delivery that it is of.
+#[derive(Clone, Copy, Debug)]
+struct Unanswered {
+    entry: Entry,
+    delivery: InFlight,
+}
+
 /// A delivery that is unanswered.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 struct InFlight {
     serial: u32,
-    deadline: Option<Time>,
-    /// How many events it has.
-    events: u32,
     /// Whether a consumer asked for it.
     pulled: bool,
     /// Of a client that waited: how many events it takes at most.
-    credit: Option<u32>,
+    credit: Option<NonZeroU32>,
+    /// When its time is over; [`Entry::NEVER`] if it never is.
+    deadline: Time,
+}
+
+/// An event that has come in, as outboxes are offered it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Offer {
+    pub(super) event: EventAt,
+    pub(super) weight: u64,
+    pub(super) serial: u64,
+    pub(super) arrived: Time,
+    pub(super) start: Option<Time>,
+    pub(super) stop: Option<Time>,
+    /// Its own, or its supplier's.
+    pub(super) priority: i16,
+    pub(super) timeout: Option<Duration>,
 }
 
 /// What an event is to one consumer: its priority and its lifetime there, and what must be asked first.
@@ -106,19 +130,16 @@ pub(super) struct Attributes {
 
 impl Attributes {
     /// What an event is to a consumer that maps nothing and whose filters are all local.
-    pub(super) fn of(event: &Event, supplier: &SupplierSettings, consumer: &OutboxSettings) -> Self {
-        Self {
-            priority: event.priority.unwrap_or(supplier.priority),
-            lifetime: event.timeout.or(supplier.timeout).or(consumer.timeout),
-            ask: None,
-        }
+    #[inline]
+    pub(super) fn of(offer: &Offer, consumer: &OutboxSettings) -> Self {
+        Self { priority: offer.priority, lifetime: offer.timeout.or(consumer.timeout), ask: None }
     }
 }
 
 /// Everything an outbox had.
 #[derive(Debug, Default)]
 pub(super) struct Backlog {
-    unanswered: VecDeque<Entry>,
+    unanswered: VecDeque<Unanswered>,
     waiting: Queue,
 }
 
@@ -132,9 +153,9 @@ impl Backlog {
     }
 
     /// Takes out one event: those that were unanswered first, then those that waited, in the order of delivery.
-    pub(super) fn pop(&mut self) -> Option<Arc<Event>> {
-        let entry = self.unanswered.pop_front().or_else(|| self.waiting.pop_any());
-        entry.map(|entry| entry.event)
+    pub(super) fn pop(&mut self, events: &Events) -> Option<EventAt> {
+        let unanswered = self.unanswered.pop_front().map(|unanswered| unanswered.entry);
+        unanswered.or_else(|| self.waiting.pop_any(events)).map(|entry| entry.event)
     }
 }
 
@@ -161,7 +182,7 @@ impl Outbox {
         let mut outbox = Self::empty(id, channel, route.key, route.settings, route.batches);
         outbox.connection = route.connection;
         outbox.pull = route.pull;
-        outbox.update(route);
+        (outbox.peer, outbox.want, outbox.suspended) = (route.peer, route.want, route.suspended);
         outbox
     }
 
@@ -196,12 +217,13 @@ impl Outbox {
             batches,
             dead: false,
             waiting: Queue::new(Policy::of(&settings, batches)),
-            in_flight: VecDeque::new(),
             unanswered: VecDeque::new(),
+            in_flight: 0,
             weight: 0,
             credits: VecDeque::new(),
             next_serial: 0,
             answered_at: Time(0),
+            looked_at: Entry::NEVER,
             listed: false,
             blocked: None,
             retry_at: None,
@@ -220,12 +242,12 @@ impl Outbox {
     }
 
     /// Takes over what routing says of it now.
-    pub(super) fn update(&mut self, route: &ConsumerRoute) {
+    pub(super) fn update(&mut self, route: &ConsumerRoute, events: &Events) {
         self.peer = route.peer;
         self.want = route.want;
         self.settings = route.settings;
         self.suspended = route.suspended;
-        self.waiting.set_policy(Policy::of(&route.settings, self.batches));
+        self.waiting.set_policy(Policy::of(&route.settings, self.batches), events);
     }
 
     /// Whose backlog it is, as people are told.
@@ -253,36 +275,39 @@ impl Outbox {
     }
 
     /// An event as it would wait here.
-    pub(super) fn entry(&self, event: &Arc<Event>, attributes: Attributes) -> Entry {
+    #[inline]
+    pub(super) fn entry(&self, offer: &Offer, attributes: Attributes) -> Entry {
         let Attributes { priority, lifetime, ask } = attributes;
-        let arrived = event.arrived;
+        let Offer { event, serial, arrived, .. } = *offer;
         // OMG Notification Service 1.1, 2.5.5: `StartTime` and `StopTime` count where they are supported.
-        let start = event.start.filter(|_| self.settings.start_time_supported);
-        let stop = event.stop.filter(|_| self.settings.stop_time_supported);
+        let start = offer.start.filter(|_| self.settings.start_time_supported);
+        let stop = offer.stop.filter(|_| self.settings.stop_time_supported);
         let since = start.map_or(arrived, |start| start.max(arrived));
-        let end = lifetime.filter(|lifetime| !lifetime.is_zero()).map(|lifetime| arrived + lifetime);
-        let expiry = end.into_iter().chain(stop).min().unwrap_or(Entry::NEVER);
-        Entry { event: Arc::clone(event), since, expiry, priority, ask }
+        let end = lifetime.filter(|lifetime| !lifetime.is_zero()).map_or(Entry::NEVER, |lifetime| arrived + lifetime);
+        let expiry = stop.map_or(end, |stop| stop.min(end));
+        let is_plain = since == arrived && expiry == Entry::NEVER;
+        Entry { event, priority, ask, is_plain, serial, since, expiry }
     }
 
     /// Queues an event.
-    pub(super) fn push(&mut self, entry: Entry, weight: u64, now: Time) {
+    #[inline]
+    pub(super) fn push(&mut self, entry: Entry, weight: u64, events: &Events, now: Time) {
         self.weight += weight;
-        self.waiting.insert(entry, now);
+        self.waiting.insert(entry, events, now);
     }
 
     /// Takes out the waiting event that its policy gives up first.
-    pub(super) fn pop_discard(&mut self) -> Option<Arc<Event>> {
-        let event = self.waiting.pop_discard()?.event;
-        self.weight -= event.weight();
-        Some(event)
+    pub(super) fn pop_discard(&mut self, events: &Events) -> Option<EventAt> {
+        let entry = self.waiting.pop_discard(events)?;
+        self.weight -= events.weight(entry.event);
+        Some(entry.event)
     }
 
     /// Takes out a waiting event that has expired.
-    pub(super) fn pop_expired(&mut self, now: Time) -> Option<Arc<Event>> {
-        let event = self.waiting.pop_expired(now)?.event;
-        self.weight -= event.weight();
-        Some(event)
+    pub(super) fn pop_expired(&mut self, events: &Events, now: Time) -> Option<EventAt> {
+        let entry = self.waiting.pop_expired(now)?;
+        self.weight -= events.weight(entry.event);
+        Some(entry.event)
     }
 
     pub(super) fn backlog(&self) -> usize {
@@ -292,7 +317,7 @@ impl Outbox {
     /// Takes out everything; leaves nothing that anybody waits for.
     pub(super) fn take_all(&mut self) -> Backlog {
         self.weight = 0;
-        self.in_flight.clear();
+        self.in_flight = 0;
         self.credits.clear();
         let empty = Queue::new(self.waiting.policy());
         let waiting = core::mem::replace(&mut self.waiting, empty);
@@ -303,20 +328,20 @@ impl Outbox {
 
     /// Whether a delivery can begin now. While deliveries fail, one at a time finds out whether they still do.
     #[inline]
-    pub(super) fn is_ready(&self, now: Time) -> bool {
-        // The commonest reason not to be, so that it costs nothing to ask.
-        self.waiting.ready() > 0 && self.can_begin(now)
+    pub(super) fn is_ready(&self, events: &Events, now: Time) -> bool {
+        // The commonest reasons not to be, so that it costs little to ask.
+        let window = if self.failures > 0 { 1 } else { u32::from(self.settings.push_window) };
+        let is_wanted = if self.pull { !self.credits.is_empty() } else { self.in_flight < window };
+        is_wanted && self.waiting.ready() > 0 && self.can_begin(events, now)
     }
 
-    fn can_begin(&self, now: Time) -> bool {
-        let window = if self.failures > 0 { 1 } else { self.settings.push_window };
-        let is_wanted = if self.pull { !self.credits.is_empty() } else { self.in_flight.len() < usize::from(window) };
-        is_wanted
-            && !self.suspended
+    #[inline]
+    fn can_begin(&self, events: &Events, now: Time) -> bool {
+        !self.suspended
             && !self.dead
             && self.blocked.is_none()
             && self.retry_at.is_none()
-            && self.is_batch_due(now)
+            && self.is_batch_due(events, now)
             && !self.waiting.has_expired(now)
     }
 
@@ -324,7 +349,7 @@ impl Outbox {
     fn batch_max(&self) -> u32 {
         self.credits.front().map_or_else(
             || if self.batches { self.settings.batch_size_max.get() } else { 1 },
-            |credit| self.pull_max(*credit),
+            |credit| self.pull_max(credit.get()),
         )
     }
 
@@ -340,139 +365,141 @@ impl Outbox {
 
     /// OMG Notification Service 1.1, 2.5.5, `PacingInterval`: a batch leaves when it is full, or when the first of it has
     /// waited for that long. An event that others are asked about is a batch of its own, and so is full.
-    fn is_batch_due(&self, now: Time) -> bool {
+    #[inline]
+    fn is_batch_due(&self, events: &Events, now: Time) -> bool {
         !self.waiting.policy().paced
             || self.waiting.ready() >= self.batch_max() as usize
-            || self.waiting.next_ask().is_some()
-            || self.paced_until().is_none_or(|due| due <= now)
+            || self.waiting.next_ask(events).is_some()
+            || self.paced_until(events).is_none_or(|due| due <= now)
     }
 
     /// When the pacing interval of the event is over that has waited for longest.
-    fn paced_until(&self) -> Option<Time> {
-        let oldest = self.waiting.oldest().filter(|_| self.waiting.policy().paced)?;
+    fn paced_until(&self, events: &Events) -> Option<Time> {
+        let oldest = self.waiting.oldest(events).filter(|_| self.waiting.policy().paced)?;
         Some(oldest + self.settings.pacing_interval)
     }
 
-    /// Begins the next delivery to a consumer that is pushed to, or to the client that has waited for longest.
-    pub(super) fn hand_out(&mut self, now: Time, events: &mut Vec<Arc<Event>>) -> Option<Handed> {
+    /// Begins the next delivery to a consumer that is pushed to, or to the client that has waited for longest. `taken` is
+    /// told each of its events.
+    #[inline]
+    pub(super) fn hand_out(&mut self, events: &Events, now: Time, taken: impl FnMut(EventAt)) -> Option<Handed> {
         let most = self.batch_max();
         let credit = if self.pull { Some(self.credits.pop_front()?) } else { None };
-        self.begin((self.pull, credit), most, now, events)
+        self.begin((self.pull, credit), most, (events, now), taken)
     }
 
     /// Begins a delivery to a client that takes what there is.
-    pub(super) fn hand_out_now(&mut self, most: u32, now: Time, events: &mut Vec<Arc<Event>>) -> Option<Handed> {
+    pub(super) fn hand_out_now(
+        &mut self,
+        most: u32,
+        events: &Events,
+        now: Time,
+        taken: impl FnMut(EventAt),
+    ) -> Option<Handed> {
         if self.waiting.ready() == 0 || self.suspended || self.dead || self.waiting.has_expired(now) {
             return None;
         }
-        self.begin((true, None), self.pull_max(most), now, events)
+        self.begin((true, None), self.pull_max(most), (events, now), taken)
     }
 
+    #[inline]
     fn begin(
         &mut self,
-        (pulled, credit): (bool, Option<u32>),
+        (pulled, credit): (bool, Option<NonZeroU32>),
         most: u32,
-        now: Time,
-        events: &mut Vec<Arc<Event>>,
+        (events, now): (&Events, Time),
+        mut taken: impl FnMut(EventAt),
     ) -> Option<Handed> {
-        let first = self.waiting.pop()?;
-        let ask = first.ask;
-        events.push(Arc::clone(&first.event));
-        self.unanswered.push_back(first);
-        let mut count = 1;
-        // One that others are asked about comes alone.
-        while count < most
-            && ask.is_none()
-            && self.waiting.next_ask().is_none()
-            && let Some(entry) = self.waiting.pop()
-        {
-            events.push(Arc::clone(&entry.event));
-            self.unanswered.push_back(entry);
-            count += 1;
-        }
-        let serial = self.next_serial;
+        let first = self.waiting.pop(events)?;
+        let (serial, ask) = (self.next_serial, first.ask);
         self.next_serial = serial.wrapping_add(1);
         // Whoever asked for it is told by its own connection what became of it.
         let deadline = if pulled { None } else { self.deadline(now, ask.is_some()) };
-        self.in_flight.push_back(InFlight { serial, deadline, events: count, pulled, credit });
+        let delivery = InFlight { serial, pulled, credit, deadline: deadline.unwrap_or(Entry::NEVER) };
+        self.in_flight += 1;
+        taken(first.event);
+        self.unanswered.push_back(Unanswered { entry: first, delivery });
+        // One that others are asked about comes alone.
+        let mut left = if ask.is_none() { most.saturating_sub(1) } else { 0 };
+        while left > 0
+            && self.waiting.next_ask(events).is_none()
+            && let Some(entry) = self.waiting.pop(events)
+        {
+            taken(entry.event);
+            self.unanswered.push_back(Unanswered { entry, delivery });
+            left -= 1;
+        }
         Some(Handed { serial, deadline, pulled, ask })
     }
 
-    /// Where an unanswered delivery is among them.
+    /// Where the events of an unanswered delivery are: the first of them.
+    #[inline]
     pub(super) fn position(&self, serial: u32) -> Option<usize> {
         // Serials rise from front to back, with gaps where a later one was answered first. They are compared by their
         // distance from the front because they wrap around.
-        let front = self.in_flight.front()?.serial;
+        let front = self.unanswered.front()?.delivery.serial;
         if front == serial {
             return Some(0);
         }
-        let distance = serial.wrapping_sub(front);
-        self.in_flight.binary_search_by_key(&distance, |delivery| delivery.serial.wrapping_sub(front)).ok()
+        let distance = |of: u32| of.wrapping_sub(front);
+        let at = self.unanswered.partition_point(|event| distance(event.delivery.serial) < distance(serial));
+        self.unanswered.get(at).is_some_and(|event| event.delivery.serial == serial).then_some(at)
     }
 
     /// Ends the delivery at `position`; its events, which `done` gets, are done with here.
-    pub(super) fn finish(&mut self, position: usize, done: &mut Vec<Arc<Event>>) {
-        let events = self.events_of(position);
-        if self.in_flight.remove(position).is_none() {
-            return;
-        }
-        if events.start == 0 {
+    #[inline]
+    pub(super) fn finish(&mut self, position: usize, events: &Events, done: &mut Vec<EventAt>) {
+        let count = self.count_of(position);
+        self.in_flight -= u32::from(count > 0);
+        let before = done.len();
+        if position == 0 {
             // Mostly.
-            for entry in events.filter_map(|_| self.unanswered.pop_front()) {
-                self.weight -= entry.event.weight();
-                done.push(entry.event);
-            }
-            return;
+            done.extend((0..count).filter_map(|_| self.unanswered.pop_front()).map(|event| event.entry.event));
+        } else {
+            done.extend(self.unanswered.drain(position..position + count).map(|event| event.entry.event));
         }
-        for entry in self.unanswered.drain(events) {
-            self.weight -= entry.event.weight();
-            done.push(entry.event);
-        }
+        self.weight -= done.iter().skip(before).map(|event| events.weight(*event)).sum::<u64>();
     }
 
     /// How many events the delivery at `position` has.
-    pub(super) fn count_of(&self, position: usize) -> u64 {
-        self.in_flight.get(position).map_or(0, |delivery| u64::from(delivery.events))
+    #[inline]
+    pub(super) fn count_of(&self, position: usize) -> usize {
+        let Some(first) = self.unanswered.get(position) else { return 0 };
+        let is_of_it = |event: &&Unanswered| event.delivery.serial == first.delivery.serial;
+        // (Only few of them have several.)
+        1 + self.unanswered.range(position + 1..).take_while(is_of_it).count()
     }
 
     /// Whether the delivery at `position` was asked for.
+    #[inline]
     pub(super) fn is_pulled(&self, position: usize) -> bool {
-        self.in_flight.get(position).is_some_and(|delivery| delivery.pulled)
-    }
-
-    /// Where the events of the delivery at `position` are.
-    fn events_of(&self, position: usize) -> core::ops::Range<usize> {
-        let count = |delivery: &InFlight| delivery.events as usize;
-        let start: usize = self.in_flight.iter().take(position).map(count).sum();
-        start..start + self.in_flight.get(position).map_or(0, count)
+        self.unanswered.get(position).is_some_and(|event| event.delivery.pulled)
     }
 
     /// Puts back the delivery at `position` and all later ones. Says how many events.
-    pub(super) fn put_back_from(&mut self, position: usize, now: Time) -> u64 {
-        let from = self.events_of(position).start;
-        self.in_flight.truncate(position);
+    pub(super) fn put_back_from(&mut self, position: usize, events: &Events, now: Time) -> u64 {
         let mut count = 0;
+        let mut last = None;
         // The last first, so that each finds its place at the front of those that wait.
-        while self.unanswered.len() > from
-            && let Some(entry) = self.unanswered.pop_back()
+        while self.unanswered.len() > position
+            && let Some(Unanswered { entry, delivery }) = self.unanswered.pop_back()
         {
-            self.waiting.insert(entry, now);
+            self.in_flight -= u32::from(last != Some(delivery.serial));
+            last = Some(delivery.serial);
+            self.waiting.insert(entry, events, now);
             count += 1;
         }
         count
     }
 
     /// Puts back the delivery at `position` and no other. Says how many events.
-    pub(super) fn put_back_one(&mut self, position: usize, now: Time) -> u64 {
-        let events = self.events_of(position);
-        if self.in_flight.remove(position).is_none() {
-            return 0;
+    pub(super) fn put_back_one(&mut self, position: usize, events: &Events, now: Time) -> u64 {
+        let count = self.count_of(position);
+        self.in_flight -= u32::from(count > 0);
+        for event in self.unanswered.drain(position..position + count).rev() {
+            self.waiting.insert(event.entry, events, now);
         }
-        let count = events.len() as u64;
-        for entry in self.unanswered.drain(events).rev() {
-            self.waiting.insert(entry, now);
-        }
-        count
+        count as u64
     }
 
     // ---- clients that wait for events to pull ----
@@ -481,7 +508,7 @@ impl Outbox {
     pub(super) fn wait(&mut self, most: u32) -> bool {
         let has_room = self.credits.len() < WAITING_PULLS_MAX as usize;
         if has_room {
-            self.credits.push_back(most.max(1));
+            self.credits.push_back(NonZeroU32::new(most).unwrap_or(NonZeroU32::MIN));
         }
         has_room
     }
@@ -493,7 +520,7 @@ impl Outbox {
 
     /// The delivery at `position` comes to nothing: the client that waited for it goes on waiting, before all others.
     pub(super) fn wait_again(&mut self, position: usize) {
-        if let Some(credit) = self.in_flight.get_mut(position).and_then(|delivery| delivery.credit.take()) {
+        if let Some(credit) = self.unanswered.get_mut(position).and_then(|event| event.delivery.credit.take()) {
             self.credits.push_front(credit);
         }
     }
@@ -502,8 +529,8 @@ impl Outbox {
 
     /// Notes a failure: everything unanswered goes back, and nothing is delivered for a while. Says how many events
     /// went back.
-    pub(super) fn fail(&mut self, now: Time) -> u64 {
-        let put_back = self.put_back_from(0, now);
+    pub(super) fn fail(&mut self, events: &Events, now: Time) -> u64 {
+        let put_back = self.put_back_from(0, events, now);
         if self.failures == 0 {
             self.failing_since = now;
         }
@@ -531,35 +558,46 @@ impl Outbox {
 
     /// The delivery whose time is over, if one's is: an unanswered one's, or the one that found no room.
     pub(super) fn overdue(&self, now: Time) -> Option<u32> {
-        let is_over = |deadline: Option<Time>| deadline.is_some_and(|deadline| deadline <= now);
-        let unanswered = self.in_flight.iter().find(|delivery| is_over(self.deadline_of(delivery)));
-        let blocked = || self.blocked.filter(|blocked| is_over(blocked.deadline)).map(|blocked| blocked.serial);
+        let unanswered = self.unanswered.iter().map(|event| event.delivery);
+        let unanswered = unanswered.into_iter().find(|delivery| self.deadline_of(delivery) <= now);
+        let is_over = |blocked: &Blocked| blocked.deadline.is_some_and(|deadline| deadline <= now);
+        let blocked = || self.blocked.filter(is_over).map(|blocked| blocked.serial);
         unanswered.map(|delivery| delivery.serial).or_else(blocked)
     }
 
     /// When the time of a delivery is over. A consumer that answers one after the other has as long for each, however many
     /// are under way.
-    fn deadline_of(&self, delivery: &InFlight) -> Option<Time> {
-        delivery.deadline.map(|deadline| deadline.max(self.answered_at + self.settings.reply_timeout))
+    fn deadline_of(&self, delivery: &InFlight) -> Time {
+        delivery.deadline.max(self.answered_at + self.settings.reply_timeout)
     }
 
     /// When something next becomes due of itself. (Later deliveries have later deadlines, but for a change of settings:
     /// all are looked at, which happens once for each time limit and not for each event.)
-    pub(super) fn next_due(&self, now: Time) -> Option<Time> {
-        let answers = self.in_flight.iter().filter_map(|delivery| self.deadline_of(delivery));
+    pub(super) fn next_due(&self, events: &Events, now: Time) -> Option<Time> {
+        let answers = self.unanswered.iter().map(|event| self.deadline_of(&event.delivery));
+        let answers = answers.filter(|due| *due != Entry::NEVER);
         let room = self.blocked.and_then(|blocked| blocked.deadline);
-        answers.chain(room).chain(self.retry_at).chain(self.waiting_due(now)).min()
+        answers.chain(room).chain(self.retry_at).chain(self.waiting_due(events, now)).min()
     }
 
     /// When something next becomes due of the events that wait: one expires, one may be delivered, or a batch need not
     /// be full any more. (If it need not be already, it waits for something else.)
     #[inline]
-    pub(super) fn waiting_due(&self, now: Time) -> Option<Time> {
+    pub(super) fn waiting_due(&self, events: &Events, now: Time) -> Option<Time> {
         if !self.waiting.policy().paced {
             return self.waiting.next_due();
         }
-        let paced = self.paced_until().filter(|due| *due > now);
+        let paced = self.paced_until(events).filter(|due| *due > now);
         self.waiting.next_due().into_iter().chain(paced).min()
+    }
+
+    /// Has the lane look at it at `due` or earlier.
+    #[inline]
+    pub(super) fn look_at(&mut self, due: Time, timers: &mut Timers) {
+        if due < self.looked_at {
+            self.looked_at = due;
+            timers.set(self.id.slot, due);
+        }
     }
 
     /// Lets a test see what happens when serials wrap around.

@@ -15,6 +15,7 @@ impl Lane {
     pub fn handle_snapshot(&mut self, snapshot: Arc<Snapshot>, now: Time) {
         self.told(now);
         self.counters.snapshots += 1;
+        self.suppliers.forget();
         let placed = core::mem::take(&mut self.placed);
         let mut old = placed.iter().copied().peekable();
         let mut new_placed = Vec::with_capacity(snapshot.channels.len());
@@ -110,7 +111,7 @@ impl Lane {
             (None, _) => ELSEWHERE,
             (Some(route), Some(slot)) => {
                 if let Some(outbox) = self.outboxes.get_mut(slot) {
-                    outbox.update(route);
+                    outbox.update(route, &self.events);
                 }
                 self.watch(slot);
                 self.note_room(slot);

@@ -2,14 +2,12 @@
 //! `FullOutbox`; and what happens when there is room again.
 
 use alloc::collections::BinaryHeap;
-use alloc::sync::Arc;
 use core::cmp::Reverse;
 
 use super::channel::{Hold, Laggard, Over, Whose};
-use super::outbox::Attributes;
 use super::queue::Entry;
 use super::{Lane, Outbox};
-use crate::{DiscardReason, DisconnectReason, Event, FullOutbox, Notice, ProxyId, Refusal};
+use crate::{DiscardReason, DisconnectReason, FullOutbox, Notice, ProxyId, Refusal};
 
 /// Outboxes by the weight of their backlog; among equals, by their consumers' proxies.
 pub(super) type Backlogs = BinaryHeap<(u64, Reverse<ProxyId>, u32)>;
@@ -165,27 +163,15 @@ impl Lane {
 
     // ---- into an outbox ----
 
-    /// Puts an event into an outbox, or drops it as the outbox's settings say. Says whether it is in.
-    pub(super) fn enqueue(&mut self, slot: u32, event: &Arc<Event>, weight: u64, attributes: Attributes) -> bool {
-        let Some(mut outbox) = self.outboxes.get_mut(slot) else { return false };
-        let entry = outbox.entry(event, attributes);
+    /// Finds a place in an outbox for an event that has expired on arrival, or finds the outbox full. Says whether the
+    /// event goes in.
+    pub(super) fn find_place(&mut self, slot: u32, entry: &Entry) -> bool {
         if entry.expiry <= self.now {
-            self.note_discard(slot, DiscardReason::Expired, event.event_type);
+            self.note_discard(slot, DiscardReason::Expired, self.events.event_type(entry.event));
             return false;
         }
-        if outbox.is_full() {
-            self.catch_up(slot);
-            if self.outboxes.get(slot).is_some_and(Outbox::is_full) && !self.make_place(slot, &entry) {
-                return false;
-            }
-            let Some(again) = self.outboxes.get_mut(slot) else { return false };
-            outbox = again;
-        }
-        outbox.push(entry, weight, self.now);
-        if let Some(due) = outbox.waiting_due(self.now) {
-            self.timers.set(slot, due);
-        }
-        true
+        self.catch_up(slot);
+        !self.outboxes.get(slot).is_some_and(Outbox::is_full) || self.make_place(slot, entry)
     }
 
     /// Finds a place for an arriving event in an outbox that is full. Says whether the event goes in.
@@ -220,7 +206,7 @@ impl Lane {
         while let Some(outbox) = self.outboxes.get_mut(slot).filter(|outbox| outbox.is_full()) {
             if policy == FullOutbox::Reject || outbox.waiting.gives_up(arriving) {
                 outbox.dropped_while_full += 1;
-                self.note_discard(slot, DiscardReason::OutboxFull, arriving.event.event_type);
+                self.note_discard(slot, DiscardReason::OutboxFull, self.events.event_type(arriving.event));
                 return false;
             }
             self.discard_one(slot, DiscardReason::OutboxFull);
@@ -233,16 +219,16 @@ impl Lane {
     /// Drops the waiting event that the outbox's policy gives up first.
     pub(super) fn discard_one(&mut self, slot: u32, reason: DiscardReason) {
         let Some(outbox) = self.outboxes.get_mut(slot) else { return };
-        let event = match outbox.pop_expired(self.now) {
+        let event = match outbox.pop_expired(&self.events, self.now) {
             // One that has expired is nobody's loss.
             Some(event) => {
-                self.note_discard(slot, DiscardReason::Expired, event.event_type);
+                self.note_discard(slot, DiscardReason::Expired, self.events.event_type(event));
                 event
             }
             None => {
-                let Some(event) = outbox.pop_discard() else { return };
+                let Some(event) = outbox.pop_discard(&self.events) else { return };
                 outbox.dropped_while_full += 1;
-                self.note_discard(slot, reason, event.event_type);
+                self.note_discard(slot, reason, self.events.event_type(event));
                 event
             }
         };
@@ -252,7 +238,7 @@ impl Lane {
                 self.shortened.push(slot);
             }
         }
-        self.release(event);
+        self.let_go(event);
     }
 
     // ---- holding, and being full: told when it begins and when it ends ----

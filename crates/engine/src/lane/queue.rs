@@ -4,27 +4,33 @@
 //! others are in a [`Store`], where each operation takes as many steps as the logarithm of how many there are. Both can
 //! have some at the same time: the next is then the earlier of their two firsts.
 
+use alloc::boxed::Box;
 use alloc::collections::VecDeque;
-use alloc::sync::Arc;
 
 use super::Questions;
+use super::events::Events;
 use super::store::{Heap, Store};
-use crate::{DiscardPolicy, Event, OrderPolicy, OutboxSettings, Time};
+use crate::event::EventAt;
+use crate::{DiscardPolicy, OrderPolicy, OutboxSettings, Time};
 
 /// Beyond this many places a ring, or a store, is cut back when it has run empty.
 const RETAINED_PLACES: usize = 4_096;
 const RETAINED_STORE_PLACES: usize = 1_024;
 
 /// An event that waits for a consumer, or is unanswered by it.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(super) struct Entry {
-    pub(super) event: Arc<Event>,
+    pub(super) event: EventAt,
+    pub(super) priority: i16,
+    pub(super) ask: Option<Questions>,
+    /// Whether it waits since it arrived and never expires, so that a ring will do.
+    pub(super) is_plain: bool,
+    /// The event's.
+    pub(super) serial: u64,
     /// From when on it may be delivered. It is in line as if it had arrived then.
     pub(super) since: Time,
     /// When it expires; [`Entry::NEVER`] if it does not.
     pub(super) expiry: Time,
-    pub(super) priority: i16,
-    pub(super) ask: Option<Questions>,
 }
 
 impl Entry {
@@ -32,7 +38,7 @@ impl Entry {
 
     /// Its place in a line by arrival.
     fn turn(&self) -> (Time, u64) {
-        (self.since, self.event.serial)
+        (self.since, self.serial)
     }
 }
 
@@ -64,21 +70,18 @@ impl Policy {
 }
 
 /// An event in the ring: it waits since it arrived, and never expires.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 struct Plain {
-    event: Arc<Event>,
+    event: EventAt,
     priority: i16,
     ask: Option<Questions>,
 }
 
 impl Plain {
-    fn turn(&self) -> (Time, u64) {
-        (self.event.arrived, self.event.serial)
-    }
-
-    fn into_entry(self) -> Entry {
+    fn into_entry(self, events: &Events) -> Entry {
         let Self { event, priority, ask } = self;
-        Entry { since: event.arrived, expiry: Entry::NEVER, event, priority, ask }
+        let (since, serial) = events.turn(event);
+        Entry { event, priority, ask, is_plain: true, serial, since, expiry: Entry::NEVER }
     }
 }
 
@@ -90,14 +93,15 @@ pub(super) struct Queue {
     policy: Policy,
     /// By turn.
     ring: VecDeque<Plain>,
-    store: Store,
+    /// No turn in the ring is later.
+    latest: (Time, u64),
+    /// Nothing until something has to be sorted or expires.
+    store: Option<Box<Store>>,
 }
 
 impl Queue {
     pub(super) fn new(policy: Policy) -> Self {
-        let mut queue = Self::default();
-        queue.set_policy(policy);
-        queue
+        Self { policy, ..Self::default() }
     }
 
     pub(super) fn policy(&self) -> Policy {
@@ -105,19 +109,38 @@ impl Queue {
     }
 
     /// Sorts what waits by another policy.
-    pub(super) fn set_policy(&mut self, policy: Policy) {
+    pub(super) fn set_policy(&mut self, policy: Policy, events: &Events) {
         if self.policy == policy {
             return;
         }
         self.policy = policy;
-        self.store.set_policy(policy);
+        if let Some(store) = &mut self.store {
+            store.set_policy(policy);
+        }
         if !policy.is_by_arrival() {
             while let Some(plain) = self.ring.pop_front() {
-                let entry = plain.into_entry();
-                let since = entry.since;
-                self.store.insert(entry, since);
+                let entry = plain.into_entry(events);
+                self.sort_in(entry, entry.since);
             }
         }
+    }
+
+    fn sort_in(&mut self, entry: Entry, now: Time) {
+        let policy = self.policy;
+        self.store.get_or_insert_with(|| Box::new(Store::new(policy))).insert(entry, now);
+    }
+
+    /// The first of one of the store's heaps.
+    fn first(&self, heap: Heap) -> Option<&Entry> {
+        self.store.as_ref()?.first(heap)
+    }
+
+    /// Takes out the first of one of the store's heaps.
+    fn pop_stored(&mut self, heap: Heap) -> Option<Entry> {
+        let store = self.store.as_mut()?;
+        let entry = store.pop(heap);
+        store.shrink_to(RETAINED_STORE_PLACES);
+        entry
     }
 
     // ---- how many ----
@@ -125,7 +148,7 @@ impl Queue {
     /// How many events wait, those whose time has not come included.
     #[inline]
     pub(super) fn len(&self) -> usize {
-        self.ring.len() + self.store.len()
+        self.ring.len() + self.store.as_ref().map_or(0, |store| store.len())
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -135,78 +158,81 @@ impl Queue {
     /// How many could be delivered.
     #[inline]
     pub(super) fn ready(&self) -> usize {
-        if self.is_plain() { self.ring.len() } else { self.ring.len() + self.store.count(Heap::Order) }
+        self.ring.len() + self.store.as_ref().map_or(0, |store| store.count(Heap::Order))
     }
 
     /// Whether all that wait do so in the order of their arrival, and none does anything by itself.
     #[inline]
     fn is_plain(&self) -> bool {
-        self.store.len() == 0
+        self.store.as_ref().is_none_or(|store| store.len() == 0)
     }
 
     /// How many wait for their time.
     pub(super) fn delayed(&self) -> usize {
-        self.store.count(Heap::Start)
+        self.store.as_ref().map_or(0, |store| store.count(Heap::Start))
     }
 
     // ---- in and out ----
 
     /// Takes an event in, or back.
-    pub(super) fn insert(&mut self, entry: Entry, now: Time) {
-        let is_plain = entry.expiry == Entry::NEVER && entry.since <= now && entry.since == entry.event.arrived;
-        if is_plain && self.policy.is_by_arrival() {
-            let turn = entry.turn();
+    #[inline]
+    pub(super) fn insert(&mut self, entry: Entry, events: &Events, now: Time) {
+        let turn = entry.turn();
+        if entry.is_plain && self.policy.is_by_arrival() && self.latest < turn {
+            self.latest = turn;
             let Entry { event, priority, ask, .. } = entry;
+            return self.ring.push_back(Plain { event, priority, ask });
+        }
+        self.insert_sorted(entry, events, now);
+    }
+
+    fn insert_sorted(&mut self, entry: Entry, events: &Events, now: Time) {
+        if entry.is_plain && self.policy.is_by_arrival() {
+            let (turn, Entry { event, priority, ask, .. }) = (entry.turn(), entry);
             let plain = Plain { event, priority, ask };
-            if self.ring.back().is_none_or(|last| last.turn() < turn) {
-                return self.ring.push_back(plain);
-            }
-            if self.ring.front().is_some_and(|first| turn < first.turn()) {
+            if self.ring.front().is_none_or(|first| turn < events.turn(first.event)) {
+                self.latest = self.latest.max(turn);
                 return self.ring.push_front(plain);
             }
+            if self.ring.back().is_some_and(|last| events.turn(last.event) < turn) {
+                return self.ring.push_back(plain);
+            }
             // It comes back to the midst of the ring, from which it left under another policy.
-            return self.store.insert(plain.into_entry(), now);
         }
-        self.store.insert(entry, now);
+        self.sort_in(entry, now);
     }
 
     /// Takes out the next to be delivered.
-    pub(super) fn pop(&mut self) -> Option<Entry> {
-        if self.is_ring_next() {
-            let entry = self.pop_ring_front();
-            if self.ring.is_empty() && self.ring.capacity() > RETAINED_PLACES {
-                self.ring.shrink_to(RETAINED_PLACES);
-            }
-            return entry;
+    #[inline]
+    pub(super) fn pop(&mut self, events: &Events) -> Option<Entry> {
+        if !self.is_ring_next(events) {
+            return self.pop_stored(Heap::Order);
         }
-        let entry = self.store.pop(Heap::Order);
-        self.store.shrink_to(RETAINED_STORE_PLACES);
+        let entry = self.pop_ring_front(events);
+        if self.ring.is_empty() && self.ring.capacity() > RETAINED_PLACES {
+            self.ring.shrink_to(RETAINED_PLACES);
+        }
         entry
     }
 
     /// What is to be asked about the next to be delivered.
-    pub(super) fn next_ask(&self) -> Option<Questions> {
-        if self.is_ring_next() { self.ring.front()?.ask } else { self.store.first(Heap::Order)?.ask }
+    pub(super) fn next_ask(&self, events: &Events) -> Option<Questions> {
+        if self.is_ring_next(events) { self.ring.front()?.ask } else { self.first(Heap::Order)?.ask }
     }
 
     /// Takes out what the policy gives up first.
-    pub(super) fn pop_discard(&mut self) -> Option<Entry> {
-        let Some(stored) = self.store.first(Heap::Discard).map(|entry| entry.event.serial) else {
-            return match self.policy.discard {
-                DiscardPolicy::Lifo => self.ring.pop_back().map(Plain::into_entry),
-                _ => self.pop_ring_front(),
-            };
+    pub(super) fn pop_discard(&mut self, events: &Events) -> Option<Entry> {
+        let (stored, lifo) = (self.first(Heap::Discard), self.policy.discard == DiscardPolicy::Lifo);
+        let ringed = if lifo { self.ring.back() } else { self.ring.front() };
+        let is_ringed = match (stored.map(|entry| entry.serial), ringed.map(|plain| events.turn(plain.event).1)) {
+            (None, _) => true,
+            (_, None) => false,
+            (Some(stored), Some(ringed)) => (ringed > stored) == lifo,
         };
-        match self.policy.discard {
-            DiscardPolicy::Lifo if self.ring.back().is_some_and(|last| last.event.serial > stored) => {
-                self.ring.pop_back().map(Plain::into_entry)
-            }
-            DiscardPolicy::Any | DiscardPolicy::Fifo
-                if self.ring.front().is_some_and(|first| first.event.serial < stored) =>
-            {
-                self.pop_ring_front()
-            }
-            _ => self.store.pop(Heap::Discard),
+        match (is_ringed, lifo) {
+            (true, true) => self.ring.pop_back().map(|plain| plain.into_entry(events)),
+            (true, false) => self.pop_ring_front(events),
+            (false, _) => self.pop_stored(Heap::Discard),
         }
     }
 
@@ -218,8 +244,9 @@ impl Queue {
             DiscardPolicy::Any | DiscardPolicy::Fifo => false,
             DiscardPolicy::Lifo => true,
             DiscardPolicy::Priority | DiscardPolicy::Deadline => {
-                let first = self.store.first(Heap::Discard);
-                first.is_none_or(|first| self.store.precedes(Heap::Discard, arriving, first))
+                let Some(store) = &self.store else { return true };
+                let first = store.first(Heap::Discard);
+                first.is_none_or(|first| store.precedes(Heap::Discard, arriving, first))
             }
         }
     }
@@ -227,7 +254,7 @@ impl Queue {
     /// Whether there is one that should have gone by itself.
     #[inline]
     pub(super) fn has_expired(&self, now: Time) -> bool {
-        !self.is_plain() && self.store.first(Heap::Expiry).is_some_and(|entry| entry.expiry <= now)
+        self.first(Heap::Expiry).is_some_and(|entry| entry.expiry <= now)
     }
 
     /// Takes out one that has expired.
@@ -235,28 +262,26 @@ impl Queue {
         if !self.has_expired(now) {
             return None;
         }
-        let entry = self.store.pop(Heap::Expiry);
-        self.store.shrink_to(RETAINED_STORE_PLACES);
-        entry
+        self.pop_stored(Heap::Expiry)
     }
 
     /// Lets one be delivered whose time has come. Says whether there was one.
     pub(super) fn start(&mut self, now: Time) -> bool {
-        self.store.start(now)
+        self.store.as_mut().is_some_and(|store| store.start(now))
     }
 
     /// Takes out any, in the order of delivery, those last whose time has not come.
-    pub(super) fn pop_any(&mut self) -> Option<Entry> {
-        self.pop().or_else(|| self.store.pop(Heap::Start))
+    pub(super) fn pop_any(&mut self, events: &Events) -> Option<Entry> {
+        self.pop(events).or_else(|| self.pop_stored(Heap::Start))
     }
 
     // ---- when ----
 
     /// Since when the one has waited that has waited for longest. Only known if the policy is paced.
-    pub(super) fn oldest(&self) -> Option<Time> {
+    pub(super) fn oldest(&self, events: &Events) -> Option<Time> {
         let heap = if self.policy.ages() { Heap::Age } else { Heap::Order };
-        let stored = self.store.first(heap).map(|entry| entry.since);
-        let ringed = self.ring.front().map(|plain| plain.event.arrived);
+        let stored = self.first(heap).map(|entry| entry.since);
+        let ringed = self.ring.front().map(|plain| events.turn(plain.event).0);
         stored.into_iter().chain(ringed).min()
     }
 
@@ -267,23 +292,19 @@ impl Queue {
     }
 
     fn next_due_stored(&self) -> Option<Time> {
-        let expiry = self.store.first(Heap::Expiry).map(|entry| entry.expiry);
-        let start = self.store.first(Heap::Start).map(|entry| entry.since);
+        let expiry = self.first(Heap::Expiry).map(|entry| entry.expiry);
+        let start = self.first(Heap::Start).map(|entry| entry.since);
         expiry.into_iter().chain(start).min()
     }
 
     #[inline]
-    fn is_ring_next(&self) -> bool {
-        if self.is_plain() {
-            return !self.ring.is_empty();
-        }
-        match (self.ring.front(), self.store.first(Heap::Order)) {
-            (Some(plain), Some(entry)) => plain.turn() < entry.turn(),
-            (plain, _) => plain.is_some(),
-        }
+    fn is_ring_next(&self, events: &Events) -> bool {
+        let Some(plain) = self.ring.front() else { return false };
+        self.first(Heap::Order).is_none_or(|entry| events.turn(plain.event) < entry.turn())
     }
 
-    fn pop_ring_front(&mut self) -> Option<Entry> {
-        self.ring.pop_front().map(Plain::into_entry)
+    #[inline]
+    fn pop_ring_front(&mut self, events: &Events) -> Option<Entry> {
+        self.ring.pop_front().map(|plain| plain.into_entry(events))
     }
 }

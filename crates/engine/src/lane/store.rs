@@ -41,8 +41,6 @@ pub(super) struct Store {
 #[derive(Debug)]
 struct Place {
     entry: Option<Entry>,
-    /// The event's, here so that comparing two events does not have to look at either.
-    serial: u64,
     /// Where it is in each heap; `ABSENT` where it is not.
     at: [u32; Heap::COUNT],
 }
@@ -51,6 +49,10 @@ struct Place {
 const _: () = assert!((size_of::<Place>() as u64 + 4) * 5 / 4 + 4 * 2 * 4 <= crate::SORTED_OVERHEAD_BYTES);
 
 impl Store {
+    pub(super) fn new(policy: Policy) -> Self {
+        Self { policy, ..Self::default() }
+    }
+
     /// How many events wait.
     #[inline]
     pub(super) fn len(&self) -> usize {
@@ -65,7 +67,7 @@ impl Store {
     pub(super) fn insert(&mut self, entry: Entry, now: Time) {
         let delayed = entry.since > now;
         let expires = entry.expiry != Entry::NEVER;
-        let place = Place { serial: entry.event.serial, entry: Some(entry), at: [ABSENT; Heap::COUNT] };
+        let place = Place { entry: Some(entry), at: [ABSENT; Heap::COUNT] };
         let at = self.place(place);
         self.len += 1;
         if delayed {
@@ -139,7 +141,7 @@ impl Store {
 
     /// Whether one event goes before another in a heap, if one must be chosen.
     pub(super) fn precedes(&self, heap: Heap, one: &Entry, other: &Entry) -> bool {
-        self.rank(heap, one, one.event.serial) < self.rank(heap, other, other.event.serial)
+        self.rank(heap, one) < self.rank(heap, other)
     }
 
     // ---- places ----
@@ -169,8 +171,8 @@ impl Store {
     }
 
     /// What the events of a heap are sorted by, the least first.
-    fn rank(&self, heap: Heap, entry: &Entry, serial: u64) -> [u64; 3] {
-        let since = entry.since.0;
+    fn rank(&self, heap: Heap, entry: &Entry) -> [u64; 3] {
+        let (since, serial) = (entry.since.0, entry.serial);
         let expiry = entry.expiry.0;
         let importance = u64::from(entry.priority.abs_diff(i16::MIN));
         match heap {
@@ -247,7 +249,7 @@ impl Store {
     fn is_before(&self, heap: Heap, one: usize, other: usize) -> bool {
         let rank = |position: usize| {
             let place = self.places.get(*self.heap(heap).get(position)? as usize)?;
-            Some(self.rank(heap, place.entry.as_ref()?, place.serial))
+            Some(self.rank(heap, place.entry.as_ref()?))
         };
         rank(one) < rank(other)
     }

@@ -60,7 +60,8 @@ impl Lane {
     pub fn queue_handover_turn(&mut self, event: &Event, token: u64, now: Time) {
         self.told(now);
         let source = event.source;
-        let event_type = self.intern(&event.domain, &event.name);
+        let (domain, name) = event.names();
+        let event_type = self.intern(domain, name);
         let topic = self.turn_taking.topic_of(source.channel, event_type, event, &self.types);
         let priority = self.turn_priority(source, event);
         self.enqueue_turn(topic, priority, Queued { turn: Turn { source, draft: None, token }, event_type });
@@ -222,7 +223,7 @@ impl TurnTaking {
             return *topic;
         }
         let names = types.names(event_type);
-        let (domain, name) = names.unwrap_or((&event.domain[..], &event.name[..]));
+        let (domain, name) = names.unwrap_or_else(|| event.names());
         let at = channel.settings.find(domain, name);
         let topic = at.and_then(|at| channel.by_type.get(at)).copied().unwrap_or(channel.rest);
         if names.is_some() {

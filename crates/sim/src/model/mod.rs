@@ -21,7 +21,7 @@ pub(crate) use world::{World, matches};
 use waiting::Waiting;
 
 /// What an event costs beside its bytes.
-const EVENT_BYTES: u64 = 256;
+const EVENT_BYTES: u64 = 288;
 /// How many events of consumers that are gone are let go of in a turn.
 const LEFTOVERS_PER_TURN: usize = 256;
 

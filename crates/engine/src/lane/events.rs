@@ -1,0 +1,162 @@
+//! The events that wait in outboxes or are unanswered, each once, by place: whoever holds one notes its place, and
+//! counting the holders takes no atomic operation, however many consumers an event goes to.
+
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+use crate::event::{EventAt, PLACE_BYTES};
+use crate::{Draft, Event, Time, TypeId};
+
+/// A lane's events by place.
+#[derive(Debug)]
+pub(super) struct Events {
+    places: Vec<Place>,
+    /// The first that is free.
+    free: u32,
+}
+
+#[derive(Debug)]
+struct Place {
+    event: Option<Arc<Event>>,
+    /// How many hold it in the lane; of a free place, the next one that is free.
+    holders: u32,
+}
+
+// There may be as many spare places as used ones.
+const _: () = assert!(2 * size_of::<Place>() <= PLACE_BYTES);
+
+/// Instead of the next free place: there is none.
+const LAST: u32 = u32::MAX;
+
+impl Events {
+    pub(super) const fn new() -> Self {
+        Self { places: Vec::new(), free: LAST }
+    }
+
+    /// The place that the next event will have, to be noted in it.
+    pub(super) fn next(&self) -> EventAt {
+        // Memory budgets keep the number of events far below 2^32.
+        EventAt(if self.free == LAST { u32::try_from(self.places.len()).unwrap_or(LAST) } else { self.free })
+    }
+
+    /// Puts in a draft that is finished. One holds it then.
+    pub(super) fn insert(&mut self, draft: Draft) -> EventAt {
+        let at = self.next();
+        let content = Place { event: Some(draft.into_event()), holders: 1 };
+        match self.places.get_mut(at.0 as usize) {
+            Some(place) => self.free = core::mem::replace(place, content).holders,
+            None => self.places.push(content),
+        }
+        at
+    }
+
+    #[inline]
+    pub(super) fn get(&self, at: EventAt) -> Option<&Arc<Event>> {
+        self.places.get(at.0 as usize)?.event.as_ref()
+    }
+
+    /// An event's place in a line by arrival.
+    #[inline]
+    pub(super) fn turn(&self, at: EventAt) -> (Time, u64) {
+        self.get(at).map_or((Time(0), 0), |event| (event.arrived, event.serial))
+    }
+
+    /// What it weighs.
+    #[inline]
+    pub(super) fn weight(&self, at: EventAt) -> u64 {
+        self.get(at).map_or(0, |event| event.weight_bytes)
+    }
+
+    pub(super) fn event_type(&self, at: EventAt) -> TypeId {
+        self.get(at).map_or(TypeId::OTHER, |event| event.event_type)
+    }
+
+    /// One more holds it.
+    #[inline]
+    pub(super) fn hold(&mut self, at: EventAt) {
+        if let Some(place) = self.places.get_mut(at.0 as usize) {
+            place.holders += 1;
+        }
+    }
+
+    /// One less holds it. Gives it back if it was the last and nobody outside holds it either.
+    #[inline]
+    pub(super) fn let_go(&mut self, at: EventAt) -> Option<Arc<Event>> {
+        let place = self.places.get_mut(at.0 as usize).filter(|place| place.event.is_some())?;
+        place.holders = place.holders.saturating_sub(1);
+        if place.holders == 0 { self.take(at) } else { None }
+    }
+
+    /// Lets go of an event outside. Gives it back if nobody holds it any more.
+    pub(super) fn let_go_outside(&mut self, event: Arc<Event>) -> Option<Arc<Event>> {
+        let at = event.place;
+        let place = self.places.get(at.0 as usize)?;
+        if place.event.as_ref().is_none_or(|kept| !Arc::ptr_eq(kept, &event)) {
+            return None;
+        }
+        let holders = place.holders;
+        drop(event);
+        if holders == 0 { self.take(at) } else { None }
+    }
+
+    fn take(&mut self, at: EventAt) -> Option<Arc<Event>> {
+        let place = self.places.get_mut(at.0 as usize)?;
+        if place.event.as_ref().is_none_or(|event| Arc::strong_count(event) > 1) {
+            return None;
+        }
+        place.holders = core::mem::replace(&mut self.free, at.0);
+        place.event.take()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn event(events: &mut Events, serial: u64) -> EventAt {
+        let mut draft = Draft::default();
+        (draft.serial, draft.place) = (serial, events.next());
+        events.insert(draft)
+    }
+
+    #[test]
+    fn an_event_leaves_with_its_last_holder() {
+        let mut events = Events::new();
+        let at = event(&mut events, 7);
+        events.hold(at);
+        assert!(events.let_go(at).is_none());
+        assert_eq!(events.let_go(at).map(|event| event.serial), Some(7));
+        assert!(events.get(at).is_none());
+        assert!(events.let_go(at).is_none());
+    }
+
+    #[test]
+    fn places_are_used_again() {
+        let mut events = Events::new();
+        let (one, other) = (event(&mut events, 1), event(&mut events, 2));
+        events.let_go(one);
+        events.let_go(other);
+        assert_eq!([event(&mut events, 3), event(&mut events, 4)], [other, one]);
+        assert_eq!(events.places.len(), 2);
+    }
+
+    #[test]
+    fn an_event_that_is_held_outside_leaves_when_it_is_let_go_of_there() {
+        let mut events = Events::new();
+        let at = event(&mut events, 7);
+        let outside = Arc::clone(events.get(at).unwrap());
+        let twice = Arc::clone(&outside);
+        assert!(events.let_go(at).is_none());
+        assert!(events.let_go_outside(outside).is_none());
+        assert_eq!(events.let_go_outside(twice).map(|event| event.serial), Some(7));
+    }
+
+    #[test]
+    fn an_event_of_somebody_else_changes_nothing() {
+        let mut events = Events::new();
+        let at = event(&mut events, 7);
+        assert!(events.let_go_outside(Arc::new(Event { place: at, ..Event::default() })).is_none());
+        assert!(events.let_go_outside(Arc::new(Event::default())).is_none());
+        assert_eq!(events.turn(at), (Time(0), 7));
+    }
+}
