@@ -202,6 +202,23 @@ pub(crate) struct LaneCounters {
     pub(crate) counters: BTreeMap<String, u64>,
 }
 
+/// A consumer that is to be connected.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Consumer<'a> {
+    /// Where it listens.
+    pub(crate) address: SocketAddr,
+    /// What it goes by there.
+    pub(crate) key: &'a [u8],
+    /// The form in which it gets events.
+    pub(crate) form: Form,
+    /// Qualities of its proxy.
+    pub(crate) qos: &'a [Property],
+    /// The only type of events that it gets; all if there is none.
+    pub(crate) event_type: Option<&'a EventType>,
+    /// What its reference has beside the code sets.
+    pub(crate) components: &'a [Component],
+}
+
 /// A channel of the service.
 pub(crate) struct Channel {
     channel: EventChannel,
@@ -273,13 +290,32 @@ impl Channel {
         form: Form,
         qos: &[Property],
     ) -> Result<(), BenchError> {
+        self.connect(&Consumer { address, key, form, qos, event_type: None, components: &[] })
+    }
+
+    /// Makes a proxy for one more consumer, which listens there and goes by `key`, and connects it; it gets structured
+    /// events of this type only. Its reference has these components beside the usual one.
+    pub(crate) fn add_consumer_of(
+        &self,
+        event_type: &EventType,
+        address: SocketAddr,
+        key: &[u8],
+        components: &[Component],
+    ) -> Result<(), BenchError> {
+        let event_type = Some(event_type);
+        self.connect(&Consumer { address, key, form: Form::Structured, qos: &[], event_type, components })
+    }
+
+    /// Makes a proxy for one more consumer and connects it.
+    pub(crate) fn connect(&self, consumer: &Consumer<'_>) -> Result<(), BenchError> {
         let doing = "connecting a consumer to Campanile";
+        let Consumer { address, key, form, qos, event_type, components } = *consumer;
         let profile = IiopProfile {
             version: Version::V1_2,
             host: address.ip().to_string(),
             port: address.port(),
             key: key.to_vec(),
-            components: vec![CodeSetInfo::campanile().to_component()],
+            components: [&[CodeSetInfo::campanile().to_component()], components].concat(),
         };
         let consumer = self.channel.object().orb().object(Ior::new(form.consumer_type(), profile));
         let admin = self.channel.default_consumer_admin().map_err(setup(doing))?;
@@ -288,6 +324,10 @@ impl Channel {
             proxy.set_qos(qos).map_err(setup(doing))?;
         }
         let object = proxy.object().clone();
+        if let Some(event_type) = event_type {
+            let proxy = StructuredProxyPushSupplier::unchecked(object.clone());
+            proxy.subscription_change(std::slice::from_ref(event_type), &[EventType::any()]).map_err(setup(doing))?;
+        }
         match form {
             Form::Any => ProxyPushSupplier::unchecked(object).connect_any_push_consumer(&consumer),
             Form::Structured => {
@@ -296,32 +336,6 @@ impl Channel {
             Form::Sequence => SequenceProxyPushSupplier::unchecked(object).connect_sequence_push_consumer(&consumer),
         }
         .map_err(setup(doing))
-    }
-
-    /// Makes a proxy for one more consumer, which listens there and goes by `key`, and connects it; it gets structured
-    /// events of this type only. Its reference has these components beside the usual one.
-    pub(crate) fn add_consumer_of(
-        &self,
-        event_type: &EventType,
-        listening: SocketAddr,
-        key: &[u8],
-        components: &[Component],
-    ) -> Result<(), BenchError> {
-        let doing = "connecting a consumer of one type to Campanile";
-        let profile = IiopProfile {
-            version: Version::V1_2,
-            host: listening.ip().to_string(),
-            port: listening.port(),
-            key: key.to_vec(),
-            components: [&[CodeSetInfo::campanile().to_component()], components].concat(),
-        };
-        let consumer = self.channel.object().orb().object(Ior::new(Form::Structured.consumer_type(), profile));
-        let admin = self.channel.default_consumer_admin().map_err(setup(doing))?;
-        let (proxy, _) = admin.obtain_notification_push_supplier(ClientType::Structured).map_err(setup(doing))?;
-        let proxy = StructuredProxyPushSupplier::unchecked(proxy.object().clone());
-        let all = [EventType::any()];
-        proxy.subscription_change(std::slice::from_ref(event_type), &all).map_err(setup(doing))?;
-        proxy.connect_structured_push_consumer(&consumer).map_err(setup(doing))
     }
 }
 

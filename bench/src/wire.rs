@@ -252,7 +252,12 @@ impl PushMessage {
         if let Some(field) = self.bytes.get_mut(REQUEST_ID) {
             field.copy_from_slice(&request_id.to_ne_bytes());
         }
-        let octets = self.payloads.first().and_then(|&payload| self.bytes.get_mut(payload..));
+        self.fill_payload(0, payload);
+    }
+
+    /// Writes over the beginning of the payload of the event with this index.
+    pub(crate) fn fill_payload(&mut self, index: usize, payload: &[u8]) {
+        let octets = self.payloads.get(index).and_then(|&payload| self.bytes.get_mut(payload..));
         if let Some(octets) = octets {
             for (octet, &new) in octets.iter_mut().zip(payload) {
                 *octet = new;
@@ -287,22 +292,28 @@ pub(crate) fn read_request<'a>(message: &'a [u8], header: &Header) -> Result<(Re
     Ok((request, stamp.map_or(Received::Other, Received::Event)))
 }
 
-/// Reads a request as [`read_request`] does; the payload of the event it pushes, `None` when it is another call.
+/// Reads a request as [`read_request`] does, be it of one structured event or of a sequence of them, and hands out the payloads;
+/// other calls bring none.
 pub(crate) fn read_pushed<'a>(
     message: &'a [u8],
     header: &Header,
-) -> Result<(Request<'a>, Option<&'a [u8]>), ReadError> {
+    found: &mut impl FnMut(&'a [u8]),
+) -> Result<Request<'a>, ReadError> {
     let request = Request::parse(message, header)?;
-    if request.operation != PUSH {
-        return Ok((request, None));
+    let is_sequence = request.operation == Form::Sequence.push();
+    if !is_sequence && request.operation != PUSH {
+        return Ok(request);
     }
     let mut body = request.body(message, header, CharSet::Latin1);
-    for _domain_type_and_event_name in 0..3 {
-        body.string()?;
+    let events = if is_sequence { body.u32()? } else { 1 };
+    for _ in 0..events {
+        for _domain_type_and_event_name in 0..3 {
+            body.string()?;
+        }
+        read_octets(&mut body)?.into_iter().for_each(&mut *found);
     }
-    let payload = read_octets(&mut body)?;
-    body.finish("push_structured_event")?;
-    Ok((request, payload))
+    body.finish("pushed events")?;
+    Ok(request)
 }
 
 /// Reads an event from its properties on; `None` when it is not one of ours.
@@ -494,6 +505,24 @@ mod tests {
             let request = read_push(message.bytes(), &header, form, &mut |stamp| found.push(stamp)).unwrap();
             assert_eq!((request.operation, found), (form.push(), vec![STAMP]));
         }
+    }
+
+    #[test]
+    fn a_sequence_brings_every_payload_that_was_filled_in() {
+        let mut message = PushMessage::build(&Shape { events: 5, ..Shape::new(Form::Sequence, b"key", 64) });
+        message.fill(77, &[0; STAMP_LEN]);
+        for index in 0..5_u8 {
+            message.fill_payload(usize::from(index), &[index; STAMP_LEN]);
+        }
+        let header = Header::parse(message.bytes()).unwrap();
+        let mut found = Vec::new();
+        let request = read_pushed(message.bytes(), &header, &mut |payload| {
+            assert_eq!(payload.len(), 64);
+            assert!(payload[..STAMP_LEN].iter().all(|octet| *octet == payload[0]));
+            found.push(payload[0]);
+        })
+        .unwrap();
+        assert_eq!((request.request_id, found), (77, vec![0, 1, 2, 3, 4]));
     }
 
     #[test]

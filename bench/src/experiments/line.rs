@@ -14,6 +14,8 @@ pub(super) struct Line {
     supplier: Party,
     consumer: Party,
     runs: u32,
+    /// One event in so many is recorded.
+    every: u32,
 }
 
 /// Where its two processes run and how.
@@ -37,7 +39,12 @@ impl Line {
         let order = Order::Supply(vec![connect(address)?]);
         let (supplier, answer) = Party::start("the supplier's process", ends.core, ends.fifo, &order)?;
         let Answer::Ready = answer else { return Err(supplier.confused(&answer)) };
-        Ok(Self { supplier, consumer, runs: 0 })
+        Ok(Self { supplier, consumer, runs: 0, every: 1 })
+    }
+
+    /// Records one event in so many only: the numbers of the events that came are then multiples of it.
+    pub(super) fn recording_one_in(self, every: u32) -> Self {
+        Self { every, ..self }
     }
 
     /// When the first event of a run that is ordered now may be due.
@@ -48,7 +55,7 @@ impl Line {
     /// Orders a run of events without work; returns at once.
     pub(super) fn begin(&mut self, pieces: Vec<Piece>) -> Result<(), BenchError> {
         self.runs += 1;
-        let recording = Recording { number: self.runs, divisions: 0, work_until: 0 };
+        let recording = Recording { number: self.runs, divisions: 0, work_until: 0, every: self.every };
         let answer = self.consumer.ask(&Order::Record(recording))?;
         let Answer::Ready = answer else { return Err(self.consumer.confused(&answer)) };
         let run = Run { number: self.runs, paths: vec![Schedule { load: 0, pieces }] };
@@ -71,7 +78,7 @@ impl Line {
     pub(super) fn run(&mut self, period: u64, warm_up: u64, window: u64) -> Result<(Window, Vec<Sample>), BenchError> {
         let from = Self::soon();
         let window = Window { from: from + warm_up, until: from + warm_up + window };
-        self.begin(vec![Piece { from, until: window.until, period }])?;
+        self.begin(vec![Piece { from, until: window.until, period, events: 1 }])?;
         super::ability::pause(window.until.saturating_sub(clock::now()))?;
         let (_, samples) = self.end()?;
         Ok((window, samples))

@@ -335,6 +335,7 @@ fn direct(address: SocketAddr, real_time: bool) -> SupplierPath {
         priority: real_time.then(|| Class::High.priority()),
         payload_bytes: super::PAYLOAD_BYTES,
         unanswered_max: 1,
+        sequences: false,
     }
 }
 

@@ -79,6 +79,8 @@ pub(super) struct SupplierPath {
     pub(super) payload_bytes: usize,
     /// Pushes that may be unanswered. 1: the next leaves when the one before has returned.
     pub(super) unanswered_max: u32,
+    /// Whether it pushes sequences, of as many events as a [`Piece`] says.
+    pub(super) sequences: bool,
 }
 
 /// A run, for one process of suppliers.
@@ -108,6 +110,8 @@ pub(super) struct Piece {
     pub(super) until: u64,
     /// From one to the next, in nanoseconds. 0: each leaves as soon as the one before has returned.
     pub(super) period: u64,
+    /// Events that are pushed at once, due at the same time. More than 1 only where sequences are pushed.
+    pub(super) events: u32,
 }
 
 /// A run, for one process of consumers.
@@ -119,6 +123,8 @@ pub(super) struct Recording {
     pub(super) divisions: u64,
     /// No work is done from this time on: what then still waits goes by quickly.
     pub(super) work_until: u64,
+    /// One event in so many is recorded, by its number.
+    pub(super) every: u32,
 }
 
 /// What a supplier did in a run.
@@ -331,7 +337,7 @@ mod tests {
 
     #[test]
     fn a_role_that_was_not_given_is_not_played() {
-        let recording = Recording { number: 1, divisions: 1, work_until: 0 };
+        let recording = Recording { number: 1, divisions: 1, work_until: 0, every: 1 };
         assert!(Role::None.obey(Order::Record(recording)).is_err());
         assert!(Role::None.obey(Order::Send(Run { number: 1, paths: Vec::new() })).is_err());
     }

@@ -204,7 +204,7 @@ impl Rig {
         let window = Window { from: start + plan.warm_up, until: start + plan.warm_up + plan.window };
         let end = window.until + plan.cool_down;
         let before = self.cpu()?;
-        let recording = Recording { number, divisions: self.divisions, work_until: end };
+        let recording = Recording { number, divisions: self.divisions, work_until: end, every: 1 };
         for group in &mut self.groups {
             let answer = group.consumers.ask(&Order::Record(recording))?;
             let Answer::Ready = answer else { return Err(group.consumers.confused(&answer)) };
@@ -215,7 +215,7 @@ impl Rig {
                 // Paths take turns within a period.
                 let from = start + plan.period * index / paths;
                 index += 1;
-                let piece = Piece { from, until: end, period: plan.period };
+                let piece = Piece { from, until: end, period: plan.period, events: 1 };
                 let load = load(group.class);
                 Schedule { load: load.unwrap_or(0), pieces: load.map(|_| piece).into_iter().collect() }
             });
@@ -285,6 +285,7 @@ impl Group {
                 priority: prioritised.then(|| class.priority()),
                 payload_bytes: super::PAYLOAD_BYTES,
                 unanswered_max: 1,
+                sequences: false,
             });
         }
         let (suppliers, answer) = Party::start("the suppliers' process", cores.parties, fifo, &Order::Supply(paths))?;

@@ -37,7 +37,7 @@ pub(super) struct Consumers {
 impl Consumers {
     /// Starts so many consumers, and says where they listen.
     pub(super) fn listen(count: usize) -> Result<(Self, Vec<SocketAddr>), BenchError> {
-        let recording = Arc::new(Mutex::new(Recording { number: 0, divisions: 0, work_until: 0 }));
+        let recording = Arc::new(Mutex::new(Recording { number: 0, divisions: 0, work_until: 0, every: 1 }));
         let mut consumers = Self { recording, ended: Vec::new() };
         let mut addresses = Vec::new();
         for _ in 0..count {
@@ -150,12 +150,11 @@ impl Consumer {
             if message.header.kind != MessageKind::Request {
                 return Err(broken(format!("sent a {} to a consumer", message.header.kind)));
             }
-            let (request, payload) = wire::read_pushed(message.bytes, &message.header)
+            let recording = *self.recording.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut take =
+                |payload| Payload::read(payload).map_or((), |payload| self.take(recording, payload, received));
+            let request = wire::read_pushed(message.bytes, &message.header, &mut take)
                 .map_err(|error| broken(format!("sent a request that cannot be read: {error}")))?;
-            let payload = payload.and_then(Payload::read);
-            if let Some(payload) = payload {
-                self.take(payload, received);
-            }
             if request.response != Response::None {
                 self.reply.clear();
                 wire::write_reply(&mut self.reply, &message.header, request.request_id);
@@ -169,10 +168,9 @@ impl Consumer {
     }
 
     /// Does an event's work and records it.
-    fn take(&mut self, payload: Payload, received: u64) {
-        let Recording { number, divisions, work_until } =
-            *self.recording.lock().unwrap_or_else(PoisonError::into_inner);
-        let Payload { due, sent, run, load, end, .. } = payload;
+    fn take(&mut self, recording: Recording, payload: Payload, received: u64) {
+        let Recording { number, divisions, work_until, every } = recording;
+        let Payload { due, sent, run, load, end, number: event } = payload;
         if run != number {
             return;
         }
@@ -185,7 +183,9 @@ impl Consumer {
         if received < work_until {
             primes::compute(load, divisions);
         }
-        self.samples.push(Sample { due, sent, received, processed: clock::now() });
+        if event.is_multiple_of(every.max(1)) {
+            self.samples.push(Sample { due, sent, received, processed: clock::now() });
+        }
     }
 }
 

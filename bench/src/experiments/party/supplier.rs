@@ -9,8 +9,8 @@ use giop::framing::{Inbound, Limits};
 use giop::message::{MessageKind, ServiceContexts};
 
 use super::{PAYLOAD_LEN, Payload, Piece, Run, Schedule, Sent, SupplierPath};
-use crate::wire::{self, PushMessage};
-use crate::{BenchError, clock};
+use crate::wire::{self, PushMessage, Shape};
+use crate::{BenchError, Form, clock};
 
 /// Whom it pushes to, in error messages.
 const PEER: &str = "the one that a supplier pushes to";
@@ -50,26 +50,30 @@ impl Suppliers {
 struct Supplier {
     stream: TcpStream,
     inbound: Inbound,
+    /// A push of one event, and one of as many as were last asked for.
     message: PushMessage,
+    batch: (u32, PushMessage),
+    path: SupplierPath,
     next_request: u32,
     /// Requests whose replies have not come yet; replies come in the order of the requests.
     unanswered: u32,
-    unanswered_max: u32,
 }
 
 impl Supplier {
     fn connect(path: SupplierPath) -> Result<Self, BenchError> {
-        let SupplierPath { address, key, event_type, priority, payload_bytes, unanswered_max } = path;
-        let stream = TcpStream::connect(address).map_err(BenchError::io("connecting a supplier"))?;
+        let stream = TcpStream::connect(path.address).map_err(BenchError::io("connecting a supplier"))?;
         stream.set_nodelay(true).map_err(BenchError::io("switching off Nagle's algorithm"))?;
         stream.set_read_timeout(Some(SILENCE_MAX)).map_err(BenchError::io("limiting how long a read may take"))?;
-        let context = priority.map(priority_context);
+        let context = path.priority.map(priority_context);
         let contexts: Vec<(u32, &[u8])> =
             context.iter().map(|data| (ServiceContexts::RT_CORBA_PRIORITY, &data[..])).collect();
-        let message = PushMessage::of_type(&key, &event_type, payload_bytes.max(PAYLOAD_LEN), &contexts);
-        let unanswered_max = unanswered_max.max(1);
+        let message = if path.sequences {
+            sequence(&path, 1)
+        } else {
+            PushMessage::of_type(&path.key, &path.event_type, path.payload_bytes.max(PAYLOAD_LEN), &contexts)
+        };
         let inbound = Inbound::new(Limits::default());
-        Ok(Self { stream, inbound, message, next_request: 0, unanswered: 0, unanswered_max })
+        Ok(Self { stream, inbound, batch: (1, message.clone()), message, path, next_request: 0, unanswered: 0 })
     }
 
     /// Sends the events of a run, and behind them one that says that it is over.
@@ -86,12 +90,16 @@ impl Supplier {
         }
         payload.load = 0;
         payload.end = true;
-        self.push(payload)?;
+        self.push(payload, 1)?;
         self.wait_until_unanswered(0)?;
         Ok(sent)
     }
 
     fn send_piece(&mut self, piece: &Piece, payload: &mut Payload, sent: &mut Sent) -> Result<(), BenchError> {
+        let events = if self.path.sequences { piece.events.max(1) } else { 1 };
+        if self.batch.0 != events && events > 1 {
+            self.batch = (events, sequence(&self.path, events));
+        }
         let mut due = piece.from;
         loop {
             let now = clock::now();
@@ -105,21 +113,26 @@ impl Supplier {
             }
             // Back to back, it is due when it can leave, but not before the piece begins.
             payload.due = if piece.period == 0 { due.max(now) } else { due };
-            self.push(*payload)?;
-            payload.number = payload.number.wrapping_add(1);
-            sent.events += 1;
+            self.push(*payload, events)?;
+            payload.number = payload.number.wrapping_add(events);
+            sent.events += u64::from(events);
             due += piece.period;
         }
     }
 
-    /// Sends one event; returns when no more than `unanswered_max` − 1 pushes are unanswered.
-    fn push(&mut self, payload: Payload) -> Result<(), BenchError> {
-        let payload = Payload { sent: clock::now(), ..payload };
-        self.message.fill(self.next_request, &payload.to_bytes());
+    /// Sends one event, or the last batch's number of them; returns when no more than `unanswered_max` − 1 pushes are unanswered.
+    fn push(&mut self, payload: Payload, events: u32) -> Result<(), BenchError> {
+        let message = if events > 1 { &mut self.batch.1 } else { &mut self.message };
+        let mut payload = Payload { sent: clock::now(), ..payload };
+        message.fill(self.next_request, &payload.to_bytes());
+        for index in 1..events {
+            payload.number = payload.number.wrapping_add(1);
+            message.fill_payload(usize::try_from(index).unwrap_or(usize::MAX), &payload.to_bytes());
+        }
         self.next_request = self.next_request.wrapping_add(1);
-        self.stream.write_all(self.message.bytes()).map_err(BenchError::io("writing an event"))?;
+        self.stream.write_all(message.bytes()).map_err(BenchError::io("writing an event"))?;
         self.unanswered += 1;
-        self.wait_until_unanswered(self.unanswered_max - 1)
+        self.wait_until_unanswered(self.path.unanswered_max.max(1) - 1)
     }
 
     fn wait_until_unanswered(&mut self, count: u32) -> Result<(), BenchError> {
@@ -145,6 +158,11 @@ impl Supplier {
 
 fn broken(reason: String) -> BenchError {
     BenchError::Protocol { contender: PEER.to_owned(), reason }
+}
+
+fn sequence(path: &SupplierPath, events: u32) -> PushMessage {
+    let shape = Shape::new(Form::Sequence, &path.key, path.payload_bytes.max(PAYLOAD_LEN));
+    PushMessage::build(&Shape { event_type: &path.event_type, events, ..shape })
 }
 
 /// Data of the service context `RTCorbaPriority`: an encapsulated `short` (Real-time CORBA 1.2, 5.5).
