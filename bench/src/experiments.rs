@@ -77,16 +77,31 @@ pub struct Aim {
     pub met: Option<bool>,
 }
 
+/// What every experiment's report begins with.
+#[derive(Debug, Clone, Serialize)]
+pub struct Head {
+    /// The experiment: its sub-command.
+    pub benchmark: &'static str,
+    /// Where and how it was run.
+    #[serde(flatten)]
+    pub circumstances: Circumstances,
+    /// What was to be shown.
+    pub aims: Vec<Aim>,
+    /// What the charts say beneath their titles.
+    #[serde(skip)]
+    subtitle: String,
+}
+
 /// What every experiment's report can do.
 trait Report: Serialize {
-    /// The circumstances, to be completed at the end.
-    fn circumstances(&mut self) -> &mut Circumstances;
+    /// What it begins with.
+    fn head(&self) -> &Head;
+    /// The same, to be completed at the end.
+    fn head_mut(&mut self) -> &mut Head;
     /// The tables, each with a line above it.
     fn tables(&self) -> Vec<(String, Table)>;
     /// The charts: names of files without their ending, and documents.
     fn charts(&self) -> Vec<(String, String)>;
-    /// What was to be shown.
-    fn aims(&self) -> &[Aim];
 }
 
 /// What all experiments of a run stand on.
@@ -137,6 +152,20 @@ impl Bed {
         options.seconds.map_or((warm_up, window), |seconds| (warm_up.min(seconds), seconds))
     }
 
+    /// The loads to try: those of the command line, or else the experiment's.
+    fn loads<'a>(&self, options: &'a ExperimentOptions, quick: &'a [u32], full: &'a [u32]) -> &'a [u32] {
+        match (options.loads.is_empty(), self.quick()) {
+            (false, _) => &options.loads,
+            (true, true) => quick,
+            (true, false) => full,
+        }
+    }
+
+    /// What a report begins with; `subtitle` says what was run, for the charts.
+    fn head(&self, benchmark: &'static str, subtitle: &str, aims: Vec<Aim>) -> Head {
+        Head { benchmark, circumstances: self.circumstances.clone(), aims, subtitle: self.subtitle(subtitle) }
+    }
+
     /// What the charts say beneath their titles.
     fn subtitle(&self, more: &str) -> String {
         let Circumstances { machine, one_cpu, core, .. } = &self.circumstances;
@@ -183,13 +212,13 @@ fn conduct<R: Report>(
     let bed = Bed::make(options)?;
     let mut report = measure(&bed, out)?;
     out.end_progress()?;
-    complete(report.circumstances(), began);
+    complete(&mut report.head_mut().circumstances, began);
     write_json(&report, &options.report, out)?;
     if let Some(folder) = &options.svg_dir {
         write_charts(&report, folder)?;
     }
     if !options.report.json {
-        write_tables(&mut report, out)?;
+        write_tables(&report, out)?;
     }
     Ok(())
 }
@@ -207,18 +236,18 @@ fn write_charts(report: &impl Report, folder: &Path) -> Result<(), BenchError> {
     Ok(())
 }
 
-fn write_tables(report: &mut impl Report, out: &mut Output<'_>) -> Result<(), BenchError> {
+fn write_tables(report: &impl Report, out: &mut Output<'_>) -> Result<(), BenchError> {
     for (title, table) in report.tables() {
         writeln!(out, "{title}")?;
         table.write(out)?;
         writeln!(out)?;
     }
     let mut table = Table::new(["aim", "found", "met"]);
-    for Aim { aim, found, met } in report.aims() {
+    for Aim { aim, found, met } in &report.head().aims {
         table.row([aim.as_str().into(), found.as_str().into(), Cell::Text(verdict(*met).to_owned())]);
     }
     table.write(out)?;
-    let circumstances = report.circumstances();
+    let circumstances = &report.head().circumstances;
     circumstances.real_time.write_remarks(out)?;
     circumstances.machine.write_remarks(out)?;
     Ok(())

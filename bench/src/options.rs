@@ -482,7 +482,8 @@ pub struct ExperimentsOptions {
     #[arg(long)]
     pub quick: bool,
     /// Have the kernel not throttle real-time threads until this is over (sysctl `kernel.sched_rt_runtime_us` = -1;
-    /// needs root, and is put back even when this is killed)
+    /// needs root, and is put back even when this is killed). Without it, only the last experiment, which repeats
+    /// figure 13, does so, and is left out where the kernel refuses
     #[arg(long)]
     pub lift_throttling: bool,
     /// Seconds for which the events of a run count [default: each experiment's]

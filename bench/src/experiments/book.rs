@@ -20,7 +20,10 @@ struct Chapter {
     paper: &'static str,
     /// What is done here.
     here: &'static str,
-    one_cpu: bool,
+    /// The options with which the sub-command does it.
+    options: &'static str,
+    /// What its report is called among the results.
+    result: &'static str,
 }
 
 const OVERHEAD: Chapter = Chapter {
@@ -38,10 +41,11 @@ const OVERHEAD: Chapter = Chapter {
            Back to back, the next event leaves when the push before has returned: from the relay and without a service, that is when the \
            consumer has answered, from the service when it has the event. Latencies are taken at 1,000 events a second. All six are up at the \
            same time and take turns of a quarter of a second and less, in an order that puts who is compared next to each other and is turned \
-           round each time; all are started anew five times. What is judged is the median of the pairs' ratios, told with its 95 % confidence \
+           round each time; all are started anew four times. What is judged is the median of the pairs' ratios, told with its 95 % confidence \
            interval (from the ratios' ranks, so nothing is assumed of how they are spread). Before that, whole rounds of two seconds were compared, \
            and the machine's moods made 0.93 to 1.075 of the same ratio.",
-    one_cpu: false,
+    options: "",
+    result: "overhead",
 };
 
 const ISOLATION: Chapter = Chapter {
@@ -50,12 +54,16 @@ const ISOLATION: Chapter = Chapter {
     paper: "Two publisher/subscriber pairs on topics of equal share, 1,000 messages a second each, through one broker; for 10 s one of \
             them publishes 7,000 a second, which brings the broker close to its capacity (10,000). The well-behaved one's delay triples; \
             the misbehaving one's grows by several orders of magnitude.",
-    here: "The same, with the flood at 80 % of what was found to get through at most, as in the paper, and at least 7,000 a second. Latency is \
-           from the publisher's stamp to the subscriber's read; delay is from when the event was due, and contains what its publisher was late. The \
-           aim is judged by latency. It was judged by delay before, and a short run then gave 2.53 times where latency had fallen: the table \
-           has both. The runs without shares show what shares add, which is little while the clients' core is full before the service's. The well-behaved client's two processes run at a real-time priority, as if it had a machine of its own; the \
-           other one's do not. All four are on the first core, the service on the last.",
-    one_cpu: false,
+    here: "The same on one channel, where each publisher's events are a topic of it (`Topics`) and the two have equal shares. The flood is as \
+           much as the service takes, so that it is the service that is full and nobody else: sequences of 64 events, 64 of them unanswered, to a \
+           subscriber that takes sequences. (Before, the flood was single events at 80 % of what got through; it filled the clients' core and not the \
+           service's, so that shares could add nothing.) The runs without shares have one topic, and are the contrast. Latency \
+           is from the publisher's stamp to the subscriber's read; delay is from when the event was due, and contains what its publisher was late because \
+           the push before had not returned. The aim is judged by latency; it was judged by delay at first, and the table has both. \
+           The well-behaved client's two processes run at a real-time priority, as if it had a machine of its own; the other one's do not. All four \
+           are on the first core, the service on the last, and both cores are kept awake. Of the flood one event in 64 is recorded.",
+    options: "",
+    result: "isolation",
 };
 
 const LOAD: Chapter = Chapter {
@@ -67,7 +75,8 @@ const LOAD: Chapter = Chapter {
     here: "The same, with a lane for each priority, `CLIENT_PROPAGATED`, and suppliers, lanes and consumers at the matching `SCHED_FIFO` \
            priorities. An event counts at the time at which it was due if it was processed within 0.1 s of it, else 0.1 s before it was \
            processed.",
-    one_cpu: true,
+    options: " --one-cpu",
+    result: "paths-load",
 };
 
 const LATENCY: Chapter = Chapter {
@@ -77,7 +86,8 @@ const LATENCY: Chapter = Chapter {
     here: "The same load. Latency is from the supplier's stamp, right before it writes, to the end of the consumer's read. The service keeps \
            what a consumer has not taken (its default; no queue is bounded here), so with the plain service an event waits behind \
            all that came before it, and its latency grows as long as the overload lasts.",
-    one_cpu: true,
+    options: " --one-cpu",
+    result: "paths-latency",
 };
 
 const JITTER: Chapter = Chapter {
@@ -86,7 +96,19 @@ const JITTER: Chapter = Chapter {
     paper: "The standard deviation of the high path's latency grows linearly with the load with the standard service, and stays low and \
             fairly constant with the real-time one.",
     here: "The same, and the high path (load 5) without and beside 20 low paths of load 17 each, which want 6.8 cores.",
-    one_cpu: true,
+    options: " --one-cpu",
+    result: "paths-jitter",
+};
+
+const JITTER_LIFTED: Chapter = Chapter {
+    name: "paths-jitter",
+    heading: "Load and jitter without throttling (paper 000, figure 13)",
+    paper: "As above.",
+    here: "The first half of the above while the kernel does not throttle real-time threads (`kernel.sched_rt_runtime_us` = -1, put back \
+           afterwards): what is left is the service's own. Where real-time threads want more than 95 % of a core, one stall of up to 50 ms makes \
+           most of a row's deviation in the chart above.",
+    options: " --one-cpu --lift-throttling",
+    result: "paths-jitter-without-throttling",
 };
 
 const NUMBER: Chapter = Chapter {
@@ -94,7 +116,8 @@ const NUMBER: Chapter = Chapter {
     heading: "Number of paths and throughput (paper 000, figure 14)",
     paper: "At load 30, with 1, 5, 10 and 20 low paths, the real-time service's high path keeps its 100 events a second.",
     here: "The same, and 50 and 100 low paths. All low paths' suppliers are threads of one process, their consumers those of another.",
-    one_cpu: true,
+    options: " --one-cpu",
+    result: "paths-number",
 };
 
 /// Runs all experiments.
@@ -115,6 +138,12 @@ pub fn run(options: &ExperimentsOptions, out: &mut Output<'_>) -> Result<(), Ben
     book.add(&JITTER, out, |out| jitter::measure(&confined.0, &confined.1, out))?;
     book.add(&NUMBER, out, |out| number::measure(&confined.0, &confined.1, out))?;
     drop(confined);
+    if !options.lift_throttling {
+        match book.bed(&ExperimentsOptions { lift_throttling: true, ..options.clone() }, true) {
+            Ok(lifted) => book.add(&JITTER_LIFTED, out, |out| jitter::measure_under_load(&lifted.0, &lifted.1, out))?,
+            Err(error) => writeln!(out, "left out: {}: {error}", JITTER_LIFTED.heading)?,
+        }
+    }
     book.close(out)
 }
 
@@ -171,21 +200,21 @@ impl Book {
         let began = clock::now();
         let mut report = measure(out)?;
         out.end_progress()?;
-        super::complete(report.circumstances(), began);
+        super::complete(&mut report.head_mut().circumstances, began);
         super::write_charts(&report, &self.folder)?;
-        self.write_result(chapter, &mut report)?;
-        self.first.get_or_insert_with(|| report.circumstances().clone());
-        self.aims.extend(report.aims().iter().map(|aim| (chapter.name, aim.clone())));
+        self.write_result(chapter, &report)?;
+        self.first.get_or_insert_with(|| report.head().circumstances.clone());
+        self.aims.extend(report.head().aims.iter().map(|aim| (chapter.result, aim.clone())));
         let folder = self.folder.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
         write_chapter(&mut self.chapters, chapter, &report, &folder, &self.options);
         writeln!(out, "{}: done in {:.0} s", chapter.name, clock::seconds(clock::now() - began))?;
         Ok(())
     }
 
-    fn write_result<R: Report>(&self, chapter: &Chapter, report: &mut R) -> Result<(), BenchError> {
+    fn write_result<R: Report>(&self, chapter: &Chapter, report: &R) -> Result<(), BenchError> {
         let Some(results) = &self.results else { return Ok(()) };
-        let commit = report.circumstances().machine.commit.unwrap_or("unknown");
-        let path = results.join(format!("{}-{commit}-{}.json", today(), chapter.name));
+        let commit = report.head().circumstances.machine.commit.unwrap_or("unknown");
+        let path = results.join(format!("{}-{commit}-{}.json", today(), chapter.result));
         let mut text = serde_json::to_string_pretty(report)
             .map_err(|error| BenchError::Io { doing: "writing a report as JSON", source: error.into() })?;
         text.push('\n');
@@ -248,11 +277,10 @@ fn write_chapter(
     folder: &str,
     options: &ExperimentsOptions,
 ) {
-    let Chapter { name, heading, paper, here, one_cpu } = chapter;
-    let one_cpu = if *one_cpu { " --one-cpu" } else { "" };
+    let Chapter { name, heading, paper, here, options: its_options, result: _ } = chapter;
     let _ = writeln!(
         page,
-        "\n## {heading}\n\n    campanile bench {name}{one_cpu}{}\n\n*The paper.* {paper}\n\n*Here.* {here}\n",
+        "\n## {heading}\n\n    campanile bench {name}{its_options}{}\n\n*The paper.* {paper}\n\n*Here.* {here}\n",
         flags(options)
     );
     for (file, _) in report.charts() {
@@ -261,7 +289,7 @@ fn write_chapter(
     for (title, table) in report.tables() {
         let _ = writeln!(page, "{title}:\n\n{}", table.markdown());
     }
-    for Aim { aim, found, met } in report.aims() {
+    for Aim { aim, found, met } in &report.head().aims {
         let verdict = match met {
             Some(true) => "Shown",
             Some(false) => "**Not shown**",

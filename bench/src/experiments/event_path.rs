@@ -11,7 +11,7 @@ use rustix::process::Signal;
 use serde::Serialize;
 
 use super::overhead;
-use super::{Aim, Bed, Circumstances};
+use super::{Aim, Bed, Head};
 use crate::latency::ratio;
 use crate::process::Process;
 use crate::table::{Cell, Table};
@@ -38,11 +38,9 @@ const PERIOD_TRACED: u64 = clock::SECOND / 50;
 /// The whole report: the one JSON object.
 #[derive(Debug, Clone, Serialize)]
 pub struct Report {
-    /// Always `event-path`.
-    pub benchmark: &'static str,
-    /// Where and how it was run.
+    /// What it was, where and how it was run, and what was shown.
     #[serde(flatten)]
-    pub circumstances: Circumstances,
+    pub head: Head,
     /// The system calls of an event as `docs/path-of-an-event.md` lists them, by the kernel's names.
     pub documented: Vec<String>,
     /// What the lane's thread called for each event, in order, and for how many events; `null` when strace could not be used.
@@ -61,8 +59,6 @@ pub struct Report {
     pub threads: Vec<Switches>,
     /// Allocations of the lane while they did, as it counts them itself.
     pub allocations: u64,
-    /// What was to be shown.
-    pub aims: Vec<Aim>,
 }
 
 /// How often a thread gave its core up.
@@ -101,8 +97,7 @@ fn measure(bed: &Bed, out: &mut Output<'_>) -> Result<Report, BenchError> {
     out.progress("listening with strace")?;
     let trace = trace(pid, || contender.pass(EVENTS_TRACED, PERIOD_TRACED));
     let mut report = Report {
-        benchmark: "event-path",
-        circumstances: bed.circumstances.clone(),
+        head: bed.head("event-path", "one supplier, one consumer", Vec::new()),
         documented: documented(PAGE),
         observed: None,
         strace_note: None,
@@ -112,7 +107,6 @@ fn measure(bed: &Bed, out: &mut Output<'_>) -> Result<Report, BenchError> {
         events: EVENTS,
         threads: switches(&before, &after),
         allocations,
-        aims: Vec::new(),
     };
     match trace {
         Ok(calls) => report.enter(&calls, &after),
@@ -315,7 +309,7 @@ impl Report {
         let others: u64 = others.map(|thread| thread.voluntary + thread.involuntary).sum();
         let said =
             |count: Option<u64>| count.map_or_else(|| "not seen: no strace".to_owned(), |count| count.to_string());
-        self.aims = vec![
+        self.head.aims = vec![
             Aim {
                 aim: format!(
                     "every event leads to the documented system calls, in order: {}",
@@ -350,8 +344,12 @@ impl Report {
 }
 
 impl super::Report for Report {
-    fn circumstances(&mut self) -> &mut Circumstances {
-        &mut self.circumstances
+    fn head(&self) -> &Head {
+        &self.head
+    }
+
+    fn head_mut(&mut self) -> &mut Head {
+        &mut self.head
     }
 
     fn tables(&self) -> Vec<(String, Table)> {
@@ -385,10 +383,6 @@ impl super::Report for Report {
 
     fn charts(&self) -> Vec<(String, String)> {
         Vec::new()
-    }
-
-    fn aims(&self) -> &[Aim] {
-        &self.aims
     }
 }
 

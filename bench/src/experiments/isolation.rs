@@ -15,7 +15,7 @@ use super::chart::{Axis, Chart, Labels, Mark, Series};
 use super::line::{Ends, Line};
 use super::party::{Piece, Sample, SupplierPath};
 use super::samples::{Window, whole};
-use super::{Aim, Bed, Circumstances, Latency, quotient};
+use super::{Aim, Bed, Head, Latency, quotient};
 use crate::campanile::{self, Campanile, Channel, Consumer, ProxyAddress};
 use crate::latency::ratio;
 use crate::spin::Awake;
@@ -43,11 +43,9 @@ const SLICE: u64 = clock::SECOND / 10;
 /// The whole report: the one JSON object.
 #[derive(Debug, Clone, Serialize)]
 pub struct Report {
-    /// Always `isolation`.
-    pub benchmark: &'static str,
-    /// Where and how it was run.
+    /// What it was, where and how it was run, and what was shown.
     #[serde(flatten)]
-    pub circumstances: Circumstances,
+    pub head: Head,
     /// How the cores were kept from dozing off (see `overhead`).
     pub cores_awake: &'static str,
     /// What part of its core the service used during the flood, with shares and without.
@@ -60,12 +58,8 @@ pub struct Report {
     pub p99_ratio: Option<f64>,
     /// The same without shares.
     pub p99_ratio_without_shares: Option<f64>,
-    /// What was to be shown.
-    pub aims: Vec<Aim>,
     #[serde(skip)]
     courses: Vec<Course>,
-    #[serde(skip)]
-    subtitle: String,
 }
 
 /// How full the service's core was.
@@ -190,17 +184,14 @@ pub(super) fn measure(bed: &Bed, options: &ExperimentOptions, out: &mut Output<'
     // What is before the flood is compared with what is in it, when no core dozes off.
     let awake = Awake::keep(&[bed.cores.ends, bed.cores.middle])?;
     let mut report = Report {
-        benchmark: "isolation",
-        circumstances: bed.circumstances.clone(),
+        head: bed.head("isolation", &format!("flood from {around} s to {} s", around + flood), Vec::new()),
         cores_awake: awake.how(),
         service_busy: Vec::new(),
         flood_seconds: (around, around + flood),
         rows: Vec::new(),
         p99_ratio: None,
         p99_ratio_without_shares: None,
-        aims: Vec::new(),
         courses: Vec::new(),
-        subtitle: bed.subtitle(&format!("flood from {around} s to {} s", around + flood)),
     };
     for sharing in Sharing::ALL {
         out.progress(&format!("flood with {}", sharing.name()))?;
@@ -264,7 +255,7 @@ impl Report {
             found: super::at_most("", self.p99_ratio_without_shares, P99_AT_MOST).found,
             met: self.p99_ratio_without_shares.map(|ratio| ratio > P99_AT_MOST),
         };
-        self.aims = vec![super::at_most(aim, self.p99_ratio, P99_AT_MOST), contrast];
+        self.head.aims = vec![super::at_most(aim, self.p99_ratio, P99_AT_MOST), contrast];
     }
 
     fn chart(&self, publisher: Publisher, title: &str) -> String {
@@ -289,7 +280,7 @@ impl Report {
         }
         let chart = Chart {
             title: title.to_owned(),
-            subtitle: self.subtitle.clone(),
+            subtitle: self.head.subtitle.clone(),
             x: Axis::from_zero("time, seconds"),
             y: Axis::logarithmic("end-to-end delay in each tenth of a second", Labels::Microseconds),
             series,
@@ -390,8 +381,12 @@ fn path(proxy: ProxyAddress, publisher: Publisher, unanswered_max: u32) -> Suppl
 }
 
 impl super::Report for Report {
-    fn circumstances(&mut self) -> &mut Circumstances {
-        &mut self.circumstances
+    fn head(&self) -> &Head {
+        &self.head
+    }
+
+    fn head_mut(&mut self) -> &mut Head {
+        &mut self.head
     }
 
     fn tables(&self) -> Vec<(String, Table)> {
@@ -444,9 +439,5 @@ impl super::Report for Report {
                 self.chart(Publisher::Misbehaving, "Delay of the misbehaving publisher's events"),
             ),
         ]
-    }
-
-    fn aims(&self) -> &[Aim] {
-        &self.aims
     }
 }

@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use super::chart::{Axis, Chart, Labels, Mark, Series};
 use super::rig::Plan;
-use super::{Aim, Bed, Circumstances, Class, Latency, Pair, Service, quotient};
+use super::{Aim, Bed, Class, Head, Latency, Pair, Service, quotient};
 use crate::table::Table;
 use crate::{BenchError, ExperimentOptions, Output};
 
@@ -29,11 +29,9 @@ const P999_AT_MOST: f64 = 1.5;
 /// The whole report: the one JSON object.
 #[derive(Debug, Clone, Serialize)]
 pub struct Report {
-    /// Always `paths-jitter`.
-    pub benchmark: &'static str,
-    /// Where and how it was run.
+    /// What it was, where and how it was run, and what was shown.
     #[serde(flatten)]
-    pub circumstances: Circumstances,
+    pub head: Head,
     /// Seconds for which events counted in each run of `rows`.
     pub window_seconds: f64,
     /// The high path under rising load of all three paths.
@@ -44,10 +42,6 @@ pub struct Report {
     pub high_p999_ratio: Option<f64>,
     /// The same on the plain side.
     pub plain_high_p999_ratio: Option<f64>,
-    /// What was to be shown.
-    pub aims: Vec<Aim>,
-    #[serde(skip)]
-    subtitle: String,
 }
 
 /// The high path at one load.
@@ -86,28 +80,31 @@ pub fn run(options: &ExperimentOptions, out: &mut Output<'_>) -> Result<(), Benc
 }
 
 pub(super) fn measure(bed: &Bed, options: &ExperimentOptions, out: &mut Output<'_>) -> Result<Report, BenchError> {
+    let mut report = measure_under_load(bed, options, out)?;
+    let (warm_up, window) = bed.times(options, (0.3, 1.5), (1.0, 10.0));
+    report.saturation = beside_low_paths(bed, Plan::at_100_hz(warm_up, window), out)?;
+    let [real_time, plain] = Service::ALL.map(|service| p999_ratio(&report.saturation, service));
+    (report.high_p999_ratio, report.plain_high_p999_ratio) = (real_time, plain);
+    let aim = "the high path's p99.9 beside 20 saturating low paths is at most 1.5 × that without";
+    report.head.aims.insert(0, super::at_most(aim, real_time, P999_AT_MOST));
+    Ok(report)
+}
+
+/// The first half: the paper's figure, without what is beside many low paths.
+pub(super) fn measure_under_load(
+    bed: &Bed,
+    options: &ExperimentOptions,
+    out: &mut Output<'_>,
+) -> Result<Report, BenchError> {
     let (warm_up, window) = bed.times(options, (0.3, 1.0), (1.0, 5.0));
     let rows = under_load(bed, options, Plan::at_100_hz(warm_up, window), out)?;
-    let (warm_up, longer) = bed.times(options, (0.3, 1.5), (1.0, 10.0));
-    let saturation = beside_low_paths(bed, Plan::at_100_hz(warm_up, longer), out)?;
-    let [high_p999_ratio, plain_high_p999_ratio] = Service::ALL.map(|service| p999_ratio(&saturation, service));
     Ok(Report {
-        benchmark: "paths-jitter",
-        circumstances: bed.circumstances.clone(),
+        head: bed.head("paths-jitter", "three paths, each 100 events/s", vec![flat(&rows)]),
         window_seconds: window,
-        aims: vec![
-            super::at_most(
-                "the high path's p99.9 beside 20 saturating low paths is at most 1.5 × that without",
-                high_p999_ratio,
-                P999_AT_MOST,
-            ),
-            flat(&rows),
-        ],
         rows,
-        saturation,
-        high_p999_ratio,
-        plain_high_p999_ratio,
-        subtitle: bed.subtitle("three paths, each 100 events/s"),
+        saturation: Vec::new(),
+        high_p999_ratio: None,
+        plain_high_p999_ratio: None,
     })
 }
 
@@ -119,13 +116,8 @@ fn under_load(
     out: &mut Output<'_>,
 ) -> Result<Vec<Row>, BenchError> {
     let mut rigs = Pair::start(bed, &[(Class::High, 1), (Class::Medium, 1), (Class::Low, 1)])?;
-    let loads: &[u32] = match (options.loads.is_empty(), bed.quick()) {
-        (false, _) => &options.loads,
-        (true, true) => &LOADS_QUICK,
-        (true, false) => &LOADS,
-    };
     let mut rows = Vec::new();
-    for &load in loads {
+    for &load in bed.loads(options, &LOADS_QUICK, &LOADS) {
         for service in Service::ALL {
             out.progress(&format!("load {load}: {}", service.name()))?;
             let outcome = rigs.of(service).run(plan, |_| Some(load))?;
@@ -192,8 +184,12 @@ fn flat(rows: &[Row]) -> Aim {
 }
 
 impl super::Report for Report {
-    fn circumstances(&mut self) -> &mut Circumstances {
-        &mut self.circumstances
+    fn head(&self) -> &Head {
+        &self.head
+    }
+
+    fn head_mut(&mut self) -> &mut Head {
+        &mut self.head
     }
 
     fn tables(&self) -> Vec<(String, Table)> {
@@ -223,10 +219,12 @@ impl super::Report for Report {
             ];
             beside.row(first.into_iter().chain(figures(turn.high_latency)));
         }
-        vec![
-            ("The high path's latency under rising load of all three paths".to_owned(), under_load),
-            ("The high path's latency without and beside low paths that want more than there is".to_owned(), beside),
-        ]
+        let mut tables = vec![("The high path's latency under rising load of all three paths".to_owned(), under_load)];
+        if !self.saturation.is_empty() {
+            let title = "The high path's latency without and beside low paths that want more than there is";
+            tables.push((title.to_owned(), beside));
+        }
+        tables
     }
 
     fn charts(&self) -> Vec<(String, String)> {
@@ -242,9 +240,16 @@ impl super::Report for Report {
             colour,
         };
         let chart = Chart {
-            title: "Load and jitter of the high path".to_owned(),
-            subtitle: self.subtitle.clone(),
-            x: Axis::from_zero(&format!("load, units of {:.0} µs of work for each event", self.circumstances.unit_us)),
+            title: match self.head.circumstances.real_time.throttling_lifted {
+                true => "Load and jitter of the high path, without the kernel's throttling",
+                false => "Load and jitter of the high path",
+            }
+            .to_owned(),
+            subtitle: self.head.subtitle.clone(),
+            x: Axis::from_zero(&format!(
+                "load, units of {:.0} µs of work for each event",
+                self.head.circumstances.unit_us
+            )),
             y: Axis::logarithmic("high path's latency", Labels::Microseconds),
             series: vec![
                 series("real-time: deviation", Service::RealTime, 0, |latency| latency.standard_deviation_us),
@@ -253,11 +258,9 @@ impl super::Report for Report {
                 series("plain: p99.9", Service::Plain, 1, |latency| latency.p999_us),
             ],
         };
-        vec![("paths-jitter".to_owned(), chart.to_svg())]
-    }
-
-    fn aims(&self) -> &[Aim] {
-        &self.aims
+        let lifted = self.head.circumstances.real_time.throttling_lifted;
+        let name = if lifted { "paths-jitter-without-throttling" } else { "paths-jitter" };
+        vec![(name.to_owned(), chart.to_svg())]
     }
 }
 

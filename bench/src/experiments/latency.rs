@@ -6,7 +6,7 @@ use serde::Serialize;
 use super::chart::{Axis, Chart, Labels, Mark, Series};
 use super::rig::{Outcome, Plan};
 use super::samples::distribution;
-use super::{Aim, Bed, Bin, Circumstances, Class, Latency, Pair, Service, quotient};
+use super::{Bed, Bin, Class, Head, Latency, Pair, Service, quotient};
 use crate::table::Table;
 use crate::{BenchError, ExperimentOptions, Output};
 
@@ -20,11 +20,9 @@ const P99_AT_MOST: f64 = 1.0 / 20.0;
 /// The whole report: the one JSON object.
 #[derive(Debug, Clone, Serialize)]
 pub struct Report {
-    /// Always `paths-latency`.
-    pub benchmark: &'static str,
-    /// Where and how it was run.
+    /// What it was, where and how it was run, and what was shown.
     #[serde(flatten)]
-    pub circumstances: Circumstances,
+    pub head: Head,
     /// The load that every event carried, in units.
     pub load: u32,
     /// Seconds for which events counted.
@@ -35,10 +33,6 @@ pub struct Report {
     pub high_p99_ratio: Option<f64>,
     /// One for each service and path.
     pub rows: Vec<Row>,
-    /// What was to be shown.
-    pub aims: Vec<Aim>,
-    #[serde(skip)]
-    subtitle: String,
 }
 
 /// The latencies of one path.
@@ -84,23 +78,21 @@ pub(super) fn measure(bed: &Bed, options: &ExperimentOptions, out: &mut Output<'
     };
     let ratio = |figure| quotient(high(Service::RealTime, figure), high(Service::Plain, figure));
     let (high_median_ratio, high_p99_ratio) = (ratio(|latency| latency.median_us), ratio(|latency| latency.p99_us));
+    let aims = vec![
+        super::at_most(
+            "the high path's median latency is at most 1/8 of the plain service's",
+            high_median_ratio,
+            MEDIAN_AT_MOST,
+        ),
+        super::at_most("the high path's p99 is at most 1/20 of the plain service's", high_p99_ratio, P99_AT_MOST),
+    ];
     Ok(Report {
-        benchmark: "paths-latency",
-        circumstances: bed.circumstances.clone(),
+        head: bed.head("paths-latency", &format!("three paths, each 100 events/s of load {load}"), aims),
         load,
         window_seconds: window,
         high_median_ratio,
         high_p99_ratio,
-        aims: vec![
-            super::at_most(
-                "the high path's median latency is at most 1/8 of the plain service's",
-                high_median_ratio,
-                MEDIAN_AT_MOST,
-            ),
-            super::at_most("the high path's p99 is at most 1/20 of the plain service's", high_p99_ratio, P99_AT_MOST),
-        ],
         rows,
-        subtitle: bed.subtitle(&format!("three paths, each 100 events/s of load {load}")),
     })
 }
 
@@ -131,8 +123,12 @@ impl Row {
 }
 
 impl super::Report for Report {
-    fn circumstances(&mut self) -> &mut Circumstances {
-        &mut self.circumstances
+    fn head(&self) -> &Head {
+        &self.head
+    }
+
+    fn head_mut(&mut self) -> &mut Head {
+        &mut self.head
     }
 
     fn tables(&self) -> Vec<(String, Table)> {
@@ -171,7 +167,7 @@ impl super::Report for Report {
         let chart = |service: Service, title: &str| {
             let chart = Chart {
                 title: title.to_owned(),
-                subtitle: self.subtitle.clone(),
+                subtitle: self.head.subtitle.clone(),
                 x: Axis::logarithmic("latency from supplier to consumer", Labels::Microseconds),
                 y: Axis::from_zero("share of the path's events, %"),
                 series: self.rows.iter().filter(|row| row.service == service).map(Row::series).collect(),
@@ -182,9 +178,5 @@ impl super::Report for Report {
             ("paths-latency-plain".to_owned(), chart(Service::Plain, "Plain service: latency")),
             ("paths-latency-real-time".to_owned(), chart(Service::RealTime, "Real-time service: latency")),
         ]
-    }
-
-    fn aims(&self) -> &[Aim] {
-        &self.aims
     }
 }

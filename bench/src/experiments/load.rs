@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use super::chart::{Axis, Chart, Mark, Series};
 use super::rig::{Outcome, Plan, Rig};
-use super::{Aim, Bed, Circumstances, Class, Latency, Pair, Service};
+use super::{Aim, Bed, Class, Head, Latency, Pair, Service};
 use crate::latency::ratio;
 use crate::table::Table;
 use crate::{BenchError, ExperimentOptions, Output};
@@ -23,11 +23,9 @@ const RATE_TOLERANCE: f64 = 0.1;
 /// The whole report: the one JSON object.
 #[derive(Debug, Clone, Serialize)]
 pub struct Report {
-    /// Always `paths-load`.
-    pub benchmark: &'static str,
-    /// Where and how it was run.
+    /// What it was, where and how it was run, and what was shown.
     #[serde(flatten)]
-    pub circumstances: Circumstances,
+    pub head: Head,
     /// What an event of the high path costs beside its work: processor time of its supplier, the service and its consumer,
     /// in microseconds, measured on the real-time side with load 0.
     pub overhead_us: f64,
@@ -35,10 +33,6 @@ pub struct Report {
     pub window_seconds: f64,
     /// One for each load and service.
     pub rows: Vec<Row>,
-    /// What was to be shown.
-    pub aims: Vec<Aim>,
-    #[serde(skip)]
-    subtitle: String,
 }
 
 /// What happened at one load.
@@ -88,20 +82,12 @@ pub(super) fn measure(bed: &Bed, options: &ExperimentOptions, out: &mut Output<'
     let mut rigs = Pair::start(bed, &[(Class::High, 1), (Class::Medium, 1), (Class::Low, 1)])?;
     let (warm_up, window) = bed.times(options, (0.3, 1.0), (1.0, 5.0));
     let mut report = Report {
-        benchmark: "paths-load",
-        circumstances: bed.circumstances.clone(),
+        head: bed.head("paths-load", "three paths, each supplied with 100 events/s", Vec::new()),
         overhead_us: overhead_us(rigs.of(Service::RealTime), window.min(1.0))?,
         window_seconds: window,
         rows: Vec::new(),
-        aims: Vec::new(),
-        subtitle: bed.subtitle("three paths, each supplied with 100 events/s"),
     };
-    let loads: &[u32] = match (options.loads.is_empty(), bed.quick()) {
-        (false, _) => &options.loads,
-        (true, true) => &LOADS_QUICK,
-        (true, false) => &LOADS,
-    };
-    for &load in loads {
+    for &load in bed.loads(options, &LOADS_QUICK, &LOADS) {
         for service in Service::ALL {
             out.progress(&format!("load {load}: {}", service.name()))?;
             let outcome = rigs.of(service).run(Plan::at_100_hz(warm_up, window), |_| Some(load))?;
@@ -109,18 +95,18 @@ pub(super) fn measure(bed: &Bed, options: &ExperimentOptions, out: &mut Output<'
             report.rows.push(row);
         }
     }
-    report.aims = aims(&report.rows);
+    report.head.aims = aims(&report.rows);
     Ok(report)
 }
 
 impl Report {
     fn row(&self, service: Service, load: u32, outcome: &Outcome) -> Row {
-        let work_us = f64::from(load) * self.circumstances.unit_us;
+        let work_us = f64::from(load) * self.head.circumstances.unit_us;
         let high_needs = RATE * (work_us + self.overhead_us) / 1e6;
         Row {
             service,
             load,
-            high_fits: high_needs < self.circumstances.real_time.granted_share,
+            high_fits: high_needs < self.head.circumstances.real_time.granted_share,
             high_needs,
             high_rate: outcome.rate(Class::High),
             medium_rate: outcome.rate(Class::Medium),
@@ -145,8 +131,11 @@ impl Report {
         };
         let chart = Chart {
             title: title.to_owned(),
-            subtitle: self.subtitle.clone(),
-            x: Axis::from_zero(&format!("load, units of {:.0} µs of work for each event", self.circumstances.unit_us)),
+            subtitle: self.head.subtitle.clone(),
+            x: Axis::from_zero(&format!(
+                "load, units of {:.0} µs of work for each event",
+                self.head.circumstances.unit_us
+            )),
             y: Axis::from_zero("events processed per second"),
             series: Class::ALL.map(series).into(),
         };
@@ -208,8 +197,12 @@ fn aims(rows: &[Row]) -> Vec<Aim> {
 }
 
 impl super::Report for Report {
-    fn circumstances(&mut self) -> &mut Circumstances {
-        &mut self.circumstances
+    fn head(&self) -> &Head {
+        &self.head
+    }
+
+    fn head_mut(&mut self) -> &mut Head {
+        &mut self.head
     }
 
     fn tables(&self) -> Vec<(String, Table)> {
@@ -238,7 +231,7 @@ impl super::Report for Report {
         let title = format!(
             "Three paths of 100 events/s; a unit of load is {:.0} µs of work for each event, and the high path costs \
              {:.0} µs beside it",
-            self.circumstances.unit_us, self.overhead_us
+            self.head.circumstances.unit_us, self.overhead_us
         );
         vec![(title, table)]
     }
@@ -251,10 +244,6 @@ impl super::Report for Report {
                 self.chart(Service::RealTime, "Real-time service: load and throughput"),
             ),
         ]
-    }
-
-    fn aims(&self) -> &[Aim] {
-        &self.aims
     }
 }
 

@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use super::chart::{Axis, Chart, Labels, Mark, Series};
 use super::rig::{Plan, Rig};
-use super::{Aim, Bed, Circumstances, Class, Latency, Service};
+use super::{Aim, Bed, Class, Head, Latency, Service};
 use crate::table::Table;
 use crate::{BenchError, ExperimentOptions, Output};
 
@@ -21,21 +21,15 @@ const RATE_TOLERANCE: f64 = 0.1;
 /// The whole report: the one JSON object.
 #[derive(Debug, Clone, Serialize)]
 pub struct Report {
-    /// Always `paths-number`.
-    pub benchmark: &'static str,
-    /// Where and how it was run.
+    /// What it was, where and how it was run, and what was shown.
     #[serde(flatten)]
-    pub circumstances: Circumstances,
+    pub head: Head,
     /// The load that every event carried, in units.
     pub load: u32,
     /// Seconds for which events counted in each run.
     pub window_seconds: f64,
     /// One for each number of low paths and service.
     pub rows: Vec<Row>,
-    /// What was to be shown.
-    pub aims: Vec<Aim>,
-    #[serde(skip)]
-    subtitle: String,
 }
 
 /// What happened beside so many low paths.
@@ -86,13 +80,14 @@ pub(super) fn measure(bed: &Bed, options: &ExperimentOptions, out: &mut Output<'
         }
     }
     Ok(Report {
-        benchmark: "paths-number",
-        circumstances: bed.circumstances.clone(),
+        head: bed.head(
+            "paths-number",
+            &format!("one high, one medium and many low paths, each 100 events/s of load {load}"),
+            vec![keeps_its_rate(&rows)],
+        ),
         load,
         window_seconds: window,
-        aims: vec![keeps_its_rate(&rows)],
         rows,
-        subtitle: bed.subtitle(&format!("one high, one medium and many low paths, each 100 events/s of load {load}")),
     })
 }
 
@@ -108,8 +103,12 @@ fn keeps_its_rate(rows: &[Row]) -> Aim {
 }
 
 impl super::Report for Report {
-    fn circumstances(&mut self) -> &mut Circumstances {
-        &mut self.circumstances
+    fn head(&self) -> &Head {
+        &self.head
+    }
+
+    fn head_mut(&mut self) -> &mut Head {
+        &mut self.head
     }
 
     fn tables(&self) -> Vec<(String, Table)> {
@@ -150,7 +149,7 @@ impl super::Report for Report {
         };
         let chart = Chart {
             title: "Number of low paths and throughput".to_owned(),
-            subtitle: self.subtitle.clone(),
+            subtitle: self.head.subtitle.clone(),
             x: Axis::logarithmic("low paths", Labels::Numbers),
             y: Axis::from_zero("events processed per second"),
             series: vec![
@@ -161,9 +160,5 @@ impl super::Report for Report {
             ],
         };
         vec![("paths-number".to_owned(), chart.to_svg())]
-    }
-
-    fn aims(&self) -> &[Aim] {
-        &self.aims
     }
 }

@@ -19,7 +19,7 @@ use super::chart::Bars;
 use super::line::{Ends, Line};
 use super::paired::PairedRatio;
 use super::party::SupplierPath;
-use super::{Aim, Bed, Circumstances, Class, Latency};
+use super::{Bed, Class, Head, Latency};
 use crate::campanile::{self, Campanile};
 use crate::process::Process;
 use crate::spin::Awake;
@@ -34,7 +34,7 @@ const TURN: (f64, f64) = (0.02, 0.25);
 const OF_TURN_BACK_TO_BACK: u64 = 5;
 
 /// How often all contenders are started, and rounds with each start; each contender has its turn in each round.
-const STARTS: usize = 5;
+const STARTS: usize = 4;
 const ROUNDS: usize = 8;
 const STARTS_QUICK: usize = 2;
 const ROUNDS_QUICK: usize = 4;
@@ -81,11 +81,9 @@ const CONTENDERS: [(Between, bool); 6] = [
 /// The whole report: the one JSON object.
 #[derive(Debug, Clone, Serialize)]
 pub struct Report {
-    /// Always `overhead`.
-    pub benchmark: &'static str,
-    /// Where and how it was run.
+    /// What it was, where and how it was run, and what was shown.
     #[serde(flatten)]
-    pub circumstances: Circumstances,
+    pub head: Head,
     /// Octets of an event's payload.
     pub payload_bytes: usize,
     /// How the cores were kept from dozing off: by asking the kernel (`/dev/cpu_dma_latency`), or, where that was refused, by threads
@@ -105,10 +103,6 @@ pub struct Report {
     pub service_latency_ratio: Option<PairedRatio>,
     /// Median latency of the real-time service / of 3 hops with priorities.
     pub real_time_service_latency_ratio: Option<PairedRatio>,
-    /// What was to be shown.
-    pub aims: Vec<Aim>,
-    #[serde(skip)]
-    subtitle: String,
 }
 
 /// The figures of one contender.
@@ -214,8 +208,7 @@ fn assemble(bed: &Bed, starts: usize, turns: &[Turns; CONTENDERS.len()], cores_a
     let mut rows: Vec<Row> = CONTENDERS.iter().zip(turns).map(|(&contender, turns)| turns.row(contender)).collect();
     rows.sort_by_key(|row| (row.between, row.real_time));
     Report {
-        benchmark: "overhead",
-        circumstances: bed.circumstances.clone(),
+        head: bed.head("overhead", "structured events of 64 octets, one supplier, one consumer", aims),
         payload_bytes: super::PAYLOAD_BYTES,
         cores_awake,
         starts,
@@ -225,8 +218,6 @@ fn assemble(bed: &Bed, starts: usize, turns: &[Turns; CONTENDERS.len()], cores_a
         plain_throughput_ratio,
         service_latency_ratio,
         real_time_service_latency_ratio,
-        aims,
-        subtitle: bed.subtitle("structured events of 64 octets, one supplier, one consumer"),
     }
 }
 
@@ -371,8 +362,12 @@ fn start_service(
 }
 
 impl super::Report for Report {
-    fn circumstances(&mut self) -> &mut Circumstances {
-        &mut self.circumstances
+    fn head(&self) -> &Head {
+        &self.head
+    }
+
+    fn head_mut(&mut self) -> &mut Head {
+        &mut self.head
     }
 
     fn tables(&self) -> Vec<(String, Table)> {
@@ -408,7 +403,7 @@ impl super::Report for Report {
             };
             let bars = Bars {
                 title: title.to_owned(),
-                subtitle: self.subtitle.clone(),
+                subtitle: self.head.subtitle.clone(),
                 label: label.to_owned(),
                 bars: self.rows.iter().filter_map(bar).collect(),
             };
@@ -424,9 +419,5 @@ impl super::Report for Report {
                 bars("Latency at 1,000 events per second", "median latency, µs", |row| row.median_us),
             ),
         ]
-    }
-
-    fn aims(&self) -> &[Aim] {
-        &self.aims
     }
 }
