@@ -7,6 +7,7 @@
 //!
 //! Locks: `output` before `replies`; neither is held while reading.
 
+use crate::orb::Line;
 use crate::{OrbOptions, lock};
 use giop::cdr::{CharSet, Endian, Version, Writer};
 use giop::exception::Completed;
@@ -14,7 +15,7 @@ use giop::framing::{Inbound, Limits};
 use giop::message::{self, Header, MessageKind, Reply, ReplyStatus, RequestHead, Response, ServiceContexts};
 use giop::realtime;
 use std::io::{self, Read, Write};
-use std::net::{IpAddr, TcpStream};
+use std::net::TcpStream;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -139,14 +140,8 @@ enum BrokenKind {
 
 impl Connection {
     /// Takes over a connected socket.
-    pub(crate) fn new(
-        stream: TcpStream,
-        address: String,
-        version: Version,
-        chars: CharSet,
-        code_sets: Option<Vec<u8>>,
-        options: &OrbOptions,
-    ) -> io::Result<Self> {
+    pub(crate) fn new(line: Line, options: &OrbOptions) -> io::Result<Self> {
+        let Line { stream, address, version, chars, code_sets, key: _ } = line;
         stream.set_nodelay(true)?;
         stream.set_write_timeout(options.reply_timeout)?;
         stream.set_read_timeout(options.reply_timeout)?;
@@ -183,11 +178,6 @@ impl Connection {
     /// The char set of strings on this connection.
     pub(crate) fn chars(&self) -> CharSet {
         self.chars
-    }
-
-    /// The address of this end.
-    pub(crate) fn local_ip(&self) -> Option<IpAddr> {
-        self.stream.local_addr().ok().map(|address| address.ip())
     }
 
     /// Whether a new connection is needed.
@@ -581,8 +571,10 @@ mod tests {
             finally(&mut stream);
         });
         let stream = TcpStream::connect(address).unwrap();
-        Connection::new(stream, address.to_string(), Version::V1_2, CharSet::Latin1, None, &OrbOptions::default())
-            .unwrap()
+        let address = address.to_string();
+        let (version, chars) = (Version::V1_2, CharSet::Latin1);
+        let line = Line { stream, address, version, chars, code_sets: None, key: Arc::default() };
+        Connection::new(line, &OrbOptions::default()).unwrap()
     }
 
     fn ping(connection: &Connection) -> Result<Option<RawReply>, CallError> {

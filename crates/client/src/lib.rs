@@ -2,7 +2,8 @@
 //!
 //! Three layers, each usable alone:
 //!
-//! - [`SimpleSupplier`] and [`SimpleConsumer`]: connected with one call, for programs that send and receive events.
+//! - [`SimpleSupplier`] and [`SimpleConsumer`]: connected with one call, for programs that send and receive events; and
+//!   [`Publisher`] for those that send many.
 //! - [`notify`], [`event_service`] and [`naming`]: typed stubs for the OMG's interfaces, for programs that build and walk
 //!   the hierarchy of factory, channels, admins and proxies.
 //! - [`scheduling`]: Campanile's scheduling analysis.
@@ -11,7 +12,8 @@
 //! Calls block the calling thread. There is no thread of the library's own on the calling side; on the serving side one
 //! accepts connections and one serves each. On the path of an event, in either direction, nothing is allocated in the
 //! steady state by the lowest layer: one `write` per push, one `read` per reply, and a servant reads its arguments from
-//! the message itself.
+//! the message itself. A [`Publisher`] needs one `write` for as many events as it gathers, and a connection to servants one
+//! `read` and one `write` for as many requests as are there.
 //!
 //! What is left to others: the wire ([`giop`]), and services ([`service`](https://github.com/campanile/campanile)).
 
@@ -23,6 +25,7 @@ pub mod naming;
 pub mod notify;
 mod object;
 mod orb;
+mod publisher;
 pub mod scheduling;
 mod servant;
 mod server;
@@ -31,6 +34,7 @@ mod simple;
 pub use error::{FORWARDS_MAX, InvokeError, UserException};
 pub use object::{Arguments, ObjectRef, ReplyBody};
 pub use orb::{DEFAULT_PORT, Orb, OrbOptions, Served};
+pub use publisher::{Answers, Fate, Loss, Publisher, PublisherOptions, Tally};
 pub use servant::{Activation, Servant, ServantError};
 pub use simple::{
     ConsumerOptions, Health, LOCAL_SERVICE, Received, ReceivedBody, SimpleConsumer, SimpleSupplier, SupplierOptions,

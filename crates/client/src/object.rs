@@ -126,6 +126,15 @@ impl ObjectRef {
         Self { inner: Arc::new(Inner { priority, ..self.inner.unconnected() }) }
     }
 
+    pub(crate) fn reply_timeout(&self) -> Option<Duration> {
+        self.inner.reply_timeout
+    }
+
+    /// Where its reference says that it is, for messages.
+    pub(crate) fn address_text(&self) -> String {
+        self.ior().iiop().map_or_else(String::new, |profile| format!("{}:{}", profile.host, profile.port))
+    }
+
     /// The priority that is told with each request; `None` if none is.
     #[must_use]
     pub fn priority(&self) -> Option<i16> {

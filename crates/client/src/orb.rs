@@ -255,34 +255,31 @@ impl Orb {
 
     /// Connects to the first address of the reference that answers.
     pub(crate) fn connect(&self, ior: &Ior, private: bool) -> Result<Target, InvokeError> {
+        let (connection, key) = self.reach(ior, &|end_point| self.connection(end_point, private))?;
+        Ok(Target { connection, key })
+    }
+
+    /// As [`connect`](Self::connect), and leaves it to the caller to speak over the connection.
+    pub(crate) fn connect_line(&self, ior: &Ior) -> Result<Line, InvokeError> {
+        let (mut line, key) = self.reach(ior, &|end_point| self.dial(&end_point))?;
+        line.key = key;
+        Ok(line)
+    }
+
+    /// Opens a way to the first address of the reference that answers; gives it and the object's key there.
+    fn reach<T>(&self, ior: &Ior, open: Open<'_, T>) -> Result<(T, Arc<[u8]>), InvokeError> {
         if ior.is_nil() {
             return Err(InvokeError::NoAddress { reason: "it is nil".to_owned() });
         }
         let mut failure = InvokeError::NoAddress { reason: "it has no IIOP profile".to_owned() };
         for profile in &ior.profiles {
             let Profile::Iiop(profile) = profile else { continue };
-            match self.connect_profile(profile, private) {
-                Ok(target) => return Ok(target),
+            match reach_profile(profile, open) {
+                Ok(opened) => return Ok((opened, profile.key.as_slice().into())),
                 Err(error) => failure = error,
             }
         }
         Err(failure)
-    }
-
-    fn connect_profile(&self, profile: &IiopProfile, private: bool) -> Result<Target, InvokeError> {
-        // Code sets are negotiated from GIOP 1.1 on. CORBA 3.3 part 2, 7.10.2.
-        let offered = if profile.version > Version::V1_0 { profile.code_sets() } else { None };
-        let chars = codeset::negotiate(offered.as_ref())
-            .map_err(|error| InvokeError::NoAddress { reason: error.to_string() })?;
-        let mut failure = None;
-        for (host, port) in profile.addresses() {
-            let end_point = EndPoint { host, port, version: profile.version, chars, negotiated: offered.is_some() };
-            match self.connection(end_point, private) {
-                Ok(connection) => return Ok(Target { connection, key: profile.key.as_slice().into() }),
-                Err(error) => failure = Some(error),
-            }
-        }
-        Err(failure.unwrap_or_else(|| InvokeError::NoAddress { reason: "its profile names no host".to_owned() }))
     }
 
     fn connection(&self, end_point: EndPoint, private: bool) -> Result<SharedConnection, InvokeError> {
@@ -302,19 +299,58 @@ impl Orb {
     }
 
     fn open(&self, end_point: &EndPoint) -> Result<Connection, InvokeError> {
+        let line = self.dial(end_point)?;
+        let address = line.address.clone();
+        Connection::new(line, &self.inner.options).map_err(|error| InvokeError::NotReachable { address, error })
+    }
+
+    fn dial(&self, end_point: &EndPoint) -> Result<Line, InvokeError> {
         let EndPoint { host, port, version, chars, negotiated } = end_point;
-        let options = &self.inner.options;
-        let text = if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") };
-        let context = negotiated.then(|| codeset::context(*chars, Endian::NATIVE));
-        let opened = dial(host, *port, options.connect_timeout)
-            .and_then(|stream| Connection::new(stream, text.clone(), *version, *chars, context, options));
-        let connection = opened.map_err(|error| InvokeError::NotReachable { address: text, error })?;
+        let address = if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") };
+        let code_sets = negotiated.then(|| codeset::context(*chars, Endian::NATIVE));
+        let stream = match dial(host, *port, self.inner.options.connect_timeout) {
+            Ok(stream) => stream,
+            Err(error) => return Err(InvokeError::NotReachable { address, error }),
+        };
         let mut local_ip = lock(&self.inner.local_ip);
         if local_ip.is_none() {
-            *local_ip = connection.local_ip();
+            *local_ip = stream.local_addr().ok().map(|address| address.ip());
         }
-        Ok(connection)
+        Ok(Line { stream, address, version: *version, chars: *chars, code_sets, key: Arc::default() })
     }
+}
+
+/// A connection that nothing was said on yet.
+#[derive(Debug)]
+pub(crate) struct Line {
+    pub(crate) stream: TcpStream,
+    /// The peer as `host:port`.
+    pub(crate) address: String,
+    pub(crate) version: Version,
+    pub(crate) chars: CharSet,
+    /// Data of the code set service context, to be sent with the first request; `None` if nothing was negotiated.
+    pub(crate) code_sets: Option<Vec<u8>>,
+    /// Of the object that it leads to.
+    pub(crate) key: Arc<[u8]>,
+}
+
+/// Opens a way to a server.
+type Open<'o, T> = &'o dyn Fn(EndPoint) -> Result<T, InvokeError>;
+
+fn reach_profile<T>(profile: &IiopProfile, open: Open<'_, T>) -> Result<T, InvokeError> {
+    // Code sets are negotiated from GIOP 1.1 on. CORBA 3.3 part 2, 7.10.2.
+    let offered = if profile.version > Version::V1_0 { profile.code_sets() } else { None };
+    let chars =
+        codeset::negotiate(offered.as_ref()).map_err(|error| InvokeError::NoAddress { reason: error.to_string() })?;
+    let mut failure = None;
+    for (host, port) in profile.addresses() {
+        let end_point = EndPoint { host, port, version: profile.version, chars, negotiated: offered.is_some() };
+        match open(end_point) {
+            Ok(opened) => return Ok(opened),
+            Err(error) => failure = Some(error),
+        }
+    }
+    Err(failure.unwrap_or_else(|| InvokeError::NoAddress { reason: "its profile names no host".to_owned() }))
 }
 
 impl fmt::Debug for Orb {

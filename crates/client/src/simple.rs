@@ -9,7 +9,11 @@ use crate::notify::{
     PrioritizedConsumer, Property, ProxyPushSupplier, SequenceProxyPushSupplier, StructuredEvent,
     StructuredProxyPushSupplier, connect, find_channel, skip_event, write_batch,
 };
-use crate::{Activation, InvokeError, ObjectRef, Orb, OrbOptions, Servant, ServantError, Served, lock};
+use crate::publisher::operation;
+use crate::{
+    Activation, InvokeError, ObjectRef, Orb, OrbOptions, Publisher, PublisherOptions, Servant, ServantError, Served,
+    lock,
+};
 use giop::cdr::{ReadError, Reader, Writer};
 use giop::realtime::PriorityModelPolicy;
 use giop::typecode::Work;
@@ -146,12 +150,22 @@ impl SimpleSupplier {
     /// # Errors
     /// See [`InvokeError`].
     pub fn publish_written(&self, write: impl Fn(&mut Writer<'_>)) -> Result<(), InvokeError> {
-        let operation = match self.options.form {
-            ClientType::Any => "push",
-            ClientType::Structured => "push_structured_event",
-            ClientType::Sequence => "push_structured_events",
-        };
-        self.push(operation, write)
+        self.push(operation(self.options.form), write)
+    }
+
+    /// Publishes through the same proxy without waiting for each event. Events published here and there have no order among
+    /// them. A proxy that is gone is made anew, as for [`publish`](Self::publish), but not later: a publisher whose proxy goes
+    /// has its events refused (`OBJECT_NOT_EXIST`), and is to be replaced by another one from here.
+    ///
+    /// # Errors
+    /// See [`InvokeError`].
+    pub fn publisher(&self, options: PublisherOptions) -> Result<Publisher, InvokeError> {
+        let mut proxy = self.proxy();
+        if proxy.non_existent()? {
+            proxy = Self::obtain(&self.service, self.channel, &self.options)?;
+            *lock(&self.proxy) = proxy.clone();
+        }
+        Publisher::new(&proxy, self.options.form, options)
     }
 
     /// The proxy it is connected to now.

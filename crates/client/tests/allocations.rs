@@ -2,7 +2,8 @@
 
 #![expect(unsafe_code, reason = "an allocator that counts can only be written so")]
 
-use campanile_client::{Orb, OrbOptions, Servant, ServantError};
+use campanile_client::notify::{CallbackConsumer, ClientType, Delivery};
+use campanile_client::{Answers, Orb, OrbOptions, Publisher, PublisherOptions, Servant, ServantError};
 use giop::cdr::{Reader, Writer};
 use giop::realtime::{PriorityModel, PriorityModelPolicy};
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -90,4 +91,51 @@ fn push_with_its_priority_and_its_reply_allocate_nothing() {
     let after = (allocations(), consumer.allocations.load(Ordering::Relaxed));
     assert_eq!(after, before, "at the supplier's end, at the consumer's end");
     assert_eq!(consumer.bytes.load(Ordering::Relaxed), (EVENTS + 10) * 368);
+}
+
+#[test]
+fn events_published_without_waiting_allocate_nothing_at_either_end() {
+    const EVENTS: u64 = 20_000;
+    let windowed = Answers::Windowed { unanswered_max: 128 };
+    for (form, answers, early) in [
+        (ClientType::Structured, windowed, false),
+        (ClientType::Structured, windowed, true),
+        (ClientType::Structured, Answers::OneWay, false),
+        (ClientType::Sequence, windowed, false),
+        (ClientType::Sequence, Answers::OneWay, false),
+    ] {
+        let (pushes, at_consumer) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
+        let (counted, of_thread) = (pushes.clone(), at_consumer.clone());
+        let consumer = CallbackConsumer::new(form, move |delivery: Delivery<'_>| {
+            let count = match delivery {
+                Delivery::Batch(mut batch) => batch.u32()?.into(),
+                _ => 1,
+            };
+            of_thread.store(allocations(), Ordering::Relaxed);
+            counted.fetch_add(count, Ordering::Release);
+            Ok(())
+        });
+        let consumer = Arc::new(consumer.answering_early(early));
+        let activation = Orb::new(OrbOptions::default()).activate(consumer).unwrap();
+        let options = PublisherOptions { answers, gather_events_max: 32, ..PublisherOptions::default() };
+        let mut publisher = Publisher::new(activation.reference(), form, options).unwrap();
+        let mut pass = |count: u64| {
+            for _ in 0..count {
+                publisher.publish_written(|w| w.raw(&[7; 64])).unwrap();
+            }
+            let tally = publisher.sync();
+            assert_eq!(tally.lost(), 0);
+            // Those that are answered early are handled a little later.
+            while pushes.load(Ordering::Acquire) < tally.published {
+                std::thread::yield_now();
+            }
+            (allocations(), at_consumer.load(Ordering::Relaxed))
+        };
+        // How far a socket fills and its buffers grow is up to the kernel and the threads' scheduling: as far as they ever do.
+        pass(EVENTS);
+        let before = pass(EVENTS);
+        let after = pass(EVENTS);
+        assert_eq!(pushes.load(Ordering::Relaxed), 3 * EVENTS);
+        assert_eq!((after.0 - before.0, after.1 - before.1), (0, 0), "{form:?} {answers:?}, early {early}");
+    }
 }

@@ -13,6 +13,7 @@ mod pairings;
 mod peers;
 mod planning;
 mod priorities;
+mod publishing;
 mod pulling;
 mod remote_filters;
 mod sequences;

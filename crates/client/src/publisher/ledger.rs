@@ -1,0 +1,134 @@
+//! What became of the events: told in numbers, and one by one where they did not arrive.
+
+use core::ops::Range;
+use std::collections::VecDeque;
+
+/// Losses kept until they are asked for.
+const LOSSES_MAX: usize = 1024;
+
+/// How many events became what; from [`Publisher::tally`](super::Publisher::tally).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// Events that the publisher took, and gave numbers from 0 on.
+    pub published: u64,
+    /// Of these, those of which it is known that the service has them: they were answered, or a
+    /// [`sync`](super::Publisher::sync) has found that they arrived.
+    pub confirmed: u64,
+    /// Those that the service refused.
+    pub refused: u64,
+    /// Those of which it is not known whether the service has them: the connection was lost meanwhile.
+    pub unknown: u64,
+    /// Those that the service certainly does not have: the connection was lost before they were sent.
+    pub not_sent: u64,
+    /// Reports of losses that were dropped since nobody took them ([`next_loss`](super::Publisher::next_loss)); their events
+    /// are in the numbers above.
+    pub losses_untold: u64,
+}
+
+impl Tally {
+    /// Events that may still become anything: gathered, or under way.
+    #[must_use]
+    pub const fn unsettled(&self) -> u64 {
+        self.published - self.confirmed - self.lost()
+    }
+
+    /// Events that the service does not have, or perhaps not.
+    #[must_use]
+    pub const fn lost(&self) -> u64 {
+        self.refused + self.unknown + self.not_sent
+    }
+}
+
+/// Events that did not arrive, or perhaps not.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Loss {
+    /// Their numbers, as the publishing calls gave them.
+    pub events: Range<u64>,
+    /// What became of them.
+    pub fate: Fate,
+}
+
+/// What became of events that did not arrive, or perhaps not.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Fate {
+    /// The service raised this exception, named by its repository id, such as `IDL:omg.org/CORBA/IMP_LIMIT:1.0`. Of a
+    /// sequence, events before the one that was refused may have been taken.
+    Refused(String),
+    /// The connection was lost after they were sent, and why. Sent again, they may arrive twice.
+    Unknown(String),
+    /// The connection was lost before they were sent, and why. They can be published again.
+    NotSent(String),
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Ledger {
+    pub(super) tally: Tally,
+    losses: VecDeque<Loss>,
+}
+
+impl Ledger {
+    /// Gives the next event its number.
+    pub(super) fn number(&mut self) -> u64 {
+        let number = self.tally.published;
+        self.tally.published += 1;
+        number
+    }
+
+    pub(super) fn lose(&mut self, events: Range<u64>, fate: Fate) {
+        if events.is_empty() {
+            return;
+        }
+        let count = events.end - events.start;
+        *match &fate {
+            Fate::Refused(_) => &mut self.tally.refused,
+            Fate::Unknown(_) => &mut self.tally.unknown,
+            Fate::NotSent(_) => &mut self.tally.not_sent,
+        } += count;
+        match self.losses.back_mut() {
+            Some(last) if last.events.end == events.start && last.fate == fate => last.events.end = events.end,
+            _ => self.losses.push_back(Loss { events, fate }),
+        }
+        if self.losses.len() > LOSSES_MAX {
+            self.losses.pop_front();
+            self.tally.losses_untold += 1;
+        }
+    }
+
+    pub(super) fn next_loss(&mut self) -> Option<Loss> {
+        self.losses.pop_front()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn losses_of_one_kind_beside_each_other_are_one() {
+        let mut ledger = Ledger::default();
+        for _ in 0..10 {
+            ledger.number();
+        }
+        let gone = || Fate::Unknown("gone".to_owned());
+        for events in [0..1, 1..3, 5..6] {
+            ledger.lose(events, gone());
+        }
+        ledger.lose(6..7, Fate::NotSent("gone".to_owned()));
+        ledger.lose(7..7, gone());
+        let told: Vec<_> = core::iter::from_fn(|| ledger.next_loss()).map(|loss| loss.events).collect();
+        assert_eq!(told, [0..3, 5..6, 6..7]);
+        assert_eq!((ledger.tally.unknown, ledger.tally.not_sent, ledger.tally.unsettled()), (4, 1, 5));
+    }
+
+    #[test]
+    fn losses_that_nobody_takes_are_counted_all_the_same() {
+        let mut ledger = Ledger::default();
+        for number in 0..2000_u64 {
+            ledger.number();
+            ledger.lose(number..number + 1, Fate::Refused(number.to_string()));
+        }
+        assert_eq!((ledger.tally.refused, ledger.tally.losses_untold), (2000, 976));
+        assert_eq!(ledger.next_loss().unwrap().events, 976..977);
+    }
+}

@@ -1,0 +1,465 @@
+//! Publishing without waiting for each event.
+
+mod ledger;
+mod stream;
+
+pub use ledger::{Fate, Loss, Tally};
+
+use crate::notify::{ClientType, StructuredEvent};
+use crate::{Arguments, InvokeError, ObjectRef};
+use core::ops::Range;
+use core::time::Duration;
+use giop::cdr::Writer;
+use giop::exception::Completed;
+use giop::value::AnyValue;
+use ledger::Ledger;
+use std::time::Instant;
+use stream::{Begun, Broken, Stream};
+
+/// Longest time spent on the last answers when a publisher is dropped.
+const FAREWELL_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// Whether a publisher is told that its events arrived.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Answers {
+    /// Each push is answered; several may be unanswered.
+    Windowed {
+        /// How many pushes may be unanswered at once, 1 or more; 0 is taken as 1. A push is an event, or of
+        /// [`ClientType::Sequence`] a sequence of them.
+        unanswered_max: u32,
+    },
+    /// None is: what the service refuses is not known, and what arrived only after a [`Publisher::sync`].
+    OneWay,
+}
+
+/// Settings of a [`Publisher`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PublisherOptions {
+    /// Whether events are answered. Default: so that 256 pushes may be unanswered.
+    pub answers: Answers,
+    /// Events that are gathered before they are sent, with one system call; of [`ClientType::Sequence`], in one push. Default 1:
+    /// each leaves at once. With more, whoever stops publishing calls [`Publisher::flush`].
+    pub gather_events_max: u32,
+    /// Octets after which they are sent, however few events they are; also what may wait for a socket that is full. Default 64 KiB.
+    pub gather_bytes_max: usize,
+    /// Time after which what was gathered is sent with the next call of any kind, however few it is. Nothing happens of its
+    /// own accord: whoever has nothing more to publish calls [`Publisher::poll`] or [`Publisher::flush`]. Default 1 ms;
+    /// [`Duration::MAX`] spares a look at the clock for each event.
+    pub gather_time_max: Duration,
+}
+
+impl Default for PublisherOptions {
+    fn default() -> Self {
+        Self {
+            answers: Answers::Windowed { unanswered_max: 256 },
+            gather_events_max: 1,
+            gather_bytes_max: 64 * 1024,
+            gather_time_max: Duration::from_millis(1),
+        }
+    }
+}
+
+/// Pushes events into a proxy without waiting for each, over a connection of its own.
+///
+/// Every event that is taken gets a number, from 0 on, and leaves in that order. Whether it arrived is told later: by
+/// [`tally`](Self::tally) in numbers, and by [`next_loss`](Self::next_loss) for those that did not, or perhaps not. An event is
+/// never sent twice. When the connection is lost, the next call that publishes makes a new one; what was under way is
+/// reported, and the caller decides what to publish again.
+///
+/// Memory is bounded: a publisher holds at most [`gather_bytes_max`](PublisherOptions::gather_bytes_max) octets and one event
+/// more. When as many pushes are unanswered as may be, or the socket is full, `publish…` waits, for at most the proxy's
+/// reply timeout without any progress, and `try_publish…` says so. In the steady state nothing is allocated, and system
+/// calls are one for as many events as are gathered and one for as many answers as have come.
+///
+/// Proxies that forward (`LOCATION_FORWARD`) are not followed: their answers count as `TRANSIENT`.
+///
+/// ```no_run
+/// use campanile_client::notify::StructuredEvent;
+/// use campanile_client::{LOCAL_SERVICE, PublisherOptions, SimpleSupplier};
+///
+/// let supplier = SimpleSupplier::connect(LOCAL_SERVICE, None)?;
+/// // 64 events with one system call, and up to 256 on the way.
+/// let options = PublisherOptions { gather_events_max: 64, ..PublisherOptions::default() };
+/// let mut publisher = supplier.publisher(options)?;
+/// for number in 0..100_000 {
+///     publisher.publish(&StructuredEvent::new("Telescope", "Sample", &number.to_string()))?;
+/// }
+/// let tally = publisher.sync();
+/// println!("{} of {} arrived", tally.confirmed, tally.published);
+/// while let Some(loss) = publisher.next_loss() {
+///     println!("events {:?}: {:?}", loss.events, loss.fate);
+/// }
+/// # Ok::<(), campanile_client::InvokeError>(())
+/// ```
+#[derive(Debug)]
+pub struct Publisher {
+    proxy: ObjectRef,
+    form: ClientType,
+    options: PublisherOptions,
+    stream: Option<Stream>,
+    /// The sequence that is being gathered.
+    batch: Option<Batch>,
+    /// Events gathered and not offered to the socket yet, and since when.
+    gathered: u32,
+    gathering_since: Option<Instant>,
+    ledger: Ledger,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Batch {
+    begun: Begun,
+    first: u64,
+    events: u32,
+}
+
+impl Publisher {
+    /// A publisher of events of that form, at a proxy to which a supplier is connected. Connects at once.
+    ///
+    /// # Errors
+    /// If no address of the proxy's reference can be reached.
+    pub fn new(proxy: &ObjectRef, form: ClientType, options: PublisherOptions) -> Result<Self, InvokeError> {
+        let mut publisher = Self {
+            proxy: proxy.clone(),
+            form,
+            options,
+            stream: None,
+            batch: None,
+            gathered: 0,
+            gathering_since: None,
+            ledger: Ledger::default(),
+        };
+        publisher.connect()?;
+        Ok(publisher)
+    }
+
+    // ---- publishing ----
+
+    /// Publishes a structured event, waiting where there is no room, and gives its number. Not for [`ClientType::Any`].
+    ///
+    /// # Errors
+    /// The event was not taken: it cannot be written, no connection can be made, or for the whole reply timeout there was no
+    /// room. The fate of events that were taken is not an error here.
+    pub fn publish(&mut self, event: &StructuredEvent) -> Result<u64, InvokeError> {
+        self.publish_written(|w| event.write(w))
+    }
+
+    /// Publishes several structured events in their order, as [`publish`](Self::publish), and gives their numbers.
+    ///
+    /// # Errors
+    /// As [`publish`](Self::publish). Those before the one that was not taken are published.
+    pub fn publish_all(&mut self, events: &[StructuredEvent]) -> Result<Range<u64>, InvokeError> {
+        let first = self.ledger.tally.published;
+        events.iter().try_for_each(|event| self.publish(event).map(|_| ()))?;
+        Ok(first..self.ledger.tally.published)
+    }
+
+    /// Publishes an Any, as [`publish`](Self::publish). For [`ClientType::Any`].
+    ///
+    /// # Errors
+    /// As [`publish`](Self::publish).
+    pub fn publish_any(&mut self, event: &AnyValue) -> Result<u64, InvokeError> {
+        self.publish_written(|w| event.write(w))
+    }
+
+    /// Publishes an event that is written by hand: one `StructuredEvent`, also of a sequence, or an `any`.
+    ///
+    /// # Errors
+    /// As [`publish`](Self::publish).
+    #[inline]
+    pub fn publish_written<A: Arguments>(
+        &mut self,
+        write: impl FnOnce(&mut Writer<'_>) -> A,
+    ) -> Result<u64, InvokeError> {
+        if !self.has_room() {
+            self.make_room(true)?;
+        }
+        self.take(write)
+    }
+
+    /// As [`publish`](Self::publish), but does not wait: `None` if there is no room. Only a connection that was lost is waited
+    /// for, while it is made again.
+    ///
+    /// # Errors
+    /// As [`publish`](Self::publish).
+    pub fn try_publish(&mut self, event: &StructuredEvent) -> Result<Option<u64>, InvokeError> {
+        self.try_publish_written(|w| event.write(w))
+    }
+
+    /// As [`publish_written`](Self::publish_written), but does not wait: `None` if there is no room.
+    ///
+    /// # Errors
+    /// As [`publish`](Self::publish).
+    pub fn try_publish_written<A: Arguments>(
+        &mut self,
+        write: impl FnOnce(&mut Writer<'_>) -> A,
+    ) -> Result<Option<u64>, InvokeError> {
+        if !self.has_room() && !self.make_room(false)? {
+            return Ok(None);
+        }
+        self.take(write).map(Some)
+    }
+
+    // ---- what was published ----
+
+    /// Sends what was gathered. Waits for nothing but room in the socket, for as long as [`publish`](Self::publish) would.
+    pub fn flush(&mut self) {
+        self.drive(|publisher| publisher.stream.as_ref().is_none_or(|stream| stream.pending_bytes() == 0));
+    }
+
+    /// Sends what was gathered for long enough, and takes in the answers that are there. Waits for nothing.
+    pub fn poll(&mut self) {
+        if self.is_due() {
+            self.send();
+        }
+        self.take_answers();
+    }
+
+    /// Sends what was gathered and waits until the fate of all events is known: until all are answered, or, where they are
+    /// not, until the service has answered a question that it reads behind them. Then none is
+    /// [`unsettled`](Tally::unsettled). That one-way events arrived does not say that the service accepted them.
+    pub fn sync(&mut self) -> Tally {
+        self.sync_within(self.proxy.reply_timeout())
+    }
+
+    /// How many events became what, as far as is known.
+    #[must_use]
+    pub fn tally(&self) -> Tally {
+        self.ledger.tally
+    }
+
+    /// The next events that did not arrive, or perhaps not. Up to 1,024 such reports are kept.
+    pub fn next_loss(&mut self) -> Option<Loss> {
+        self.ledger.next_loss()
+    }
+
+    /// Ends the publisher after a [`sync`](Self::sync). The proxy stays connected.
+    #[must_use = "it tells whether all events arrived"]
+    pub fn close(mut self) -> Tally {
+        self.sync()
+    }
+
+    // ---- helpers ----
+
+    const fn unanswered_max(&self) -> usize {
+        match self.options.answers {
+            Answers::Windowed { unanswered_max: 0 } => 1,
+            Answers::Windowed { unanswered_max } => unanswered_max as usize,
+            Answers::OneWay => usize::MAX,
+        }
+    }
+
+    #[inline]
+    fn has_room(&self) -> bool {
+        let Some(stream) = &self.stream else { return false };
+        let window = self.batch.is_some() || stream.unanswered() < self.unanswered_max();
+        window && stream.pending_bytes() < self.options.gather_bytes_max.max(1)
+    }
+
+    /// Puts an event, for which there is room, into the buffer, and sends what is due.
+    #[inline]
+    fn take<A: Arguments>(&mut self, write: impl FnOnce(&mut Writer<'_>) -> A) -> Result<u64, InvokeError> {
+        let number = match self.form {
+            ClientType::Sequence => self.append(write)?,
+            ClientType::Any | ClientType::Structured => {
+                let Some(stream) = &mut self.stream else { return Err(lost(&self.proxy, "there is none")) };
+                let begun = stream.begin();
+                let written = write(&mut stream.writer(begun)).outcome();
+                if let Err(reason) = checked(written, stream.end() > begun.body) {
+                    stream.take_back(begun.start);
+                    return Err(InvokeError::BadArguments { operation: operation(self.form).to_owned(), reason });
+                }
+                let number = self.ledger.number();
+                stream.finish(begun, number, 1);
+                number
+            }
+        };
+        self.gathered += 1;
+        if self.is_due() {
+            self.send();
+        }
+        Ok(number)
+    }
+
+    /// Puts an event behind those of the sequence that is being gathered.
+    fn append<A: Arguments>(&mut self, write: impl FnOnce(&mut Writer<'_>) -> A) -> Result<u64, InvokeError> {
+        let Some(stream) = &mut self.stream else { return Err(lost(&self.proxy, "there is none")) };
+        let mut batch = self.batch.unwrap_or_else(|| {
+            let begun = stream.begin();
+            stream.writer(begun).u32(0);
+            Batch { begun, first: self.ledger.tally.published, events: 0 }
+        });
+        let end = stream.end();
+        let written = write(&mut stream.writer(batch.begun)).outcome();
+        if let Err(reason) = checked(written, stream.end() > end) {
+            stream.take_back(if batch.events == 0 { batch.begun.start } else { end });
+            return Err(InvokeError::BadArguments { operation: operation(self.form).to_owned(), reason });
+        }
+        batch.events += 1;
+        self.batch = Some(batch);
+        Ok(self.ledger.number())
+    }
+
+    /// Whether what was gathered is to be sent.
+    #[inline]
+    fn is_due(&mut self) -> bool {
+        let PublisherOptions { gather_events_max, gather_bytes_max, gather_time_max, .. } = self.options;
+        let Some(stream) = self.stream.as_ref().filter(|_| self.gathered > 0) else { return false };
+        if self.gathered >= gather_events_max || stream.pending_bytes() >= gather_bytes_max {
+            return true;
+        }
+        if gather_time_max == Duration::MAX {
+            return false;
+        }
+        let now = Instant::now();
+        now.saturating_duration_since(*self.gathering_since.get_or_insert(now)) >= gather_time_max
+    }
+
+    /// Ends the sequence that is being gathered.
+    fn end_batch(&mut self) {
+        if let (Some(stream), Some(Batch { begun, first, events })) = (&mut self.stream, self.batch.take()) {
+            stream.patch(begun.body, events);
+            stream.finish(begun, first, events.into());
+        }
+    }
+
+    /// Offers what was gathered to the socket.
+    fn send(&mut self) {
+        self.end_batch();
+        self.gathered = 0;
+        self.gathering_since = None;
+        let outcome = self.stream.as_mut().map_or(Ok(()), Stream::write);
+        self.settle(outcome);
+    }
+
+    fn take_answers(&mut self) {
+        let outcome = self.stream.as_mut().map_or(Ok(()), |stream| stream.read(&mut self.ledger));
+        self.settle(outcome);
+    }
+
+    /// Gives a broken connection up.
+    fn settle(&mut self, outcome: Result<(), Broken>) {
+        if let Err(broken) = outcome {
+            self.batch = None;
+            self.gathered = 0;
+            self.gathering_since = None;
+            if let Some(stream) = self.stream.take() {
+                stream.give_up(&broken, self.ledger.tally.published, &mut self.ledger);
+            }
+        }
+    }
+
+    /// Sees to it that there is room for an event, if `waits`; says whether there is.
+    ///
+    /// # Errors
+    /// If there is no connection, or no room in time.
+    #[cold]
+    fn make_room(&mut self, waits: bool) -> Result<bool, InvokeError> {
+        self.connect()?;
+        self.send();
+        self.take_answers();
+        if self.has_room() || (!waits && self.stream.is_some()) {
+            return Ok(self.has_room());
+        }
+        // Some room, so that what comes next can be gathered.
+        let enough = self.unanswered_max() - self.unanswered_max() / 4;
+        let in_time = self.drive(|publisher| {
+            publisher.stream.as_ref().is_none_or(|stream| stream.unanswered() < enough && publisher.has_room())
+        });
+        if !in_time {
+            let (address, operation) = (self.proxy.address_text(), operation(self.form).to_owned());
+            let limit = self.proxy.reply_timeout().unwrap_or_default();
+            return Err(InvokeError::TimedOut { address, operation, limit });
+        }
+        // The connection may have been lost meanwhile.
+        self.connect()?;
+        Ok(true)
+    }
+
+    /// Sends, and takes in answers, until `is_done`. False if nothing happened for the whole reply timeout, in which case the
+    /// connection is given up.
+    fn drive(&mut self, is_done: impl Fn(&Self) -> bool) -> bool {
+        self.drive_within(self.proxy.reply_timeout(), is_done)
+    }
+
+    fn drive_within(&mut self, limit: Option<Duration>, is_done: impl Fn(&Self) -> bool) -> bool {
+        self.send();
+        while !is_done(self) {
+            let Some(stream) = &self.stream else { return true };
+            match stream.wait(limit) {
+                Ok(true) => {
+                    self.send();
+                    self.take_answers();
+                }
+                Ok(false) => {
+                    self.settle(Err(Broken::new("nothing was answered in time")));
+                    return false;
+                }
+                Err(broken) => self.settle(Err(broken)),
+            }
+        }
+        true
+    }
+
+    fn sync_within(&mut self, limit: Option<Duration>) -> Tally {
+        self.send();
+        if self.options.answers == Answers::OneWay
+            && self.ledger.tally.unsettled() > 0
+            && let Some(stream) = &mut self.stream
+        {
+            stream.ask(self.ledger.tally.published);
+        }
+        self.drive_within(limit, |publisher| {
+            let stream = publisher.stream.as_ref();
+            stream.is_none_or(|stream| stream.unanswered() == 0 && stream.pending_bytes() == 0)
+        });
+        self.ledger.tally
+    }
+
+    /// Makes a connection if there is none.
+    fn connect(&mut self) -> Result<(), InvokeError> {
+        if self.stream.is_some() {
+            return Ok(());
+        }
+        let line = self.proxy.orb().connect_line(self.proxy.ior())?;
+        let address = line.address.clone();
+        let two_way = self.options.answers != Answers::OneWay;
+        let rest = (self.proxy.orb().options().message_bytes_max, self.ledger.tally.published);
+        let stream = Stream::new(line, operation(self.form), two_way, self.proxy.priority(), rest);
+        self.stream = Some(stream.map_err(|error| InvokeError::NotReachable { address, error })?);
+        Ok(())
+    }
+}
+
+impl Drop for Publisher {
+    fn drop(&mut self) {
+        // A socket that is closed with answers unread takes with it what the service has not read. Those who want to know
+        // more have called `close`.
+        let window = self.options.answers != Answers::OneWay;
+        self.drive_within(Some(FAREWELL_TIMEOUT), |publisher| {
+            let stream = publisher.stream.as_ref();
+            stream.is_none_or(|stream| stream.pending_bytes() == 0 && (!window || stream.unanswered() == 0))
+        });
+        if let Some(stream) = &self.stream {
+            stream.say_farewell();
+        }
+    }
+}
+
+/// What pushes events of that form.
+pub(crate) const fn operation(form: ClientType) -> &'static str {
+    match form {
+        ClientType::Any => "push",
+        ClientType::Structured => "push_structured_event",
+        ClientType::Sequence => "push_structured_events",
+    }
+}
+
+/// Refuses an event of which nothing was written.
+fn checked(written: Result<(), String>, is_something: bool) -> Result<(), String> {
+    written.and_then(|()| if is_something { Ok(()) } else { Err("nothing was written".to_owned()) })
+}
+
+fn lost(proxy: &ObjectRef, reason: &str) -> InvokeError {
+    let (address, operation) = (proxy.address_text(), "push".to_owned());
+    InvokeError::Lost { address, operation, reason: reason.to_owned(), completed: Completed::No }
+}

@@ -1,0 +1,424 @@
+//! The connection of a publisher: requests written behind each other, replies taken in when they are there.
+//!
+//! Nothing here waits but [`Stream::wait`]. Requests are written into one buffer, each behind a copy of the same header, in
+//! which number and size are put; what the socket takes of it is the kernel's.
+
+use super::ledger::{Fate, Ledger};
+use crate::connection::limits;
+use crate::orb::Line;
+use core::time::Duration;
+use giop::cdr::{Encoding, Endian, Reader, Version, Writer};
+use giop::exception::SystemException;
+use giop::framing::Inbound;
+use giop::message::{self, MessageKind, Reply, ReplyStatus, RequestHead, Response, ServiceContexts};
+use giop::realtime;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, SendFlags, recv, send};
+use std::collections::VecDeque;
+use std::io;
+
+/// Octets written and not yet dropped from the buffer, and what the buffer is shrunk to after large events.
+const WRITTEN_MAX: usize = 64 * 1024;
+const OUTPUT_BYTES_RETAINED: usize = 1024 * 1024;
+
+/// Why a connection is of no more use.
+#[derive(Debug)]
+pub(super) struct Broken {
+    pub(super) reason: String,
+    /// The server says that it did nothing that it has not answered (CORBA 3.3 part 2, 9.4.7).
+    pub(super) orderly: bool,
+}
+
+impl Broken {
+    pub(super) fn new(reason: impl Into<String>) -> Self {
+        Self { reason: reason.into(), orderly: false }
+    }
+}
+
+impl From<Errno> for Broken {
+    fn from(error: Errno) -> Self {
+        let error = io::Error::from(error);
+        Self::new(error.to_string())
+    }
+}
+
+/// A request that is to be answered.
+#[derive(Clone, Copy, Debug)]
+struct InFlight {
+    /// The number of its first event, and how many it has.
+    first: u64,
+    events: u64,
+    is_answered: bool,
+    /// It asks whether the object exists, after all those events.
+    is_question: bool,
+}
+
+/// A request in the buffer.
+#[derive(Clone, Copy, Debug)]
+struct Gathered {
+    first: u64,
+    /// Where in the buffer it ends.
+    end: usize,
+}
+
+pub(super) struct Stream {
+    line: Line,
+    inbound: Inbound,
+    templates: Templates,
+    two_way: bool,
+    output: Vec<u8>,
+    /// Octets of it that the socket has taken.
+    written: usize,
+    gathered: Vec<Gathered>,
+    in_flight: VecDeque<InFlight>,
+    /// Of the first of those in flight.
+    front_id: u32,
+    next_id: u32,
+    /// One-way: events before that number are known to have arrived, or not to have.
+    settled: u64,
+    /// Events before that number are in requests that are complete.
+    finished: u64,
+}
+
+/// Heads of requests, of which number and size are to be filled in.
+struct Templates {
+    /// For the first request, which tells the code sets, too.
+    first: Option<Template>,
+    others: Template,
+}
+
+struct Template {
+    bytes: Vec<u8>,
+    id_at: usize,
+}
+
+/// A request that is being written.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Begun {
+    pub(super) start: usize,
+    pub(super) body: usize,
+}
+
+impl Stream {
+    /// `settled` events are none of this connection's business.
+    pub(super) fn new(
+        line: Line,
+        operation: &str,
+        two_way: bool,
+        priority: Option<i16>,
+        (message_bytes_max, settled): (usize, u64),
+    ) -> io::Result<Self> {
+        line.stream.set_nodelay(true)?;
+        let response = if two_way { Response::Expected } else { Response::None };
+        let priority = priority.map(|priority| realtime::priority_context(priority, Endian::NATIVE));
+        let priority = priority.as_ref().map(|data| (ServiceContexts::RT_CORBA_PRIORITY, data.as_slice()));
+        let code_sets = line.code_sets.as_deref().map(|data| (ServiceContexts::CODE_SETS, data));
+        let template = |contexts: &[(u32, &[u8])]| Template::new(&line, operation, response, contexts);
+        let both: Vec<_> = code_sets.into_iter().chain(priority).collect();
+        let templates =
+            Templates { first: code_sets.is_some().then(|| template(&both)), others: template(priority.as_slice()) };
+        Ok(Self {
+            line,
+            inbound: Inbound::new(limits(message_bytes_max)),
+            templates,
+            two_way,
+            output: Vec::new(),
+            written: 0,
+            gathered: Vec::new(),
+            in_flight: VecDeque::new(),
+            front_id: 1,
+            next_id: 1,
+            settled,
+            finished: settled,
+        })
+    }
+
+    /// Requests that are unanswered, or not counted as answered since one before them is not.
+    pub(super) fn unanswered(&self) -> usize {
+        self.in_flight.len()
+    }
+
+    /// Octets that the socket has not taken.
+    pub(super) fn pending_bytes(&self) -> usize {
+        self.output.len() - self.written
+    }
+
+    // ---- requests ----
+
+    #[inline]
+    pub(super) fn begin(&mut self) -> Begun {
+        let start = self.output.len();
+        let template = self.templates.first.as_ref().unwrap_or(&self.templates.others);
+        self.output.extend_from_slice(&template.bytes);
+        patch(&mut self.output, start + template.id_at, self.next_id);
+        Begun { start, body: self.output.len() }
+    }
+
+    /// A writer for more of the body of the request that was begun last.
+    #[inline]
+    pub(super) fn writer(&mut self, begun: Begun) -> Writer<'_> {
+        let encoding = Encoding { endian: Endian::NATIVE, version: self.line.version, chars: self.line.chars };
+        let phase = self.output.len() - begun.start;
+        Writer::with_phase(&mut self.output, phase, encoding)
+    }
+
+    /// Takes back what was written behind `len` octets of the buffer.
+    pub(super) fn take_back(&mut self, len: usize) {
+        self.output.truncate(len);
+    }
+
+    /// Where the buffer ends.
+    pub(super) fn end(&self) -> usize {
+        self.output.len()
+    }
+
+    /// Writes a number where one was written before.
+    pub(super) fn patch(&mut self, at: usize, value: u32) {
+        patch(&mut self.output, at, value);
+    }
+
+    /// Ends a request with `events` events, of which `first` is the first.
+    #[inline]
+    pub(super) fn finish(&mut self, begun: Begun, first: u64, events: u64) {
+        let size = u32::try_from(self.output.len() - begun.start - message::HEADER_LEN).unwrap_or(u32::MAX);
+        patch(&mut self.output, begun.start + 8, size);
+        self.templates.first = None;
+        self.finished = first + events;
+        let request = InFlight { first, events, is_answered: false, is_question: false };
+        self.note(first, self.two_way.then_some(request));
+    }
+
+    /// A request was gathered, of which `first` is the first event; `request` if there will be an answer.
+    #[inline]
+    fn note(&mut self, first: u64, request: Option<InFlight>) {
+        let id = self.next_id;
+        self.next_id = id.wrapping_add(1);
+        self.gathered.push(Gathered { first, end: self.output.len() });
+        if let Some(request) = request {
+            if self.in_flight.is_empty() {
+                self.front_id = id;
+            }
+            self.in_flight.push_back(request);
+        }
+    }
+
+    /// Asks whether the object exists: the answer comes when all before it has arrived.
+    pub(super) fn ask(&mut self, published: u64) {
+        let head = RequestHead {
+            version: self.line.version,
+            endian: Endian::NATIVE,
+            request_id: self.next_id,
+            response: Response::Expected,
+            key: &self.line.key,
+            operation: b"_non_existent",
+            contexts: &[],
+            body_phase: None,
+        };
+        message::begin_request(&mut self.output, &head).finish(&mut self.output);
+        let events = published - self.settled;
+        let question = InFlight { first: self.settled, events, is_answered: false, is_question: true };
+        self.note(published, Some(question));
+    }
+
+    // ---- the socket ----
+
+    /// Writes what was gathered, as much as the socket takes.
+    pub(super) fn write(&mut self) -> Result<(), Broken> {
+        while self.written < self.output.len() {
+            let rest = self.output.get(self.written..).unwrap_or_default();
+            match send(&self.line.stream, rest, SendFlags::DONTWAIT | SendFlags::NOSIGNAL) {
+                Ok(count) => self.written += count,
+                Err(Errno::INTR) => {}
+                Err(Errno::AGAIN) => {
+                    self.drop_written();
+                    return Ok(());
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+        self.output.clear();
+        self.gathered.clear();
+        self.written = 0;
+        if self.output.capacity() > OUTPUT_BYTES_RETAINED {
+            self.output = Vec::new();
+        }
+        Ok(())
+    }
+
+    /// Keeps the buffer from growing where the socket never takes all of it.
+    fn drop_written(&mut self) {
+        let written = self.written;
+        if written < WRITTEN_MAX {
+            return;
+        }
+        self.output.drain(..written);
+        self.gathered.retain_mut(|request| {
+            let is_pending = request.end > written;
+            request.end = request.end.saturating_sub(written);
+            is_pending
+        });
+        self.written = 0;
+    }
+
+    /// Takes in the replies that are there.
+    pub(super) fn read(&mut self, ledger: &mut Ledger) -> Result<(), Broken> {
+        let space = self.inbound.space();
+        let room = space.len();
+        let count = match recv(&self.line.stream, space, RecvFlags::DONTWAIT) {
+            Ok((0, _)) => return Err(Broken::new("the server closed it")),
+            Ok((count, _)) => count,
+            Err(Errno::AGAIN | Errno::INTR) => return Ok(()),
+            Err(error) => return Err(error.into()),
+        };
+        self.inbound.filled(count);
+        self.take_messages(ledger)?;
+        // What filled the buffer may not have been all.
+        if count == room { self.read(ledger) } else { Ok(()) }
+    }
+
+    /// Waits until there is something to read, or to write if something is to be written. False if that was not so in time.
+    pub(super) fn wait(&self, limit: Option<Duration>) -> Result<bool, Broken> {
+        let limit = limit.and_then(|limit| Timespec::try_from(limit).ok());
+        let flags = if self.pending_bytes() > 0 { PollFlags::IN | PollFlags::OUT } else { PollFlags::IN };
+        match poll(&mut [PollFd::new(&self.line.stream, flags)], limit.as_ref()) {
+            Ok(0) => Ok(false),
+            Ok(_) | Err(Errno::INTR) => Ok(true),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Tells the server that nothing more comes.
+    pub(super) fn say_farewell(&self) {
+        if self.line.version == Version::V1_2 {
+            let mut farewell = Vec::new();
+            message::close_connection(&mut farewell, self.line.version);
+            // The peer may be gone already; there is nobody left to tell.
+            let _ = send(&self.line.stream, &farewell, SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
+        }
+    }
+
+    // ---- answers ----
+
+    fn take_messages(&mut self, ledger: &mut Ledger) -> Result<(), Broken> {
+        let Self { inbound, in_flight, front_id, settled, line, .. } = self;
+        let malformed = |what: &dyn core::fmt::Display| Broken::new(format!("what came is not a reply: {what}"));
+        while let Some(message) = inbound.poll_message().map_err(|error| malformed(&error))? {
+            match message.header.kind {
+                MessageKind::Reply => {}
+                MessageKind::CloseConnection => {
+                    return Err(Broken { reason: "the server closed it".to_owned(), orderly: true });
+                }
+                MessageKind::MessageError => return Err(Broken::new("the server found a message malformed")),
+                kind => return Err(malformed(&kind)),
+            }
+            let reply = Reply::parse(message.bytes, &message.header).map_err(|error| malformed(&error))?;
+            let place = reply.request_id.wrapping_sub(*front_id) as usize;
+            let asked = in_flight.get_mut(place).filter(|request| !request.is_answered);
+            let Some(asked) = asked else {
+                return Err(malformed(&format_args!("request {} was not asked", reply.request_id)));
+            };
+            asked.is_answered = true;
+            let count = asked.events;
+            let events = asked.first..asked.first + count;
+            if asked.is_question {
+                *settled = events.end;
+            }
+            let body = reply.body(message.bytes, &message.header, line.chars);
+            match fate(&reply, body, asked.is_question) {
+                None => ledger.tally.confirmed += count,
+                Some(fate) => ledger.lose(events, fate),
+            }
+            while in_flight.front().is_some_and(|request| request.is_answered) {
+                in_flight.pop_front();
+                *front_id = front_id.wrapping_add(1);
+            }
+        }
+        Ok(())
+    }
+
+    /// The connection is lost: says what becomes of all that is unanswered. `published` events were numbered.
+    pub(super) fn give_up(self, broken: &Broken, published: u64, ledger: &mut Ledger) {
+        let unknown = || Fate::Unknown(broken.reason.clone());
+        let unsent = self.gathered.iter().find(|request| request.end > self.written).map(|request| request.first);
+        let end = unsent.unwrap_or(self.finished);
+        if self.two_way {
+            for request in self.in_flight.iter().filter(|request| !request.is_answered && request.first < end) {
+                let events = request.first..request.first + request.events;
+                let fate = if broken.orderly { Fate::NotSent(broken.reason.clone()) } else { unknown() };
+                ledger.lose(events, fate);
+            }
+        } else {
+            ledger.lose(self.settled..end, unknown());
+        }
+        ledger.lose(end..published, Fate::NotSent(broken.reason.clone()));
+    }
+}
+
+impl core::fmt::Debug for Stream {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("Stream")
+            .field("line", &self.line)
+            .field("pending_bytes", &self.pending_bytes())
+            .field("unanswered", &self.unanswered())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Template {
+    fn new(line: &Line, operation: &str, response: Response, contexts: &[(u32, &[u8])]) -> Self {
+        let encode = |request_id| {
+            let mut bytes = Vec::new();
+            let head = RequestHead {
+                version: line.version,
+                endian: Endian::NATIVE,
+                request_id,
+                response,
+                key: &line.key,
+                operation: operation.as_bytes(),
+                contexts,
+                body_phase: None,
+            };
+            // Its size is filled in with each request.
+            let _ = message::begin_request(&mut bytes, &head);
+            bytes
+        };
+        // Where the number is differs by version; it is where two numbers make a difference.
+        let (bytes, other) = (encode(0), encode(u32::MAX));
+        let id_at = bytes.iter().zip(&other).position(|(octet, other)| octet != other).unwrap_or_default();
+        Self { bytes, id_at }
+    }
+}
+
+/// What a reply says of the events of its request, if that is not that they arrived.
+fn fate(reply: &Reply<'_>, mut body: Reader<'_>, is_question: bool) -> Option<Fate> {
+    let id = match reply.status {
+        ReplyStatus::NoException if !is_question => return None,
+        ReplyStatus::NoException => match body.bool() {
+            Ok(false) => return None,
+            _ => return Some(Fate::Unknown("the proxy is gone".to_owned())),
+        },
+        ReplyStatus::SystemException => match SystemException::read(&mut body) {
+            Ok(exception) => exception.kind.repository_id().to_owned(),
+            Err(error) => return Some(Fate::Unknown(format!("the reply cannot be read: {error}"))),
+        },
+        ReplyStatus::UserException => match body.text() {
+            Ok(id) => id,
+            Err(error) => return Some(Fate::Unknown(format!("the reply cannot be read: {error}"))),
+        },
+        ReplyStatus::LocationForward | ReplyStatus::LocationForwardPerm | ReplyStatus::NeedsAddressingMode => {
+            FORWARDED.to_owned()
+        }
+    };
+    // Whoever does not answer a question says nothing of what came before it.
+    Some(if is_question { Fate::Unknown(id) } else { Fate::Refused(id) })
+}
+
+/// The exception that stands for a reply that has the request sent elsewhere, which a publisher does not do.
+const FORWARDED: &str = "IDL:omg.org/CORBA/TRANSIENT:1.0";
+
+fn patch(output: &mut [u8], at: usize, value: u32) {
+    if let Some(place) = output.get_mut(at..).and_then(|rest| rest.first_chunk_mut::<4>()) {
+        *place = value.to_ne_bytes();
+    }
+}
