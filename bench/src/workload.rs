@@ -486,7 +486,7 @@ fn report(
 
 /// A consumer of either kind.
 enum Consumer {
-    PushedTo(Catcher),
+    PushedTo(Box<Catcher>),
     Pulling(Box<Puller>),
 }
 
@@ -494,7 +494,7 @@ impl Consumer {
     /// Takes events until all have come that were sent, or none has for a while.
     fn run(self, own: &CatcherShared, shared: &Shared) -> Result<Self, BenchError> {
         match self {
-            Self::PushedTo(catcher) => catcher.run(own, shared).map(Self::PushedTo),
+            Self::PushedTo(catcher) => catcher.run(own, shared).map(|catcher| Self::PushedTo(Box::new(catcher))),
             Self::Pulling(puller) => puller.run(own, shared).map(Box::new).map(Self::Pulling),
         }
     }
@@ -528,7 +528,7 @@ fn wire_up(carrier: &Carrier<'_>, traffics: &[Traffic]) -> Result<(Vec<Feed>, Ve
                     let listener = campanile::listen()?;
                     let key = format!("bench-{}-{consumer}", traffic.name);
                     channel.add_consumer(&listener, key.as_bytes(), carriage.form, carriage.delivery)?;
-                    catchers.push(Consumer::PushedTo(Catcher::new(intake, listener, true)?));
+                    catchers.push(Consumer::PushedTo(Box::new(Catcher::new(intake, listener, true)?)));
                 }
                 for supplier in 0..traffic.suppliers {
                     let proxy = channel.add_supplier(*carriage)?;
@@ -542,7 +542,7 @@ fn wire_up(carrier: &Carrier<'_>, traffics: &[Traffic]) -> Result<(Vec<Feed>, Ve
                     let listener = campanile::listen()?;
                     addresses.push(listener.local_addr().map_err(BenchError::io("reading a consumer's address"))?);
                     let intake = Intake::new(name, Form::Structured, index, traffic.suppliers);
-                    catchers.push(Consumer::PushedTo(Catcher::new(intake, listener, false)?));
+                    catchers.push(Consumer::PushedTo(Box::new(Catcher::new(intake, listener, false)?)));
                 }
                 for supplier in 0..traffic.suppliers {
                     for (copy, address) in addresses.iter().enumerate() {

@@ -24,7 +24,9 @@ mod tests;
 
 pub use contexts::{ServiceContexts, ServiceContextsIter};
 pub(crate) use parse::behind_header;
-pub use parse::{CancelRequest, LocateReply, LocateRequest, LocateStatus, Reply, ReplyStatus, Request, Response};
+pub use parse::{
+    CancelRequest, LocateReply, LocateRequest, LocateStatus, Reply, ReplyStatus, Request, Response, body_at,
+};
 pub use target::Target;
 pub use write::{
     Open, ReplyHead, RequestHead, begin_locate_reply, begin_reply, begin_request, cancel_request, close_connection,

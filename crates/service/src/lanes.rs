@@ -25,6 +25,7 @@ pub(crate) mod pullers;
 pub(crate) mod pulls;
 pub(crate) mod pulse;
 pub(crate) mod questions;
+pub(crate) mod recall;
 pub(crate) mod replies;
 pub(crate) mod reports;
 pub(crate) mod roster;

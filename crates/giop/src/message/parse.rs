@@ -301,8 +301,10 @@ pub(crate) fn behind_header<'a>(message: &'a [u8], header: &Header) -> Reader<'a
     body_at(message, header, HEADER_LEN, CharSet::Latin1)
 }
 
+/// A reader over what begins at an offset of a message that speaks `chars`: over a body whose beginning is known.
 #[inline]
-fn body_at<'a>(message: &'a [u8], header: &Header, at: usize, chars: CharSet) -> Reader<'a> {
+#[must_use]
+pub fn body_at<'a>(message: &'a [u8], header: &Header, at: usize, chars: CharSet) -> Reader<'a> {
     let bytes = message.get(at..).unwrap_or_default();
     Reader::with_phase(bytes, at, header.encoding(chars)).with_origin(at)
 }

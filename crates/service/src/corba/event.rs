@@ -36,7 +36,7 @@ mod wants;
 pub use batch::{Batch, Written, write_batch};
 pub use fields::{CorbaForms, EventFields, fields_of_any, fields_of_properties, fields_of_structured};
 pub(super) use header::read_through;
-pub use header::{Header, UtcClock, read_header, read_structured};
+pub use header::{ANY_HEADER, Header, UtcClock, read_behind_type, read_header, read_structured};
 pub use pulled::{Pulled, read_pulled, write_nothing, write_one, write_pulled};
 pub use translate::{Translated, Untranslatable, translate};
 pub(super) use wants::want_for;

@@ -11,9 +11,10 @@ use giop::exception::{Kind, SystemException};
 use hashbrown::HashMap;
 
 use super::questions::Ruling;
+use super::recall::SeenType;
 use super::slots::Token;
 use super::worker::{Answer, Core};
-use crate::corba::event::{self, Batch, FORM_STRUCTURED, Header, Translated};
+use crate::corba::event::{self, ANY_HEADER, Batch, FORM_STRUCTURED, Header, Translated};
 use crate::corba::refused_event;
 use crate::counters::Counter;
 
@@ -60,54 +61,90 @@ impl Intake {
 impl Core {
     /// Takes in the events of a sequence in their order, until one is refused.
     pub(crate) fn take_in_batch(&mut self, intake: &mut Intake, batch: &Batch, body: &Reader<'_>) {
-        for event in batch.events(body) {
-            self.take_in_one(intake, FORM_STRUCTURED, &event);
+        for (event, is_plain) in batch.events(body) {
+            self.take_in_one(intake, FORM_STRUCTURED, &event, is_plain);
             if intake.refusal.is_some() {
                 return;
             }
         }
     }
 
-    /// Takes in one event that was read to its end before.
-    pub(crate) fn take_in_one(&mut self, intake: &mut Intake, form: Form, event: &Reader<'_>) {
-        let mut work = event::work_for(event.rest().len());
+    /// Takes in one event that was read to its end before. `is_plain` says that its header is known to have no properties.
+    pub(crate) fn take_in_one(&mut self, intake: &mut Intake, form: Form, event: &Reader<'_>, is_plain: bool) {
+        let seen = self.recall.event(intake.source, event::tag_of(event.encoding(), event.phase()), event.rest());
         let header = match form {
-            FORM_STRUCTURED => event::read_header(event.clone(), &mut work),
-            _ => Ok(Header { type_name: event::ANY_TYPE_NAME, ..Header::default() }),
+            // Its type is known, and there is no more to learn.
+            FORM_STRUCTURED if is_plain && seen.is_some() => Ok(Header::default()),
+            FORM_STRUCTURED => event::read_header(event.clone(), &mut event::work_for(event.remaining())),
+            _ => Ok(ANY_HEADER),
         };
         match header {
-            Ok(header) => self.take_in(intake, form, event, &header),
+            Ok(header) => self.take_in(intake, form, event, &header, seen),
             Err(_) => intake.refusal = Some(SystemException::new(Kind::Marshal, 0)),
         }
     }
 
-    /// Takes in an event of which the header is known.
-    pub(crate) fn take_in(&mut self, intake: &mut Intake, form: Form, body: &Reader<'_>, header: &Header<'_>) {
+    /// Takes in an event of which the header is known. Where its type has been `seen`, the header need not tell it.
+    pub(crate) fn take_in(
+        &mut self,
+        intake: &mut Intake,
+        form: Form,
+        body: &Reader<'_>,
+        header: &Header<'_>,
+        seen: Option<SeenType>,
+    ) {
         let bytes = body.rest();
         let mut draft = self.lane.begin_event_for(bytes.len());
-        let chars = body.encoding().chars;
-        let [domain_text, name_text] = &mut self.names;
-        let domain = event::name_in_utf8(header.domain, chars, domain_text);
-        let type_name = event::name_in_utf8(header.type_name, chars, name_text);
-        self.lane.classify(&mut draft, domain, type_name);
-        draft.form = form;
-        draft.tag = event::tag_of(body.encoding(), body.phase());
-        draft.bytes.extend_from_slice(bytes);
-        self.note_quality(&mut draft, header);
-        draft.thread_priority = intake.priority;
-        self.translate(intake.source, &mut draft);
+        if seen.is_none() {
+            self.classify(&mut draft, body, header);
+        }
+        // A draft is made sure to be nobody else's each time that it is written to.
+        let event: &mut Event = &mut draft;
+        if let Some(seen) = seen {
+            event.event_type = seen.event_type;
+        }
+        event.form = form;
+        event.tag = event::tag_of(body.encoding(), body.phase());
+        event.bytes.extend_from_slice(bytes);
+        event.thread_priority = intake.priority;
+        if header.says_quality() {
+            self.note_quality(event, header);
+        }
+        if !seen.is_some_and(|seen| seen.fits) {
+            self.translate(intake.source, event);
+        }
+        if seen.is_none() {
+            self.note_type(intake.source, event, header);
+        }
         self.admit(intake, draft);
         if intake.refusal.is_none() {
             self.counters.add(Counter::EventBytesIn, bytes.len() as u64);
         }
     }
 
+    /// Finds the number of an event's type.
+    fn classify(&mut self, draft: &mut Draft, body: &Reader<'_>, header: &Header<'_>) {
+        let chars = body.encoding().chars;
+        let [domain_text, name_text] = &mut self.names;
+        let domain = event::name_in_utf8(header.domain, chars, domain_text);
+        let type_name = event::name_in_utf8(header.type_name, chars, name_text);
+        self.lane.classify(draft, domain, type_name);
+    }
+
+    /// Remembers an event's type by its beginning, and whether it had to be put into another form.
+    fn note_type(&mut self, source: ProxyKey, event: &Event, header: &Header<'_>) {
+        let Some(channel) = self.lane.snapshot().channel(source.channel) else { return };
+        let fits = channel.wants().iter().all(|want| event::fits(event.form, event.tag, *want));
+        let seen = SeenType { event_type: event.event_type, length: header.behind_type, fits };
+        self.recall.note_event(source, event.tag, &event.bytes, seen);
+    }
+
     /// Takes over what the event says of how it is to be treated.
-    fn note_quality(&self, draft: &mut Draft, header: &Header<'_>) {
-        draft.priority = header.priority;
-        draft.timeout = header.timeout;
-        draft.start = header.start.map(|utc| self.clock.lane_time(utc));
-        draft.stop = header.stop.map(|utc| self.clock.lane_time(utc));
+    fn note_quality(&self, event: &mut Event, header: &Header<'_>) {
+        event.priority = header.priority;
+        event.timeout = header.timeout;
+        event.start = header.start.map(|utc| self.clock.lane_time(utc));
+        event.stop = header.stop.map(|utc| self.clock.lane_time(utc));
         if header.has_wrong_property {
             self.counters.add(Counter::WrongHeaderFields, 1);
         }

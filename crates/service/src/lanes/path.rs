@@ -18,9 +18,10 @@ use giop::realtime;
 use super::incoming::Caller;
 use super::intake::{Intake, OwedTo};
 use super::mail::{self, ToAdministration};
+use super::recall::Recalled;
 use super::slots::Token;
 use super::worker::{Answer, Core};
-use crate::corba::event::{self, FORM_ANY, FORM_STRUCTURED};
+use crate::corba::event::{self, ANY_HEADER, FORM_ANY, FORM_STRUCTURED};
 use crate::corba::keys::ObjectKey;
 use crate::counters::Counter;
 
@@ -28,6 +29,7 @@ use crate::counters::Counter;
 const ADMINISTRATION_BYTES_MAX: usize = 64 << 20;
 
 /// A push that a consumer proxy of ours is to take.
+#[derive(Clone, Copy)]
 pub(super) struct Push {
     pub(super) source: ProxyKey,
     form: engine::Form,
@@ -37,6 +39,13 @@ pub(super) struct Push {
     lane: Option<LaneId>,
     /// Whether the priority that its supplier tells counts: not where the service has declared one.
     heeds_priority: bool,
+}
+
+#[cfg(test)]
+impl Push {
+    pub(super) const fn new(source: ProxyKey, form: engine::Form) -> Self {
+        Self { source, form, batches: false, lane: None, heeds_priority: false }
+    }
 }
 
 impl Core {
@@ -95,26 +104,43 @@ impl Core {
     }
 
     fn handle_request(&mut self, connection: Token, message: Message<'_>, caller: &mut Caller) -> Result<(), String> {
+        if let Some(known) = self.recall.request(connection, &message) {
+            caller.chars = known.chars.unwrap_or(caller.chars);
+            self.handle_push(connection, &message, caller, &known);
+            return Ok(());
+        }
         let request = Request::parse(message.bytes, &message.header)
             .map_err(|error| format!("a request header that cannot be read: {error}"))?;
-        let answer = Answer {
+        let mut answer = Answer {
             version: message.header.version,
             endian: message.header.endian,
             request_id: request.request_id,
             expected: request.response != Response::None,
             priority: None,
         };
+        let mut told = None;
         if let Some(context) = request.contexts.find(ServiceContexts::CODE_SETS) {
             match codeset::parse_context(context) {
-                Ok(chars) => caller.chars = chars,
+                Ok(chars) => told = Some(chars),
                 Err(_) => {
                     answer_exception(caller, answer, SystemException::new(Kind::CodesetIncompatible, OMG_MINOR | 1));
                     return Ok(());
                 }
             }
         }
+        caller.chars = told.unwrap_or(caller.chars);
         if let Some(push) = self.find_push(&request) {
-            self.handle_push(connection, &message, &request, caller, answer, &push);
+            match told_priority(&request, &push) {
+                Ok(priority) => answer.priority = priority,
+                Err(exception) => {
+                    self.counters.add(Counter::WrongPriorities, 1);
+                    answer_exception(caller, answer, exception);
+                    return Ok(());
+                }
+            }
+            let known = Recalled { push, answer, body_offset: request.body_offset, chars: told };
+            self.recall.note_request(connection, &message, known);
+            self.handle_push(connection, &message, caller, &known);
         } else if let Some(pull) = self.find_pull(&request) {
             caller.settling.note_pull();
             if self.id == LaneId::MAIN {
@@ -155,23 +181,10 @@ impl Core {
     }
 
     /// Takes a push in, or hands it to the lane that it is for.
-    fn handle_push(
-        &mut self,
-        connection: Token,
-        message: &Message<'_>,
-        request: &Request<'_>,
-        caller: &mut Caller,
-        mut answer: Answer,
-        push: &Push,
-    ) {
-        match told_priority(request, push) {
-            Ok(priority) => answer.priority = priority,
-            Err(exception) => {
-                self.counters.add(Counter::WrongPriorities, 1);
-                return answer_exception(caller, answer, exception);
-            }
-        }
-        let body = request.body(message.bytes, &message.header, caller.chars);
+    fn handle_push(&mut self, connection: Token, message: &Message<'_>, caller: &mut Caller, known: &Recalled) {
+        let Recalled { push, answer, body_offset, .. } = known;
+        let answer = *answer;
+        let body = message::body_at(message.bytes, &message.header, *body_offset, caller.chars);
         let lane = push.lane.unwrap_or_else(|| self.lane_of(push, answer.priority, &body));
         if lane == self.id {
             caller.settling.note_own();
@@ -200,7 +213,7 @@ impl Core {
         }
         let mut batch = core::mem::take(&mut self.batch_in);
         let is_read = batch.read(body, &mut event::work_for(body.remaining())).is_ok();
-        let highest = if is_read { batch.events(body).filter_map(priority_of).max() } else { None };
+        let highest = if is_read { batch.events(body).filter_map(|(event, _)| priority_of(event)).max() } else { None };
         self.batch_in = batch;
         highest
     }
@@ -223,8 +236,8 @@ impl Core {
 
     /// Takes in the event or events of a push. False if they cannot be read, and nothing was taken in.
     pub(super) fn take_in_body(&mut self, intake: &mut Intake, push: &Push, body: &Reader<'_>) -> bool {
-        let mut work = event::work_for(body.remaining());
         if push.batches {
+            let mut work = event::work_for(body.remaining());
             let mut batch = core::mem::take(&mut self.batch_in);
             let is_read = batch.read(body, &mut work).is_ok();
             if is_read {
@@ -233,14 +246,16 @@ impl Core {
             self.batch_in = batch;
             return is_read;
         }
-        let header = match push.form {
-            FORM_STRUCTURED => event::read_structured(body.clone(), &mut work),
-            _ => event::read_any(body.clone(), &mut work)
-                .map(|()| event::Header { type_name: event::ANY_TYPE_NAME, ..event::Header::default() }),
+        let seen = self.recall.event(push.source, event::tag_of(body.encoding(), body.phase()), body.rest());
+        let mut work = event::work_for(body.remaining());
+        let header = match (push.form, seen) {
+            (FORM_STRUCTURED, Some(seen)) => event::read_behind_type(body.clone(), seen.length, &mut work),
+            (FORM_STRUCTURED, None) => event::read_structured(body.clone(), &mut work),
+            _ => event::read_any(body.clone(), &mut work).map(|()| ANY_HEADER),
         };
         let is_read = header.is_ok();
         if let Ok(header) = header {
-            self.take_in(intake, push.form, body, &header);
+            self.take_in(intake, push.form, body, &header, seen);
         }
         is_read
     }

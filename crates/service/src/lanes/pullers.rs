@@ -282,7 +282,7 @@ impl Core {
             let pulled = event::read_pulled(form, true, &body, &mut work).map_err(unreadable)?;
             count = usize::from(pulled.is_some());
             if let Some(event) = pulled {
-                self.take_in_one(&mut intake, form, &event);
+                self.take_in_one(&mut intake, form, &event, false);
             }
         }
         self.counters.add(Counter::EventsPolled, count as u64);

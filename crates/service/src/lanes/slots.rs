@@ -11,6 +11,11 @@ impl Token {
     /// Generations wrap at 30 bits, which leaves two bits of an epoll datum to say what kind of thing the token names.
     const GENERATION_MASK: u32 = (1 << 30) - 1;
 
+    /// Its place, which it shares with those that were there before.
+    pub(crate) const fn index(self) -> usize {
+        self.index as usize
+    }
+
     pub(crate) const fn to_bits(self) -> u64 {
         ((self.generation as u64) << 32) | self.index as u64
     }

@@ -29,6 +29,7 @@ use super::pullers::Pullers;
 use super::pulls::{self, Due, Waiting};
 use super::pulse::{Finding, Pulse};
 use super::questions::QuestionsOpen;
+use super::recall::Recall;
 use super::reports::Reports;
 use super::shares::Share;
 use super::slots::{Slots, Token};
@@ -120,6 +121,8 @@ pub(crate) struct Core {
     /// The lane's CORBA priority. The main lane need not have one, and is less important than all others then.
     pub(crate) priority: Option<i16>,
     pub(crate) poll: Poll,
+    /// What was found out about the latest requests.
+    pub(crate) recall: Recall,
     /// What sockets are read into.
     pub(crate) buffers: Buffers,
     pub(crate) lane: Lane,
@@ -250,6 +253,7 @@ impl Worker {
                 thread,
                 priority,
                 poll,
+                recall: Recall::default(),
                 buffers: Buffers::default(),
                 lane,
                 published: arc_swap::Cache::new(common.published),
@@ -502,6 +506,7 @@ impl Core {
             self.outgoing.forget_peers_but(&published.peers);
             let before = Arc::clone(self.lane.snapshot());
             self.lane.handle_snapshot(routing, self.now);
+            self.recall.forget();
             self.place_pullers();
             self.end_waits(&before);
             let Self { undecided, lane, .. } = self;

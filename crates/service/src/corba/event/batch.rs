@@ -15,8 +15,17 @@ const EVENT_BYTES_MIN: usize = 24;
 /// Where the events of a `CosNotification::EventBatch` lie. Kept and filled again, it allocates nothing.
 #[derive(Clone, Debug, Default)]
 pub struct Batch {
-    /// First octet and end of each, counted from where the body began.
-    spans: Vec<(usize, usize)>,
+    spans: Vec<Span>,
+}
+
+/// Where an event lies.
+#[derive(Clone, Copy, Debug)]
+struct Span {
+    /// First octet and end, counted from where the body began.
+    begin: usize,
+    end: usize,
+    /// Whether its header has no properties.
+    is_plain: bool,
 }
 
 impl Batch {
@@ -50,8 +59,9 @@ impl Batch {
         for _ in 0..rest.seq_len(EVENT_BYTES_MIN)? {
             rest.align(4)?;
             let begin = rest.position();
-            read_through(rest, work)?;
-            self.spans.push((begin - body.position(), rest.position() - body.position()));
+            let is_plain = !read_through(rest, work)?.has_properties;
+            let (begin, end) = (begin - body.position(), rest.position() - body.position());
+            self.spans.push(Span { begin, end, is_plain });
         }
         Ok(())
     }
@@ -74,12 +84,12 @@ impl Batch {
     }
 
     /// The events found in the body that was read, each with a reader over its bytes alone, whose phase belongs into its
-    /// tag.
-    pub fn events<'a>(&self, body: &Reader<'a>) -> impl ExactSizeIterator<Item = Reader<'a>> {
+    /// tag; and whether its header has no properties.
+    pub fn events<'a>(&self, body: &Reader<'a>) -> impl ExactSizeIterator<Item = (Reader<'a>, bool)> {
         let (bytes, phase) = (body.rest(), body.phase());
-        self.spans.iter().map(move |&(begin, end)| {
+        self.spans.iter().map(move |&Span { begin, end, is_plain }| {
             let bytes = bytes.get(begin..end).unwrap_or_default();
-            Reader::with_phase(bytes, phase + begin, body.encoding())
+            (Reader::with_phase(bytes, phase + begin, body.encoding()), is_plain)
         })
     }
 }

@@ -1,6 +1,6 @@
 //! What an event says of itself: its type, its name and its quality of service.
 
-use super::{PROPERTY_BYTES_MIN, skip_properties};
+use super::{ANY_TYPE_NAME, PROPERTY_BYTES_MIN, skip_properties};
 use engine::{Event, Time};
 use giop::cdr::{ReadError, Reader};
 use giop::cursor::{Cursor, Scalar};
@@ -27,9 +27,33 @@ pub struct Header<'a> {
     pub stop: Option<u64>,
     /// Whether one of these four is there with a value that cannot be meant. It counts as absent.
     pub has_wrong_property: bool,
+    /// Octets from the event's first to behind its type's name. 0 for an Any.
+    pub behind_type: usize,
+    /// Whether it has properties.
+    pub has_properties: bool,
 }
 
+/// That of an Any.
+pub const ANY_HEADER: Header<'static> = Header {
+    domain: b"",
+    type_name: ANY_TYPE_NAME,
+    event_name: b"",
+    priority: None,
+    timeout: None,
+    start: None,
+    stop: None,
+    has_wrong_property: false,
+    behind_type: 0,
+    has_properties: false,
+};
+
 impl Header<'_> {
+    /// Whether it may say anything of when and how urgently the event is wanted.
+    #[must_use]
+    pub const fn says_quality(&self) -> bool {
+        self.has_properties
+    }
+
     /// Tells the engine when and how urgently the event is wanted.
     pub fn apply(&self, event: &mut Event, clock: &UtcClock) {
         event.priority = self.priority;
@@ -114,6 +138,25 @@ pub fn read_structured<'a>(mut body: Reader<'a>, work: &mut Work) -> Result<Head
     Ok(header)
 }
 
+/// Reads a structured event to its end as [`read_structured`] does, of which the first `behind_type` octets are known: its type's
+/// names, which the header that is returned does not have.
+///
+/// # Errors
+///
+/// As [`read_structured`].
+pub fn read_behind_type<'a>(
+    mut body: Reader<'a>,
+    behind_type: usize,
+    work: &mut Work,
+) -> Result<Header<'a>, ReadError> {
+    body.take(behind_type)?;
+    let header = behind_type_name(&mut body, Header::default(), work)?;
+    skip_properties(&mut body, work)?;
+    skip_any(&mut body, work)?;
+    body.finish("CosNotification::StructuredEvent")?;
+    Ok(header)
+}
+
 /// Reads the header of a structured event and nothing behind it.
 ///
 /// # Errors
@@ -132,9 +175,22 @@ pub(in crate::corba) fn read_through<'a>(body: &mut Reader<'a>, work: &mut Work)
 }
 
 fn header<'a>(body: &mut Reader<'a>, work: &mut Work) -> Result<Header<'a>, ReadError> {
-    let mut header =
-        Header { domain: body.string()?, type_name: body.string()?, event_name: body.string()?, ..Header::default() };
-    for _ in 0..body.seq_len(PROPERTY_BYTES_MIN)? {
+    let begin = body.position();
+    let mut header = Header { domain: body.string()?, type_name: body.string()?, ..Header::default() };
+    header.behind_type = body.position() - begin;
+    behind_type_name(body, header, work)
+}
+
+/// What follows the names of the type.
+fn behind_type_name<'a>(
+    body: &mut Reader<'a>,
+    mut header: Header<'a>,
+    work: &mut Work,
+) -> Result<Header<'a>, ReadError> {
+    header.event_name = body.string()?;
+    let properties = body.seq_len(PROPERTY_BYTES_MIN)?;
+    header.has_properties = properties > 0;
+    for _ in 0..properties {
         let name = body.string()?;
         let value = body.clone();
         skip_any(body, work)?;

@@ -38,7 +38,7 @@ fn taken_apart(body: &Reader<'_>, batch: &Batch) -> Vec<Sample> {
         let tag = tag_of(event.encoding(), event.phase());
         Sample { name: String::new(), form: FORM_STRUCTURED, tag, bytes: event.rest().to_vec() }
     };
-    batch.events(body).map(sample).collect()
+    batch.events(body).map(|(event, _)| sample(event)).collect()
 }
 
 fn read_batch(body: &Reader<'_>) -> Vec<Sample> {
