@@ -60,7 +60,7 @@ pub(crate) struct ProxyAddress {
 }
 
 impl ProxyAddress {
-    fn of(proxy: &ObjectRef, doing: &'static str) -> Result<Self, BenchError> {
+    pub(crate) fn of(proxy: &ObjectRef, doing: &'static str) -> Result<Self, BenchError> {
         let profile = proxy.ior().iiop().ok_or_else(|| setup(doing)("the proxy has no IIOP profile"))?;
         let ip: std::net::IpAddr = profile.host.parse().map_err(setup(doing))?;
         Ok(Self { address: SocketAddr::new(ip, profile.port), key: profile.key.clone() })
@@ -225,6 +225,11 @@ pub(crate) struct Channel {
 }
 
 impl Channel {
+    /// A channel of any notification service.
+    pub(crate) const fn of(channel: EventChannel) -> Self {
+        Self { channel }
+    }
+
     /// Makes a proxy for one more supplier and connects it.
     pub(crate) fn add_supplier(&self, carriage: CarriageOptions) -> Result<ProxyAddress, BenchError> {
         let doing = "connecting a supplier to Campanile";
@@ -310,14 +315,8 @@ impl Channel {
     pub(crate) fn connect(&self, consumer: &Consumer<'_>) -> Result<(), BenchError> {
         let doing = "connecting a consumer to Campanile";
         let Consumer { address, key, form, qos, event_type, components } = *consumer;
-        let profile = IiopProfile {
-            version: Version::V1_2,
-            host: address.ip().to_string(),
-            port: address.port(),
-            key: key.to_vec(),
-            components: [&[CodeSetInfo::campanile().to_component()], components].concat(),
-        };
-        let consumer = self.channel.object().orb().object(Ior::new(form.consumer_type(), profile));
+        let reference = consumer_reference(form.consumer_type(), address, key, components);
+        let consumer = self.channel.object().orb().object(reference);
         let admin = self.channel.default_consumer_admin().map_err(setup(doing))?;
         let (proxy, _) = admin.obtain_notification_push_supplier(form.client_type()).map_err(setup(doing))?;
         if !qos.is_empty() {
@@ -337,6 +336,23 @@ impl Channel {
         }
         .map_err(setup(doing))
     }
+}
+
+/// A reference to a consumer that listens there and goes by `key`, with these components beside the usual one.
+pub(crate) fn consumer_reference(
+    consumer_type: &str,
+    address: SocketAddr,
+    key: &[u8],
+    components: &[Component],
+) -> Ior {
+    let profile = IiopProfile {
+        version: Version::V1_2,
+        host: address.ip().to_string(),
+        port: address.port(),
+        key: key.to_vec(),
+        components: [&[CodeSetInfo::campanile().to_component()], components].concat(),
+    };
+    Ior::new(consumer_type, profile)
 }
 
 /// A listener for one consumer, on loopback.

@@ -1,6 +1,6 @@
 //! A process that does not outlive the benchmark that started it, and runs where and how the benchmark says.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::os::unix::process::CommandExt;
 use std::process;
 
@@ -25,7 +25,18 @@ pub(crate) fn arguments(core: Option<usize>, fifo: Option<u8>) -> Vec<OsString> 
     arguments
 }
 
-/// Turns this process into `campanile ARGUMENTS…`, to be ended by the kernel when its parent thread ends.
+/// The words of a command, this program first, that runs another program leashed in the same way. Its arguments follow.
+pub(crate) fn command(program: &OsStr, core: Option<usize>) -> Result<Vec<OsString>, BenchError> {
+    let this = std::env::current_exe().map_err(BenchError::io("finding the path of this program"))?;
+    let mut words = vec![this.into_os_string(), OsString::from("bench")];
+    words.extend(arguments(core, None));
+    // The leash ends with a `--`, and its options come before that.
+    let end = words.len().saturating_sub(1);
+    words.splice(end..end, [OsString::from("--program"), program.to_owned()]);
+    Ok(words)
+}
+
+/// Turns this process into `campanile ARGUMENTS…`, or another program with these arguments, to be ended by the kernel when its parent thread ends.
 ///
 /// The wish survives `execve` (prctl(2), `PR_SET_PDEATHSIG`), so that the command itself needs to know nothing of it:
 /// a benchmark that is killed leaves no service behind that holds a port and a core. So do the core and the priority.
@@ -41,10 +52,11 @@ pub(crate) fn run_process(options: &LeashedOptions) -> Result<(), BenchError> {
     if let Some(priority) = options.fifo {
         system::run_fifo(priority).map_err(BenchError::io("asking for a real-time priority"))?;
     }
-    let program = std::env::current_exe().map_err(BenchError::io("finding the path of this program"))?;
+    let this = || std::env::current_exe().map_err(BenchError::io("finding the path of this program"));
+    let program = options.program.clone().map_or_else(this, Ok)?;
     // Only returns when it fails.
     let source = process::Command::new(program).args(&options.arguments).exec();
-    Err(BenchError::Io { doing: "starting this program again", source })
+    Err(BenchError::Io { doing: "starting a program", source })
 }
 
 #[cfg(test)]

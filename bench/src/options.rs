@@ -536,7 +536,10 @@ pub struct LeashedOptions {
     /// Its real-time priority (`SCHED_FIFO`)
     #[arg(long, value_name = "PRIORITY", value_parser = clap::value_parser!(u8).range(1..=99))]
     pub fifo: Option<u8>,
-    /// The arguments of this same program to run
-    #[arg(trailing_var_arg = true, allow_hyphen_values = true, required = true)]
+    /// Another program to run than this one
+    #[arg(long, value_name = "PROGRAM")]
+    pub program: Option<PathBuf>,
+    /// The arguments to run it with
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
     pub arguments: Vec<std::ffi::OsString>,
 }

@@ -3,7 +3,8 @@
 // `peer --domain N --consumers N [--batch 0|1]`. Reliable, keep-all, volatile: nothing is lost, and a writer waits for readers that
 // lag, as CORBA's suppliers do. Readers are told of data by a listener, which is called on the receiving thread: that is what the
 // project's own benchmark, ddsperf, does where nothing else is asked for, and the fastest way. With `--batch 1` small samples are put into one
-// packet (`dds_write_set_batch`), as ddsperf does when it publishes as fast as it can.
+// packet (`dds_write_set_batch`), as ddsperf does when it publishes as fast as it can. A writer never waits for the acknowledgement of a
+// sample: readers send those at a heartbeat's leisure, and `dds_wait_for_acks` behind each sample lets 11 samples a second through.
 
 #include "dds/dds.h"
 

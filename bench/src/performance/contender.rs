@@ -15,10 +15,21 @@ use crate::floor::counting::Counting;
 use crate::{BenchError, Form};
 
 mod campanile;
+mod cyclonedds;
 mod floors;
+mod jacorb;
+mod nats;
+mod omnievents;
+mod omniorb;
+mod peers;
 
 use campanile::CampanileContender;
+use cyclonedds::CycloneDds;
 use floors::{Relay, Writev};
+use jacorb::JacOrb;
+use nats::Nats;
+use omnievents::OmniEvents;
+use omniorb::OmniOrb;
 
 /// What is to be carried, and between whom.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -69,7 +80,6 @@ pub(crate) enum Consume {
 #[derive(Debug)]
 pub(crate) enum Absence {
     /// It is not installed; how to install it.
-    #[expect(dead_code, reason = "only peers need installing")]
     NotInstalled(String),
     /// It does not offer what the scenario asks for.
     NotOffered(&'static str),
@@ -117,7 +127,16 @@ pub(crate) trait Contender {
 
 /// All contenders, in the order of the tables.
 pub(crate) fn all() -> Vec<Box<dyn Contender>> {
-    vec![Box::new(CampanileContender), Box::new(Relay), Box::new(Writev)]
+    vec![
+        Box::new(CampanileContender),
+        Box::new(Relay),
+        Box::new(Writev),
+        Box::new(JacOrb),
+        Box::new(OmniEvents),
+        Box::new(OmniOrb),
+        Box::new(Nats),
+        Box::new(CycloneDds),
+    ]
 }
 
 /// A contender at work, for one scenario. The harness calls these in the order in which they stand here.

@@ -8,8 +8,10 @@ use crate::wire::Stamp;
 use crate::{BenchError, Form};
 
 mod giop;
+mod nats;
 
 use giop::{GiopPublishing, GiopSubscribing};
+use nats::{NatsPublishing, NatsSubscribing};
 
 /// A language that ends speak.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -18,6 +20,8 @@ pub(crate) enum Protocol {
     Giop(Form),
     /// Pushes of sequences of so many structured events.
     GiopBatch(u32),
+    /// Messages of NATS.
+    Nats,
 }
 
 /// What a protocol has to know to publish.
@@ -53,7 +57,7 @@ pub(super) struct Acknowledged {
 /// The publisher's side of a protocol.
 pub(super) trait Publishing {
     /// What is said first on a connection, if anything.
-    fn greeting(&self) -> Vec<u8> {
+    fn greeting(&self, _settings: &Settings<'_>) -> Vec<u8> {
         Vec::new()
     }
 
@@ -87,6 +91,7 @@ impl Protocol {
         match self {
             Self::Giop(form) => Box::new(GiopPublishing { form, events: 1 }),
             Self::GiopBatch(events) => Box::new(GiopPublishing { form: Form::Sequence, events }),
+            Self::Nats => Box::new(NatsPublishing::default()),
         }
     }
 
@@ -95,6 +100,7 @@ impl Protocol {
         match self {
             Self::Giop(form) => Box::new(GiopSubscribing::new(form, targets)),
             Self::GiopBatch(_) => Box::new(GiopSubscribing::new(Form::Sequence, targets)),
+            Self::Nats => Box::new(NatsSubscribing),
         }
     }
 }

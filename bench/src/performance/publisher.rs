@@ -84,7 +84,7 @@ impl Publisher {
         stream.set_nodelay(true).map_err(BenchError::io("switching off Nagle's algorithm"))?;
         stream.set_read_timeout(Some(SILENCE_MAX)).map_err(BenchError::io("limiting how long a read may take"))?;
         let protocol = publish.protocol.publishing();
-        stream.write_all(&protocol.greeting()).map_err(BenchError::io("greeting a contender"))?;
+        stream.write_all(&protocol.greeting(&publish.settings())).map_err(BenchError::io("greeting a contender"))?;
         let block = Block::new(protocol.message(&publish.settings()));
         Ok(Self {
             stream,

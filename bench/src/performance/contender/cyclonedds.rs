@@ -1,0 +1,97 @@
+//! Cyclone DDS, whose writers reach its readers without a service: the program of `bench/peers/cyclonedds`.
+
+use std::ffi::{OsStr, OsString};
+use std::net::{Ipv4Addr, SocketAddr};
+use std::ops::Range;
+
+use super::peers::{self, Installed, SUBJECT};
+use super::{Absence, Consume, Contender, End, Scenario, Server, Supply};
+use crate::performance::ends::{Publish, Subscribe};
+use crate::{BenchError, Form, performance::protocol::Protocol};
+
+/// The folder it is in.
+const FOLDER: &str = "cyclonedds";
+
+/// Domains that one is chosen of, so that benchmarks beside each other do not meet: each takes 250 ports.
+const DOMAINS: u32 = 200;
+
+/// A writer and its readers.
+pub(crate) struct CycloneDds;
+
+impl Contender for CycloneDds {
+    fn key(&self) -> &'static str {
+        "cyclonedds"
+    }
+
+    fn name(&self) -> &'static str {
+        "Cyclone DDS"
+    }
+
+    fn about(&self) -> String {
+        let name = peers::name_and_version("Cyclone DDS", FOLDER);
+        format!(
+            "{name}, reliable, all samples kept, over UDP; its writer sends to each reader's process itself: one hop, so no \
+             process in the middle. Samples are acknowledged in the background and no writer waits for that; two-way means \
+             that each leaves at once in a packet of its own, one-way that small ones share packets; see bench/peers/README.md"
+        )
+    }
+
+    fn start(&self, scenario: &Scenario) -> Result<Box<dyn Server>, Absence> {
+        if matches!(scenario.supply, Supply::Sequences(..)) || matches!(scenario.consume, Consume::Sequences(..)) {
+            return Err(Absence::NotOffered("it has no sequences of events"));
+        }
+        if matches!(scenario.supply, Supply::Windowed(_)) {
+            return Err(Absence::NotOffered("its writers know no windows"));
+        }
+        let installed = Installed::find(FOLDER)?;
+        Ok(Box::new(CycloneDdsServer { scenario: *scenario, installed }))
+    }
+}
+
+struct CycloneDdsServer {
+    scenario: Scenario,
+    installed: Installed,
+}
+
+impl CycloneDdsServer {
+    /// An end: a writer or readers, which is told by the first order.
+    fn program(&self) -> Result<Option<Vec<OsString>>, BenchError> {
+        let domain = (std::process::id() % DOMAINS).to_string();
+        let consumers = self.scenario.consumers.to_string();
+        let batch = if self.scenario.supply == Supply::OneWay { "1" } else { "0" };
+        let arguments = ["--domain", &domain, "--consumers", &consumers, "--batch", batch].map(OsStr::new);
+        let variables = [("CYCLONEDDS_URI", self.installed.text("file://", "cyclonedds.xml"))];
+        peers::command(self.scenario.ends_core, &variables, &self.installed.file("peer"), arguments).map(Some)
+    }
+}
+
+impl Server for CycloneDdsServer {
+    fn subscribe(&mut self, consumers: Range<u32>) -> Result<End<Subscribe>, BenchError> {
+        let targets = consumers.map(|_| SUBJECT.to_vec()).collect();
+        let order = Subscribe { protocol: PROTOCOL, address: None, targets, copies: false };
+        Ok(End { order, program: self.program()? })
+    }
+
+    fn subscribed(&mut self, _subscribe: &Subscribe, _listening: Option<SocketAddr>) -> Result<(), BenchError> {
+        Ok(())
+    }
+
+    fn publish(&mut self) -> Result<End<Publish>, BenchError> {
+        let order = Publish {
+            protocol: PROTOCOL,
+            // DDS finds readers by their topic.
+            address: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
+            target: SUBJECT.to_vec(),
+            payload_bytes: self.scenario.payload(),
+            window: self.scenario.supply.window(),
+        };
+        Ok(End { order, program: self.program()? })
+    }
+
+    fn pids(&self) -> Vec<u32> {
+        Vec::new()
+    }
+}
+
+/// Its program reads nothing of this; it has a protocol of its own.
+const PROTOCOL: Protocol = Protocol::Giop(Form::Structured);

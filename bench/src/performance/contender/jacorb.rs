@@ -1,0 +1,117 @@
+//! JacORB's Notification Service.
+
+use std::ffi::OsString;
+use std::net::SocketAddr;
+use std::ops::Range;
+use std::path::Path;
+
+use client::notify::{EventChannelFactory, Property};
+use client::{Orb, OrbOptions};
+
+use super::peers::{self, Installed, silent};
+use super::{Absence, Consume, Contender, End, Scenario, Server};
+use crate::campanile::{self, Channel, ProxyAddress, setup};
+use crate::performance::ends::{Publish, Subscribe};
+use crate::performance::protocol::Protocol;
+use crate::process::Process;
+use crate::{BenchError, CarriageOptions};
+
+/// The folder it is in.
+const FOLDER: &str = "jacorb-notification";
+
+/// The service in a Java machine of its own.
+pub(crate) struct JacOrb;
+
+impl Contender for JacOrb {
+    fn key(&self) -> &'static str {
+        "jacorb"
+    }
+
+    fn name(&self) -> &'static str {
+        "JacORB Notification"
+    }
+
+    fn about(&self) -> String {
+        let name = peers::name_and_version("JacORB", FOLDER);
+        format!("{name}, the same ends; its queues are unbounded and FIFO, see bench/peers/README.md")
+    }
+
+    fn start(&self, scenario: &Scenario) -> Result<Box<dyn Server>, Absence> {
+        if scenario.consume == Consume::OneWay {
+            return Err(Absence::NotOffered("it pushes two-way only"));
+        }
+        let installed = Installed::find(FOLDER)?;
+        let (process, reference) = spawn(&installed, scenario.server_core)?;
+        let doing = "making a channel in JacORB";
+        let factory = Orb::new(OrbOptions::default()).resolve(&reference).map_err(setup(doing))?;
+        let (channel, _) = EventChannelFactory::unchecked(factory).create_channel(&[], &[]).map_err(setup(doing))?;
+        let channel = Channel::of(channel);
+        let carriage = CarriageOptions { form: scenario.supply.form(), ..CarriageOptions::default() };
+        let proxy = channel.add_supplier(carriage)?;
+        Ok(Box::new(JacOrbServer { scenario: *scenario, process, channel, proxy }))
+    }
+}
+
+/// Starts a service on a free port of loopback; the reference to its factory.
+fn spawn(installed: &Installed, core: Option<usize>) -> Result<(Process, String), BenchError> {
+    let arguments = [
+        installed.text("@", "java.options"),
+        installed.text("-Dcustom.props=", "service.properties"),
+        "-cp".into(),
+        installed.text("", "lib/*"),
+        "org.jacorb.notification.ConsoleMain".into(),
+        "-printIOR".into(),
+    ];
+    let words = peers::command(core, &[], Path::new("java"), arguments.iter().map(OsString::as_os_str))?;
+    let reference = |line: &str| line.starts_with("IOR:").then(|| line.trim().to_owned());
+    Process::spawn("JacORB Notification", peers::to_command(&words), reference)
+}
+
+struct JacOrbServer {
+    scenario: Scenario,
+    process: Process,
+    channel: Channel,
+    proxy: ProxyAddress,
+}
+
+impl Server for JacOrbServer {
+    fn subscribe(&mut self, consumers: Range<u32>) -> Result<End<Subscribe>, BenchError> {
+        // As long as the proxy's, so that messages are as long behind the service as they are before it.
+        let key = |number| campanile::consumer_key(number, self.proxy.key.len());
+        Ok(End::own(Subscribe {
+            protocol: Protocol::Giop(self.scenario.consume.form()),
+            address: None,
+            targets: consumers.map(key).collect(),
+            copies: false,
+        }))
+    }
+
+    fn subscribed(&mut self, subscribe: &Subscribe, listening: Option<SocketAddr>) -> Result<(), BenchError> {
+        let address = listening.ok_or_else(silent)?;
+        // The window is what it knows nothing of: one push is unanswered at a time.
+        let qos = match self.scenario.consume {
+            Consume::Sequences(events, _) => {
+                Some(Property::new("MaximumBatchSize", i32::try_from(events).unwrap_or(i32::MAX)))
+            }
+            Consume::TwoWay(_) | Consume::OneWay => None,
+        };
+        for key in &subscribe.targets {
+            self.channel.connect_consumer(address, key, self.scenario.consume.form(), qos.as_slice())?;
+        }
+        Ok(())
+    }
+
+    fn publish(&mut self) -> Result<End<Publish>, BenchError> {
+        Ok(End::own(Publish {
+            protocol: self.scenario.supply.giop(),
+            address: self.proxy.address,
+            target: self.proxy.key.clone(),
+            payload_bytes: self.scenario.payload(),
+            window: self.scenario.supply.window(),
+        }))
+    }
+
+    fn pids(&self) -> Vec<u32> {
+        vec![self.process.pid()]
+    }
+}
