@@ -5,9 +5,10 @@ use std::fmt::Display;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 
 use client::notify::{
-    ClientType, EventChannel, EventChannelFactory, EventType, Property, ProxyPullSupplier, ProxyPushConsumer,
-    ProxyPushSupplier, SequenceProxyPullSupplier, SequenceProxyPushConsumer, SequenceProxyPushSupplier,
-    StructuredProxyPullSupplier, StructuredProxyPushConsumer, StructuredProxyPushSupplier, ThreadPoolLanes,
+    ClientType, ConsumerAdmin, EventChannel, EventChannelFactory, EventType, Property, ProxyPullSupplier,
+    ProxyPushConsumer, ProxyPushSupplier, SequenceProxyPullSupplier, SequenceProxyPushConsumer,
+    SequenceProxyPushSupplier, StructuredProxyPullSupplier, StructuredProxyPushConsumer, StructuredProxyPushSupplier,
+    ThreadPoolLanes,
 };
 use client::{ObjectRef, Orb, OrbOptions};
 use giop::cdr::Version;
@@ -228,6 +229,21 @@ impl Channel {
     /// A channel of any notification service.
     pub(crate) const fn of(channel: EventChannel) -> Self {
         Self { channel }
+    }
+
+    /// The same channel, over this client's connection.
+    pub(crate) fn seen_by(&self, orb: &Orb) -> Self {
+        Self { channel: EventChannel::unchecked(orb.object(self.channel.object().ior().clone())) }
+    }
+
+    /// Its default consumers' admin.
+    pub(crate) fn consumer_admin(&self) -> Result<ConsumerAdmin, BenchError> {
+        self.channel.default_consumer_admin().map_err(setup("finding the consumers' admin of Campanile's channel"))
+    }
+
+    /// Ends it with all that is in it.
+    pub(crate) fn destroy(self) -> Result<(), BenchError> {
+        self.channel.destroy().map_err(setup("destroying a channel of Campanile"))
     }
 
     /// Makes a proxy for one more supplier and connects it.

@@ -27,6 +27,7 @@ mod workload;
 pub mod experiments;
 pub mod filters;
 pub mod floor;
+pub mod memory;
 pub mod monitor;
 pub mod order;
 pub mod performance;
@@ -38,8 +39,8 @@ pub use latency::{Percentiles, Spread};
 pub use loss::Losses;
 pub use options::{
     AdministrationOptions, CarriageOptions, Command, ConsumerKind, Contender, DeliveryOptions, ExperimentOptions,
-    ExperimentsOptions, FanOutOptions, FiltersOptions, FloorOptions, Form, LeashedOptions, MonitorOptions,
-    OrderOptions, PipelineOptions, RelayOptions, ReportOptions, SaturateOptions,
+    ExperimentsOptions, FanOutOptions, FiltersOptions, FloorOptions, Form, LeashedOptions, MemoryOptions,
+    MonitorOptions, OrderOptions, PipelineOptions, RelayOptions, ReportOptions, SaturateOptions,
 };
 pub use output::Output;
 pub use system::Machine;
@@ -60,6 +61,7 @@ pub fn run(command: &Command, out: &mut Output<'_>) -> Result<(), BenchError> {
         Command::Floor(options) => floor::run(options, out),
         Command::Filters(options) => filters::run(options, out),
         Command::Administration(options) => administration::run(options, out),
+        Command::Memory(options) => memory::run(options, out),
         Command::PathsLoad(options) => experiments::load::run(options, out),
         Command::PathsLatency(options) => experiments::latency::run(options, out),
         Command::PathsJitter(options) => experiments::jitter::run(options, out),

@@ -24,6 +24,9 @@ pub enum Command {
     /// What administration takes from the events: proxies, walks, constraints, statistics, channels meanwhile
     #[command(after_help = ADMINISTRATION_EXAMPLES)]
     Administration(AdministrationOptions),
+    /// What the service keeps in memory for consumers that wait: 10,000 proxies from 1,000 connections, and its threads
+    #[command(after_help = MEMORY_EXAMPLES)]
+    Memory(MemoryOptions),
     /// Three paths of 100 events/s under rising load: which of them keep up (paper 000, figures 9 and 10)
     #[command(after_help = PATHS_LOAD_EXAMPLES)]
     PathsLoad(ExperimentOptions),
@@ -110,6 +113,15 @@ Examples:
   campanile bench administration                  about seven minutes
   campanile bench administration --quick          within 50 seconds
   campanile bench administration --quick --json | jq '.rows[] | {work, quiet, elsewhere, here}'";
+
+const MEMORY_EXAMPLES: &str = "\
+Examples:
+  campanile bench memory                          10,000 proxies from 1,000 connections, in half a minute
+  campanile bench memory --quick                  2,000 from 200
+  campanile bench memory --json | jq '{idle_proxy_bytes, idle_connection_bytes, threads}'
+
+Needs three descriptors for each connection: where the limit is too low, it
+says which.";
 
 const PATHS_LOAD_EXAMPLES: &str = "\
 Examples:
@@ -512,6 +524,23 @@ pub struct AdministrationOptions {
     #[arg(long, value_name = "HZ", default_value_t = 1000.0)]
     pub rate: f64,
     /// Finish within 50 seconds: one round of shorter phases
+    #[arg(long)]
+    pub quick: bool,
+    /// How to report
+    #[command(flatten)]
+    pub report: ReportOptions,
+}
+
+/// Options of `campanile bench memory`.
+#[derive(Debug, Clone, clap::Args)]
+pub struct MemoryOptions {
+    /// Clients, each with a connection of its own [default: 1000, with --quick 200]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4000))]
+    pub connections: Option<u32>,
+    /// Consumers' proxies of each client
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(2..=1000))]
+    pub proxies_each: u32,
+    /// Finish within some seconds
     #[arg(long)]
     pub quick: bool,
     /// How to report

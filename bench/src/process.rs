@@ -147,6 +147,12 @@ impl Process {
         system::resident_bytes(self.pid()).map_err(|_| self.failed("ended before its turn was over"))
     }
 
+    /// How many threads it has.
+    pub(crate) fn threads(&self) -> Result<u64, BenchError> {
+        self.check_alive()?;
+        system::threads(self.pid()).map_err(|_| self.failed("ended before its turn was over"))
+    }
+
     /// An error that says what became of the process, with the last lines it printed.
     pub(crate) fn failed(&self, what: &str) -> BenchError {
         let lines = self.last_lines.lock().unwrap_or_else(PoisonError::into_inner);

@@ -78,6 +78,11 @@ pub(crate) fn resident_bytes(pid: u32) -> io::Result<u64> {
     Ok(pages.saturating_mul(u64::try_from(rustix::param::page_size()).unwrap_or(4096)))
 }
 
+/// How many threads a process has (proc_pid_task(5)).
+pub(crate) fn threads(pid: u32) -> io::Result<u64> {
+    Ok(fs::read_dir(format!("/proc/{pid}/task"))?.count() as u64)
+}
+
 /// What a reader must know of the machine to judge the figures.
 #[derive(Debug, Clone, Serialize)]
 pub struct Machine {
