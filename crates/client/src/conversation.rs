@@ -1,8 +1,9 @@
 //! One connection on which servants are called.
 //!
 //! All requests that one `read` brought are carried out one after the other, from the buffer they were read into. Their
-//! replies are gathered and leave with one `write`, but not later than a millisecond after the first of them was ready.
-//! Those that are answered early ([`Servant::answers_early`]) are answered together, before any of them is carried out.
+//! replies are gathered and leave with one `write`, but not later than with the next request that is done a millisecond after
+//! the first of them was ready (of eight, where requests took next to no time until then).
+//! Those that are answered early ([`Servant::early_operations`]) are answered together, before any of them is carried out.
 //!
 //! # Order
 //!
@@ -32,6 +33,9 @@ use std::time::{Duration, Instant};
 const GATHER_BYTES_MAX: usize = 64 * 1024;
 const GATHER_TIME_MAX: Duration = Duration::from_millis(1);
 
+/// Requests for which the clock is looked at once, while they take next to no time.
+const CLOCK_EVERY: u32 = 8;
+
 /// The output buffer is shrunk to this after larger replies.
 const OUTPUT_BYTES_RETAINED: usize = 1024 * 1024;
 
@@ -50,7 +54,11 @@ struct Answers<'a> {
     output: Vec<u8>,
     chars: CharSet,
     gathering_since: Option<Instant>,
+    /// Requests to be carried out before the clock is looked at.
+    clock_in: u32,
     directory: Directory,
+    /// The head of a push, to know the next one by.
+    memo: Option<Memo>,
     /// Requests that are answered and not yet carried out.
     answered: VecDeque<u32>,
     counts: Counts,
@@ -85,7 +93,9 @@ impl<'a> Conversation<'a> {
             output: Vec::new(),
             chars: CharSet::Latin1,
             gathering_since: None,
+            clock_in: 0,
             directory: Directory::default(),
+            memo: None,
             answered: VecDeque::new(),
             counts: Counts::default(),
         };
@@ -95,7 +105,7 @@ impl<'a> Conversation<'a> {
     pub(crate) fn run(mut self) -> io::Result<()> {
         let mut inbound = Inbound::new(limits(self.table.message_bytes_max));
         loop {
-            if self.answers.answer_ahead(inbound.ahead()) {
+            if self.table.answers_early() && self.answers.answer_ahead(inbound.ahead()) {
                 self.flush()?;
             }
             loop {
@@ -143,13 +153,25 @@ impl<'a> Conversation<'a> {
 
 impl Answers<'_> {
     /// Whether replies have waited long enough for others to join them.
+    #[inline]
     fn are_due(&mut self) -> bool {
         if self.output.is_empty() {
             return false;
         }
+        if self.clock_in > 0 && self.output.len() < GATHER_BYTES_MAX {
+            self.clock_in -= 1;
+            return false;
+        }
+        self.look_at_clock()
+    }
+
+    fn look_at_clock(&mut self) -> bool {
         let now = Instant::now();
         let since = *self.gathering_since.get_or_insert(now);
-        self.output.len() >= GATHER_BYTES_MAX || now.saturating_duration_since(since) >= GATHER_TIME_MAX
+        let waited = now.saturating_duration_since(since);
+        // Where requests take next to no time, not for each of them.
+        self.clock_in = if waited < GATHER_TIME_MAX / 8 { CLOCK_EVERY - 1 } else { 0 };
+        self.output.len() >= GATHER_BYTES_MAX || waited >= GATHER_TIME_MAX
     }
 
     fn tell_counts(&mut self) {
@@ -175,27 +197,38 @@ impl Answers<'_> {
                 break;
             }
             if header.kind == MessageKind::Request
-                && let Ok(request) = Request::parse(message, &header)
-                && request.response != Response::None
-                && self.is_answered_early(&request)
+                && let Some(request_id) = self.early_request(&Message { header, bytes: message })
             {
-                message::begin_reply(&mut self.output, &head_of_reply(&request, &header)).finish(&mut self.output);
-                self.answered.push_back(request.request_id);
+                let head = head_of_reply(request_id, &header);
+                message::begin_reply(&mut self.output, &head).finish(&mut self.output);
+                self.answered.push_back(request_id);
             }
             bytes = bytes.get(header.message_len()..).unwrap_or_default();
         }
         !self.answered.is_empty()
     }
 
+    /// The number of a request that is answered before it is carried out.
+    fn early_request(&mut self, message: &Message<'_>) -> Option<u32> {
+        let known = self.memo.as_ref().filter(|memo| memo.knows(message.bytes));
+        if let Some(memo) = known.filter(|_| self.directory.version == self.table.version()) {
+            return memo.is_early.then(|| Memo::request_id(message));
+        }
+        let request = Request::parse(message.bytes, &message.header).ok()?;
+        let is_early = request.response != Response::None && self.is_answered_early(&request);
+        is_early.then_some(request.request_id)
+    }
+
     fn is_answered_early(&mut self, request: &Request<'_>) -> bool {
         let Some(key) = request.target.key() else { return false };
         let Some(called) = self.directory.find(key, self.table) else { return false };
-        // Before the comparison of its text, which most servants spare themselves.
-        core::str::from_utf8(request.operation).is_ok_and(|operation| called.servant.answers_early(operation))
+        called.servant.early_operations().iter().any(|early| early.as_bytes() == request.operation)
     }
 
+    #[inline]
     fn handle(&mut self, message: &Message<'_>) -> Next {
         match message.header.kind {
+            MessageKind::Request if self.handle_known(message) => Next::Continue,
             MessageKind::Request => self.handle_request(message),
             MessageKind::LocateRequest => match LocateRequest::parse(message.bytes, &message.header) {
                 Ok(request) => {
@@ -220,6 +253,64 @@ impl Answers<'_> {
         Next::Close
     }
 
+    /// Carries out a push whose head is that of an earlier one but for its number and size. False if it is another, or there
+    /// is more to it.
+    fn handle_known(&mut self, message: &Message<'_>) -> bool {
+        let Some(memo) = self.memo.as_ref().filter(|memo| memo.knows(message.bytes)) else { return false };
+        let Directory { called, version, .. } = &mut self.directory;
+        if *version != self.table.version() {
+            return false;
+        }
+        let Some(called) = called.get_mut(memo.place).filter(|called| called.flow != Flow::Stopped) else {
+            return false;
+        };
+        let Some(body) = message.bytes.get(memo.head.len()..).filter(|body| !body.is_empty()) else { return false };
+        let (header, chars) = (&message.header, self.chars);
+        let mut args = Reader::with_phase(body, memo.head.len(), header.encoding(chars)).with_origin(memo.head.len());
+        let head = head_of_reply(Memo::request_id(message), header);
+        let start = self.output.len();
+        let open = message::begin_reply(&mut self.output, &head);
+        let mut reply = open.body(&mut self.output, chars);
+        let outcome = called.servant.invoke_at(None, &memo.operation, &mut args, &mut reply);
+        let outcome = outcome.inspect_err(|error| called.flow.note(error));
+        let is_answered = memo.is_early && self.answered.front() == Some(&head.request_id);
+        if is_answered {
+            self.answered.pop_front();
+            self.counts.answered_early += 1;
+        }
+        self.counts.requests += 1;
+        self.counts.one_ways += u64::from(!memo.wants_reply);
+        let wants_reply = memo.wants_reply && !is_answered;
+        match outcome {
+            Ok(()) if wants_reply => open.finish(&mut self.output),
+            Err(error) if wants_reply => {
+                self.output.truncate(start);
+                self.raise(head, &error);
+            }
+            _ => self.output.truncate(start),
+        }
+        true
+    }
+
+    /// Remembers the head of a push to know the next one by, if nothing is told beside it.
+    fn memorize(&mut self, message: &Message<'_>, request: &Request<'_>) {
+        let whole = message.header.version == Version::V1_2 && request.operation.starts_with(b"push");
+        let head = message.bytes.get(..request.body_offset);
+        let operation = core::str::from_utf8(request.operation);
+        let (Some(head), Ok(operation), true, None) = (head, operation, whole, request.contexts.iter().next()) else {
+            return;
+        };
+        let is_early = request.response != Response::None && self.is_answered_early(request);
+        let memo = self.memo.get_or_insert_with(Memo::default);
+        memo.head.clear();
+        memo.head.extend_from_slice(head);
+        memo.operation.clear();
+        memo.operation.push_str(operation);
+        memo.wants_reply = request.response != Response::None;
+        memo.is_early = is_early;
+        memo.place = self.directory.last;
+    }
+
     fn handle_request(&mut self, message: &Message<'_>) -> Next {
         let header = &message.header;
         let Ok(request) = Request::parse(message.bytes, header) else { return self.refuse_message(message) };
@@ -234,7 +325,7 @@ impl Answers<'_> {
         // The reply tells the priority of the request, as Real-time CORBA has it.
         let echo = told.priority.map(|priority| realtime::priority_context(priority, Endian::NATIVE));
         let echo = echo.as_ref().map(|data| (ServiceContexts::RT_CORBA_PRIORITY, data.as_slice()));
-        let head = ReplyHead { contexts: echo.as_slice(), ..head_of_reply(&request, header) };
+        let head = ReplyHead { contexts: echo.as_slice(), ..head_of_reply(request.request_id, header) };
         let start = self.output.len();
         let open = message::begin_reply(&mut self.output, &head);
         let mut args = request.body(message.bytes, header, self.chars);
@@ -252,6 +343,9 @@ impl Answers<'_> {
             }
             None => Err(ServantError::system(Kind::ObjectNotExist)),
         };
+        if outcome.is_ok() {
+            self.memorize(message, &request);
+        }
         let wants_reply = request.response != Response::None && !is_answered;
         match outcome {
             // To answer SYNC_WITH_SERVER with the results does no harm: nobody reads them.
@@ -298,11 +392,48 @@ impl Answers<'_> {
     }
 }
 
-fn head_of_reply(request: &Request<'_>, header: &Header) -> ReplyHead<'static> {
+/// Where size and number of a request are, and what follows them, in GIOP 1.2.
+const SIZE_AT: usize = 8;
+const ID_AT: usize = 12;
+const BEHIND_ID: usize = 16;
+
+/// A push, as the next one looks, too, but for size and number.
+#[derive(Default)]
+struct Memo {
+    /// All of the message in front of the body.
+    head: Vec<u8>,
+    operation: String,
+    wants_reply: bool,
+    /// Whether it is answered before it is carried out.
+    is_early: bool,
+    /// The servant's place in the directory.
+    place: usize,
+}
+
+impl Memo {
+    #[inline]
+    fn knows(&self, message: &[u8]) -> bool {
+        message.len() > self.head.len()
+            && message.first_chunk::<SIZE_AT>() == self.head.first_chunk::<SIZE_AT>()
+            && message.get(BEHIND_ID..self.head.len()) == self.head.get(BEHIND_ID..)
+    }
+
+    #[inline]
+    fn request_id(message: &Message<'_>) -> u32 {
+        let octets = message.bytes.get(ID_AT..).and_then(|rest| rest.first_chunk::<4>());
+        let octets = octets.copied().unwrap_or_default();
+        match message.header.endian {
+            Endian::Big => u32::from_be_bytes(octets),
+            Endian::Little => u32::from_le_bytes(octets),
+        }
+    }
+}
+
+fn head_of_reply(request_id: u32, header: &Header) -> ReplyHead<'static> {
     ReplyHead {
         version: header.version,
         endian: Endian::NATIVE,
-        request_id: request.request_id,
+        request_id,
         status: ReplyStatus::NoException,
         contexts: &[],
     }

@@ -64,7 +64,7 @@ pub struct Served {
     pub requests: u64,
     /// Of these, those for which no reply was wanted.
     pub one_ways: u64,
-    /// Of these, those answered before they were carried out ([`Servant::answers_early`]).
+    /// Of these, those answered before they were carried out ([`Servant::early_operations`]).
     pub answered_early: u64,
     /// Requests refused without asking the servant, since one that was sent before them had been refused: they come again
     /// behind it.

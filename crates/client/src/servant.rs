@@ -44,13 +44,12 @@ pub trait Servant: Send + Sync + 'static {
         false
     }
 
-    /// Whether that operation is answered as soon as it has been read, before it is carried out: nobody waits for what the
-    /// servant does then, and nobody hears of its exceptions. Default: no operation is.
+    /// The operations that are answered as soon as they have been read, before they are carried out: nobody waits for what the
+    /// servant does then, and nobody hears of its exceptions. Default: none.
     ///
-    /// Of no use for operations with results, whose caller would get none.
-    fn answers_early(&self, operation: &str) -> bool {
-        let _ = operation;
-        false
+    /// Of no use for operations with results, whose caller would get none. Asked once, when the servant is activated.
+    fn early_operations(&self) -> &'static [&'static str] {
+        &[]
     }
 
     /// Carries out one operation: reads the arguments, writes return value and out arguments. What was written before an

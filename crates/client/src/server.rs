@@ -38,6 +38,8 @@ pub(crate) struct Server {
 /// What the threads share: servants by object key, and the connections open.
 pub(crate) struct Table {
     servants: RwLock<HashMap<Vec<u8>, Arc<dyn Servant>>>,
+    /// How many of them answer operations before these are carried out.
+    early: AtomicU64,
     connections: Mutex<HashMap<u64, TcpStream>>,
     stopping: AtomicBool,
     stopped: Condvar,
@@ -59,13 +61,25 @@ pub(crate) struct Tally {
 
 impl Table {
     pub(crate) fn remove(&self, key: &[u8]) {
-        self.servants.write().unwrap_or_else(PoisonError::into_inner).remove(key);
+        let removed = self.servants.write().unwrap_or_else(PoisonError::into_inner).remove(key);
+        if removed.is_some_and(|servant| !servant.early_operations().is_empty()) {
+            self.early.fetch_sub(1, Ordering::Relaxed);
+        }
         self.version.fetch_add(1, Ordering::Release);
     }
 
     fn add(&self, key: Vec<u8>, servant: Arc<dyn Servant>) {
+        if !servant.early_operations().is_empty() {
+            self.early.fetch_add(1, Ordering::Relaxed);
+        }
         self.servants.write().unwrap_or_else(PoisonError::into_inner).insert(key, servant);
         self.version.fetch_add(1, Ordering::Release);
+    }
+
+    /// Whether any servant answers operations before these are carried out. One that was activated before its reference was
+    /// given away counts.
+    pub(crate) fn answers_early(&self) -> bool {
+        self.early.load(Ordering::Relaxed) > 0
     }
 
     /// Read before servants are looked up: while it stays the same, they do.
@@ -85,6 +99,7 @@ impl Server {
         let address = listener.local_addr()?;
         let table = Arc::new(Table {
             servants: RwLock::default(),
+            early: AtomicU64::new(0),
             connections: Mutex::default(),
             stopping: AtomicBool::new(false),
             stopped: Condvar::new(),

@@ -89,6 +89,9 @@ impl Interface {
     }
 }
 
+/// The operations with which events are pushed.
+const PUSHES: &[&str] = &["push_structured_event", "push_structured_events", "push"];
+
 /// The exception `CosEventComm::Disconnected`.
 pub(crate) const fn disconnected() -> ServantError {
     ServantError::User(DISCONNECTED)
@@ -177,8 +180,8 @@ impl<F: FnMut(Delivery<'_>) -> Result<(), ServantError> + Send + 'static> Servan
         push_consumer(self.form).supports(id)
     }
 
-    fn answers_early(&self, operation: &str) -> bool {
-        self.early && operation.starts_with("push")
+    fn early_operations(&self) -> &'static [&'static str] {
+        if self.early { PUSHES } else { &[] }
     }
 
     fn invoke(&self, operation: &str, args: &mut Reader<'_>, _reply: &mut Writer<'_>) -> Result<(), ServantError> {
@@ -220,8 +223,8 @@ where
         push_consumer(self.form).supports(id)
     }
 
-    fn answers_early(&self, operation: &str) -> bool {
-        self.early && operation.starts_with("push")
+    fn early_operations(&self) -> &'static [&'static str] {
+        if self.early { PUSHES } else { &[] }
     }
 
     fn invoke(&self, operation: &str, args: &mut Reader<'_>, reply: &mut Writer<'_>) -> Result<(), ServantError> {

@@ -9,8 +9,8 @@ use crate::orb::Line;
 use core::time::Duration;
 use giop::cdr::{Encoding, Endian, Reader, Version, Writer};
 use giop::exception::SystemException;
-use giop::framing::Inbound;
-use giop::message::{self, MessageKind, Reply, ReplyStatus, RequestHead, Response, ServiceContexts};
+use giop::framing::{Inbound, Message};
+use giop::message::{self, Header, MessageKind, Reply, ReplyStatus, RequestHead, Response, ServiceContexts};
 use giop::realtime;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
@@ -304,6 +304,16 @@ impl Stream {
         let Self { inbound, in_flight, front_id, settled, line, .. } = self;
         let malformed = |what: &dyn core::fmt::Display| Broken::new(format!("what came is not a reply: {what}"));
         while let Some(message) = inbound.poll_message().map_err(|error| malformed(&error))? {
+            if let Some(id) = plain_reply(&message)
+                && let Some(asked) = in_flight.get_mut(id.wrapping_sub(*front_id) as usize)
+                && !asked.is_answered
+                && !asked.is_question
+            {
+                asked.is_answered = true;
+                ledger.tally.confirmed += asked.events;
+                drop_answered(in_flight, front_id);
+                continue;
+            }
             match message.header.kind {
                 MessageKind::Reply => {}
                 MessageKind::CloseConnection => {
@@ -329,10 +339,7 @@ impl Stream {
                 None => ledger.tally.confirmed += count,
                 Some(fate) => ledger.lose(events, fate),
             }
-            while in_flight.front().is_some_and(|request| request.is_answered) {
-                in_flight.pop_front();
-                *front_id = front_id.wrapping_add(1);
-            }
+            drop_answered(in_flight, front_id);
         }
         Ok(())
     }
@@ -388,6 +395,28 @@ impl Template {
         let id_at = bytes.iter().zip(&other).position(|(octet, other)| octet != other).unwrap_or_default();
         Self { bytes, id_at }
     }
+}
+
+#[inline]
+fn drop_answered(in_flight: &mut VecDeque<InFlight>, front_id: &mut u32) {
+    while in_flight.front().is_some_and(|request| request.is_answered) {
+        in_flight.pop_front();
+        *front_id = front_id.wrapping_add(1);
+    }
+}
+
+/// The request that a message answers if it says nothing but that it was done: in GIOP 1.2, a number, a status of 0 and no
+/// service contexts, as most do.
+#[inline]
+fn plain_reply(message: &Message<'_>) -> Option<u32> {
+    let Header { version, endian, kind, .. } = message.header;
+    let rest: &[u8; 12] = message.bytes.get(message::HEADER_LEN..)?.try_into().ok()?;
+    let [a, b, c, d, rest @ ..] = *rest;
+    let is_plain = version == Version::V1_2 && kind == MessageKind::Reply && rest == [0; 8];
+    is_plain.then_some(match endian {
+        Endian::Big => u32::from_be_bytes([a, b, c, d]),
+        Endian::Little => u32::from_le_bytes([a, b, c, d]),
+    })
 }
 
 /// What a reply says of the events of its request, if that is not that they arrived.
