@@ -16,7 +16,7 @@ use crate::table::{Cell, Table};
 use crate::{BenchError, ExperimentOptions, Machine, Output, clock};
 
 pub(crate) mod ability;
-mod chart;
+pub(crate) mod chart;
 mod line;
 mod paired;
 pub(crate) mod party;
@@ -253,7 +253,7 @@ fn write_tables(report: &impl Report, out: &mut Output<'_>) -> Result<(), BenchE
     Ok(())
 }
 
-const fn verdict(met: Option<bool>) -> &'static str {
+pub(crate) const fn verdict(met: Option<bool>) -> &'static str {
     match met {
         Some(true) => "yes",
         Some(false) => "no",

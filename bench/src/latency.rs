@@ -52,6 +52,11 @@ impl Recorder {
         self.histogram.len()
     }
 
+    /// What this part of the durations did not exceed, in microseconds; 0 when nothing was recorded.
+    pub(crate) fn quantile_us(&self, part: f64) -> f64 {
+        microseconds(self.histogram.value_at_quantile(part))
+    }
+
     /// The usual figures; `None` when nothing was recorded.
     pub(crate) fn percentiles(&self) -> Option<Percentiles> {
         (self.count() > 0).then(|| Percentiles {

@@ -48,6 +48,9 @@ pub enum Command {
     /// What the service does for one event, seen from outside: system calls in order, context switches, allocations
     #[command(after_help = EVENT_PATH_EXAMPLES)]
     EventPath(ExperimentOptions),
+    /// Latency, throughput and fan-out beside floors and peers, with a page of tables and charts
+    #[command(after_help = PERFORMANCE_EXAMPLES)]
+    Performance(PerformanceOptions),
     /// As many events as get through the service in one configuration, and what each costs
     #[command(after_help = SATURATE_EXAMPLES)]
     Saturate(SaturateOptions),
@@ -165,6 +168,16 @@ Examples:
   campanile bench event-path                      some seconds; needs strace
   campanile bench event-path --json | jq .aims";
 
+const PERFORMANCE_EXAMPLES: &str = "\
+Examples:
+  campanile bench performance --quick                          a check, within three minutes
+  campanile bench performance --results bench/results --page docs/performance.md
+  campanile bench performance --only campanile,relay,writev --json | jq .aims
+
+Contenders: campanile, relay (a bare TCP relay), relay-again (the same once
+more: what the harness cannot tell apart), writev (the floor of a fan-out), and
+the peers that are installed. All of it takes about half an hour.";
+
 const SATURATE_EXAMPLES: &str = "\
 Examples:
   campanile bench saturate                                      two-way, one event at a time
@@ -248,6 +261,26 @@ pub enum ConsumerKind {
     OneWay,
     /// Sequences, each answered
     Sequence,
+}
+
+/// Options of `campanile bench performance`.
+#[derive(Debug, Clone, clap::Args)]
+pub struct PerformanceOptions {
+    /// Finish within three minutes: fewer payloads, rates and consumers, shorter turns
+    #[arg(long)]
+    pub quick: bool,
+    /// Run only these contenders [default: all that are installed]
+    #[arg(long, value_name = "CONTENDER", value_delimiter = ',')]
+    pub only: Vec<String>,
+    /// Also write the JSON object into this folder, under date and commit
+    #[arg(long, value_name = "DIR")]
+    pub results: Option<PathBuf>,
+    /// Write tables into this page, in place of those that are there, and charts into the folder of its name beside it
+    #[arg(long, value_name = "PATH")]
+    pub page: Option<PathBuf>,
+    /// How to report
+    #[command(flatten)]
+    pub report: ReportOptions,
 }
 
 /// Options of `campanile bench saturate`.

@@ -1,13 +1,20 @@
 //! Performance beside floors and peers: every contender is driven by the same publishers and subscribers.
 
+mod aims;
+mod cells;
 pub(crate) mod contender;
 mod course;
 pub(crate) mod ends;
+mod experiments;
 pub(crate) mod fan_out;
 mod lines;
 mod meters;
+mod page;
+mod perf;
 pub(crate) mod protocol;
 mod publisher;
+mod race;
 mod record;
 pub mod saturate;
 mod subscriber;
+pub mod whole;

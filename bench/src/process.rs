@@ -231,6 +231,11 @@ impl Dialogue {
         self.process.pid()
     }
 
+    /// Ends the process by a signal; the last lines that it printed.
+    pub(crate) fn end_with(self, signal: Signal) -> Vec<String> {
+        self.process.end_with(signal)
+    }
+
     /// Waits for one more line to which `ready` has an answer.
     pub(crate) fn wait_for<R>(&self, ready: impl Fn(&str) -> Option<R>) -> Result<R, BenchError> {
         self.process.wait_for(&self.said, ready)
@@ -272,7 +277,8 @@ impl Subordinate {
         Self::begin(name, process)
     }
 
-    /// Starts another program that understands the same orders, or that sub-command of this one when none is named.
+    /// Starts another program that understands the same orders, or that sub-command of this one when none is named, which is
+    /// confined to this core; a program sees to that itself.
     pub(crate) fn start_program(
         name: &'static str,
         command: &'static str,

@@ -315,7 +315,7 @@ fn flags(options: &ExperimentsOptions) -> String {
 }
 
 /// The date, as `2026-11-21`.
-fn today() -> String {
+pub(crate) fn today() -> String {
     let seconds = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
     let (year, month, day) = date(seconds / 86_400);
     format!("{year:04}-{month:02}-{day:02}")

@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 mod scale;
 
-pub(super) use scale::{Axis, Labels};
+pub(crate) use scale::{Axis, Labels};
 
 const WIDTH: f64 = 760.0;
 const HEIGHT: f64 = 430.0;
@@ -23,7 +23,7 @@ const COLOURS: [&str; 6] = ["#0072b2", "#e69f00", "#d55e00", "#009e73", "#cc79a7
 
 /// How a series is drawn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Mark {
+pub(crate) enum Mark {
     /// Points, joined.
     Line,
     /// A line without points, for many values.
@@ -34,27 +34,27 @@ pub(super) enum Mark {
 
 /// Values of one kind.
 #[derive(Debug, Clone)]
-pub(super) struct Series {
-    pub(super) name: String,
-    pub(super) points: Vec<(f64, f64)>,
-    pub(super) mark: Mark,
+pub(crate) struct Series {
+    pub(crate) name: String,
+    pub(crate) points: Vec<(f64, f64)>,
+    pub(crate) mark: Mark,
     /// Its place among the colours.
-    pub(super) colour: usize,
+    pub(crate) colour: usize,
 }
 
 /// A chart with two axes.
 #[derive(Debug, Clone)]
-pub(super) struct Chart {
-    pub(super) title: String,
-    pub(super) subtitle: String,
-    pub(super) x: Axis,
-    pub(super) y: Axis,
-    pub(super) series: Vec<Series>,
+pub(crate) struct Chart {
+    pub(crate) title: String,
+    pub(crate) subtitle: String,
+    pub(crate) x: Axis,
+    pub(crate) y: Axis,
+    pub(crate) series: Vec<Series>,
 }
 
 impl Chart {
     /// The chart as an SVG document.
-    pub(super) fn to_svg(&self) -> String {
+    pub(crate) fn to_svg(&self) -> String {
         let values =
             |pick: fn(&(f64, f64)) -> f64| self.series.iter().flat_map(move |series| series.points.iter().map(pick));
         let x = self.x.fit(values(|point| point.0));
@@ -146,18 +146,18 @@ impl Series {
 
 /// Bars with names, one below the other, from 0.
 #[derive(Debug, Clone)]
-pub(super) struct Bars {
-    pub(super) title: String,
-    pub(super) subtitle: String,
+pub(crate) struct Bars {
+    pub(crate) title: String,
+    pub(crate) subtitle: String,
     /// What they measure, with the unit.
-    pub(super) label: String,
+    pub(crate) label: String,
     /// Name, value, and place among the colours.
-    pub(super) bars: Vec<(String, f64, usize)>,
+    pub(crate) bars: Vec<(String, f64, usize)>,
 }
 
 impl Bars {
     /// The chart as an SVG document.
-    pub(super) fn to_svg(&self) -> String {
+    pub(crate) fn to_svg(&self) -> String {
         const NAMES: f64 = 210.0;
         const PITCH: f64 = 38.0;
         let top = TOP - 14.0;

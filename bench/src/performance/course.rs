@@ -74,6 +74,11 @@ impl Course {
         Ok(Self { publisher, subscribers, server, run: 0 })
     }
 
+    /// The processes in the middle.
+    pub(super) fn pids(&self) -> Vec<u32> {
+        self.server.pids()
+    }
+
     /// Sends and records.
     pub(super) fn run(&mut self, plan: &Plan) -> Result<Outcome, BenchError> {
         self.run += 1;
@@ -112,6 +117,11 @@ impl Outcome {
     /// The latencies from when events were due, of all consumers.
     pub(super) fn since_due(&self) -> Recorder {
         Received::recorder(self.received.iter().map(|received| received.since_due.as_slice()))
+    }
+
+    /// The latencies from when events were sent, of all consumers.
+    pub(super) fn since_sent(&self) -> Recorder {
+        Received::recorder(self.received.iter().map(|received| received.since_sent.as_slice()))
     }
 
     /// What was lost, repeated or out of order.

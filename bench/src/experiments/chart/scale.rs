@@ -2,9 +2,9 @@
 
 /// What is known of an axis before its values are.
 #[derive(Debug, Clone)]
-pub(in crate::experiments) struct Axis {
+pub(crate) struct Axis {
     /// What it measures, with the unit.
-    pub(in crate::experiments) label: String,
+    pub(crate) label: String,
     kind: Kind,
     labels: Labels,
 }
@@ -17,7 +17,7 @@ enum Kind {
 
 /// How values are written beside an axis.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::experiments) enum Labels {
+pub(crate) enum Labels {
     /// As numbers.
     Numbers,
     /// The values are microseconds: as durations, such as `10 ms`.
@@ -26,12 +26,12 @@ pub(in crate::experiments) enum Labels {
 
 impl Axis {
     /// An even axis that begins at 0.
-    pub(in crate::experiments) fn from_zero(label: &str) -> Self {
+    pub(crate) fn from_zero(label: &str) -> Self {
         Self { label: label.to_owned(), kind: Kind::FromZero, labels: Labels::Numbers }
     }
 
     /// An axis on which equal distances are equal factors, from one power of ten to another.
-    pub(in crate::experiments) fn logarithmic(label: &str, labels: Labels) -> Self {
+    pub(crate) fn logarithmic(label: &str, labels: Labels) -> Self {
         Self { label: label.to_owned(), kind: Kind::Logarithmic, labels }
     }
 

@@ -15,18 +15,21 @@ const KEY_BYTES: usize = 40;
 
 /// The bare relay ([`crate::relay`]): what any process between one supplier and one consumer costs at least. The reply
 /// to a push is the consumer's.
-pub(crate) struct Relay;
+pub(crate) struct Relay {
+    /// Whether it takes part a second time.
+    pub(super) again: bool,
+}
 
 /// One that writes each event to many consumers ([`fan_out`]), and answers the supplier itself.
 pub(crate) struct Writev;
 
 impl Contender for Relay {
     fn key(&self) -> &'static str {
-        "relay"
+        if self.again { "relay-again" } else { "relay" }
     }
 
     fn name(&self) -> &'static str {
-        "bare relay"
+        if self.again { "bare relay, again" } else { "bare relay" }
     }
 
     fn about(&self) -> String {

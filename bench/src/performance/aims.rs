@@ -1,0 +1,251 @@
+//! What was to be shown, what was found, and whether that is it.
+
+use super::cells::{Cell, Fit, ratio};
+use super::experiments::AGAIN;
+use crate::Spread;
+use crate::experiments::Aim;
+use serde::Serialize;
+
+/// A line through times to the last consumer, over the number of consumers.
+#[derive(Debug, Clone, Serialize)]
+pub struct Growth {
+    /// Whose times: a contender's key.
+    pub contender: &'static str,
+    /// Processes at most; with fewer consumers there is one process for each.
+    pub processes: u32,
+    /// From how many consumers to how many.
+    pub consumers: (u32, u32),
+    /// The line, in µs and µs per consumer.
+    pub line: Fit,
+}
+
+/// Cells, to be found by what they are.
+pub(super) struct Found<'a>(pub(super) &'a [Cell]);
+
+impl<'a> Found<'a> {
+    fn latency(&self, contender: &str, payload: u32, rate: f64, pinned: bool) -> Option<&'a Cell> {
+        self.0.iter().find(|cell| {
+            cell.experiment == "latency"
+                && cell.contender == contender
+                && cell.payload_bytes == payload
+                && (cell.rate - rate).abs() < 0.5
+                && cell.pinned == pinned
+        })
+    }
+
+    /// One consumer, as many events as get through; `supplier` is how a publisher's description begins.
+    fn throughput(&self, contender: &str, payload: u32, supplier: &str, consumers: u32) -> Option<&'a Cell> {
+        self.0.iter().find(|cell| {
+            cell.experiment == "throughput"
+                && cell.contender == contender
+                && cell.payload_bytes == payload
+                && cell.supplier.starts_with(supplier)
+                && cell.consumers == consumers
+        })
+    }
+
+    fn fan_out(&self, contender: &str, consumers: u32, processes: u32) -> Option<&'a Cell> {
+        self.0.iter().find(|cell| {
+            cell.experiment == "fan-out"
+                && cell.contender == contender
+                && cell.consumers == consumers
+                && cell.processes == processes
+        })
+    }
+
+    /// How time to the last consumer grows, for each contender that was measured with several numbers of consumers.
+    pub(super) fn growth(&self) -> Vec<Growth> {
+        let mut growth = Vec::new();
+        let mut contenders: Vec<&'static str> = self.0.iter().map(|cell| cell.contender).collect();
+        contenders.sort_unstable();
+        contenders.dedup();
+        for contender in contenders {
+            for processes in [1, 10, 100] {
+                let cells = self.0.iter().filter(|cell| {
+                    cell.experiment == "fan-out"
+                        && cell.contender == contender
+                        && cell.processes == processes.min(cell.consumers)
+                });
+                let points: Vec<(u32, f64)> =
+                    cells.filter_map(|cell| Some((cell.consumers, cell.median("last_us")?))).collect();
+                let line: Vec<(f64, f64)> = points.iter().map(|&(consumers, us)| (f64::from(consumers), us)).collect();
+                let Some(line) = Fit::of(&line) else { continue };
+                let numbers = || points.iter().map(|point| point.0);
+                let consumers = (numbers().min().unwrap_or(0), numbers().max().unwrap_or(0));
+                growth.push(Growth { contender, processes, consumers, line });
+            }
+        }
+        growth
+    }
+
+    /// All aims that can be judged by these cells, and what the harness itself makes of two that are the same.
+    pub(super) fn aims(&self) -> Vec<Aim> {
+        let mut aims = Vec::new();
+        for (rate, rate_name) in [(250.0, "250/s"), (10_000.0, "10,000/s")] {
+            for (figure, name, bound) in [("p50_us", "p50", 1.3), ("p999_us", "p99.9", 1.5)] {
+                let ours = self.latency("campanile", 128, rate, true);
+                let floor = self.latency("relay", 128, rate, true);
+                let aim = format!("1 → 1, 128 B at {rate_name}: {name} at most {bound} × the bare relay's");
+                aims.push(at_most(aim, ours, floor, figure, bound, "µs"));
+                for peer in ["jacorb", "omnievents", "nats"] {
+                    let aim = format!("1 → 1, 128 B at {rate_name}: {name} below {peer}'s");
+                    aims.push(at_most(aim, ours, self.latency(peer, 128, rate, true), figure, 1.0, "µs"));
+                }
+                let aim = format!("(the harness: {name} at {rate_name} of the bare relay against itself)");
+                let again = self.latency(AGAIN, 128, rate, true);
+                aims.push(Aim { met: None, ..at_most(aim, again, floor, figure, 1.0, "µs") });
+            }
+        }
+        self.throughput_aims(&mut aims);
+        self.fan_out_aims(&mut aims);
+        aims
+    }
+
+    fn throughput_aims(&self, aims: &mut Vec<Aim>) {
+        const RATE: &str = "events_per_second";
+        let two_way = |contender, payload| self.throughput(contender, payload, "two-way", 1);
+        let aim = "1 → 1, 128 B: two-way throughput at least 0.8 × the bare relay's".to_owned();
+        aims.push(at_least(aim, two_way("campanile", 128), two_way("relay", 128), RATE, 0.8));
+        let aim = "(the harness: two-way throughput of the bare relay against itself)".to_owned();
+        aims.push(Aim { met: None, ..at_least(aim, two_way(AGAIN, 128), two_way("relay", 128), RATE, 1.0) });
+        let ways = [("windowed", "window"), ("one-way", "one-way")];
+        let best = ways.map(|(_, supplier)| self.throughput("campanile", 64, supplier, 1));
+        let best = best
+            .into_iter()
+            .flatten()
+            .max_by(|one, other| one.median(RATE).unwrap_or(0.0).total_cmp(&other.median(RATE).unwrap_or(0.0)));
+        let aim = "windowed or one-way 64 B throughput at least 20 × JacORB's two-way".to_owned();
+        aims.push(at_least(aim, best, two_way("jacorb", 64), RATE, 20.0));
+        let aim = "windowed or one-way 64 B throughput at least NATS's".to_owned();
+        aims.push(at_least(aim, best, self.throughput("nats", 64, "one-way", 1), RATE, 1.0));
+        let sequences = self.throughput("campanile", 64, "sequences", 1).and_then(|cell| cell.median(RATE));
+        aims.push(Aim {
+            aim: "sequence supplier to sequence consumer, 64 B: at least 1,000,000 events/s".to_owned(),
+            found: sequences.map_or_else(|| "not measured".to_owned(), |rate| format!("{rate:.0} events/s")),
+            met: sequences.map(|rate| rate >= 1e6),
+        });
+        let ours = self.0.iter().filter(|cell| cell.contender == "campanile" && cell.experiment == "throughput");
+        let allocations: Vec<f64> = ours.filter_map(|cell| cell.median("allocations_per_event")).collect();
+        let most = allocations.iter().copied().reduce(f64::max);
+        aims.push(Aim {
+            aim: "0 allocations per event in steady state, in every throughput cell".to_owned(),
+            found: most.map_or_else(|| "not measured".to_owned(), |most| format!("at most {most:.4}")),
+            // Connections, and buffers that grow to their size, are in the count; a thousandth is none for an event.
+            met: most.map(|most| most < 0.001),
+        });
+    }
+
+    fn fan_out_aims(&self, aims: &mut Vec<Aim>) {
+        let ours = self.fan_out("campanile", 100, 10);
+        let aim = "1 → 100, 8 KB, 10 Hz, 10 processes: time to the last consumer at most 1.3 × the `writev` floor's"
+            .to_owned();
+        aims.push(at_most(aim, ours, self.fan_out("writev", 100, 10), "last_us", 1.3, "µs"));
+        let growth = self.growth().into_iter().find(|growth| (growth.contender, growth.processes) == ("campanile", 10));
+        aims.push(Aim {
+            aim: "growth linear in deliveries from 1 to 1000 consumers (r² at least 0.99)".to_owned(),
+            found: growth.as_ref().map_or_else(
+                || "not measured".to_owned(),
+                |Growth { line, consumers, .. }| {
+                    format!(
+                        "{:.0} µs + {:.2} µs per consumer, r² {:.4}, {} to {} consumers",
+                        line.intercept, line.slope, line.r_squared, consumers.0, consumers.1
+                    )
+                },
+            ),
+            met: growth.filter(|growth| growth.consumers == (1, 1000)).map(|growth| growth.line.r_squared >= 0.99),
+        });
+        for (supplier, name) in [("two-way", "two-way"), ("window", "windowed"), ("one-way", "one-way")] {
+            let aim = format!("CPU per delivery at fan-out 100, 64 B, {name}: at most 1.5 × the `writev` floor's");
+            let cell = |contender| self.throughput(contender, 64, supplier, 100);
+            aims.push(at_most(aim, cell("campanile"), cell("writev"), "cpu_us_per_delivery", 1.5, "µs"));
+        }
+        let threads = |consumers: u32| self.fan_out("campanile", consumers, 10.min(consumers))?.median("threads");
+        aims.push(Aim {
+            aim: "threads unchanged from 1 to 1000 consumers".to_owned(),
+            found: match (threads(1), threads(1000)) {
+                (Some(one), Some(thousand)) => format!("{one:.0} and {thousand:.0}"),
+                _ => "not measured".to_owned(),
+            },
+            met: threads(1).zip(threads(1000)).map(|(one, thousand)| (one - thousand).abs() < 0.5),
+        });
+    }
+}
+
+/// A figure that is to be small compared with another's.
+fn at_most(aim: String, ours: Option<&Cell>, other: Option<&Cell>, figure: &str, bound: f64, unit: &str) -> Aim {
+    let found = ratio(ours, other, figure);
+    Aim { aim, found: describe(found, ours, other, figure, unit), met: found.map(|found| found.median <= bound) }
+}
+
+/// Throughput that is to be large compared with another's.
+fn at_least(aim: String, ours: Option<&Cell>, other: Option<&Cell>, figure: &str, bound: f64) -> Aim {
+    let found = ratio(ours, other, figure);
+    Aim { aim, found: describe(found, ours, other, figure, "/s"), met: found.map(|found| found.median >= bound) }
+}
+
+fn describe(found: Option<Spread>, ours: Option<&Cell>, other: Option<&Cell>, figure: &str, unit: &str) -> String {
+    let median = |cell: Option<&Cell>| cell.and_then(|cell| cell.median(figure)).unwrap_or(f64::NAN);
+    let Some(Spread { median: ratio, min, max }) = found else {
+        let missing = if ours.is_none_or(|cell| cell.rounds.is_empty()) { "Campanile" } else { "the other" };
+        return format!("not measured: no figures of {missing}");
+    };
+    let written = |value: f64| match value {
+        value if value >= 1000.0 => format!("{value:.0}"),
+        value => format!("{value:.2}"),
+    };
+    format!(
+        "{ratio:.2} × ({min:.2} to {max:.2} over the rounds; {} against {} {unit})",
+        written(median(ours)),
+        written(median(other))
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::performance::cells::Figures;
+    use crate::performance::contender::Scenario;
+
+    fn cell(contender: &'static str, figure: &'static str, values: &[f64]) -> Cell {
+        let mut cell = Cell::new("latency", contender, &Scenario::one_to_one(128), 250.0, true);
+        cell.rounds = values.iter().map(|&value| Figures::from([(figure, value)])).collect();
+        cell.sum_up();
+        cell
+    }
+
+    fn fan_out(contender: &'static str, consumers: u32, last: f64) -> Cell {
+        let scenario = Scenario { consumers, processes: consumers.min(10), ..Scenario::one_to_one(8192) };
+        let mut cell = Cell::new("fan-out", contender, &scenario, 10.0, false);
+        cell.rounds = vec![Figures::from([("last_us", last), ("threads", 6.0)])];
+        cell.sum_up();
+        cell
+    }
+
+    fn judged(cells: &[Cell], beginning: &str) -> Aim {
+        let aims = Found(cells).aims();
+        aims.into_iter().find(|aim| aim.aim.starts_with(beginning)).unwrap()
+    }
+
+    #[test]
+    fn judges_ratios_and_says_what_was_not_measured() {
+        let aim = "1 → 1, 128 B at 250/s: p50 at most 1.3";
+        let (ours, floor) =
+            (cell("campanile", "p50_us", &[12.0, 13.0, 30.0]), cell("relay", "p50_us", &[10.0, 10.0, 10.0]));
+        let found = judged(&[ours.clone(), floor], aim);
+        assert_eq!((found.met, found.found.starts_with("1.30 × (1.20 to 3.00")), (Some(true), true), "{}", found.found);
+        assert_eq!(judged(std::slice::from_ref(&ours), aim).met, None);
+        let faster = cell("nats", "p50_us", &[1.0, 1.0, 1.0]);
+        assert_eq!(judged(&[ours, faster], "1 → 1, 128 B at 250/s: p50 below nats").met, Some(false));
+    }
+
+    #[test]
+    fn growth_is_judged_over_the_whole_range_only() {
+        let line = |consumers: u32| fan_out("campanile", consumers, 50.0 + 2.0 * f64::from(consumers));
+        let cells: Vec<Cell> = [1, 10, 100, 1000].map(line).into();
+        assert_eq!(judged(&cells, "growth").met, Some(true));
+        assert_eq!(judged(&cells[..3], "growth").met, None);
+        assert_eq!(judged(&cells, "threads").met, Some(true));
+        let growth = Found(&cells).growth();
+        assert_eq!((growth.len(), growth[0].consumers), (1, (1, 1000)));
+    }
+}

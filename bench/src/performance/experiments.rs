@@ -1,0 +1,300 @@
+//! What is measured: latency at fixed rates, throughput, and time to the first and the last of many consumers.
+
+use super::cells::{Cell, Figures};
+use super::contender::{Consume, Contender, Scenario, Supply};
+use super::course::{Outcome, Plan};
+use super::ends::Span;
+use super::race::{Missing, Race};
+use crate::latency::{Recorder, ratio};
+use crate::{BenchError, Output, clock};
+
+/// Octets of payload of an event.
+const PAYLOADS: [u32; 5] = [64, 128, 1024, 8 * 1024, 34 * 1024];
+
+/// Events a second.
+const RATES: [f64; 3] = [250.0, 1000.0, 10_000.0];
+
+/// Consumers, each given every event.
+const CONSUMERS: [u32; 10] = [1, 10, 20, 30, 50, 60, 75, 100, 300, 1000];
+
+/// Payload and rate of the fan-out, and of what it is compared by.
+const FAN_OUT_PAYLOAD: u32 = 8 * 1024;
+const FAN_OUT_RATE: f64 = 10.0;
+
+/// What may wait for a consumer of the service until the publisher has to, where as many events are sent as get through.
+const QUEUE: u32 = 4096;
+
+/// Window of a publisher that does not wait for each acknowledgement, and of the pushes to a consumer of it.
+const WINDOW: u32 = 256;
+const PUSH_WINDOW: u16 = 256;
+
+/// Events of a sequence, and sequences that may be unacknowledged.
+const SEQUENCE: u32 = 64;
+const SEQUENCES: u32 = 8;
+const SEQUENCE_WINDOW: u16 = 8;
+
+/// The relay, once more: what the harness says of two contenders that are the same.
+pub(super) const AGAIN: &str = "relay-again";
+
+/// Who is in the whole of the fan-out; the others are in a part of it.
+const IN_WHOLE_FAN_OUT: [&str; 2] = ["campanile", "writev"];
+
+/// What a run does, and how long.
+pub(super) struct Bench<'a> {
+    pub(super) contenders: &'a [&'a dyn Contender],
+    pub(super) quick: bool,
+    /// The first and the last core, if there are two.
+    pub(super) cores: Option<(usize, usize)>,
+    pub(super) missing: Missing,
+    pub(super) cells: Vec<Cell>,
+}
+
+/// Seconds of a turn, with events that do not count before.
+fn plan(rate: f64, warm_up: f64, window: f64) -> Plan {
+    Plan {
+        period: if rate > 0.0 { clock::nanoseconds(1.0 / rate) } else { 0 },
+        warm_up: clock::nanoseconds(warm_up),
+        window: clock::nanoseconds(window),
+        spans: false,
+        late: 0,
+        counted: false,
+    }
+}
+
+impl Bench<'_> {
+    /// Measures everything.
+    pub(super) fn measure(&mut self, out: &mut Output<'_>) -> Result<(), BenchError> {
+        let payloads: &[u32] = if self.quick { &[64, 128, 8 * 1024] } else { &PAYLOADS };
+        for &payload in payloads {
+            self.latency(payload, true, out)?;
+        }
+        self.latency(128, false, out)?;
+        for &payload in payloads {
+            self.throughput(payload, out)?;
+        }
+        self.delivery(out)?;
+        self.fan_out(out)
+    }
+
+    fn race(&mut self, race: &Race<'_>, out: &mut Output<'_>) -> Result<(), BenchError> {
+        let cells = race.run(&mut self.missing, out)?;
+        self.cells.extend(cells);
+        Ok(())
+    }
+
+    /// One publisher, one consumer, events at fixed times.
+    fn latency(&mut self, payload: u32, pinned: bool, out: &mut Output<'_>) -> Result<(), BenchError> {
+        let cores = self.cores.filter(|_| pinned);
+        let scenario = Scenario {
+            ends_core: cores.map(|cores| cores.0),
+            server_core: cores.map(|cores| cores.1),
+            ..Scenario::one_to_one(payload)
+        };
+        // A thousand events at least, so that p99.9 is one of several.
+        let seconds = |rate: f64| if self.quick { 0.3 } else { (1100.0 / rate).max(1.0) };
+        let rates: &[f64] = if self.quick { &[250.0, 10_000.0] } else { &RATES };
+        let race = Race {
+            experiment: "latency",
+            contenders: self.those(|key| key != "writev" && (key != AGAIN || payload == 128)),
+            scenario,
+            rounds: match (self.quick, payload) {
+                (true, _) => 2,
+                (false, 128) => 5,
+                (false, _) => 3,
+            },
+            warm_up: plan(0.0, 0.0, self.warm_up()),
+            plans: rates.iter().map(|&rate| plan(rate, 0.1, seconds(rate))).collect(),
+            figures: latencies,
+            system_calls: None,
+        };
+        self.race(&race, out)
+    }
+
+    /// One publisher, one consumer, as many events as get through.
+    fn throughput(&mut self, payload: u32, out: &mut Output<'_>) -> Result<(), BenchError> {
+        for (supply, consume) in [
+            (Supply::TwoWay, Consume::TwoWay(None)),
+            (Supply::Windowed(WINDOW), Consume::TwoWay(Some(PUSH_WINDOW))),
+            (Supply::OneWay, Consume::OneWay),
+            (Supply::Sequences(SEQUENCE, SEQUENCES), Consume::Sequences(SEQUENCE, Some(SEQUENCE_WINDOW))),
+        ] {
+            let again = payload == 128 && supply == Supply::TwoWay;
+            let scenario = Scenario { supply, consume, queue: QUEUE, ..Scenario::one_to_one(payload) };
+            self.saturate(scenario, |key| key != "writev" && (key != AGAIN || again), out)?;
+        }
+        Ok(())
+    }
+
+    /// What a delivery costs to each of a hundred consumers in ten processes.
+    fn delivery(&mut self, out: &mut Output<'_>) -> Result<(), BenchError> {
+        for (supply, consume) in [
+            (Supply::TwoWay, Consume::TwoWay(None)),
+            (Supply::Windowed(WINDOW), Consume::TwoWay(Some(PUSH_WINDOW))),
+            (Supply::OneWay, Consume::OneWay),
+        ] {
+            let crowd = Scenario { consumers: 100, processes: 10, ..Scenario::one_to_one(64) };
+            let scenario = Scenario { supply, consume, queue: QUEUE, ..crowd };
+            self.saturate(scenario, |key| key != AGAIN, out)?;
+        }
+        Ok(())
+    }
+
+    fn saturate(
+        &mut self,
+        scenario: Scenario,
+        take_part: impl Fn(&str) -> bool,
+        out: &mut Output<'_>,
+    ) -> Result<(), BenchError> {
+        let turn = |window| plan(0.0, if self.quick { 0.1 } else { 0.4 }, window);
+        let race = Race {
+            experiment: "throughput",
+            contenders: self.those(take_part),
+            scenario,
+            rounds: if self.quick { 1 } else { 3 },
+            warm_up: turn(self.warm_up()),
+            plans: vec![Plan { counted: true, ..turn(if self.quick { 0.25 } else { 1.0 }) }],
+            figures: throughput,
+            system_calls: Some(turn(0.1)),
+        };
+        self.race(&race, out)
+    }
+
+    /// Many consumers in one process, in ten, and in one each: when an event comes to the first and to the last.
+    fn fan_out(&mut self, out: &mut Output<'_>) -> Result<(), BenchError> {
+        let counts: &[u32] = if self.quick { &[1, 10, 100] } else { &CONSUMERS };
+        let mut done = Vec::new();
+        for processes_max in [10, 1, 100] {
+            for &consumers in counts {
+                let processes = processes_max.min(consumers);
+                let beyond = processes_max == 100 && consumers > 100 || self.quick && processes_max != 10;
+                if beyond || done.contains(&(consumers, processes)) {
+                    continue;
+                }
+                done.push((consumers, processes));
+                let in_part = processes_max == 10 && [1, 10, 100, 1000].contains(&consumers);
+                let scenario = Scenario { consumers, processes, ..Scenario::one_to_one(FAN_OUT_PAYLOAD) };
+                let race = Race {
+                    experiment: "fan-out",
+                    contenders: self.those(|key| IN_WHOLE_FAN_OUT.contains(&key) || in_part && key != AGAIN),
+                    scenario,
+                    rounds: if self.quick { 1 } else { 2 },
+                    warm_up: plan(5.0 * FAN_OUT_RATE, 0.0, 0.4),
+                    plans: vec![Plan { spans: true, ..plan(FAN_OUT_RATE, 0.1, if self.quick { 0.5 } else { 2.0 }) }],
+                    figures: arrivals,
+                    system_calls: None,
+                };
+                self.race(&race, out)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Seconds of events before the first round.
+    fn warm_up(&self) -> f64 {
+        if self.quick { 0.1 } else { 0.8 }
+    }
+}
+
+impl<'a> Bench<'a> {
+    /// Those contenders that this is true of.
+    fn those(&self, take_part: impl Fn(&str) -> bool) -> Vec<&'a dyn Contender> {
+        self.contenders.iter().copied().filter(|contender| take_part(contender.key())).collect()
+    }
+}
+
+/// The figures of a histogram, each beginning with `prefix`.
+fn percentiles(latencies: &Recorder, names: [&'static str; 5]) -> Figures {
+    let Some(found) = latencies.percentiles() else { return Figures::new() };
+    let p90 = latencies.quantile_us(0.9);
+    names.into_iter().zip([found.median, p90, found.p99, found.p999, found.max]).collect()
+}
+
+fn latencies(_: &Scenario, outcome: &Outcome) -> Figures {
+    let mut figures = percentiles(&outcome.since_due(), ["p50_us", "p90_us", "p99_us", "p999_us", "max_us"]);
+    let names = ["sent_p50_us", "sent_p90_us", "sent_p99_us", "sent_p999_us", "sent_max_us"];
+    figures.extend(percentiles(&outcome.since_sent(), names));
+    figures.insert("late_pushes", ratio(outcome.sent.late, 1));
+    common(outcome, 1.0, &mut figures);
+    figures
+}
+
+fn throughput(scenario: &Scenario, outcome: &Outcome) -> Figures {
+    let consumers = f64::from(scenario.consumers);
+    let events = ratio(outcome.total(|received| received.in_window), 1) / consumers;
+    let mut figures = Figures::from([("events_per_second", events / outcome.seconds)]);
+    figures.insert("deliveries_per_second", events * consumers / outcome.seconds);
+    figures.insert("publisher_cpu_us_per_event", ratio(outcome.sent.cpu, 1000 * outcome.sent.events.max(1)));
+    let deliveries = outcome.total(|received| received.deliveries).max(1);
+    let cpu = outcome.total(|received| received.cpu);
+    figures.insert("consumer_cpu_us_per_delivery", ratio(cpu, 1000 * deliveries));
+    if let Some(counted) = &outcome.counted {
+        figures.insert("allocations_per_event", counted.allocations_per_event);
+    }
+    common(outcome, consumers, &mut figures);
+    figures
+}
+
+/// What is told of every turn.
+fn common(outcome: &Outcome, consumers: f64, figures: &mut Figures) {
+    let events = (ratio(outcome.total(|received| received.in_window), 1) / consumers).max(1.0);
+    if outcome.threads > 0 {
+        figures.insert("cpu_us_per_event", outcome.usage.cpu_us / events);
+        figures.insert("cpu_us_per_delivery", outcome.usage.cpu_us / events / consumers);
+        let switches = outcome.usage.voluntary_switches + outcome.usage.involuntary_switches;
+        figures.insert("switches_per_event", ratio(switches, 1) / events);
+        figures.insert("resident_mb", ratio(outcome.resident_bytes, 1_000_000));
+        figures.insert("threads", ratio(outcome.threads, 1));
+    }
+    let losses = outcome.losses();
+    figures.insert("lost", ratio(losses.lost, 1));
+    figures.insert("repeated", ratio(losses.repeated, 1));
+    figures.insert("out_of_order", ratio(losses.out_of_order, 1));
+}
+
+/// When events came to the first and to the last of all consumers, from when they were due.
+fn arrivals(scenario: &Scenario, outcome: &Outcome) -> Figures {
+    let (mut first, mut last) = (Recorder::new(), Recorder::new());
+    let all = u64::from(scenario.consumers);
+    let spans = merge(outcome.received.iter().map(|received| received.spans.as_slice()));
+    for span in spans.iter().filter(|span| span.count >= all) {
+        first.record(span.first.saturating_sub(span.due));
+        last.record(span.last.saturating_sub(span.due));
+    }
+    let mut figures = Figures::from([("complete_events", ratio(last.count(), 1))]);
+    if last.count() > 0 {
+        figures.insert("first_us", first.quantile_us(0.5));
+        figures.insert("last_us", last.quantile_us(0.5));
+        figures.insert("last_p90_us", last.quantile_us(0.9));
+        figures.insert("last_max_us", last.quantile_us(1.0));
+    }
+    common(outcome, f64::from(scenario.consumers), &mut figures);
+    figures
+}
+
+/// The arrivals of all processes together, by event.
+fn merge<'s>(processes: impl IntoIterator<Item = &'s [Span]>) -> Vec<Span> {
+    let mut all = std::collections::BTreeMap::<u64, Span>::new();
+    for span in processes.into_iter().flatten() {
+        all.entry(span.number)
+            .and_modify(|found| {
+                found.first = found.first.min(span.first);
+                found.last = found.last.max(span.last);
+                found.count += span.count;
+            })
+            .or_insert(*span);
+    }
+    all.into_values().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_event_comes_first_and_last_over_all_processes() {
+        let span = |number, first, last, count| Span { number, due: 5, first, last, count };
+        let processes = [vec![span(0, 10, 20, 2), span(1, 30, 31, 2)], vec![span(0, 9, 15, 3)]];
+        let merged = merge(processes.iter().map(Vec::as_slice));
+        assert_eq!(merged, [span(0, 9, 20, 5), span(1, 30, 31, 2)]);
+    }
+}

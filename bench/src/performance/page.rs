@@ -1,0 +1,360 @@
+//! The page: tables and charts, between two marks, so that what people wrote around them stays.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::fs;
+use std::path::Path;
+
+use super::aims::Growth;
+use super::cells::Cell;
+use super::whole::{About, Report};
+use crate::experiments::chart::{Axis, Bars, Chart, Labels, Mark, Series};
+use crate::experiments::{Aim, verdict};
+use crate::table::{Cell as Field, Table};
+use crate::{BenchError, Machine};
+
+/// Between these lines stands what is written here.
+const BEGIN: &str = "<!-- measured: begin (written by `campanile bench performance`; edits are lost) -->";
+const END: &str = "<!-- measured: end -->";
+
+/// Writes the charts into the folder beside the page that has its name, and the measured part of the page.
+pub(super) fn write(report: &Report, page: &Path) -> Result<(), BenchError> {
+    let folder = page.with_extension("");
+    fs::create_dir_all(&folder).map_err(BenchError::io("making the folder for charts"))?;
+    let charts = charts(report);
+    for (name, svg) in &charts {
+        fs::write(folder.join(format!("{name}.svg")), svg).map_err(BenchError::io("writing a chart"))?;
+    }
+    let folder = folder.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    let before = fs::read_to_string(page).unwrap_or_else(|_| "# Performance\n".to_owned());
+    let measured = measured(report, &folder, &charts);
+    fs::write(page, replaced(&before, &measured)).map_err(BenchError::io("writing the page"))
+}
+
+/// The page with another measured part; at the end, where it had none.
+fn replaced(page: &str, measured: &str) -> String {
+    let part = format!("{BEGIN}\n\n{measured}\n{END}\n");
+    let parts = page.split_once(BEGIN).and_then(|(before, rest)| Some((before, rest.split_once(END)?.1)));
+    match parts {
+        Some((before, behind)) => format!("{before}{part}{}", behind.strip_prefix('\n').unwrap_or(behind)),
+        None => format!("{}\n\n{part}", page.trim_end()),
+    }
+}
+
+/// The measured part.
+fn measured(report: &Report, folder: &str, charts: &[(&'static str, String)]) -> String {
+    let Report { date, machine, quick, seconds, .. } = report;
+    let Machine { processor, cores, kernel, load_average_before, stolen_seconds, commit, .. } = machine;
+    let mut text = String::new();
+    let _ = writeln!(
+        text,
+        "Run on {date} at commit {}{}: {processor}, {cores} cores, Linux {kernel}; load average before {load_average_before:.2}, \
+         {stolen_seconds:.2} s of processor time taken by the host meanwhile; {:.0} minutes. Figures are medians over the rounds; \
+         ratios are taken round by round. [bench/README.md](../bench/README.md) says what each figure is.\n",
+        commit.unwrap_or("unknown"),
+        if *quick { " with `--quick`, which is a check and no measurement" } else { "" },
+        seconds / 60.0
+    );
+    for (name, _) in charts {
+        let _ = writeln!(text, "![{name}]({folder}/{name}.svg)\n");
+    }
+    for (title, table) in tables(report) {
+        let _ = writeln!(text, "### {title}\n\n{}", table.markdown());
+    }
+    let mut noted: Vec<&Cell> = report.cells.iter().filter(|cell| cell.note.is_some()).collect();
+    noted.dedup_by_key(|cell| (cell.contender, cell.note.clone()));
+    for cell in noted {
+        let note = cell.note.as_deref().unwrap_or_default().lines().next().unwrap_or_default();
+        let _ = writeln!(text, "- {} ({}, {}): {note}", cell.contender, cell.experiment, describe(cell));
+    }
+    text
+}
+
+/// All tables, with their titles.
+pub(super) fn tables(report: &Report) -> Vec<(String, Table)> {
+    let mut tables = vec![("What was to be shown".to_owned(), aims(&report.aims))];
+    tables.push(("Contenders".to_owned(), contenders(&report.contenders)));
+    let names: BTreeMap<&str, &str> = report.contenders.iter().map(|about| (about.key, about.name)).collect();
+    let name = |cell: &Cell| Field::from(names.get(cell.contender).copied().unwrap_or(cell.contender));
+    for (rate, pinned) in
+        [(250.0, true), (1000.0, true), (10_000.0, true), (250.0, false), (1000.0, false), (10_000.0, false)]
+    {
+        let of_rate =
+            |cell: &&Cell| cell.experiment == "latency" && (cell.rate - rate).abs() < 0.5 && cell.pinned == pinned;
+        let how = if pinned { "cores awake, parties pinned" } else { "the machine as it is" };
+        let table = latencies(report.cells.iter().filter(of_rate), &name);
+        tables.extend(
+            table.map(|table| (format!("Latency at {rate}/s, in µs from when an event was due; {how}"), table)),
+        );
+    }
+    let throughput = |consumers: u32| {
+        let cells =
+            report.cells.iter().filter(move |cell| cell.experiment == "throughput" && cell.consumers == consumers);
+        throughputs(cells, &name)
+    };
+    tables.extend(throughput(1).map(|table| ("Throughput, 1 → 1".to_owned(), table)));
+    tables.extend(throughput(100).map(|table| ("Throughput, 1 → 100 in 10 processes".to_owned(), table)));
+    let cells = report.cells.iter().filter(|cell| cell.experiment == "fan-out");
+    tables.extend(
+        arrivals(cells, &name)
+            .map(|table| ("Fan-out, 8 KB at 10 Hz, in µs from when an event was due".to_owned(), table)),
+    );
+    if !report.growth.is_empty() {
+        tables.push(("How the time to the last consumer grows".to_owned(), growth(&report.growth)));
+    }
+    tables
+}
+
+fn aims(aims: &[Aim]) -> Table {
+    let mut table = Table::new(["aim", "found", "met"]);
+    for Aim { aim, found, met } in aims {
+        table.row([aim.as_str().into(), found.as_str().into(), verdict(*met).into()]);
+    }
+    table
+}
+
+fn contenders(contenders: &[About]) -> Table {
+    let mut table = Table::new(["contender", "what it is, and how it is configured"]);
+    for About { name, about, missing, .. } in contenders {
+        let about = missing.as_ref().map_or_else(|| about.clone(), |missing| format!("not there: {missing}"));
+        table.row([(*name).into(), about.into()]);
+    }
+    table
+}
+
+fn figures<const N: usize>(cell: &Cell, names: [&str; N]) -> [Field; N] {
+    names.map(|name| cell.median(name).into())
+}
+
+fn latencies<'a>(cells: impl Iterator<Item = &'a Cell>, name: &impl Fn(&Cell) -> Field) -> Option<Table> {
+    let mut table = Table::new([
+        "payload B",
+        "contender",
+        "p50",
+        "p90",
+        "p99",
+        "p99.9",
+        "max",
+        "CPU µs/event",
+        "switches/event",
+        "late",
+        "lost",
+    ]);
+    let mut any = false;
+    for cell in cells {
+        any = true;
+        let names = [
+            "p50_us",
+            "p90_us",
+            "p99_us",
+            "p999_us",
+            "max_us",
+            "cpu_us_per_event",
+            "switches_per_event",
+            "late_pushes",
+            "lost",
+        ];
+        let row = [u64::from(cell.payload_bytes).into(), name(cell)];
+        table.row(row.into_iter().chain(figures(cell, names)));
+    }
+    any.then_some(table)
+}
+
+fn throughputs<'a>(cells: impl Iterator<Item = &'a Cell>, name: &impl Fn(&Cell) -> Field) -> Option<Table> {
+    let mut table = Table::new([
+        "payload B",
+        "supplier",
+        "consumers",
+        "contender",
+        "events/s",
+        "least and most",
+        "CPU µs/event",
+        "CPU µs/delivery",
+        "system calls/event",
+        "switches/event",
+        "allocations/event",
+        "resident MB",
+        "threads",
+        "lost",
+    ]);
+    let mut any = false;
+    for cell in cells {
+        any = true;
+        let spread = cell.figures.get("events_per_second");
+        let spread = spread.map(|spread| format!("{:.0} to {:.0}", spread.min, spread.max));
+        let row = [
+            u64::from(cell.payload_bytes).into(),
+            cell.supplier.as_str().into(),
+            cell.consumer.as_str().into(),
+            name(cell),
+            cell.median("events_per_second").into(),
+            spread.into(),
+        ];
+        let names = [
+            "cpu_us_per_event",
+            "cpu_us_per_delivery",
+            "system_calls_per_event",
+            "switches_per_event",
+            "allocations_per_event",
+            "resident_mb",
+            "threads",
+            "lost",
+        ];
+        table.row(row.into_iter().chain(figures(cell, names)));
+    }
+    any.then_some(table)
+}
+
+fn arrivals<'a>(cells: impl Iterator<Item = &'a Cell>, name: &impl Fn(&Cell) -> Field) -> Option<Table> {
+    let mut table = Table::new([
+        "consumers",
+        "processes",
+        "contender",
+        "first",
+        "last",
+        "last, p90",
+        "last, max",
+        "CPU µs/delivery",
+        "resident MB",
+        "threads",
+        "lost",
+    ]);
+    let mut any = false;
+    for cell in cells {
+        any = true;
+        let row = [u64::from(cell.consumers).into(), u64::from(cell.processes).into(), name(cell)];
+        let names = [
+            "first_us",
+            "last_us",
+            "last_p90_us",
+            "last_max_us",
+            "cpu_us_per_delivery",
+            "resident_mb",
+            "threads",
+            "lost",
+        ];
+        table.row(row.into_iter().chain(figures(cell, names)));
+    }
+    any.then_some(table)
+}
+
+fn growth(growth: &[Growth]) -> Table {
+    let mut table = Table::new(["contender", "processes", "consumers", "µs", "µs per consumer", "r²"]);
+    for Growth { contender, processes, consumers, line } in growth {
+        table.row([
+            (*contender).into(),
+            u64::from(*processes).into(),
+            format!("{} to {}", consumers.0, consumers.1).into(),
+            line.intercept.into(),
+            line.slope.into(),
+            line.r_squared.into(),
+        ]);
+    }
+    table
+}
+
+fn describe(cell: &Cell) -> String {
+    format!("{} B, {}, {} consumers", cell.payload_bytes, cell.supplier, cell.consumers)
+}
+
+/// The charts: names of files without their ending, and documents.
+fn charts(report: &Report) -> Vec<(&'static str, String)> {
+    let subtitle = format!("{}, commit {}", report.machine.processor, report.machine.commit.unwrap_or("unknown"));
+    let mut charts = Vec::new();
+    for (name, title, figure) in [
+        ("latency-median", "Median latency, 1 to 1, at 10,000 events/s", "p50_us"),
+        ("latency-p999", "99.9th percentile of latency, 1 to 1, at 10,000 events/s", "p999_us"),
+    ] {
+        let cells = |cell: &Cell| cell.experiment == "latency" && cell.pinned && cell.rate > 9999.0;
+        let series = series(report, cells, |cell| (f64::from(cell.payload_bytes), cell.median(figure)));
+        let x = Axis::logarithmic("payload, bytes", Labels::Numbers);
+        let y = Axis::logarithmic("from when an event was due", Labels::Microseconds);
+        charts.extend(chart(name, title, &subtitle, x, y, series));
+    }
+    let cells = |cell: &Cell| cell.experiment == "fan-out" && cell.processes == cell.consumers.min(10);
+    let series = series(report, cells, |cell| (f64::from(cell.consumers), cell.median("last_us")));
+    let x = Axis::logarithmic("consumers, in up to 10 processes", Labels::Numbers);
+    let y = Axis::logarithmic("from when an event was due", Labels::Microseconds);
+    charts.extend(chart("fan-out", "Time to the last consumer, 8 KB", &subtitle, x, y, series));
+    charts.extend(bars(
+        report,
+        "throughput",
+        "Throughput, 1 to 1, 64 B",
+        "events/s",
+        &subtitle,
+        1,
+        "events_per_second",
+    ));
+    let title = "Processor time of a delivery, 1 to 100, 64 B";
+    charts.extend(bars(report, "delivery", title, "µs per delivery", &subtitle, 100, "cpu_us_per_delivery"));
+    charts
+}
+
+/// One series for each contender that has points.
+fn series(report: &Report, take: impl Fn(&Cell) -> bool, point: impl Fn(&Cell) -> (f64, Option<f64>)) -> Vec<Series> {
+    let mut all = Vec::new();
+    for (colour, About { key, name, .. }) in report.contenders.iter().enumerate() {
+        let cells = report.cells.iter().filter(|cell| cell.contender == *key && take(cell));
+        let points: Vec<(f64, f64)> = cells.map(&point).filter_map(|(x, y)| Some((x, y?))).collect();
+        if points.len() > 1 {
+            all.push(Series { name: (*name).to_owned(), points, mark: Mark::Line, colour });
+        }
+    }
+    all
+}
+
+fn chart(
+    name: &'static str,
+    title: &str,
+    subtitle: &str,
+    x: Axis,
+    y: Axis,
+    series: Vec<Series>,
+) -> Option<(&'static str, String)> {
+    if series.is_empty() {
+        return None;
+    }
+    let chart = Chart { title: title.to_owned(), subtitle: subtitle.to_owned(), x, y, series };
+    Some((name, chart.to_svg()))
+}
+
+fn bars(
+    report: &Report,
+    name: &'static str,
+    title: &str,
+    label: &str,
+    subtitle: &str,
+    consumers: u32,
+    figure: &str,
+) -> Option<(&'static str, String)> {
+    let mut bars = Vec::new();
+    for (colour, about) in report.contenders.iter().enumerate() {
+        for cell in &report.cells {
+            let is_it = cell.experiment == "throughput"
+                && cell.contender == about.key
+                && cell.payload_bytes == 64
+                && cell.consumers == consumers;
+            if let Some(value) = cell.median(figure).filter(|_| is_it) {
+                let supplier = cell.supplier.split(',').next().unwrap_or_default();
+                bars.push((format!("{}, {supplier}", about.name), value, colour));
+            }
+        }
+    }
+    let bars = Bars { title: title.to_owned(), subtitle: subtitle.to_owned(), label: label.to_owned(), bars };
+    (!bars.bars.is_empty()).then(|| (name, bars.to_svg()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_people_wrote_around_the_measured_part_stays() {
+        let first = replaced("# Performance\n\nWhy.\n", "one");
+        assert!(first.starts_with("# Performance\n\nWhy.\n\n") && first.contains("\none\n"));
+        let behind = format!("{first}\n## What was tried\n");
+        let second = replaced(&behind, "two");
+        assert_eq!(second, behind.replace("\none\n", "\ntwo\n"));
+        assert_eq!(replaced(&second, "two"), second);
+    }
+}

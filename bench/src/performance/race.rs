@@ -1,0 +1,141 @@
+//! All contenders side by side in one scenario: in each round, one after the other has its turn.
+
+use std::collections::BTreeMap;
+
+use super::cells::{Cell, Figures};
+use super::contender::{Absence, Contender, Scenario};
+use super::course::{Course, Outcome, Plan};
+use super::perf;
+use crate::latency::ratio;
+use crate::spin::Awake;
+use crate::{BenchError, Output, clock};
+
+/// What is raced.
+pub(super) struct Race<'a> {
+    /// For reports.
+    pub(super) experiment: &'static str,
+    /// Who takes part.
+    pub(super) contenders: Vec<&'a dyn Contender>,
+    pub(super) scenario: Scenario,
+    pub(super) rounds: u32,
+    /// Events that nobody records, before the first round: caches fill, and virtual machines compile.
+    pub(super) warm_up: Plan,
+    /// What is sent in each turn, one after the other.
+    pub(super) plans: Vec<Plan>,
+    /// What is made of an outcome.
+    pub(super) figures: fn(&Scenario, &Outcome) -> Figures,
+    /// Whether system calls are counted too, in a turn of their own.
+    pub(super) system_calls: Option<Plan>,
+}
+
+/// Why contenders are not there, by key.
+pub(super) type Missing = BTreeMap<&'static str, String>;
+
+impl Race<'_> {
+    /// Runs it; the cells of each contender, for each plan.
+    pub(super) fn run(&self, missing: &mut Missing, out: &mut Output<'_>) -> Result<Vec<Cell>, BenchError> {
+        let Self { scenario, contenders, .. } = self;
+        let _awake = self.pinned().then(|| Awake::keep(&[scenario.server_core, scenario.ends_core])).transpose()?;
+        let mut lanes: Vec<Lane> = Vec::new();
+        for contender in contenders {
+            if missing.contains_key(contender.key()) {
+                continue;
+            }
+            out.progress(&format!("{}: starting {}", self.title(), contender.name()))?;
+            match Course::lay(*contender, scenario) {
+                Ok(course) => lanes.push(Lane { course: Some(course), cells: self.cells(*contender) }),
+                Err(Absence::NotInstalled(how)) => drop(missing.insert(contender.key(), how)),
+                Err(Absence::NotOffered(_)) => {}
+                Err(Absence::Failed(error)) => {
+                    let mut lane = Lane { course: None, cells: self.cells(*contender) };
+                    lane.fail(&error);
+                    lanes.push(lane);
+                }
+            }
+        }
+        for lane in &mut lanes {
+            lane.act(|course, _| course.run(&self.warm_up).map(|_| ()));
+        }
+        for round in 1..=self.rounds {
+            out.progress(&format!("{}: round {round} of {}", self.title(), self.rounds))?;
+            for lane in &mut lanes {
+                lane.act(|course, cells| self.turn(course, cells));
+            }
+        }
+        if let Some(plan) = &self.system_calls {
+            for lane in &mut lanes {
+                lane.act(|course, cells| self.count_system_calls(plan, course, cells));
+            }
+        }
+        Ok(lanes.into_iter().flat_map(|lane| lane.cells).collect())
+    }
+
+    fn turn(&self, course: &mut Course, cells: &mut [Cell]) -> Result<(), BenchError> {
+        for (plan, cell) in self.plans.iter().zip(cells) {
+            cell.rounds.push((self.figures)(&self.scenario, &course.run(plan)?));
+            cell.sum_up();
+        }
+        Ok(())
+    }
+
+    fn count_system_calls(&self, plan: &Plan, course: &mut Course, cells: &mut [Cell]) -> Result<(), BenchError> {
+        let pids = course.pids();
+        let (outcome, calls) = perf::count_system_calls(&pids, || course.run(plan))?;
+        for cell in cells {
+            match calls {
+                Some(calls) => {
+                    let per_event = ratio(calls, outcome.sent.events.max(1));
+                    let spread = crate::Spread { median: per_event, min: per_event, max: per_event };
+                    cell.figures.insert("system_calls_per_event", spread);
+                }
+                None if pids.is_empty() => {}
+                None => {
+                    cell.note = Some("system calls not counted: `perf` is not there or may not count them".to_owned())
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn cells(&self, contender: &dyn Contender) -> Vec<Cell> {
+        let cell = |plan: &Plan| {
+            let rate = if plan.period == 0 { 0.0 } else { ratio(clock::SECOND, plan.period) };
+            Cell::new(self.experiment, contender.key(), &self.scenario, rate, self.pinned())
+        };
+        self.plans.iter().map(cell).collect()
+    }
+
+    fn pinned(&self) -> bool {
+        self.scenario.server_core.is_some()
+    }
+
+    fn title(&self) -> String {
+        format!("{}: {}", self.experiment, self.scenario.describe())
+    }
+}
+
+/// A contender in the race.
+struct Lane {
+    /// Gone once it has failed.
+    course: Option<Course>,
+    /// One for each plan.
+    cells: Vec<Cell>,
+}
+
+impl Lane {
+    /// Has it act, unless it has failed. A failure is written down, and the others go on.
+    fn act(&mut self, act: impl FnOnce(&mut Course, &mut [Cell]) -> Result<(), BenchError>) {
+        let Some(course) = &mut self.course else { return };
+        if let Err(error) = act(course, &mut self.cells) {
+            self.fail(&error);
+        }
+    }
+
+    fn fail(&mut self, error: &BenchError) {
+        self.course = None;
+        for cell in &mut self.cells {
+            let text: String = error.to_string().chars().take(500).collect();
+            cell.note = Some(text);
+        }
+    }
+}

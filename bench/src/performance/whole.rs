@@ -1,0 +1,140 @@
+//! `campanile bench performance`: everything, and where it is written to.
+
+use std::fs;
+use std::io::Write;
+
+use rustix::thread::{CpuSet, sched_getaffinity};
+use serde::Serialize;
+
+use super::aims::{Found, Growth};
+use super::cells::Cell;
+use super::contender::{self, Contender};
+use super::experiments::Bench;
+use super::page;
+use super::race::Missing;
+use crate::experiments::Aim;
+use crate::experiments::book::today;
+use crate::output::write_json;
+use crate::{BenchError, Machine, Output, PerformanceOptions, clock};
+
+/// What was found.
+#[derive(Debug, Clone, Serialize)]
+pub struct Report {
+    /// Always `performance`.
+    pub benchmark: &'static str,
+    /// The day it was run.
+    pub date: String,
+    /// Where it ran.
+    pub machine: Machine,
+    /// Whether it was run with `--quick`.
+    pub quick: bool,
+    /// How long it took, in seconds.
+    pub seconds: f64,
+    /// Who took part, and who did not.
+    pub contenders: Vec<About>,
+    /// What was to be shown.
+    pub aims: Vec<Aim>,
+    /// How the time to the last consumer grows.
+    pub growth: Vec<Growth>,
+    /// All figures, with every round.
+    pub cells: Vec<Cell>,
+}
+
+/// Who took part.
+#[derive(Debug, Clone, Serialize)]
+pub struct About {
+    /// Its name in `cells`.
+    pub key: &'static str,
+    /// Its name for people.
+    pub name: &'static str,
+    /// What it is and how it is configured.
+    pub about: String,
+    /// Why it did not take part.
+    pub missing: Option<String>,
+}
+
+/// Runs everything and writes the report to `out`, and to where the options say.
+///
+/// # Errors
+///
+/// When an option names nobody, or a file cannot be written. A contender that fails is noted in its cells.
+pub fn run(options: &PerformanceOptions, out: &mut Output<'_>) -> Result<(), BenchError> {
+    let began = clock::now();
+    clock::wake_on_time();
+    let all = contender::all();
+    let known = |key: &String| all.iter().any(|contender| contender.key() == key);
+    if !options.only.iter().all(known) {
+        return Err(BenchError::Option { name: "--only", must_be: "keys of contenders, as in the report" });
+    }
+    let wanted =
+        |contender: &&dyn Contender| options.only.is_empty() || options.only.iter().any(|key| key == contender.key());
+    let contenders: Vec<&dyn Contender> = all.iter().map(AsRef::as_ref).filter(wanted).collect();
+    let mut machine = Machine::describe();
+    let mut bench = Bench {
+        contenders: &contenders,
+        quick: options.quick,
+        cores: cores()?,
+        missing: Missing::new(),
+        cells: Vec::new(),
+    };
+    bench.measure(out)?;
+    out.end_progress()?;
+    machine.note_stolen();
+    let Bench { missing, cells, .. } = bench;
+    let report = Report {
+        benchmark: "performance",
+        date: today(),
+        machine,
+        quick: options.quick,
+        seconds: clock::seconds(clock::now() - began).round(),
+        contenders: all.iter().map(|contender| about(contender.as_ref(), &missing, options)).collect(),
+        aims: Found(&cells).aims(),
+        growth: Found(&cells).growth(),
+        cells,
+    };
+    write(&report, options, out)
+}
+
+fn about(contender: &dyn Contender, missing: &Missing, options: &PerformanceOptions) -> About {
+    let key = contender.key();
+    let left_out = !options.only.is_empty() && !options.only.iter().any(|only| only == key);
+    let missing = missing.get(key).cloned().or_else(|| left_out.then(|| "left out by --only".to_owned()));
+    About { key, name: contender.name(), about: contender.about(), missing }
+}
+
+/// The first and the last core, if there are two.
+fn cores() -> Result<Option<(usize, usize)>, BenchError> {
+    let allowed = sched_getaffinity(None)
+        .map_err(|errno| BenchError::Io { doing: "looking at the cores", source: errno.into() })?;
+    let mut cores = (0..CpuSet::MAX_CPU).filter(|&core| allowed.is_set(core));
+    let first = cores.next();
+    Ok(first.zip(cores.next_back()))
+}
+
+fn write(report: &Report, options: &PerformanceOptions, out: &mut Output<'_>) -> Result<(), BenchError> {
+    write_json(report, &options.report, out)?;
+    if let Some(folder) = &options.results {
+        fs::create_dir_all(folder).map_err(BenchError::io("making the folder of --results"))?;
+        let commit = report.machine.commit.unwrap_or("unknown");
+        let path = folder.join(format!("{}-{commit}-performance.json", report.date));
+        let text = serde_json::to_string(report).map_err(crate::process::json("writing the report"))?;
+        fs::write(&path, text + "\n").map_err(BenchError::io("writing the report"))?;
+        if !options.report.json {
+            writeln!(out, "{}", path.display())?;
+        }
+    }
+    if let Some(page) = &options.page {
+        page::write(report, page)?;
+        if !options.report.json {
+            writeln!(out, "{}", page.display())?;
+        }
+    }
+    if !options.report.json {
+        for (title, table) in page::tables(report) {
+            writeln!(out, "\n{title}")?;
+            table.write(out)?;
+        }
+        report.machine.write_remarks(out)?;
+    }
+    Ok(())
+}
