@@ -25,9 +25,11 @@ check:
 install-test-tools:
 	interop/install.sh
 
-# Campanile beside a bare relay and omniORB; see bench/README.md.
+# Campanile beside floors and peers, which this installs: half an hour. Writes docs/performance.md and bench/results; see
+# bench/README.md.
 bench: build install-test-tools
-	$(CAMPANILE) bench floor --json
+	bench/peers/install.sh
+	$(CAMPANILE) bench performance --results bench/results --page docs/performance.md
 
 # Each parser fuzzed for a minute (needs nightly Rust and cargo-fuzz).
 fuzz:
