@@ -31,7 +31,7 @@ const TK_ULONG: u32 = 5;
 const CHANNEL_KEY: (&str, &str) = ("EventChannel", "object interface");
 
 /// How long a channel waits before it carries on what has come, in nanoseconds (`CyclePeriod_ns`; default
-/// 100 ms). The least that it takes: 0 is ignored.
+/// 100 ms). The least that it takes, since 0 is ignored, and the fastest; one of its threads then never sleeps.
 const CYCLE_PERIOD_NS: u32 = 1;
 
 /// Events that may wait for a consumer (`MaxQueueLength`); beyond, the oldest is discarded.
@@ -51,7 +51,10 @@ impl Contender for OmniEvents {
 
     fn about(&self) -> String {
         let name = peers::name_and_version("omniEvents", FOLDER);
-        format!("{name}, the same ends, with Anys in place of structured events; see bench/peers/README.md")
+        format!(
+            "{name}, the same ends, with Anys in place of structured events; its cycle is as short as can be, so one of its \
+             threads never sleeps, which its processor time contains; see bench/peers/README.md"
+        )
     }
 
     fn start(&self, scenario: &Scenario) -> Result<Box<dyn Server>, Absence> {
