@@ -126,7 +126,9 @@ fn a_flood_that_is_handed_over_to_another_lane_takes_its_turns_there() {
     let pool = ThreadPool::new(PriorityModel::ServerDeclared, 10, 1).into();
     let topics = vec![Topic::new("Plant", "Flood", 1_000), Topic::new("Plant", "Reading", 1_000)];
     let names = order_for(&[pool], Discipline::Shares, topics, "Reading", 200);
-    assert!(longest_gap(&names, "Reading") <= 3, "{names:?}");
+    // What was handed over before the first reading, 64 events at most, is served whenever the other lane has no reading:
+    // when that is, is up to the system's scheduling. Without turns, several times that would come between.
+    assert!(names.len() <= 2 * 200 + 64 + 8, "{} events: {names:?}", names.len());
 }
 
 #[test]
