@@ -11,7 +11,7 @@
 
 #![expect(clippy::print_stdout, reason = "it is a program")]
 
-use campanile_client::notify::{CallbackConsumer, ClientType, Delivery, Property, StructuredEvent};
+use campanile_client::notify::{CallbackConsumer, ClientType, Delivery, Property, StructuredEvent, events_of};
 use campanile_client::{Answers, InvokeError, Orb, OrbOptions, Publisher, PublisherOptions};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -27,7 +27,7 @@ fn main() -> Result<(), InvokeError> {
     let decodes = way == "typed";
     let consumer = CallbackConsumer::new(form, move |delivery: Delivery<'_>| {
         let count = match delivery {
-            Delivery::Batch(mut batch) => u64::from(batch.u32()?),
+            Delivery::Batch(batch) => events_of(batch)?.map(|event| event.map(|_| 1)).sum::<Result<u64, _>>()?,
             Delivery::Structured(mut event) if decodes => {
                 u64::from(!StructuredEvent::read(&mut event)?.domain.is_empty())
             }
@@ -55,7 +55,7 @@ fn main() -> Result<(), InvokeError> {
         };
         let mut publisher = Publisher::new(activation.reference(), form, options)?;
         for _ in 0..events {
-            if decodes {
+            if decodes || form == ClientType::Sequence {
                 publisher.publish(&event)?;
             } else {
                 publisher.publish_written(|w| w.raw(&[7; 128]))?;

@@ -7,7 +7,7 @@
 use crate::notify::{
     ClientType, ConstraintExp, ConsumerAdmin, Delivery, EXTENDED_TCL, EventChannel, EventType, Filter,
     PrioritizedConsumer, Property, ProxyPushSupplier, SequenceProxyPushSupplier, StructuredEvent,
-    StructuredProxyPushSupplier, connect, find_channel, skip_event, write_batch,
+    StructuredProxyPushSupplier, connect, events_of, find_channel, write_batch,
 };
 use crate::publisher::operation;
 use crate::{
@@ -547,17 +547,12 @@ fn make_filter(channel: &EventChannel, constraint: &str) -> Result<Filter, Invok
 
 /// Calls back for each event of a batch; the first error ends it and is raised for the whole.
 fn each_of_batch(
-    mut batch: Reader<'_>,
+    batch: Reader<'_>,
     priority: Option<i16>,
     callback: &mut impl FnMut(Received<'_>) -> Result<(), ServantError>,
 ) -> Result<(), ServantError> {
-    for _ in 0..batch.seq_len(1)? {
-        batch.align(4)?;
-        let start = batch.clone();
-        skip_event(&mut batch)?;
-        let bytes = start.rest().get(..batch.position() - start.position()).unwrap_or_default();
-        let event = Reader::with_phase(bytes, start.phase(), start.encoding()).with_origin(start.offset());
-        callback(Received { body: ReceivedBody::Structured(event), priority })?;
+    for event in events_of(batch)? {
+        callback(Received { body: ReceivedBody::Structured(event?), priority })?;
     }
     Ok(())
 }

@@ -2,7 +2,7 @@
 
 #![expect(unsafe_code, reason = "an allocator that counts can only be written so")]
 
-use campanile_client::notify::{CallbackConsumer, ClientType, Delivery};
+use campanile_client::notify::{CallbackConsumer, ClientType, Delivery, Property, StructuredEvent, events_of};
 use campanile_client::{Answers, Orb, OrbOptions, Publisher, PublisherOptions, Servant, ServantError};
 use giop::cdr::{Reader, Writer};
 use giop::realtime::{PriorityModel, PriorityModelPolicy};
@@ -108,7 +108,7 @@ fn events_published_without_waiting_allocate_nothing_at_either_end() {
         let (counted, of_thread) = (pushes.clone(), at_consumer.clone());
         let consumer = CallbackConsumer::new(form, move |delivery: Delivery<'_>| {
             let count = match delivery {
-                Delivery::Batch(mut batch) => batch.u32()?.into(),
+                Delivery::Batch(batch) => events_of(batch)?.map(|event| event.map(|_| 1)).sum::<Result<u64, _>>()?,
                 _ => 1,
             };
             of_thread.store(allocations(), Ordering::Relaxed);
@@ -119,9 +119,17 @@ fn events_published_without_waiting_allocate_nothing_at_either_end() {
         let activation = Orb::new(OrbOptions::default()).activate(consumer).unwrap();
         let options = PublisherOptions { answers, gather_events_max: 32, ..PublisherOptions::default() };
         let mut publisher = Publisher::new(activation.reference(), form, options).unwrap();
+        let mut event = StructuredEvent::new("Telescope", "Temperature", "dome-3");
+        event.filterable_data.push(Property::new("celsius", 11.5_f64));
+        event.filterable_data.push(Property::new("site", "north"));
         let mut pass = |count: u64| {
-            for _ in 0..count {
-                publisher.publish_written(|w| w.raw(&[7; 64])).unwrap();
+            for number in 0..count {
+                // By hand, and of a struct.
+                if number % 2 == 0 {
+                    publisher.publish_written(|w| event.write(w)).unwrap();
+                } else {
+                    publisher.publish(&event).unwrap();
+                }
             }
             let tally = publisher.sync();
             assert_eq!(tally.lost(), 0);

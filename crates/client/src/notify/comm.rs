@@ -4,9 +4,9 @@
 //! [`QueueSupplier`](super::QueueSupplier). The other two kinds, [`SupplierServant`] and [`ConsumerServant`], call the
 //! service themselves and only want to be told of changes and of their disconnection.
 
-use super::{ClientType, EventType, read_event_type, read_sequence};
+use super::{ClientType, EventType, read_event_type, read_sequence, skip_event};
 use crate::{Servant, ServantError};
-use giop::cdr::{Reader, Writer};
+use giop::cdr::{ReadError, Reader, Writer};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
@@ -117,6 +117,60 @@ pub enum Delivery<'a> {
     },
     /// The service disconnected the consumer; nothing comes after it.
     Disconnected,
+}
+
+/// The events of an `EventBatch`, each by itself, where they lie in the message; from [`events_of`].
+#[derive(Debug)]
+pub struct BatchEvents<'a> {
+    batch: Reader<'a>,
+    left: u32,
+}
+
+/// The events of a [`Delivery::Batch`], one by one. None is copied; each is gone through to find where it ends.
+///
+/// ```
+/// use campanile_client::notify::{CallbackConsumer, Delivery, StructuredEvent, events_of};
+///
+/// let consumer = CallbackConsumer::sequence(|delivery: Delivery<'_>| {
+///     if let Delivery::Batch(batch) = delivery {
+///         for event in events_of(batch)? {
+///             println!("{:?}", StructuredEvent::read(&mut event?)?);
+///         }
+///     }
+///     Ok(())
+/// });
+/// ```
+///
+/// # Errors
+/// If the bytes do not begin with the number of events.
+pub fn events_of(mut batch: Reader<'_>) -> Result<BatchEvents<'_>, ReadError> {
+    let left = batch.seq_len(1)?;
+    Ok(BatchEvents { batch, left })
+}
+
+impl<'a> Iterator for BatchEvents<'a> {
+    type Item = Result<Reader<'a>, ReadError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.left = self.left.checked_sub(1)?;
+        let event = self.next_event();
+        if event.is_err() {
+            // Where the next one would begin is not known.
+            self.left = 0;
+        }
+        Some(event)
+    }
+}
+
+impl<'a> BatchEvents<'a> {
+    fn next_event(&mut self) -> Result<Reader<'a>, ReadError> {
+        let batch = &mut self.batch;
+        batch.align(4)?;
+        let start = batch.clone();
+        skip_event(batch)?;
+        let bytes = start.rest().get(..batch.position() - start.position()).unwrap_or_default();
+        Ok(Reader::with_phase(bytes, start.phase(), start.encoding()).with_origin(start.offset()))
+    }
 }
 
 /// A consumer of events of one form that hands what happens to a closure, one call at a time.

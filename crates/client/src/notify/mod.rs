@@ -32,8 +32,8 @@ mod types;
 pub use admins::{ConsumerAdmin, SupplierAdmin};
 pub use channel::{EventChannel, EventChannelFactory, find_channel};
 pub use comm::{
-    CallbackConsumer, ConsumerCallbacks, ConsumerServant, Delivery, PrioritizedConsumer, SupplierCallbacks,
-    SupplierServant,
+    BatchEvents, CallbackConsumer, ConsumerCallbacks, ConsumerServant, Delivery, PrioritizedConsumer,
+    SupplierCallbacks, SupplierServant, events_of,
 };
 pub use filter::{
     ConstraintExp, ConstraintInfo, EXTENDED_TCL, Filter, FilterFactory, FilterRefusal, MappingConstraintInfo,

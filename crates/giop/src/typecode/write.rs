@@ -3,7 +3,6 @@
 use super::wire::INDIRECTION;
 use super::{Kind, NodeData, Shape, TypeCode, TypeRef};
 use crate::cdr::{WideChar, Writer};
-use alloc::vec;
 use alloc::vec::Vec;
 
 impl TypeCode {
@@ -11,15 +10,26 @@ impl TypeCode {
     /// a sender that wrote it as the standard says; a type that contains itself is written with an indirection.
     pub fn write(&self, writer: &mut Writer<'_>) {
         writer.align(4);
-        let mut write = Write { code: self, places: vec![None; self.nodes.len()] };
-        write.type_code(0, writer, 0);
+        // Most types are small, and nothing is allocated for them.
+        let (mut few, mut many) = ([None; FEW_NODES], Vec::new());
+        let places = match few.get_mut(..self.nodes.len()) {
+            Some(few) => few,
+            None => {
+                many.resize(self.nodes.len(), None);
+                many.as_mut_slice()
+            }
+        };
+        Write { code: self, places }.type_code(0, writer, 0);
     }
 }
 
-struct Write<'c> {
-    code: &'c TypeCode,
+/// Nodes of a type that is written without a list on the heap.
+const FEW_NODES: usize = 8;
+
+struct Write<'w> {
+    code: &'w TypeCode,
     /// Where each node has been written, counted from the position 0 of the outermost writer.
-    places: Vec<Option<usize>>,
+    places: &'w mut [Option<usize>],
 }
 
 impl Write<'_> {
