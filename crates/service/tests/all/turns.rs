@@ -9,7 +9,7 @@ use client::{Orb, OrbOptions, SimpleSupplier};
 use giop::cdr::CharSet;
 use giop::message::{Request, RequestHead, Response};
 use giop::realtime::PriorityModel;
-use service::{Config, Counter, Discipline, Lanes, Service};
+use service::{Config, Counter, Discipline, Lanes, Limits, Service};
 
 use crate::peers::{Bare, BareSupplier, Link, REQUEST, start, start_with, subscribe_to, wait_until};
 
@@ -74,7 +74,9 @@ fn order_under_flood(discipline: Discipline, topics: Vec<Topic>, name: &str, cou
 /// The same for a consumer with these properties.
 fn order_for(qos: &[Property], discipline: Discipline, topics: Vec<Topic>, name: &str, count: usize) -> Vec<String> {
     let lanes = Lanes { discipline, ..Lanes::default() };
-    let service = start_with(Config { lanes, ..Config::default() });
+    // Fewer than are pushed at once, so that without turns the flood's connections would have theirs in between.
+    let limits = Limits { share_messages: 16, ..Limits::default() };
+    let service = start_with(Config { lanes, limits, ..Config::default() });
     let channel = make_channel(&service, &[Topics(topics).into()]);
     let consumer = Bare::new();
     let qos = [qos, &[Property::new("PushOneWay", true)]].concat();
