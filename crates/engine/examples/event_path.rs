@@ -140,15 +140,14 @@ impl Rig {
         while self.lane.poll_timed_out().is_some() {}
     }
 
-    /// Answers one delivery after the other in the order in which they left, until none is unanswered.
+    /// Answers, until none is unanswered: all that are, then what they made room for is sent.
     fn answer(&mut self) {
-        let mut at = 0;
-        while let Some(delivery) = self.unanswered.get(at) {
-            self.lane.handle_outcome(delivery.outbox, delivery.serial, Outcome::Delivered, self.now);
+        while !self.unanswered.is_empty() {
+            for delivery in self.unanswered.drain(..) {
+                self.lane.handle_outcome(delivery.outbox, delivery.serial, Outcome::Delivered, self.now);
+            }
             self.send();
-            at += 1;
         }
-        self.unanswered.clear();
     }
 
     fn run(&mut self, case: &Case, deliveries: u64) -> bool {

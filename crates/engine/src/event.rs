@@ -127,11 +127,11 @@ impl Event {
         self.charged_bytes = 0;
     }
 
-    /// Gives back buffers that are much too large for what they hold. A small event kept for a slow consumer in a
+    /// Gives back buffers that are much too large for an event of this weight. A small event kept for a slow consumer in a
     /// buffer that once held a large one would take memory that no budget sees.
-    pub(crate) fn trim(&mut self) {
+    pub(crate) fn trim(&mut self, weight: u64) {
         const SLACK_BYTES: u64 = 256;
-        if self.capacity_bytes() as u64 > 4 * self.content_bytes() + SLACK_BYTES {
+        if self.capacity_bytes() as u64 > 4 * weight.saturating_sub(EVENT_OVERHEAD_BYTES) + SLACK_BYTES {
             self.bytes.shrink_to_fit();
             self.names.shrink_to_fit();
             self.alternates.trim();
@@ -383,7 +383,7 @@ mod tests {
     fn trimming_leaves_a_buffer_that_fits() {
         let mut event = Event { bytes: Vec::with_capacity(1 << 20), ..Event::default() };
         event.bytes.extend_from_slice(&[1; 100]);
-        event.trim();
+        event.trim(event.weight());
         assert_eq!((event.bytes.capacity(), &event.bytes), (100, &vec![1; 100]));
     }
 

@@ -1,6 +1,5 @@
 //! Events in: found by their source's channel and their type, they go to every outbox that wants them.
 
-use alloc::vec::Vec;
 use core::time::Duration;
 
 use filter::Steps;
@@ -8,7 +7,8 @@ use filter::Steps;
 use super::channel::{ChannelState, Hold, Whose};
 use super::destinations::{Asked, Here, Known, Verdict, Way};
 use super::filtering::Chosen;
-use super::outbox::{Attributes, Offer};
+use super::outbox::Offer;
+use super::queue::{Ask, Entry};
 use super::{Admission, Lane};
 use crate::{
     Draft, Event, Forms, FullOutbox, HOLDER_OVERHEAD_BYTES, ProxyKey, ProxyState, Refusal, SORTED_OVERHEAD_BYTES,
@@ -29,6 +29,8 @@ pub(super) struct Supplier {
     pub(super) parted: bool,
     /// The event comes from another lane, which has asked those filters and tells all other lanes.
     pub(super) handed_over: bool,
+    /// More than the event's type decides where it goes: filters, or places on several lanes.
+    pub(super) sifted: bool,
     /// Consumers may sort their events or let them expire, or refuse some, or map their priority or lifetime.
     pub(super) sorted: bool,
     pub(super) rejected: bool,
@@ -39,15 +41,17 @@ pub(super) struct Supplier {
 impl Supplier {
     /// One of this channel.
     pub(super) fn of(source: ProxyKey, channel: u32, state: &ChannelState) -> Self {
-        let (traits, mapped) = (state.routes.traits, state.routes.filtering.any_mapping);
+        let (traits, filtering) = (state.routes.traits, &state.routes.filtering);
+        let (parted, mapped) = (!state.bridges.is_empty(), filtering.any_mapping);
         Self {
             source,
             channel,
             priority: 0,
             timeout: None,
             screened: false,
-            parted: !state.bridges.is_empty(),
+            parted,
             handed_over: false,
+            sifted: parted || traits.any_remote_filters || !filtering.table.is_empty(),
             sorted: traits.any_sorted || mapped,
             rejected: traits.any_rejects,
             mapped,
@@ -66,7 +70,7 @@ impl Supplier {
     }
 
     /// Who is held if there is no room.
-    fn whose(&self) -> Whose {
+    pub(super) fn whose(&self) -> Whose {
         if self.handed_over { Whose::Lanes } else { Whose::Suppliers }
     }
 }
@@ -95,12 +99,9 @@ impl Default for Suppliers {
     }
 }
 
-/// Where an event goes, once nothing speaks against it.
+/// What an event takes that goes to those in [`Filters::chosen`](super::filtering::Filters::chosen).
 struct Plan {
-    channel: u32,
     known: Known,
-    /// It goes to those that filters chose. Otherwise to all that take every event of its type.
-    chosen: bool,
     destinations: usize,
     /// How many bridges it takes.
     bridges: usize,
@@ -108,16 +109,6 @@ struct Plan {
     charge: u64,
     /// Suppliers are to be held if there still is no room when the event is in.
     hold: Option<Hold>,
-}
-
-/// A plan's destinations while they are walked.
-#[derive(Default)]
-struct List {
-    /// The slots of the channel's consumers, by place.
-    members: Vec<u32>,
-    /// Those that filters chose, or those that take every event of the type.
-    chosen: Vec<Chosen>,
-    always: Vec<u32>,
 }
 
 /// The ticket of an event that is being held, and its place.
@@ -138,16 +129,30 @@ impl Lane {
     /// is accepted, has no destinations, and is counted.
     pub fn handle_event<F: Forms>(&mut self, source: ProxyKey, draft: Draft, forms: &F, now: Time) -> Admission {
         self.told(now);
-        let supplier = match self.locate(source) {
-            Ok(supplier) => supplier,
-            Err(refusal) => return self.refuse(draft, refusal),
-        };
-        self.admit_counted(&supplier, draft, forms)
+        match self.locate(source) {
+            Ok(supplier) => self.admit(&supplier, draft, forms),
+            Err(refusal) => self.refuse(draft, refusal),
+        }
     }
 
-    pub(super) fn admit_counted<F: Forms>(&mut self, supplier: &Supplier, draft: Draft, forms: &F) -> Admission {
+    pub(super) fn admit<F: Forms>(&mut self, supplier: &Supplier, mut draft: Draft, forms: &F) -> Admission {
+        let known = self.know(supplier.channel, &draft);
+        let mut steps = Self::step_budget(supplier, &draft);
+        if !supplier.sifted {
+            self.choose_all(supplier.channel, &known);
+            return self.admit_chosen(supplier, known, draft, (forms, &mut steps));
+        }
         self.filters.begin();
-        let admission = self.admit(supplier, draft, forms);
+        let admission = match self.sift(supplier, &known, &mut draft, (forms, &mut steps)) {
+            Verdict::Passed => self.admit_chosen(supplier, known, draft, (forms, &mut steps)),
+            Verdict::Ask(questions) => Admission::Undecided(draft, questions),
+            Verdict::Dropped => {
+                self.abandon_event(draft);
+                self.counters.events_accepted += 1;
+                self.counters.events_filtered_in += 1;
+                Admission::Accepted { destinations: 0 }
+            }
+        };
         let effort = self.filters.effort;
         self.counters.filter_evaluations += u64::from(effort.evaluations);
         self.counters.filter_failures += u64::from(effort.failures);
@@ -155,47 +160,62 @@ impl Lane {
         admission
     }
 
-    fn admit<F: Forms>(&mut self, supplier: &Supplier, mut draft: Draft, forms: &F) -> Admission {
+    /// Finds out what filters say of the event, and on which lanes it is to be.
+    fn sift<F: Forms>(
+        &mut self,
+        supplier: &Supplier,
+        known: &Known,
+        draft: &mut Draft,
+        (forms, steps): (&F, &mut Steps),
+    ) -> Verdict {
         let channel = supplier.channel;
-        let known = self.know(channel, &draft);
-        let mut steps = Self::step_budget(supplier, &draft);
         if supplier.parted {
-            self.map_lanes(supplier, &known, &draft, forms);
+            self.map_lanes(supplier, known, draft, forms);
         }
         if supplier.screened && !draft.approved {
-            match self.screen(supplier, &known, &draft, forms, &mut steps) {
+            match self.screen(supplier, known, draft, forms, steps) {
                 Verdict::Passed => {}
-                Verdict::Ask(questions) => return Admission::Undecided(draft, questions),
-                Verdict::Dropped => {
-                    self.abandon_event(draft);
-                    self.counters.events_accepted += 1;
-                    self.counters.events_filtered_in += 1;
-                    return Admission::Accepted { destinations: 0 };
-                }
+                other => return other,
             }
         }
-        let mut chosen =
-            self.is_conditional(channel, &known) && self.choose(channel, &known, &draft, forms, &mut steps);
-        if supplier.parted {
-            chosen = self.choose_here(supplier, &known, chosen, &draft);
-            self.find_bridges(supplier, &known, &draft);
-            self.prepare_handover(supplier, &mut draft);
+        if self.is_conditional(channel, known) {
+            self.choose(channel, known, draft, forms, steps);
+        } else {
+            self.choose_all(channel, known);
         }
+        if supplier.parted {
+            self.choose_here(supplier, draft);
+            self.find_bridges(supplier, known, draft);
+            self.prepare_handover(supplier, draft);
+        }
+        Verdict::Passed
+    }
+
+    /// Takes the event in for those that were chosen.
+    fn admit_chosen<F: Forms>(
+        &mut self,
+        supplier: &Supplier,
+        known: Known,
+        draft: Draft,
+        by: (&F, &mut Steps),
+    ) -> Admission {
         self.admitting = true;
-        let admission = match self.plan(supplier, known, chosen, &draft) {
-            Err(refusal) => self.refuse(draft, refusal),
-            Ok(plan) if plan.destinations + plan.bridges == 0 => {
+        let weight = draft.weight();
+        let mut plan = Plan { known, destinations: 0, bridges: 0, weight, charge: 0, hold: None };
+        let admission = match self.plan(&mut plan, supplier, &draft) {
+            Some(refusal) => self.refuse(draft, refusal),
+            None if plan.destinations + plan.bridges == 0 => {
                 self.abandon_event(draft);
                 self.count_accepted(supplier);
                 self.counters.events_unwanted += u64::from(!supplier.handed_over);
                 Admission::Accepted { destinations: 0 }
             }
-            Ok(plan) => {
+            None => {
                 self.count_accepted(supplier);
-                return self.fan_out(&plan, supplier, draft, forms, &mut steps);
+                return self.fan_out(&plan, supplier, draft, by);
             }
         };
-        self.end_admission(channel);
+        self.end_admission(supplier.channel);
         admission
     }
 
@@ -223,53 +243,49 @@ impl Lane {
     }
 
     /// Counts the destinations and makes room for them, or says why not.
-    fn plan(&mut self, supplier: &Supplier, known: Known, chosen: bool, draft: &Draft) -> Result<Plan, Refusal> {
-        let (channel, weight) = (supplier.channel, draft.weight());
-        let mut plan = Plan { channel, known, chosen, destinations: 0, bridges: 0, weight, charge: 0, hold: None };
-        self.count(&mut plan, supplier, draft);
-        let Some(state) = self.channels.get(channel) else { return Ok(plan) };
+    fn plan(&mut self, plan: &mut Plan, supplier: &Supplier, draft: &Draft) -> Option<Refusal> {
+        self.count(plan, supplier, draft);
+        let state = self.channels.get(supplier.channel)?;
         if plan.destinations + plan.bridges == 0 {
-            return Ok(plan);
+            return None;
         }
         let (charge, budget_bytes) = (plan.charge, state.share.budget_bytes);
         if charge > budget_bytes && !supplier.handed_over {
-            return Err(Refusal::EventTooLarge { charged_bytes: charge, budget_bytes });
+            return Some(Refusal::EventTooLarge { charged_bytes: charge, budget_bytes });
         }
         let whose = supplier.whose();
         let pressed = state.room(whose).hold.is_some() || state.over(whose, 1, charge, 1).any();
-        if supplier.rejected && !supplier.handed_over {
-            self.check_rejects(&plan)?;
+        if supplier.rejected
+            && !supplier.handed_over
+            && let Some(refusal) = self.find_rejecting()
+        {
+            return Some(refusal);
         }
-        if pressed {
-            self.relieve(&mut plan, supplier, draft)?;
-        }
-        Ok(plan)
+        if pressed { self.relieve(plan, supplier, draft) } else { None }
     }
 
     /// Makes room for a plan, or says why not.
     #[cold]
-    fn relieve(&mut self, plan: &mut Plan, supplier: &Supplier, draft: &Draft) -> Result<(), Refusal> {
-        plan.hold = self.make_room(plan.channel, plan.charge)?;
-        // Consumers may have been disconnected to make room.
-        plan.known = self.know(plan.channel, draft);
-        if plan.chosen {
-            let state = self.channels.get(plan.channel);
-            let slot = |chosen: &Chosen| state.and_then(|state| state.members.get(chosen.member as usize));
-            let outboxes = &self.outboxes;
-            let is_alive = |slot: &u32| outboxes.get(*slot).is_some_and(|outbox| !outbox.dead);
-            self.filters.chosen.retain(|chosen| slot(chosen).is_some_and(is_alive));
+    fn relieve(&mut self, plan: &mut Plan, supplier: &Supplier, draft: &Draft) -> Option<Refusal> {
+        match self.make_room(supplier.channel, plan.charge) {
+            Ok(hold) => plan.hold = hold,
+            Err(refusal) => return Some(refusal),
         }
+        // Consumers may have been disconnected to make room.
+        plan.known = self.know(supplier.channel, draft);
+        let outboxes = &self.outboxes;
+        let is_alive = |chosen: &Chosen| outboxes.get(chosen.slot).is_some_and(|outbox| !outbox.dead);
+        self.filters.chosen.retain(is_alive);
         self.count(plan, supplier, draft);
-        Ok(())
+        None
     }
 
     /// Counts a plan's destinations, and what the event is charged for them.
+    #[inline]
     fn count(&self, plan: &mut Plan, supplier: &Supplier, draft: &Draft) {
-        let always = || self.channels.get(plan.channel).map_or(0, |state| state.destinations.always(&plan.known).len());
-        plan.destinations = if plan.chosen { self.filters.chosen.len() } else { always() };
+        plan.destinations = self.filters.chosen.len();
         plan.bridges = if supplier.parted { self.bridged.len() } else { 0 };
-        let timeout = draft.timeout.or(supplier.timeout);
-        let has_times = timeout.is_some() || draft.start.is_some() || draft.stop.is_some();
+        let has_times = draft.timeout.or(supplier.timeout).is_some() || draft.start.is_some() || draft.stop.is_some();
         // What is handed over may come after events that arrived later.
         let is_sorted = supplier.sorted || has_times || supplier.handed_over;
         let holder = if is_sorted { SORTED_OVERHEAD_BYTES } else { HOLDER_OVERHEAD_BYTES };
@@ -279,12 +295,15 @@ impl Lane {
     /// The channel of a connected supplier's proxy, and what else its events have from it.
     #[inline]
     fn locate(&mut self, source: ProxyKey) -> Result<Supplier, Refusal> {
-        match self.suppliers.place(source) {
-            Some(Some(known)) if known.source == source => Ok(*known),
-            _ => self.look_up(source),
+        if let Some(Some(known)) = self.suppliers.place(source)
+            && known.source == source
+        {
+            return Ok(*known);
         }
+        self.look_up(source)
     }
 
+    #[cold]
     fn look_up(&mut self, source: ProxyKey) -> Result<Supplier, Refusal> {
         let slot = self.channel_slots.get(&source.channel).copied();
         let state = slot.and_then(|slot| self.channels.get(slot));
@@ -296,8 +315,8 @@ impl Lane {
             return Err(Refusal::NotConnected { proxy: source });
         }
         let crate::SupplierSettings { priority, timeout, .. } = route.settings;
-        let screened = route.groups.is_some();
-        let supplier = Supplier { priority, timeout, screened, ..Supplier::of(source, channel, state) };
+        let (screened, of) = (route.groups.is_some(), Supplier::of(source, channel, state));
+        let supplier = Supplier { priority, timeout, screened, sifted: of.sifted || screened, ..of };
         if let Some(place) = self.suppliers.place(source) {
             *place = Some(supplier);
         }
@@ -358,35 +377,31 @@ impl Lane {
         self.filters.screen((state, known), groups, &forms.fields(draft), steps)
     }
 
-    /// Lets filters choose the destinations. Says whether they chose any beyond those that take every event.
-    fn choose<F: Forms>(&mut self, channel: u32, known: &Known, draft: &Draft, forms: &F, steps: &mut Steps) -> bool {
-        let Some(state) = self.channels.get(channel) else { return false };
-        let (members, outboxes) = (&state.members, &self.outboxes);
-        let is_alive = |member: u32| {
-            let slot = members.get(member as usize);
-            slot.and_then(|slot| outboxes.get(*slot)).is_some_and(|outbox| !outbox.dead)
-        };
-        self.filters.choose((state, known), is_alive, &forms.fields(draft), steps)
+    /// Lets filters choose the destinations, beside those that take every event of the type.
+    fn choose<F: Forms>(&mut self, channel: u32, known: &Known, draft: &Draft, forms: &F, steps: &mut Steps) {
+        let Some(state) = self.channels.get(channel) else { return };
+        let outboxes = &self.outboxes;
+        let is_alive = |slot: u32| outboxes.get(slot).is_some_and(|outbox| !outbox.dead);
+        self.filters.choose((state, known), is_alive, &forms.fields(draft), steps);
     }
 
-    /// Refuses an event if an outbox that it would go to is full and refuses events then: no outbox takes an event
-    /// whose supplier is told that it was refused.
-    fn check_rejects(&self, plan: &Plan) -> Result<(), Refusal> {
-        let Some(state) = self.channels.get(plan.channel) else { return Ok(()) };
-        let (always, chosen): (&[u32], &[Chosen]) = match plan.chosen {
-            true => (&[], &self.filters.chosen),
-            false => (state.destinations.always(&plan.known), &[]),
-        };
-        let members = always.iter().copied().chain(chosen.iter().map(|chosen| chosen.member));
-        let slots = members.filter_map(|member| state.members.get(member as usize));
-        let outboxes = slots.filter_map(|slot| self.outboxes.get(*slot));
+    /// Chooses all that take every event of the type.
+    #[inline]
+    fn choose_all(&mut self, channel: u32, known: &Known) {
+        if let Some(state) = self.channels.get(channel) {
+            self.filters.choose_all(state, known);
+        }
+    }
+
+    /// Why the event is refused, if an outbox that it would go to is full and refuses events then: no outbox takes an
+    /// event whose supplier is told that it was refused.
+    fn find_rejecting(&self) -> Option<Refusal> {
+        let outboxes = self.filters.chosen.iter().filter_map(|chosen| self.outboxes.get(chosen.slot));
         let refusing = outboxes.filter(|outbox| outbox.full_policy() == FullOutbox::Reject && outbox.is_full());
         // Of several, the one that is named is the one with the lowest proxy's id.
-        let first = refusing.min_by_key(|outbox| outbox.key.proxy);
-        match first.and_then(|outbox| Some((outbox.key, outbox.settings.max_events_per_consumer?))) {
-            Some((proxy, max)) => Err(Refusal::OutboxFull { proxy, capacity_events: max.get() }),
-            None => Ok(()),
-        }
+        let first = refusing.min_by_key(|outbox| outbox.key.proxy)?;
+        let capacity_events = first.settings.max_events_per_consumer?.get();
+        Some(Refusal::OutboxFull { proxy: first.key, capacity_events })
     }
 
     /// Puts the event into its outboxes.
@@ -395,12 +410,12 @@ impl Lane {
         plan: &Plan,
         supplier: &Supplier,
         mut draft: Draft,
-        forms: &F,
-        steps: &mut Steps,
+        (forms, steps): (&F, &mut Steps),
     ) -> Admission {
+        let channel = supplier.channel;
         let offer = self.make_offer(plan, supplier, &mut draft);
         let at = self.events.insert(draft);
-        if let Some(state) = self.channels.get_mut(plan.channel) {
+        if let Some(state) = self.channels.get_mut(channel) {
             state.all.add(plan.charge);
             if supplier.handed_over {
                 state.taken.add(plan.charge);
@@ -411,20 +426,14 @@ impl Lane {
         }
         let mut held: Option<Held> = None;
         let mut destinations = 0;
-        let mut list = self.take_list(plan);
-        for chosen in &list.chosen {
-            if let Some(slot) = list.members.get(chosen.member as usize) {
-                let outbox = (*slot, chosen);
-                destinations += u32::from(self.offer(outbox, (plan, supplier), &offer, (forms, steps), &mut held));
-            }
+        for index in 0..plan.destinations {
+            let Some(chosen) = self.filters.chosen.get(index).copied() else { break };
+            let mapped = match supplier.mapped {
+                true => self.map(chosen, (supplier, &plan.known), &offer, (forms, steps)),
+                false => None,
+            };
+            destinations += u32::from(self.put_into(chosen.slot, (mapped, chosen.ask), &offer, &mut held));
         }
-        for member in &list.always {
-            if let Some(slot) = list.members.get(*member as usize) {
-                let outbox = (*slot, &Chosen { member: *member, ask: None });
-                destinations += u32::from(self.offer(outbox, (plan, supplier), &offer, (forms, steps), &mut held));
-            }
-        }
-        self.put_list_back(plan, &mut list);
         if plan.bridges > 0 {
             self.fan_out_to_bridges(&offer, &mut held);
         }
@@ -432,7 +441,7 @@ impl Lane {
         self.disconnect_doomed();
         // Held here until now, so that it counts while the outboxes make place for it.
         self.let_go(at);
-        self.end_admission(plan.channel);
+        self.end_admission(channel);
         self.hold_suppliers(supplier, plan.hold, held, destinations)
     }
 
@@ -446,59 +455,22 @@ impl Lane {
         event.arrived = if supplier.handed_over { event.arrived.min(self.now) } else { self.now };
         event.serial = serial;
         event.place = place;
-        event.channel_slot = plan.channel;
+        event.channel_slot = supplier.channel;
         event.charged_bytes = plan.charge;
         event.weight_bytes = plan.weight;
         event.taken_over = supplier.handed_over;
-        event.trim();
-        Offer {
+        event.trim(plan.weight);
+        let (start, stop, timeout) = (event.start, event.stop, event.timeout.or(supplier.timeout));
+        let entry = Entry {
             event: place,
-            weight: plan.weight,
-            serial,
-            arrived: event.arrived,
-            start: event.start,
-            stop: event.stop,
             priority: event.priority.unwrap_or(supplier.priority),
-            timeout: event.timeout.or(supplier.timeout),
-        }
-    }
-
-    /// Takes the list of a plan's destinations out of its place, so that it can be walked while outboxes change. Nothing
-    /// that happens meanwhile looks at it or changes it.
-    fn take_list(&mut self, plan: &Plan) -> List {
-        let Some(state) = self.channels.get_mut(plan.channel) else { return List::default() };
-        let members = core::mem::take(&mut state.members);
-        match plan.chosen {
-            true => List { members, always: Vec::new(), chosen: core::mem::take(&mut self.filters.chosen) },
-            false => List { members, always: state.destinations.lend_always(&plan.known), chosen: Vec::new() },
-        }
-    }
-
-    fn put_list_back(&mut self, plan: &Plan, list: &mut List) {
-        let Some(state) = self.channels.get_mut(plan.channel) else { return };
-        state.members = core::mem::take(&mut list.members);
-        match plan.chosen {
-            true => self.filters.chosen = core::mem::take(&mut list.chosen),
-            false => state.destinations.take_always_back(&plan.known, core::mem::take(&mut list.always)),
-        }
-    }
-
-    /// Offers an event to one of its consumers. Says whether the outbox has it.
-    #[inline]
-    fn offer<F: Forms>(
-        &mut self,
-        (slot, chosen): (u32, &Chosen),
-        (plan, supplier): (&Plan, &Supplier),
-        offer: &Offer,
-        (forms, steps): (&F, &mut Steps),
-        held: &mut Option<Held>,
-    ) -> bool {
-        let Some(outbox) = self.outboxes.get(slot) else { return false };
-        let mut attributes = Attributes { ask: chosen.ask, ..Attributes::of(offer, &outbox.settings) };
-        if supplier.mapped {
-            self.map_attributes(&mut attributes, (plan, chosen.member), supplier, offer, (forms, steps));
-        }
-        self.put_into(slot, offer, attributes, held)
+            ask: Ask::NONE,
+            is_plain: true,
+            since: event.arrived,
+            expiry: Entry::NEVER,
+        };
+        let is_timed = timeout.is_some() || start.is_some() || stop.is_some();
+        Offer { entry, is_timed, weight: plan.weight, serial, start, stop, timeout }
     }
 
     /// Puts the event into one outbox. Says whether it is in.
@@ -506,19 +478,24 @@ impl Lane {
     pub(super) fn put_into(
         &mut self,
         slot: u32,
+        (mapped, ask): (Option<Entry>, Ask),
         offer: &Offer,
-        attributes: Attributes,
         held: &mut Option<Held>,
     ) -> bool {
-        let Some(outbox) = self.outboxes.get(slot) else { return false };
-        let entry = outbox.entry(offer, attributes);
-        if (entry.expiry <= self.now || outbox.is_full()) && !self.find_place(slot, &entry) {
-            return false;
+        let Some(mut outbox) = self.outboxes.get_mut(slot) else { return false };
+        let entry = mapped.unwrap_or_else(|| outbox.entry(offer, ask));
+        if (!entry.is_plain && entry.expiry <= self.now) || outbox.is_full() {
+            if !self.find_place(slot, &entry) {
+                return false;
+            }
+            let Some(again) = self.outboxes.get_mut(slot) else { return false };
+            outbox = again;
         }
-        let Some(outbox) = self.outboxes.get_mut(slot) else { return false };
         self.events.hold(entry.event);
-        outbox.push(entry, offer.weight, &self.events, self.now);
-        if let Some(due) = outbox.waiting_due(&self.events, self.now) {
+        outbox.push(entry, offer, &self.events, self.now);
+        if outbox.waiting.is_special()
+            && let Some(due) = outbox.waiting_due(&self.events, self.now)
+        {
             outbox.look_at(due, &mut self.timers);
         }
         if outbox.holding {
@@ -526,37 +503,41 @@ impl Lane {
             self.tickets.wait(ticket.at, &mut outbox.waiters);
             outbox.held_events += 1;
         }
-        self.list_if_ready(slot);
+        if !outbox.listed && outbox.is_ready(&self.events, self.now) {
+            outbox.listed = true;
+            let ready = if outbox.bridge.is_some() { &mut self.ready_bridges } else { &mut self.ready };
+            ready.push_back(slot);
+        }
         true
     }
 
-    /// What the event is to one of its consumers by its mapping filters.
-    fn map_attributes<F: Forms>(
+    /// What an event is to one of its consumers by its mapping filters.
+    fn map<F: Forms>(
         &mut self,
-        attributes: &mut Attributes,
-        (plan, member): (&Plan, u32),
-        supplier: &Supplier,
+        chosen: Chosen,
+        (supplier, known): (&Supplier, &Known),
         offer: &Offer,
         (forms, steps): (&F, &mut Steps),
-    ) {
-        let (Some(state), Some(event)) = (self.channels.get(plan.channel), self.events.get(offer.event)) else {
-            return;
-        };
-        let Some(route) = state.routes.consumers.get(member) else { return };
-        let [priority, lifetime] = route.mappings;
-        let of = (state, &plan.known);
-        if let Some(filter) = priority {
-            let value = self.filters.map(of, filter, supplier.says_priority(event), &forms.fields(event), steps);
-            attributes.priority = value.map_or(attributes.priority, priority_of);
+    ) -> Option<Entry> {
+        let (state, event) = (self.channels.get(supplier.channel)?, self.events.get(offer.entry.event)?);
+        let outbox = self.outboxes.get(chosen.slot)?;
+        let [by_priority, by_lifetime] = state.routes.consumers.get(chosen.member)?.mappings;
+        let mut entry = Entry { ask: chosen.ask, ..offer.entry };
+        let mut lifetime = outbox.lifetime(offer);
+        if let Some(filter) = by_priority {
+            let says_itself = supplier.says_priority(event);
+            let value = self.filters.map((state, known), filter, says_itself, &forms.fields(event), steps);
+            entry.priority = value.map_or(entry.priority, priority_of);
         }
-        if let Some(filter) = lifetime {
+        if let Some(filter) = by_lifetime {
             let says_itself = offer.timeout.is_some();
-            if let Some(nanos) = self.filters.map(of, filter, says_itself, &forms.fields(event), steps) {
+            if let Some(nanos) = self.filters.map((state, known), filter, says_itself, &forms.fields(event), steps) {
                 // As everywhere, a time of 0 is none at all.
                 let nanos = u64::try_from(nanos).ok().filter(|nanos| *nanos > 0);
-                attributes.lifetime = nanos.map(Duration::from_nanos);
+                lifetime = nanos.map(Duration::from_nanos);
             }
         }
+        Some(outbox.timed(entry, offer, lifetime))
     }
 
     /// Holds the channel's suppliers if there is no room although the event is in, and says what became of the event.

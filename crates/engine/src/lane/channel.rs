@@ -186,6 +186,12 @@ impl ChannelState {
         (memory || !over.memory) && (queue || !over.queue)
     }
 
+    /// The slot of a consumer's outbox, by his place; [`ELSEWHERE`] if there is none here.
+    #[inline]
+    pub(super) fn slot_of(&self, member: u32) -> u32 {
+        self.members.get(member as usize).copied().unwrap_or(ELSEWHERE)
+    }
+
     /// Slots of all its outboxes here, its consumers' and its bridges'.
     pub(super) fn slots(&self) -> impl Iterator<Item = u32> {
         self.members.iter().copied().chain(self.bridges.iter().map(|bridge| bridge.slot))

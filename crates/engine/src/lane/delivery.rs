@@ -21,12 +21,14 @@ impl Lane {
         self.told(now);
         events.clear();
         while let Some(slot) = self.ready.pop_front() {
-            let Some(outbox) = self.outboxes.get_mut(slot) else { continue };
+            let Some(mut outbox) = self.outboxes.get_mut(slot) else { continue };
             outbox.listed = false;
-            if outbox.waiting.next_due().is_some() {
+            if outbox.waiting.is_special() {
                 self.catch_up(slot);
+                let Some(again) = self.outboxes.get_mut(slot) else { continue };
+                outbox = again;
             }
-            let (Some(outbox), kept) = (self.outboxes.get_mut(slot), &self.events) else { continue };
+            let kept = &self.events;
             if !outbox.is_ready(kept, self.now) {
                 continue;
             }
@@ -107,7 +109,8 @@ impl Lane {
     }
 
     /// A delivery was begun: there may be another, and there is room for more events.
-    fn note_begun(&mut self, slot: u32, deadline: Option<Time>) {
+    #[inline]
+    fn note_begun(&mut self, slot: u32, deadline: Time) {
         self.counters.deliveries += 1;
         let Some(outbox) = self.outboxes.get_mut(slot) else { return };
         let was_full = outbox.full_at_bound || outbox.holding;
@@ -115,7 +118,10 @@ impl Lane {
             outbox.listed = true;
             self.ready.push_back(slot);
         }
-        for due in deadline.into_iter().chain(outbox.waiting_due(&self.events, self.now)) {
+        outbox.look_at(deadline, &mut self.timers);
+        if outbox.waiting.is_special()
+            && let Some(due) = outbox.waiting_due(&self.events, self.now)
+        {
             outbox.look_at(due, &mut self.timers);
         }
         if was_full {
@@ -139,12 +145,12 @@ impl Lane {
             Outcome::Delivered | Outcome::Sent => {
                 outbox.answered_at = self.now;
                 let events = self.finish(slot, position, None);
-                self.succeed(slot);
-                if let Some(outbox) = self.outboxes.get_mut(slot) {
-                    outbox.delivered += events;
-                    let counters = &mut self.counters;
-                    *if outbox.bridge.is_none() { &mut counters.delivered } else { &mut counters.handed_over } +=
-                        events;
+                let Some(outbox) = self.outboxes.get_mut(slot) else { return };
+                outbox.delivered += events;
+                let counters = &mut self.counters;
+                *if outbox.bridge.is_none() { &mut counters.delivered } else { &mut counters.handed_over } += events;
+                if outbox.failures > 0 {
+                    self.succeed(slot);
                 }
             }
             _ if outbox.bridge.is_some() => self.handle_not_handed(slot, position, serial, outcome),
@@ -175,14 +181,12 @@ impl Lane {
                 self.counters.put_back += outbox.put_back_from(position, &self.events, self.now);
                 let deadline = outbox.deadline(self.now, false);
                 outbox.blocked = Some(Blocked { serial, deadline });
-                if let Some(deadline) = deadline {
-                    outbox.look_at(deadline, &mut self.timers);
-                }
+                outbox.look_at(deadline, &mut self.timers);
             }
             Outcome::Unreachable | Outcome::TimedOut | Outcome::Refused => self.fail(slot),
             Outcome::Gone => self.disconnect(slot, DisconnectReason::Gone),
         }
-        if self.outboxes.get(slot).is_some_and(|outbox| outbox.waiting_due(&self.events, self.now).is_some()) {
+        if self.outboxes.get(slot).is_some_and(|outbox| outbox.waiting.is_special()) {
             // What was put back may have expired meanwhile.
             self.catch_up(slot);
             self.watch(slot);
@@ -321,6 +325,7 @@ impl Lane {
     }
 
     /// Puts an outbox among those that can begin a delivery, if it can.
+    #[inline]
     pub(super) fn list_if_ready(&mut self, slot: u32) {
         if let Some(outbox) = self.outboxes.get_mut(slot)
             && !outbox.listed
@@ -333,18 +338,32 @@ impl Lane {
     }
 
     /// Ends a delivery; if its events are dropped, for that reason. Says how many there were.
+    #[inline]
     pub(super) fn finish(&mut self, slot: u32, position: usize, dropped: Option<DiscardReason>) -> u64 {
         let Some(outbox) = self.outboxes.get_mut(slot) else { return 0 };
-        outbox.finish(position, &self.events, &mut self.done);
-        let mut count = 0;
-        while let Some(event) = self.done.pop() {
-            if let Some(reason) = dropped {
-                self.note_discard(slot, reason, self.events.event_type(event));
+        let count = outbox.end(position);
+        if position > 0 {
+            outbox.take_unanswered(position, count, &self.events, &mut self.done);
+            while let Some(event) = self.done.pop() {
+                self.conclude(slot, event, dropped);
             }
-            self.let_go(event);
-            count += 1;
+            return count as u64;
         }
-        count
+        // Mostly.
+        for _ in 0..count {
+            let outbox = self.outboxes.get_mut(slot);
+            let Some(event) = outbox.and_then(|outbox| outbox.pop_unanswered(&self.events)) else { break };
+            self.conclude(slot, event, dropped);
+        }
+        count as u64
+    }
+
+    #[inline]
+    fn conclude(&mut self, slot: u32, event: EventAt, dropped: Option<DiscardReason>) {
+        if let Some(reason) = dropped {
+            self.note_discard(slot, reason, self.events.event_type(event));
+        }
+        self.let_go(event);
     }
 
     /// Notes that a consumer takes events.
@@ -378,6 +397,7 @@ impl Lane {
 }
 
 /// A delivery that an outbox began, as the door is told it.
+#[inline]
 fn describe(outbox: &Outbox, handed: &Handed) -> Delivery {
     Delivery {
         outbox: outbox.id,
@@ -386,8 +406,8 @@ fn describe(outbox: &Outbox, handed: &Handed) -> Delivery {
         want: outbox.want,
         serial: handed.serial,
         one_way: outbox.settings.one_way && !handed.pulled,
-        deadline: handed.deadline,
+        deadline: Some(handed.deadline).filter(|deadline| *deadline != Entry::NEVER),
         pulled: handed.pulled,
-        ask: handed.ask,
+        ask: handed.ask.questions(),
     }
 }

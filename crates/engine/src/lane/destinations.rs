@@ -185,6 +185,8 @@ pub(super) enum Change {
 #[derive(Debug, Default)]
 pub(super) struct Destinations {
     known: HashMap<TypeId, u32>,
+    /// Places of types that came lately, by the type's number: each at one place, which it may lose to another.
+    recent: [(TypeId, u32); Self::RECENT],
     /// The first is of a type that is not remembered. Those beyond `used` are kept for their capacity.
     kinds: Vec<Kind>,
     used: usize,
@@ -252,6 +254,7 @@ pub(super) enum Way {
 }
 
 impl Destinations {
+    const RECENT: usize = 8;
     const TYPES_MAX: usize = 4_096;
     const PLACES_MAX: usize = 1 << 20;
     /// Changes noted: when there are more, types that have not been met since begin anew.
@@ -261,8 +264,12 @@ impl Destinations {
 
     /// What is remembered of a type, if nothing has changed since.
     #[inline]
-    pub(super) fn find(&self, event_type: TypeId) -> Option<Known> {
-        let at = *self.known.get(&event_type)?;
+    pub(super) fn find(&mut self, event_type: TypeId) -> Option<Known> {
+        let place = self.recent.get_mut(event_type.0 as usize % Self::RECENT)?;
+        if place.0 != event_type || event_type == TypeId::OTHER {
+            *place = (event_type, *self.known.get(&event_type)?);
+        }
+        let at = place.1;
         let kind = self.kinds.get(at as usize)?;
         (kind.seen == self.changed()).then_some(Known { at })
     }
@@ -364,6 +371,7 @@ impl Destinations {
     /// Forgets everything.
     pub(super) fn clear(&mut self) {
         self.known.clear();
+        self.recent = Default::default();
         self.forgotten = self.changed();
         self.changes.clear();
         for kind in self.kinds.iter_mut().take(self.used) {
@@ -386,17 +394,6 @@ impl Destinations {
     #[inline]
     pub(super) fn always(&self, known: &Known) -> &[u32] {
         self.kind(known).map_or(&[], |kind| &kind.always)
-    }
-
-    /// The same list, taken out of its place while it is walked.
-    pub(super) fn lend_always(&mut self, known: &Known) -> Vec<u32> {
-        self.kinds.get_mut(known.at as usize).map(|kind| core::mem::take(&mut kind.always)).unwrap_or_default()
-    }
-
-    pub(super) fn take_always_back(&mut self, known: &Known, always: Vec<u32>) {
-        if let Some(kind) = self.kinds.get_mut(known.at as usize) {
-            kind.always = always;
-        }
     }
 
     /// The members that must be looked at for each event.
@@ -780,7 +777,8 @@ mod tests {
         }
         assert_eq!(destinations.know(asked(TypeId(5_000), "x", &routes), |_| true).1, Way::Reset);
         assert_eq!(destinations.find(TypeId(1)), None);
-        assert_eq!(destinations.always(&destinations.find(TypeId(5_000)).unwrap()), [0]);
+        let known = destinations.find(TypeId(5_000)).unwrap();
+        assert_eq!(destinations.always(&known), [0]);
     }
 
     /// What is taken without looking must be what looking says, for every pair of groups.

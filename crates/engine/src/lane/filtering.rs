@@ -11,16 +11,19 @@ use filter::{Steps, Verdict as Matching};
 
 use super::channel::ChannelState;
 use super::destinations::{Answer, Known, Verdict, combine};
+use super::queue::Ask;
+use crate::ChannelRoutes;
 use crate::table::{FilterTable, SupplierGroup, SupplierGroups, Target};
-use crate::{ChannelRoutes, Questions};
 
 /// A consumer that an event goes to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Chosen {
+    /// Its outbox.
+    pub(super) slot: u32,
     /// Its place among the channel's.
     pub(super) member: u32,
     /// What clients' filters must be asked first.
-    pub(super) ask: Option<Questions>,
+    pub(super) ask: Ask,
 }
 
 /// Working space for the filtering of one event at a time, kept by a lane. It grows when routing changes.
@@ -43,7 +46,7 @@ pub(super) struct Filters {
     /// Members whose verdict is to be found, and admins whose filters matched.
     candidates: Vec<u32>,
     matched_admins: Vec<u32>,
-    /// Where the event goes, by rising place, if filters had a say in it.
+    /// Where the event goes, by rising place.
     pub(super) chosen: Vec<Chosen>,
     pub(super) effort: Effort,
 }
@@ -58,12 +61,10 @@ pub(super) struct Effort {
 
 impl Filters {
     /// Makes room for a channel's filters and consumers, so that its events need not.
-    pub(super) fn fit(&mut self, routes: &ChannelRoutes, any_parted: bool) {
+    pub(super) fn fit(&mut self, routes: &ChannelRoutes) {
         let (table, consumers) = (&routes.filtering.table, routes.consumers.places());
-        if any_parted {
-            self.chosen.clear();
-            self.chosen.reserve(consumers);
-        }
+        self.chosen.clear();
+        self.chosen.reserve(consumers);
         if table.is_empty() && !routes.traits.any_remote_filters {
             return;
         }
@@ -78,8 +79,6 @@ impl Filters {
         self.candidates.clear();
         self.candidates.reserve(consumers);
         self.matched_admins.reserve(admins);
-        self.chosen.clear();
-        self.chosen.reserve(consumers);
     }
 
     /// Begins with the next event.
@@ -174,15 +173,27 @@ impl Filters {
 
     // ---- the consumers' side ----
 
+    /// Puts those in `chosen` that take every event of the type.
+    #[inline]
+    pub(super) fn choose_all(&mut self, state: &ChannelState, known: &Known) {
+        self.chosen.clear();
+        let always = state.destinations.always(known).iter();
+        self.chosen.extend(always.map(|member| Chosen {
+            slot: state.slot_of(*member),
+            member: *member,
+            ask: Ask::NONE,
+        }));
+    }
+
     /// Finds out which of the consumers that filters decide for get the event, and puts them in `chosen` together with
-    /// those that get it anyway. Leaves `chosen` alone and answers false if only the latter do.
+    /// those that get it anyway. `is_alive` says of an outbox whether it gets events.
     pub(super) fn choose<F: filter::Fields>(
         &mut self,
         (state, known): (&ChannelState, &Known),
         is_alive: impl Fn(u32) -> bool,
         fields: &F,
         steps: &mut Steps,
-    ) -> bool {
+    ) {
         self.candidates.clear();
         for section in state.destinations.sections(known) {
             self.ask_section(state, known, *section, fields, steps);
@@ -202,7 +213,7 @@ impl Filters {
         self.chosen.clear();
         let consumers = &state.routes.consumers;
         let mut always = state.destinations.always(known).iter().copied().peekable();
-        let mut any = false;
+        let chosen = |member, ask| Chosen { slot: state.slot_of(member), member, ask };
         for member in self.candidates.iter().copied() {
             let Some(stance) = state.destinations.stance(known, member) else { continue };
             let own_match = is_marked(&self.members, member, self.epoch);
@@ -213,22 +224,18 @@ impl Filters {
                     .is_some_and(|admin| is_marked(&self.admins, admin, self.epoch));
             let ask = match stance.verdict(own_match, admin_match) {
                 Verdict::Dropped => continue,
-                Verdict::Passed => None,
-                Verdict::Ask(questions) => Some(questions),
+                Verdict::Passed => Ask::NONE,
+                Verdict::Ask(questions) => Ask::of(questions),
             };
             while let Some(member) = always.next_if(|before| *before < member) {
-                self.chosen.push(Chosen { member, ask: None });
+                self.chosen.push(chosen(member, Ask::NONE));
             }
             // A match of its own filters touches one that gets every event too.
-            if always.peek() != Some(&member) && is_alive(member) {
-                self.chosen.push(Chosen { member, ask });
-                any = true;
+            if always.peek() != Some(&member) && is_alive(state.slot_of(member)) {
+                self.chosen.push(chosen(member, ask));
             }
         }
-        if any {
-            self.chosen.extend(always.map(|member| Chosen { member, ask: None }));
-        }
-        any
+        self.chosen.extend(always.map(|member| chosen(member, Ask::NONE)));
     }
 
     fn ask_section<F: filter::Fields>(

@@ -13,8 +13,8 @@ use filter::Steps;
 use super::admission::{Held, Supplier, priority_of};
 use super::channel::ChannelState;
 use super::destinations::Known;
-use super::filtering::Chosen;
-use super::outbox::{Attributes, Blocked, Offer};
+use super::outbox::{Blocked, Offer};
+use super::queue::{Ask, Entry};
 use super::{Admission, Lane, Outcome};
 use crate::{DiscardReason, Draft, Event, Forms, LaneId, OutboxId, Place, Refusal, Time};
 
@@ -76,7 +76,7 @@ impl Lane {
         let supplier = Supplier { priority, timeout, handed_over: true, ..Supplier::of(event.source, channel, state) };
         let draft = self.copy(event);
         self.taking_over = true;
-        let admission = self.admit_counted(&supplier, draft, forms);
+        let admission = self.admit(&supplier, draft, forms);
         self.taking_over = false;
         admission
     }
@@ -132,21 +132,12 @@ impl Lane {
         Some(Place::lane_for(&route.places, priority))
     }
 
-    /// Leaves out those destinations for which the event is for another lane. Says whether those left are in `chosen`.
-    pub(super) fn choose_here(&mut self, supplier: &Supplier, known: &Known, chosen: bool, draft: &Draft) -> bool {
+    /// Leaves out those that were chosen for whom the event is for another lane.
+    pub(super) fn choose_here(&mut self, supplier: &Supplier, draft: &Draft) {
+        let Some(state) = self.channels.get(supplier.channel).filter(|state| state.parted > 0) else { return };
         let mut list = core::mem::take(&mut self.filters.chosen);
-        let Some(state) = self.channels.get(supplier.channel).filter(|state| state.parted > 0) else {
-            self.filters.chosen = list;
-            return chosen;
-        };
-        if !chosen {
-            list.clear();
-            let always = state.destinations.always(known).iter();
-            list.extend(always.map(|member| Chosen { member: *member, ask: None }));
-        }
         list.retain(|chosen| self.lane_of(state, supplier, chosen.member, draft) == Some(self.id));
         self.filters.chosen = list;
-        true
     }
 
     /// Finds the bridges that an event takes.
@@ -185,7 +176,8 @@ impl Lane {
     pub(super) fn fan_out_to_bridges(&mut self, offer: &Offer, held: &mut Option<Held>) {
         let bridged = core::mem::take(&mut self.bridged);
         for slot in &bridged {
-            self.put_into(*slot, offer, Attributes::default(), held);
+            let entry = Entry { priority: 0, ..offer.entry };
+            self.put_into(*slot, (Some(entry), Ask::NONE), offer, held);
         }
         self.bridged = bridged;
     }
@@ -202,7 +194,7 @@ impl Lane {
             _ => {
                 if let Some(outbox) = self.outboxes.get_mut(slot) {
                     outbox.put_back_from(position, &self.events, self.now);
-                    outbox.blocked = Some(Blocked { serial, deadline: None });
+                    outbox.blocked = Some(Blocked { serial, deadline: Entry::NEVER });
                 }
             }
         }

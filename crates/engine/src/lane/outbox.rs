@@ -8,10 +8,9 @@ use alloc::vec::Vec;
 use core::num::NonZeroU32;
 use core::time::Duration;
 
-use super::Questions;
 use super::counters::{Discards, OutboxState, OutboxStats};
 use super::events::Events;
-use super::queue::{Entry, Policy, Queue};
+use super::queue::{Ask, Entry, Policy, Queue};
 use super::tickets::Waiters;
 use super::timers::Timers;
 use crate::event::EventAt;
@@ -38,6 +37,8 @@ pub(super) struct Outbox {
     pub(super) suspended: bool,
     /// Of a bridge: the lane that its events are handed over to.
     pub(super) bridge: Option<LaneId>,
+    /// How long a delivery may stay unanswered, in nanoseconds; `u64::MAX` if for ever.
+    reply_nanos: u64,
     /// Whether it gets events as it asks for them, and whether several at a time.
     pub(super) pull: bool,
     batches: bool,
@@ -87,53 +88,28 @@ pub(super) struct Outbox {
 #[derive(Clone, Copy, Debug)]
 struct Unanswered {
     entry: Entry,
-    delivery: InFlight,
-}
-
-/// A delivery that is unanswered.
-#[derive(Clone, Copy, Debug)]
-struct InFlight {
+    /// When the delivery's time is over; [`Entry::NEVER`] if it never is.
+    deadline: Time,
     serial: u32,
-    /// Whether a consumer asked for it.
-    pulled: bool,
     /// Of a client that waited: how many events it takes at most.
     credit: Option<NonZeroU32>,
-    /// When its time is over; [`Entry::NEVER`] if it never is.
-    deadline: Time,
+    /// Whether a consumer asked for it.
+    pulled: bool,
 }
 
 /// An event that has come in, as outboxes are offered it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Offer {
-    pub(super) event: EventAt,
+    /// What it is to a consumer who changes nothing of it.
+    pub(super) entry: Entry,
+    /// Whether it has a lifetime, or times at which it may be delivered at the earliest or latest.
+    pub(super) is_timed: bool,
     pub(super) weight: u64,
     pub(super) serial: u64,
-    pub(super) arrived: Time,
     pub(super) start: Option<Time>,
     pub(super) stop: Option<Time>,
     /// Its own, or its supplier's.
-    pub(super) priority: i16,
     pub(super) timeout: Option<Duration>,
-}
-
-/// What an event is to one consumer: its priority and its lifetime there, and what must be asked first.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Attributes {
-    /// The consumer's priority mapping filter's value, else the event's own, else its supplier's.
-    pub(super) priority: i16,
-    /// How long after its arrival it expires: the consumer's lifetime mapping filter's value, else the event's own, else
-    /// its supplier's, else the consumer's.
-    pub(super) lifetime: Option<Duration>,
-    /// What the consumer's remote filters are to be asked before it is delivered.
-    pub(super) ask: Option<Questions>,
-}
-
-impl Attributes {
-    /// What an event is to a consumer that maps nothing and whose filters are all local.
-    #[inline]
-    pub(super) fn of(offer: &Offer, consumer: &OutboxSettings) -> Self {
-        Self { priority: offer.priority, lifetime: offer.timeout.or(consumer.timeout), ask: None }
-    }
 }
 
 /// Everything an outbox had.
@@ -164,17 +140,18 @@ impl Backlog {
 pub(super) struct Blocked {
     /// The delivery that it did not take.
     pub(super) serial: u32,
-    /// When that becomes a failure.
-    pub(super) deadline: Option<Time>,
+    /// When that becomes a failure; [`Entry::NEVER`] if it does not.
+    pub(super) deadline: Time,
 }
 
 /// A delivery as its outbox sees it.
 #[derive(Debug)]
 pub(super) struct Handed {
     pub(super) serial: u32,
-    pub(super) deadline: Option<Time>,
+    /// [`Entry::NEVER`] if there is none.
+    pub(super) deadline: Time,
     pub(super) pulled: bool,
-    pub(super) ask: Option<Questions>,
+    pub(super) ask: Ask,
 }
 
 impl Outbox {
@@ -213,6 +190,7 @@ impl Outbox {
             settings,
             suspended: false,
             bridge: None,
+            reply_nanos: nanos_of(settings.reply_timeout),
             pull: false,
             batches,
             dead: false,
@@ -246,6 +224,7 @@ impl Outbox {
         self.peer = route.peer;
         self.want = route.want;
         self.settings = route.settings;
+        self.reply_nanos = nanos_of(route.settings.reply_timeout);
         self.suspended = route.suspended;
         self.waiting.set_policy(Policy::of(&route.settings, self.batches), events);
     }
@@ -274,26 +253,38 @@ impl Outbox {
         self.settings.full_outbox.unwrap_or(FullOutbox::Discard)
     }
 
-    /// An event as it would wait here.
+    /// An event as it waits here.
     #[inline]
-    pub(super) fn entry(&self, offer: &Offer, attributes: Attributes) -> Entry {
-        let Attributes { priority, lifetime, ask } = attributes;
-        let Offer { event, serial, arrived, .. } = *offer;
+    pub(super) fn entry(&self, offer: &Offer, ask: Ask) -> Entry {
+        let entry = Entry { ask, ..offer.entry };
+        if offer.is_timed || self.settings.timeout.is_some() {
+            return self.timed(entry, offer, self.lifetime(offer));
+        }
+        entry
+    }
+
+    /// How long after its arrival an event expires here, unless a mapping filter says otherwise.
+    pub(super) fn lifetime(&self, offer: &Offer) -> Option<Duration> {
+        offer.timeout.or(self.settings.timeout)
+    }
+
+    /// An event that has this lifetime here.
+    pub(super) fn timed(&self, entry: Entry, offer: &Offer, lifetime: Option<Duration>) -> Entry {
         // OMG Notification Service 1.1, 2.5.5: `StartTime` and `StopTime` count where they are supported.
         let start = offer.start.filter(|_| self.settings.start_time_supported);
         let stop = offer.stop.filter(|_| self.settings.stop_time_supported);
-        let since = start.map_or(arrived, |start| start.max(arrived));
+        let arrived = offer.entry.since;
         let end = lifetime.filter(|lifetime| !lifetime.is_zero()).map_or(Entry::NEVER, |lifetime| arrived + lifetime);
+        let since = start.map_or(arrived, |start| start.max(arrived));
         let expiry = stop.map_or(end, |stop| stop.min(end));
-        let is_plain = since == arrived && expiry == Entry::NEVER;
-        Entry { event, priority, ask, is_plain, serial, since, expiry }
+        Entry { is_plain: since == arrived && expiry == Entry::NEVER, since, expiry, ..entry }
     }
 
     /// Queues an event.
     #[inline]
-    pub(super) fn push(&mut self, entry: Entry, weight: u64, events: &Events, now: Time) {
-        self.weight += weight;
-        self.waiting.insert(entry, events, now);
+    pub(super) fn push(&mut self, entry: Entry, offer: &Offer, events: &Events, now: Time) {
+        self.weight += offer.weight;
+        self.waiting.insert(entry, offer.serial, events, now);
     }
 
     /// Takes out the waiting event that its policy gives up first.
@@ -329,28 +320,26 @@ impl Outbox {
     /// Whether a delivery can begin now. While deliveries fail, one at a time finds out whether they still do.
     #[inline]
     pub(super) fn is_ready(&self, events: &Events, now: Time) -> bool {
-        // The commonest reasons not to be, so that it costs little to ask.
         let window = if self.failures > 0 { 1 } else { u32::from(self.settings.push_window) };
         let is_wanted = if self.pull { !self.credits.is_empty() } else { self.in_flight < window };
-        is_wanted && self.waiting.ready() > 0 && self.can_begin(events, now)
+        let is_hindered = self.suspended || self.dead || self.blocked.is_some() || self.retry_at.is_some();
+        is_wanted
+            && self.waiting.ready() > 0
+            && !is_hindered
+            && (!self.waiting.is_special() || self.is_due(events, now))
     }
 
-    #[inline]
-    fn can_begin(&self, events: &Events, now: Time) -> bool {
-        !self.suspended
-            && !self.dead
-            && self.blocked.is_none()
-            && self.retry_at.is_none()
-            && self.is_batch_due(events, now)
-            && !self.waiting.has_expired(now)
+    fn is_due(&self, events: &Events, now: Time) -> bool {
+        self.is_batch_due(events, now) && !self.waiting.has_expired(now)
     }
 
     /// How many events the next delivery may have.
     fn batch_max(&self) -> u32 {
-        self.credits.front().map_or_else(
-            || if self.batches { self.settings.batch_size_max.get() } else { 1 },
-            |credit| self.pull_max(credit.get()),
-        )
+        match self.credits.front().filter(|_| self.pull) {
+            Some(credit) => self.pull_max(credit.get()),
+            None if self.batches => self.settings.batch_size_max.get(),
+            None => 1,
+        }
     }
 
     /// How many events a client gets that takes so many at most. `MaximumBatchSize` bounds it too, but for 1: that is
@@ -365,11 +354,10 @@ impl Outbox {
 
     /// OMG Notification Service 1.1, 2.5.5, `PacingInterval`: a batch leaves when it is full, or when the first of it has
     /// waited for that long. An event that others are asked about is a batch of its own, and so is full.
-    #[inline]
     fn is_batch_due(&self, events: &Events, now: Time) -> bool {
         !self.waiting.policy().paced
             || self.waiting.ready() >= self.batch_max() as usize
-            || self.waiting.next_ask(events).is_some()
+            || self.waiting.next_ask(events) != Ask::NONE
             || self.paced_until(events).is_none_or(|due| due <= now)
     }
 
@@ -410,26 +398,31 @@ impl Outbox {
         (events, now): (&Events, Time),
         mut taken: impl FnMut(EventAt),
     ) -> Option<Handed> {
-        let first = self.waiting.pop(events)?;
-        let (serial, ask) = (self.next_serial, first.ask);
+        let entry = self.waiting.pop(events)?;
+        let (serial, ask) = (self.next_serial, entry.ask);
         self.next_serial = serial.wrapping_add(1);
         // Whoever asked for it is told by its own connection what became of it.
-        let deadline = if pulled { None } else { self.deadline(now, ask.is_some()) };
-        let delivery = InFlight { serial, pulled, credit, deadline: deadline.unwrap_or(Entry::NEVER) };
+        let deadline = if pulled { Entry::NEVER } else { self.deadline(now, ask != Ask::NONE) };
         self.in_flight += 1;
-        taken(first.event);
-        self.unanswered.push_back(Unanswered { entry: first, delivery });
+        taken(entry.event);
+        self.unanswered.push_back(Unanswered { entry, deadline, serial, credit, pulled });
         // One that others are asked about comes alone.
-        let mut left = if ask.is_none() { most.saturating_sub(1) } else { 0 };
-        while left > 0
-            && self.waiting.next_ask(events).is_none()
-            && let Some(entry) = self.waiting.pop(events)
-        {
-            taken(entry.event);
-            self.unanswered.push_back(Unanswered { entry, delivery });
-            left -= 1;
+        if most > 1 && ask == Ask::NONE {
+            self.fill_batch(most - 1, Unanswered { entry, deadline, serial, credit: None, pulled }, events, taken);
         }
         Some(Handed { serial, deadline, pulled, ask })
+    }
+
+    /// Adds so many events to a delivery that has begun like this, if there are as many.
+    fn fill_batch(&mut self, most: u32, begun: Unanswered, events: &Events, mut taken: impl FnMut(EventAt)) {
+        for _ in 0..most {
+            if self.waiting.next_ask(events) != Ask::NONE {
+                return;
+            }
+            let Some(entry) = self.waiting.pop(events) else { return };
+            taken(entry.event);
+            self.unanswered.push_back(Unanswered { entry, ..begun });
+        }
     }
 
     /// Where the events of an unanswered delivery are: the first of them.
@@ -437,43 +430,53 @@ impl Outbox {
     pub(super) fn position(&self, serial: u32) -> Option<usize> {
         // Serials rise from front to back, with gaps where a later one was answered first. They are compared by their
         // distance from the front because they wrap around.
-        let front = self.unanswered.front()?.delivery.serial;
+        let front = self.unanswered.front()?.serial;
         if front == serial {
             return Some(0);
         }
         let distance = |of: u32| of.wrapping_sub(front);
-        let at = self.unanswered.partition_point(|event| distance(event.delivery.serial) < distance(serial));
-        self.unanswered.get(at).is_some_and(|event| event.delivery.serial == serial).then_some(at)
+        let at = self.unanswered.partition_point(|event| distance(event.serial) < distance(serial));
+        self.unanswered.get(at).is_some_and(|event| event.serial == serial).then_some(at)
     }
 
-    /// Ends the delivery at `position`; its events, which `done` gets, are done with here.
+    /// Notes that the delivery at `position` is done with. Says how many events it has.
     #[inline]
-    pub(super) fn finish(&mut self, position: usize, events: &Events, done: &mut Vec<EventAt>) {
-        let count = self.count_of(position);
-        self.in_flight -= u32::from(count > 0);
-        let before = done.len();
-        if position == 0 {
-            // Mostly.
-            done.extend((0..count).filter_map(|_| self.unanswered.pop_front()).map(|event| event.entry.event));
-        } else {
-            done.extend(self.unanswered.drain(position..position + count).map(|event| event.entry.event));
+    pub(super) fn end(&mut self, position: usize) -> usize {
+        self.in_flight = self.in_flight.saturating_sub(1);
+        self.count_of(position)
+    }
+
+    /// Takes out the unanswered event at the front.
+    #[inline]
+    pub(super) fn pop_unanswered(&mut self, events: &Events) -> Option<EventAt> {
+        let event = self.unanswered.pop_front()?.entry.event;
+        self.weight -= events.weight(event);
+        Some(event)
+    }
+
+    /// Takes out so many unanswered events from `position` on.
+    pub(super) fn take_unanswered(&mut self, position: usize, count: usize, events: &Events, into: &mut Vec<EventAt>) {
+        for event in self.unanswered.drain(position..position + count) {
+            self.weight -= events.weight(event.entry.event);
+            into.push(event.entry.event);
         }
-        self.weight -= done.iter().skip(before).map(|event| events.weight(*event)).sum::<u64>();
     }
 
     /// How many events the delivery at `position` has.
     #[inline]
-    pub(super) fn count_of(&self, position: usize) -> usize {
-        let Some(first) = self.unanswered.get(position) else { return 0 };
-        let is_of_it = |event: &&Unanswered| event.delivery.serial == first.delivery.serial;
-        // (Only few of them have several.)
-        1 + self.unanswered.range(position + 1..).take_while(is_of_it).count()
+    fn count_of(&self, position: usize) -> usize {
+        let serial = |at: usize| self.unanswered.get(at).map(|event| event.serial);
+        let (first, mut end) = (serial(position), position + 1);
+        while self.batches && serial(end) == first {
+            end += 1;
+        }
+        end - position
     }
 
     /// Whether the delivery at `position` was asked for.
     #[inline]
     pub(super) fn is_pulled(&self, position: usize) -> bool {
-        self.unanswered.get(position).is_some_and(|event| event.delivery.pulled)
+        self.unanswered.get(position).is_some_and(|event| event.pulled)
     }
 
     /// Puts back the delivery at `position` and all later ones. Says how many events.
@@ -482,11 +485,11 @@ impl Outbox {
         let mut last = None;
         // The last first, so that each finds its place at the front of those that wait.
         while self.unanswered.len() > position
-            && let Some(Unanswered { entry, delivery }) = self.unanswered.pop_back()
+            && let Some(Unanswered { entry, serial, .. }) = self.unanswered.pop_back()
         {
-            self.in_flight -= u32::from(last != Some(delivery.serial));
-            last = Some(delivery.serial);
-            self.waiting.insert(entry, events, now);
+            self.in_flight -= u32::from(last != Some(serial));
+            last = Some(serial);
+            self.waiting.put_back(entry, events, now);
             count += 1;
         }
         count
@@ -494,10 +497,9 @@ impl Outbox {
 
     /// Puts back the delivery at `position` and no other. Says how many events.
     pub(super) fn put_back_one(&mut self, position: usize, events: &Events, now: Time) -> u64 {
-        let count = self.count_of(position);
-        self.in_flight -= u32::from(count > 0);
+        let count = self.end(position);
         for event in self.unanswered.drain(position..position + count).rev() {
-            self.waiting.insert(event.entry, events, now);
+            self.waiting.put_back(event.entry, events, now);
         }
         count as u64
     }
@@ -520,7 +522,7 @@ impl Outbox {
 
     /// The delivery at `position` comes to nothing: the client that waited for it goes on waiting, before all others.
     pub(super) fn wait_again(&mut self, position: usize) {
-        if let Some(credit) = self.unanswered.get_mut(position).and_then(|event| event.delivery.credit.take()) {
+        if let Some(credit) = self.unanswered.get_mut(position).and_then(|event| event.credit.take()) {
             self.credits.push_front(credit);
         }
     }
@@ -546,38 +548,34 @@ impl Outbox {
         !limit.is_zero() && now.since(self.failing_since) >= limit
     }
 
-    /// When a time limit that begins now is over. If remote filters are asked first, they have theirs before it.
-    pub(super) fn deadline(&self, now: Time, asks: bool) -> Option<Time> {
-        let limit = self.settings.reply_timeout;
-        if limit.is_zero() {
-            return None;
-        }
+    /// When a time limit that begins now is over; [`Entry::NEVER`] if it never is. If remote filters are asked first, they
+    /// have theirs before it.
+    #[inline]
+    pub(super) fn deadline(&self, now: Time, asks: bool) -> Time {
         let begins = if asks { now + self.settings.filter_timeout } else { now };
-        Some(begins + limit)
+        Time(begins.0.saturating_add(self.reply_nanos))
     }
 
     /// The delivery whose time is over, if one's is: an unanswered one's, or the one that found no room.
     pub(super) fn overdue(&self, now: Time) -> Option<u32> {
-        let unanswered = self.unanswered.iter().map(|event| event.delivery);
-        let unanswered = unanswered.into_iter().find(|delivery| self.deadline_of(delivery) <= now);
-        let is_over = |blocked: &Blocked| blocked.deadline.is_some_and(|deadline| deadline <= now);
-        let blocked = || self.blocked.filter(is_over).map(|blocked| blocked.serial);
-        unanswered.map(|delivery| delivery.serial).or_else(blocked)
+        let unanswered = self.unanswered.iter().find(|event| self.deadline_of(event) <= now);
+        let blocked = || self.blocked.filter(|blocked| blocked.deadline <= now).map(|blocked| blocked.serial);
+        unanswered.map(|event| event.serial).or_else(blocked)
     }
 
     /// When the time of a delivery is over. A consumer that answers one after the other has as long for each, however many
     /// are under way.
-    fn deadline_of(&self, delivery: &InFlight) -> Time {
-        delivery.deadline.max(self.answered_at + self.settings.reply_timeout)
+    fn deadline_of(&self, event: &Unanswered) -> Time {
+        event.deadline.max(self.answered_at + self.settings.reply_timeout)
     }
 
     /// When something next becomes due of itself. (Later deliveries have later deadlines, but for a change of settings:
     /// all are looked at, which happens once for each time limit and not for each event.)
     pub(super) fn next_due(&self, events: &Events, now: Time) -> Option<Time> {
-        let answers = self.unanswered.iter().map(|event| self.deadline_of(&event.delivery));
-        let answers = answers.filter(|due| *due != Entry::NEVER);
-        let room = self.blocked.and_then(|blocked| blocked.deadline);
-        answers.chain(room).chain(self.retry_at).chain(self.waiting_due(events, now)).min()
+        let answers = self.unanswered.iter().map(|event| self.deadline_of(event));
+        let room = self.blocked.map(|blocked| blocked.deadline);
+        let limits = answers.chain(room).filter(|due| *due != Entry::NEVER);
+        limits.chain(self.retry_at).chain(self.waiting_due(events, now)).min()
     }
 
     /// When something next becomes due of the events that wait: one expires, one may be delivered, or a batch need not
@@ -635,4 +633,9 @@ impl Outbox {
             failures: self.failures,
         }
     }
+}
+
+/// A time limit in nanoseconds; of none, `u64::MAX`.
+fn nanos_of(limit: Duration) -> u64 {
+    if limit.is_zero() { u64::MAX } else { u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX) }
 }

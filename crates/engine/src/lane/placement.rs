@@ -68,8 +68,7 @@ impl Lane {
         if let Some(state) = self.channels.get_mut(channel) {
             state.destinations.note_filters(&before.filtering, &routes.filtering);
         }
-        let any_parted = self.channels.get(channel).is_some_and(|state| state.parted > 0);
-        self.filters.fit(routes, any_parted);
+        self.filters.fit(routes);
         self.place_bridges(channel, routes, snapshot);
         self.reconsider_hold(channel);
         self.note_channel_room(channel);

@@ -204,7 +204,7 @@ impl Lane {
         }
         // `Reject` was asked before any outbox took the event; this one has become full since, or not.
         while let Some(outbox) = self.outboxes.get_mut(slot).filter(|outbox| outbox.is_full()) {
-            if policy == FullOutbox::Reject || outbox.waiting.gives_up(arriving) {
+            if policy == FullOutbox::Reject || outbox.waiting.gives_up(arriving, self.events.turn(arriving.event).1) {
                 outbox.dropped_while_full += 1;
                 self.note_discard(slot, DiscardReason::OutboxFull, self.events.event_type(arriving.event));
                 return false;

@@ -17,17 +17,35 @@ use crate::{DiscardPolicy, OrderPolicy, OutboxSettings, Time};
 const RETAINED_PLACES: usize = 4_096;
 const RETAINED_STORE_PLACES: usize = 1_024;
 
+/// What clients' filters are to be asked about an event, in one octet.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Ask(u8);
+
+impl Ask {
+    pub(super) const NONE: Self = Self(0);
+
+    pub(super) fn of(questions: Questions) -> Self {
+        let Questions { proxy, admin, all } = questions;
+        Self(1 | u8::from(proxy) << 1 | u8::from(admin) << 2 | u8::from(all) << 3)
+    }
+
+    #[inline]
+    pub(super) fn questions(self) -> Option<Questions> {
+        let says = |bit: u8| self.0 >> bit & 1 == 1;
+        says(0).then(|| Questions { proxy: says(1), admin: says(2), all: says(3) })
+    }
+}
+
 /// An event that waits for a consumer, or is unanswered by it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Entry {
     pub(super) event: EventAt,
     pub(super) priority: i16,
-    pub(super) ask: Option<Questions>,
+    pub(super) ask: Ask,
     /// Whether it waits since it arrived and never expires, so that a ring will do.
     pub(super) is_plain: bool,
-    /// The event's.
-    pub(super) serial: u64,
-    /// From when on it may be delivered. It is in line as if it had arrived then.
+    /// From when on it may be delivered. It is in line as if it had arrived then. (Of a plain one that has left its queue
+    /// it is not kept: see [`Queue::put_back`].)
     pub(super) since: Time,
     /// When it expires; [`Entry::NEVER`] if it does not.
     pub(super) expiry: Time,
@@ -35,11 +53,6 @@ pub(super) struct Entry {
 
 impl Entry {
     pub(super) const NEVER: Time = Time(u64::MAX);
-
-    /// Its place in a line by arrival.
-    fn turn(&self) -> (Time, u64) {
-        (self.since, self.serial)
-    }
 }
 
 /// By what the waiting events are sorted.
@@ -74,14 +87,14 @@ impl Policy {
 struct Plain {
     event: EventAt,
     priority: i16,
-    ask: Option<Questions>,
+    ask: Ask,
 }
 
 impl Plain {
-    fn into_entry(self, events: &Events) -> Entry {
+    #[inline]
+    fn into_entry(self) -> Entry {
         let Self { event, priority, ask } = self;
-        let (since, serial) = events.turn(event);
-        Entry { event, priority, ask, is_plain: true, serial, since, expiry: Entry::NEVER }
+        Entry { event, priority, ask, is_plain: true, since: Time(0), expiry: Entry::NEVER }
     }
 }
 
@@ -119,15 +132,15 @@ impl Queue {
         }
         if !policy.is_by_arrival() {
             while let Some(plain) = self.ring.pop_front() {
-                let entry = plain.into_entry(events);
-                self.sort_in(entry, entry.since);
+                let (since, serial) = events.turn(plain.event);
+                self.sort_in(Entry { since, ..plain.into_entry() }, serial, since);
             }
         }
     }
 
-    fn sort_in(&mut self, entry: Entry, now: Time) {
+    fn sort_in(&mut self, entry: Entry, serial: u64, now: Time) {
         let policy = self.policy;
-        self.store.get_or_insert_with(|| Box::new(Store::new(policy))).insert(entry, now);
+        self.store.get_or_insert_with(|| Box::new(Store::new(policy))).insert(entry, serial, now);
     }
 
     /// The first of one of the store's heaps.
@@ -141,6 +154,12 @@ impl Queue {
         let entry = store.pop(heap);
         store.shrink_to(RETAINED_STORE_PLACES);
         entry
+    }
+
+    /// Whether events wait that do something by themselves, or do not wait in the order of their arrival.
+    #[inline]
+    pub(super) fn is_special(&self) -> bool {
+        self.policy.paced || !self.is_plain()
     }
 
     // ---- how many ----
@@ -174,32 +193,40 @@ impl Queue {
 
     // ---- in and out ----
 
-    /// Takes an event in, or back.
+    /// Takes in an event with this serial.
     #[inline]
-    pub(super) fn insert(&mut self, entry: Entry, events: &Events, now: Time) {
-        let turn = entry.turn();
-        if entry.is_plain && self.policy.is_by_arrival() && self.latest < turn {
+    pub(super) fn insert(&mut self, entry: Entry, serial: u64, events: &Events, now: Time) {
+        let turn = (entry.since, serial);
+        if entry.is_plain && self.latest < turn && self.policy.is_by_arrival() {
             self.latest = turn;
             let Entry { event, priority, ask, .. } = entry;
             return self.ring.push_back(Plain { event, priority, ask });
         }
-        self.insert_sorted(entry, events, now);
+        self.insert_sorted(entry, serial, events, now);
     }
 
-    fn insert_sorted(&mut self, entry: Entry, events: &Events, now: Time) {
+    /// Takes an event back.
+    pub(super) fn put_back(&mut self, entry: Entry, events: &Events, now: Time) {
+        let (arrived, serial) = events.turn(entry.event);
+        let since = if entry.is_plain { arrived } else { entry.since };
+        self.insert_sorted(Entry { since, ..entry }, serial, events, now);
+    }
+
+    fn insert_sorted(&mut self, entry: Entry, serial: u64, events: &Events, now: Time) {
         if entry.is_plain && self.policy.is_by_arrival() {
-            let (turn, Entry { event, priority, ask, .. }) = (entry.turn(), entry);
+            let (turn, Entry { event, priority, ask, .. }) = ((entry.since, serial), entry);
             let plain = Plain { event, priority, ask };
             if self.ring.front().is_none_or(|first| turn < events.turn(first.event)) {
                 self.latest = self.latest.max(turn);
                 return self.ring.push_front(plain);
             }
             if self.ring.back().is_some_and(|last| events.turn(last.event) < turn) {
+                self.latest = self.latest.max(turn);
                 return self.ring.push_back(plain);
             }
             // It comes back to the midst of the ring, from which it left under another policy.
         }
-        self.sort_in(entry, now);
+        self.sort_in(entry, serial, now);
     }
 
     /// Takes out the next to be delivered.
@@ -208,36 +235,38 @@ impl Queue {
         if !self.is_ring_next(events) {
             return self.pop_stored(Heap::Order);
         }
-        let entry = self.pop_ring_front(events);
-        if self.ring.is_empty() && self.ring.capacity() > RETAINED_PLACES {
+        let entry = self.ring.pop_front().map(Plain::into_entry);
+        if self.ring.capacity() > RETAINED_PLACES && self.ring.is_empty() {
             self.ring.shrink_to(RETAINED_PLACES);
         }
         entry
     }
 
     /// What is to be asked about the next to be delivered.
-    pub(super) fn next_ask(&self, events: &Events) -> Option<Questions> {
-        if self.is_ring_next(events) { self.ring.front()?.ask } else { self.first(Heap::Order)?.ask }
+    pub(super) fn next_ask(&self, events: &Events) -> Ask {
+        let ringed = self.ring.front().filter(|_| self.is_ring_next(events)).map(|plain| plain.ask);
+        ringed.or_else(|| self.first(Heap::Order).map(|entry| entry.ask)).unwrap_or_default()
     }
 
     /// Takes out what the policy gives up first.
     pub(super) fn pop_discard(&mut self, events: &Events) -> Option<Entry> {
-        let (stored, lifo) = (self.first(Heap::Discard), self.policy.discard == DiscardPolicy::Lifo);
+        let lifo = self.policy.discard == DiscardPolicy::Lifo;
+        let stored = self.store.as_ref().and_then(|store| store.first_serial(Heap::Discard));
         let ringed = if lifo { self.ring.back() } else { self.ring.front() };
-        let is_ringed = match (stored.map(|entry| entry.serial), ringed.map(|plain| events.turn(plain.event).1)) {
+        let is_ringed = match (stored, ringed.map(|plain| events.turn(plain.event).1)) {
             (None, _) => true,
             (_, None) => false,
             (Some(stored), Some(ringed)) => (ringed > stored) == lifo,
         };
         match (is_ringed, lifo) {
-            (true, true) => self.ring.pop_back().map(|plain| plain.into_entry(events)),
-            (true, false) => self.pop_ring_front(events),
+            (true, true) => self.ring.pop_back().map(Plain::into_entry),
+            (true, false) => self.ring.pop_front().map(Plain::into_entry),
             (false, _) => self.pop_stored(Heap::Discard),
         }
     }
 
     /// Whether the policy gives up an arriving event before all that wait.
-    pub(super) fn gives_up(&self, arriving: &Entry) -> bool {
+    pub(super) fn gives_up(&self, arriving: &Entry, serial: u64) -> bool {
         match self.policy.discard {
             // OMG Notification Service 1.1, 2.5.5, `DiscardPolicy`: with `FifoOrder` the first event received goes
             // first, with `LifoOrder` the last one received, and the last one received is this one.
@@ -245,8 +274,7 @@ impl Queue {
             DiscardPolicy::Lifo => true,
             DiscardPolicy::Priority | DiscardPolicy::Deadline => {
                 let Some(store) = &self.store else { return true };
-                let first = store.first(Heap::Discard);
-                first.is_none_or(|first| store.precedes(Heap::Discard, arriving, first))
+                store.would_be_first(Heap::Discard, arriving, serial)
             }
         }
     }
@@ -300,11 +328,8 @@ impl Queue {
     #[inline]
     fn is_ring_next(&self, events: &Events) -> bool {
         let Some(plain) = self.ring.front() else { return false };
-        self.first(Heap::Order).is_none_or(|entry| events.turn(plain.event) < entry.turn())
-    }
-
-    #[inline]
-    fn pop_ring_front(&mut self, events: &Events) -> Option<Entry> {
-        self.ring.pop_front().map(|plain| plain.into_entry(events))
+        let Some(store) = &self.store else { return true };
+        let stored = store.first(Heap::Order).map(|entry| entry.since).zip(store.first_serial(Heap::Order));
+        stored.is_none_or(|stored| events.turn(plain.event) < stored)
     }
 }

@@ -41,6 +41,7 @@ pub(super) struct Store {
 #[derive(Debug)]
 struct Place {
     entry: Option<Entry>,
+    serial: u64,
     /// Where it is in each heap; `ABSENT` where it is not.
     at: [u32; Heap::COUNT],
 }
@@ -64,10 +65,10 @@ impl Store {
         self.heap(heap).len()
     }
 
-    pub(super) fn insert(&mut self, entry: Entry, now: Time) {
+    pub(super) fn insert(&mut self, entry: Entry, serial: u64, now: Time) {
         let delayed = entry.since > now;
         let expires = entry.expiry != Entry::NEVER;
-        let place = Place { entry: Some(entry), at: [ABSENT; Heap::COUNT] };
+        let place = Place { entry: Some(entry), serial, at: [ABSENT; Heap::COUNT] };
         let at = self.place(place);
         self.len += 1;
         if delayed {
@@ -139,9 +140,15 @@ impl Store {
         }
     }
 
-    /// Whether one event goes before another in a heap, if one must be chosen.
-    pub(super) fn precedes(&self, heap: Heap, one: &Entry, other: &Entry) -> bool {
-        self.rank(heap, one) < self.rank(heap, other)
+    /// The serial of the first of a heap.
+    pub(super) fn first_serial(&self, heap: Heap) -> Option<u64> {
+        Some(self.places.get(*self.heap(heap).first()? as usize)?.serial)
+    }
+
+    /// Whether an event that is not there would go before all others of a heap.
+    pub(super) fn would_be_first(&self, heap: Heap, entry: &Entry, serial: u64) -> bool {
+        let first = self.first(heap).zip(self.first_serial(heap));
+        first.is_none_or(|(first, of)| self.rank(heap, entry, serial) < self.rank(heap, first, of))
     }
 
     // ---- places ----
@@ -171,8 +178,8 @@ impl Store {
     }
 
     /// What the events of a heap are sorted by, the least first.
-    fn rank(&self, heap: Heap, entry: &Entry) -> [u64; 3] {
-        let (since, serial) = (entry.since.0, entry.serial);
+    fn rank(&self, heap: Heap, entry: &Entry, serial: u64) -> [u64; 3] {
+        let since = entry.since.0;
         let expiry = entry.expiry.0;
         let importance = u64::from(entry.priority.abs_diff(i16::MIN));
         match heap {
@@ -249,7 +256,7 @@ impl Store {
     fn is_before(&self, heap: Heap, one: usize, other: usize) -> bool {
         let rank = |position: usize| {
             let place = self.places.get(*self.heap(heap).get(position)? as usize)?;
-            Some(self.rank(heap, place.entry.as_ref()?))
+            Some(self.rank(heap, place.entry.as_ref()?, place.serial))
         };
         rank(one) < rank(other)
     }

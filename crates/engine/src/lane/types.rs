@@ -20,6 +20,9 @@ pub(super) struct Types {
     names: Vec<Names>,
     name_bytes: usize,
     hasher: DefaultHashBuilder,
+    /// Types that came lately, by a number made of a few of their names' octets: each at one place, which it may lose to
+    /// another.
+    recent: [TypeId; Self::RECENT],
 }
 
 #[derive(Debug)]
@@ -29,12 +32,28 @@ struct Names {
 }
 
 impl Types {
+    const RECENT: usize = 16;
     const TYPES_MAX: usize = 65_536;
     const NAME_BYTES_MAX: usize = 1_024;
     const ALL_NAMES_BYTES_MAX: usize = 16 << 20;
 
     /// The number of a type; [`TypeId::OTHER`] if it is new and there is no place for it.
+    #[inline]
     pub(super) fn intern(&mut self, domain: &[u8], name: &[u8]) -> TypeId {
+        let octets = [name.first(), name.last(), domain.last()].map(|octet| octet.copied().map_or(0, usize::from));
+        let place = octets.iter().fold(name.len(), |sum, octet| sum.wrapping_mul(5).wrapping_add(*octet));
+        let recent = self.recent.get(place % Self::RECENT).copied().unwrap_or_default();
+        if self.names(recent) == Some((domain, name)) {
+            return recent;
+        }
+        let id = self.look_up(domain, name);
+        if let Some(kept) = self.recent.get_mut(place % Self::RECENT) {
+            *kept = id;
+        }
+        id
+    }
+
+    fn look_up(&mut self, domain: &[u8], name: &[u8]) -> TypeId {
         let Self { table, names, hasher, .. } = self;
         let hash = hasher.hash_one((domain, name));
         let same =
