@@ -170,7 +170,7 @@ fn a_consumer_that_keeps_order_gets_a_window_where_no_level_sets_one() {
     }
     hierarchy.note_in_order(key).unwrap();
     // What is told and what the lanes are told must be the same.
-    let mut windows = |hierarchy: &mut Hierarchy| {
+    let windows = |hierarchy: &mut Hierarchy| {
         let told = [key, other].map(|key| hierarchy.effective(key).unwrap().push_window);
         let snapshot = hierarchy.snapshot();
         let routes = snapshot.channel(channel).unwrap();
