@@ -59,6 +59,62 @@ pub fn skip_value<'a>(type_code: &mut Reader<'a>, value: &mut Reader<'a>, work: 
     Walk { reader: value, sink: SKIP, fixed_size: true }.value(&types, &node, work, 0)
 }
 
+/// How many octets values of a type take, where the next begins at the same position modulo 8.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shape {
+    /// A count of octets, and they.
+    Octets,
+    /// A string.
+    Text,
+    /// That many, whatever the value.
+    Fixed(usize),
+    /// What only a walk along the type can tell.
+    Varying,
+}
+
+/// Moves `reader` behind an `Any` as [`skip_any`] does, and says how many octets are in front of its value (padding, its
+/// type) and how to tell the size of another value there.
+///
+/// # Errors
+/// As [`skip_any`].
+pub fn any_shape(reader: &mut Reader<'_>, work: &mut Work) -> Result<(usize, Shape), ReadError> {
+    let begin = reader.position();
+    let (types, place) = Types::open(reader)?;
+    let mut walk = Walk { reader, sink: SKIP, fixed_size: true };
+    let node = walk.type_code(&types, place, work, 0)?;
+    let node = types.resolved(node, work)?;
+    let value_at = walk.reader.position();
+    walk.fixed_size = true;
+    walk.value(&types, &node, work, 0)?;
+    let size = walk.reader.position() - value_at;
+    let shape = match node.kind {
+        Kind::String => Shape::Text,
+        Kind::Sequence => {
+            let element = types.resolve(&mut node.params.clone(), work)?.kind;
+            let is_octets = matches!(element, Kind::Octet | Kind::Boolean | Kind::Char);
+            if is_octets { Shape::Octets } else { Shape::Varying }
+        }
+        _ if walk.fixed_size => Shape::Fixed(size),
+        _ => Shape::Varying,
+    };
+    Ok((value_at - begin, shape))
+}
+
+/// Moves `value` behind a value of the type that `type_code` stands in front of, having checked the value. The type has
+/// been checked before; if not, where the value ends is anybody's guess, but nothing worse.
+///
+/// # Errors
+/// The bytes are no value of that type, or `work` does not suffice.
+pub fn skip_value_of_checked<'a>(
+    mut type_code: Reader<'a>,
+    value: &mut Reader<'a>,
+    work: &mut Work,
+) -> Result<(), ReadError> {
+    let (types, mut place) = Types::open(&mut type_code)?;
+    let node = types.resolve(&mut place, work)?;
+    Walk { reader: value, sink: SKIP, fixed_size: true }.value(&types, &node, work, 0)
+}
+
 /// Copies an `Any` in the writer's encoding and alignment. The result is octet for octet the same where those agree.
 ///
 /// Characters that the writer's code set lacks become `?`. A single `char` beyond ASCII becomes `?` wherever the code

@@ -27,17 +27,19 @@ mod batch;
 mod fields;
 mod header;
 mod pulled;
+mod skeleton;
 #[cfg(test)]
 mod tests;
 mod translate;
 mod types;
 mod wants;
 
-pub use batch::{Batch, Written, write_batch};
+pub use batch::{Batch, Known, Written, write_batch};
 pub use fields::{CorbaForms, EventFields, fields_of_any, fields_of_properties, fields_of_structured};
 pub(super) use header::read_through;
 pub use header::{ANY_HEADER, Header, UtcClock, read_behind_type, read_header, read_structured};
 pub use pulled::{Pulled, read_pulled, write_nothing, write_one, write_pulled};
+pub use skeleton::Skeleton;
 pub use translate::{Translated, Untranslatable, translate};
 pub(super) use wants::want_for;
 pub use wants::{fits, takes_batches, version_of, want_for_pulling};

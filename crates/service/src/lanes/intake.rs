@@ -14,7 +14,7 @@ use super::questions::Ruling;
 use super::recall::SeenType;
 use super::slots::Token;
 use super::worker::{Answer, Core};
-use crate::corba::event::{self, ANY_HEADER, Batch, FORM_STRUCTURED, Header, Translated};
+use crate::corba::event::{self, ANY_HEADER, Batch, FORM_STRUCTURED, Header, Skeleton, Translated};
 use crate::corba::refused_event;
 use crate::counters::Counter;
 
@@ -75,6 +75,7 @@ impl Core {
         let header = match form {
             // Its type is known, and there is no more to learn.
             FORM_STRUCTURED if is_plain && seen.is_some() => Ok(Header::default()),
+            FORM_STRUCTURED if let Some(skeleton) = seen.and_then(|seen| seen.skeleton) => Ok(skeleton.header()),
             FORM_STRUCTURED => event::read_header(event.clone(), &mut event::work_for(event.remaining())),
             _ => Ok(ANY_HEADER),
         };
@@ -113,8 +114,8 @@ impl Core {
         if !seen.is_some_and(|seen| seen.fits) {
             self.translate(intake.source, event);
         }
-        if seen.is_none() {
-            self.note_type(intake.source, event, header);
+        if seen.is_none_or(|seen| seen.skeleton.is_none()) {
+            self.note_type(intake.source, event, header, seen);
         }
         self.admit(intake, draft);
         if intake.refusal.is_none() {
@@ -131,11 +132,18 @@ impl Core {
         self.lane.classify(draft, domain, type_name);
     }
 
-    /// Remembers an event's type by its beginning, and whether it had to be put into another form.
-    fn note_type(&mut self, source: ProxyKey, event: &Event, header: &Header<'_>) {
+    /// Remembers how an event begins, what that means, and whether it had to be put into another form.
+    fn note_type(&mut self, source: ProxyKey, event: &Event, header: &Header<'_>, seen: Option<SeenType>) {
+        if seen.is_some() && !self.recall.note_miss(source, event.tag) {
+            return;
+        }
         let Some(channel) = self.lane.snapshot().channel(source.channel) else { return };
         let fits = channel.wants().iter().all(|want| event::fits(event.form, event.tag, *want));
-        let seen = SeenType { event_type: event.event_type, length: header.behind_type, fits };
+        let length = seen.map_or(header.behind_type, |seen| seen.length);
+        let body = event::reader(&event.bytes, event.tag);
+        let mut work = event::work_for(event.bytes.len());
+        let skeleton = Skeleton::of(event.form, &body, header, &mut work).ok().flatten();
+        let seen = SeenType { event_type: event.event_type, length, fits, skeleton };
         self.recall.note_event(source, event.tag, &event.bytes, seen);
     }
 

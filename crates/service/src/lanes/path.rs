@@ -14,6 +14,7 @@ use giop::message::{
     self, Header, LocateStatus, MessageKind, Open, ReplyHead, ReplyStatus, Request, Response, ServiceContexts,
 };
 use giop::realtime;
+use giop::typecode::Work;
 
 use super::incoming::Caller;
 use super::intake::{Intake, OwedTo};
@@ -239,7 +240,9 @@ impl Core {
         if push.batches {
             let mut work = event::work_for(body.remaining());
             let mut batch = core::mem::take(&mut self.batch_in);
-            let is_read = batch.read(body, &mut work).is_ok();
+            let recall = &self.recall;
+            let known = |event: &Reader<'_>, work: &mut Work| recall.known(push.source, event, work);
+            let is_read = batch.read_knowing(body, &mut work, known).is_ok();
             if is_read {
                 self.take_in_batch(intake, &batch, body);
             }
@@ -248,6 +251,12 @@ impl Core {
         }
         let seen = self.recall.event(push.source, event::tag_of(body.encoding(), body.phase()), body.rest());
         let mut work = event::work_for(body.remaining());
+        if let Some(skeleton) = seen.and_then(|seen| seen.skeleton)
+            && skeleton.end(body, &mut work) == Some(body.remaining())
+        {
+            self.take_in(intake, push.form, body, &skeleton.header(), seen);
+            return true;
+        }
         let header = match (push.form, seen) {
             (FORM_STRUCTURED, Some(seen)) => event::read_behind_type(body.clone(), seen.length, &mut work),
             (FORM_STRUCTURED, None) => event::read_structured(body.clone(), &mut work),

@@ -2,23 +2,27 @@
 //!
 //! A supplier sends the same request head before each event, but for its number: the octets that were parsed once are
 //! compared, and what they meant is had for that. The same goes for the type that stands at the front of its events, and
-//! for whether some consumer needs them put into another form. All of it holds for one routing snapshot. There are 256
+//! for whether some consumer needs them put into another form, and for all that is the
+//! same in them up to the value of their body (a [`Skeleton`]). All of it holds for one routing snapshot. There are 256
 //! places for connections and as many for proxies; who shares a place with another who is as busy is looked up anew, as
 //! everybody was before.
 
 use engine::{ProxyKey, TypeId};
-use giop::cdr::{CharSet, Endian, Version};
+use giop::cdr::{CharSet, Endian, Reader, Version};
 use giop::framing::Message;
+use giop::typecode::Work;
 
 use super::path::Push;
 use super::slots::Token;
 use super::worker::Answer;
+use crate::corba::event::{self, Known, Skeleton};
 
 /// Connections, and proxies, of which something is remembered.
 const PLACES: usize = 256;
 /// The longest head of a request, and the longest beginning of an event, that is remembered.
 const HEAD_BYTES_MAX: usize = 512;
 const TYPE_BYTES_MAX: usize = 256;
+const SKELETON_BYTES_MAX: usize = 1024;
 
 /// See the module.
 pub(crate) struct Recall {
@@ -50,14 +54,21 @@ pub(super) struct Recalled {
 const SAME: u128 = 0x0000_0000_0000_0000_FFFF_FFFF_FFFF_FFFF;
 const FRONT: usize = 16;
 
-/// The beginning of a proxy's events, up to the end of their type's name.
+/// The beginning of a proxy's events.
 struct KnownType {
     source: ProxyKey,
     /// How they are encoded.
     tag: u64,
+    /// Up to the end of their type's name, or, where there is a skeleton, up to the value of their body.
     beginning: Vec<u8>,
     seen: SeenType,
+    /// Events that began otherwise behind the type's name.
+    misses: u32,
 }
+
+/// After so many of them something in the beginning seems to be another each time. Then only each 64th is remembered.
+const MISSES_MAX: u32 = 8;
+const MISSES_BETWEEN: u32 = 64;
 
 /// What is known of an event by its beginning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -67,6 +78,8 @@ pub(crate) struct SeenType {
     pub(super) length: usize,
     /// Whether every consumer of the channel takes such events as they are.
     pub(super) fits: bool,
+    /// That of those which begin so too up to the value of their body. Nothing if this one does not.
+    pub(super) skeleton: Option<Skeleton>,
 }
 
 impl Default for Recall {
@@ -125,30 +138,59 @@ impl Recall {
     /// What is known of an event of a proxy by its beginning.
     #[inline]
     pub(super) fn event(&self, source: ProxyKey, tag: u64, bytes: &[u8]) -> Option<SeenType> {
-        let known = self.types.get(place_of(source))?.as_ref()?;
-        let is_same = known.source == source && known.tag == tag && bytes.starts_with(&known.beginning);
-        is_same.then_some(known.seen)
+        let known = self.types.get(place_of(source, tag))?.as_ref()?;
+        if known.source != source || known.tag != tag {
+            return None;
+        }
+        if bytes.starts_with(&known.beginning) {
+            return Some(known.seen);
+        }
+        let is_same_type =
+            known.seen.skeleton.is_some() && bytes.starts_with(known.beginning.get(..known.seen.length)?);
+        is_same_type.then_some(SeenType { skeleton: None, ..known.seen })
+    }
+
+    /// Where an event of a sequence ends, if it begins like one before.
+    #[inline]
+    pub(super) fn known(&self, source: ProxyKey, event: &Reader<'_>, work: &mut Work) -> Option<Known> {
+        let seen = self.event(source, event::tag_of(event.encoding(), event.phase()), event.rest())?;
+        let skeleton = seen.skeleton?;
+        let length = skeleton.end(event, work)?;
+        Some(Known { length, is_plain: !skeleton.header().has_properties })
     }
 
     /// Remembers what an event is that begins so.
-    pub(super) fn note_event(&mut self, source: ProxyKey, tag: u64, bytes: &[u8], seen: SeenType) {
-        let Some(head) = bytes.get(..seen.length) else { return };
-        if seen.event_type == TypeId::OTHER || head.len() > TYPE_BYTES_MAX {
+    pub(super) fn note_event(&mut self, source: ProxyKey, tag: u64, bytes: &[u8], mut seen: SeenType) {
+        seen.skeleton = seen.skeleton.filter(|skeleton| skeleton.length <= SKELETON_BYTES_MAX);
+        let length = seen.skeleton.map_or(seen.length, |skeleton| skeleton.length);
+        let Some(head) = bytes.get(..length) else { return };
+        if seen.event_type == TypeId::OTHER || seen.length > TYPE_BYTES_MAX {
             return;
         }
-        let Some(place) = self.types.get_mut(place_of(source)) else { return };
-        let mut beginning = place.take().map_or_else(Vec::new, |known| known.beginning);
+        let Some(place) = self.types.get_mut(place_of(source, tag)) else { return };
+        let before = place.take();
+        let misses = before.as_ref().filter(|known| known.source == source).map_or(0, |known| known.misses);
+        let mut beginning = before.map_or_else(Vec::new, |known| known.beginning);
         beginning.clear();
         beginning.extend_from_slice(head);
-        *place = Some(KnownType { source, tag, beginning, seen });
+        *place = Some(KnownType { source, tag, beginning, seen, misses });
+    }
+
+    /// An event began otherwise behind the name of its type. Whether it is to be remembered instead.
+    pub(super) fn note_miss(&mut self, source: ProxyKey, tag: u64) -> bool {
+        let Some(Some(known)) = self.types.get_mut(place_of(source, tag)) else { return false };
+        known.misses = known.misses.wrapping_add(1);
+        known.misses <= MISSES_MAX || known.misses.is_multiple_of(MISSES_BETWEEN)
     }
 }
 
 /// A tag that no event has.
 const NO_TAG: u64 = u64::MAX;
 
-fn place_of(source: ProxyKey) -> usize {
-    (source.proxy.0 ^ source.channel.0.rotate_left(16)) as usize % PLACES
+/// Those of one proxy that lie at different positions modulo 8, as in a sequence, have different places.
+fn place_of(source: ProxyKey, tag: u64) -> usize {
+    let proxy = (source.proxy.0 ^ source.channel.0.rotate_left(16)) as usize;
+    (proxy ^ event::phase_of(tag) << 5) % PLACES
 }
 
 #[cfg(test)]
@@ -156,7 +198,9 @@ mod tests {
     use super::*;
     use crate::corba::event::FORM_STRUCTURED;
     use engine::{ChannelId, ProxyId};
+    use giop::cdr::{Encoding, Writer};
     use giop::message::{Header, Request, RequestHead, Response, begin_request};
+    use giop::value::AnyValue;
 
     const SOURCE: ProxyKey = ProxyKey { channel: ChannelId(1), proxy: ProxyId(2) };
 
@@ -237,7 +281,7 @@ mod tests {
     fn an_event_type_is_known_for_one_proxy_and_encoding() {
         let mut recall = Recall::default();
         let event_type = engine::Lane::new(engine::Time(0)).intern(b"domain", b"name");
-        let seen = SeenType { event_type, length: 4, fits: true };
+        let seen = SeenType { event_type, length: 4, fits: true, skeleton: None };
         recall.note_event(SOURCE, 1, b"typeother", seen);
         assert_eq!(recall.event(SOURCE, 1, b"type and more"), Some(seen));
         assert_eq!(recall.event(SOURCE, 1, b"typ"), None);
@@ -250,9 +294,37 @@ mod tests {
     }
 
     #[test]
+    fn an_event_that_begins_otherwise_behind_its_type_is_known_by_its_type() {
+        let mut bytes = Vec::new();
+        let encoding = Encoding { endian: Endian::Little, version: Version::V1_2, chars: CharSet::Latin1 };
+        let mut writer = Writer::new(&mut bytes, encoding);
+        ["domain", "type", "name"].into_iter().for_each(|text| writer.string(text));
+        writer.u32(0);
+        writer.u32(0);
+        AnyValue::from("text").write(&mut writer).unwrap();
+        let tag = event::tag_of(encoding, 0);
+        let body = event::reader(&bytes, tag);
+        let header = event::read_structured(body.clone(), &mut Work::default()).unwrap();
+        let skeleton = Skeleton::of(FORM_STRUCTURED, &body, &header, &mut Work::default()).unwrap();
+        assert!(skeleton.is_some());
+        let event_type = engine::Lane::new(engine::Time(0)).intern(b"domain", b"type");
+        let seen = SeenType { event_type, length: header.behind_type, fits: true, skeleton };
+        let mut recall = Recall::default();
+        recall.note_event(SOURCE, tag, &bytes, seen);
+        assert_eq!(recall.event(SOURCE, tag, &bytes), Some(seen));
+        let known = recall.known(SOURCE, &body, &mut Work::default());
+        assert_eq!(known, Some(Known { length: bytes.len(), is_plain: true }));
+        bytes[seen.length + 8] ^= 1;
+        assert_eq!(recall.event(SOURCE, tag, &bytes), Some(SeenType { skeleton: None, ..seen }));
+        assert_eq!(recall.known(SOURCE, &event::reader(&bytes, tag), &mut Work::default()), None);
+        let noted = (1..=1000).filter(|_| recall.note_miss(SOURCE, tag)).count();
+        assert_eq!(noted, 8 + 15, "the first 8, then each 64th");
+    }
+
+    #[test]
     fn a_type_without_a_number_is_not_remembered() {
         let mut recall = Recall::default();
-        let seen = SeenType { event_type: TypeId::OTHER, length: 4, fits: true };
+        let seen = SeenType { event_type: TypeId::OTHER, length: 4, fits: true, skeleton: None };
         recall.note_event(SOURCE, 1, b"type", seen);
         assert_eq!(recall.event(SOURCE, 1, b"type"), None);
     }

@@ -18,6 +18,15 @@ pub struct Batch {
     spans: Vec<Span>,
 }
 
+/// What is known of an event before it is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Known {
+    /// Its octets.
+    pub length: usize,
+    /// Whether its header has no properties.
+    pub is_plain: bool,
+}
+
 /// Where an event lies.
 #[derive(Clone, Copy, Debug)]
 struct Span {
@@ -43,8 +52,22 @@ impl Batch {
     /// The body is not one sequence of structured events and nothing more (`MARSHAL`), or is too intricate for `work`.
     /// Then no event is to be taken from it.
     pub fn read(&mut self, body: &Reader<'_>, work: &mut Work) -> Result<(), ReadError> {
+        self.read_knowing(body, work, |_, _| None)
+    }
+
+    /// As [`Batch::read`], asking before each event, at which the reader stands, whether it is known where it ends.
+    ///
+    /// # Errors
+    ///
+    /// As [`Batch::read`].
+    pub fn read_knowing<'a>(
+        &mut self,
+        body: &Reader<'a>,
+        work: &mut Work,
+        known: impl Fn(&Reader<'a>, &mut Work) -> Option<Known>,
+    ) -> Result<(), ReadError> {
         let mut rest = body.clone();
-        self.read_events(body, &mut rest, work)?;
+        self.read_events(body, &mut rest, work, known)?;
         rest.finish("CosNotification::EventBatch")
     }
 
@@ -54,12 +77,19 @@ impl Batch {
         body: &Reader<'a>,
         rest: &mut Reader<'a>,
         work: &mut Work,
+        known: impl Fn(&Reader<'a>, &mut Work) -> Option<Known>,
     ) -> Result<(), ReadError> {
         self.spans.clear();
         for _ in 0..rest.seq_len(EVENT_BYTES_MIN)? {
             rest.align(4)?;
             let begin = rest.position();
-            let is_plain = !read_through(rest, work)?.has_properties;
+            let is_plain = match known(rest, work) {
+                Some(Known { length, is_plain }) => {
+                    rest.take(length)?;
+                    is_plain
+                }
+                None => !read_through(rest, work)?.has_properties,
+            };
             let (begin, end) = (begin - body.position(), rest.position() - body.position());
             self.spans.push(Span { begin, end, is_plain });
         }

@@ -141,7 +141,7 @@ impl Batch {
     /// The body is not such a result and nothing more, or is too intricate for `work`.
     pub fn read_pulled(&mut self, tried: bool, body: &Reader<'_>, work: &mut Work) -> Result<(), ReadError> {
         let mut rest = body.clone();
-        self.read_events(body, &mut rest, work)?;
+        self.read_events(body, &mut rest, work, |_, _| None)?;
         if tried && !rest.bool()? {
             self.clear();
         }

@@ -3,6 +3,7 @@
 mod fields;
 mod header;
 mod sequences;
+mod skeleton;
 mod specification;
 
 use super::types::structured_event_type;

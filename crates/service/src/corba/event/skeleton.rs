@@ -1,0 +1,77 @@
+//! What is the same in all events that differ in nothing but the value of their body.
+//!
+//! A supplier's events mostly begin with the same octets, from their type's names to the type of their body. Those octets
+//! are read once; of an event that begins so too only the value behind them is left to be checked.
+
+use super::{FORM_STRUCTURED, Header, skip_properties};
+use engine::Form;
+use giop::cdr::{ReadError, Reader};
+use giop::recode::{Shape, any_shape, skip_value_of_checked};
+use giop::typecode::Work;
+use std::time::Duration;
+
+/// See the module.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Skeleton {
+    /// Octets that are the same: up to the value.
+    pub length: usize,
+    /// Where the type of the value begins.
+    type_at: usize,
+    shape: Shape,
+    priority: Option<i16>,
+    timeout: Option<Duration>,
+}
+
+impl Skeleton {
+    /// That of an event of which `header` was read and that was read to its end. Nothing of one that says until or from when
+    /// it is wanted, which is a matter of the clock, or that says it wrongly, which is counted each time.
+    ///
+    /// # Errors
+    ///
+    /// The event was not read to its end, or it is too intricate for `work`.
+    pub fn of(form: Form, event: &Reader<'_>, header: &Header<'_>, work: &mut Work) -> Result<Option<Self>, ReadError> {
+        if header.start.is_some() || header.stop.is_some() || header.has_wrong_property {
+            return Ok(None);
+        }
+        let mut rest = event.clone();
+        if form == FORM_STRUCTURED {
+            for _ in 0..3 {
+                rest.string()?;
+            }
+            skip_properties(&mut rest, work)?;
+            skip_properties(&mut rest, work)?;
+        }
+        let type_at = rest.position() - event.position();
+        let (type_length, shape) = any_shape(&mut rest, work)?;
+        let Header { priority, timeout, .. } = *header;
+        Ok(Some(Self { length: type_at + type_length, type_at, shape, priority, timeout }))
+    }
+
+    /// Where an event ends that begins with the same octets. Nothing if what follows is not what has to.
+    #[inline]
+    #[must_use]
+    pub fn end(&self, event: &Reader<'_>, work: &mut Work) -> Option<usize> {
+        let mut value = event.clone();
+        value.take(self.length).ok()?;
+        match self.shape {
+            Shape::Octets => value.octets().map(|_| ()).ok()?,
+            Shape::Text => value.string().map(|_| ()).ok()?,
+            Shape::Fixed(octets) => value.take(octets).map(|_| ()).ok()?,
+            Shape::Varying => {
+                let mut type_code = event.clone();
+                type_code.take(self.type_at).ok()?;
+                skip_value_of_checked(type_code, &mut value, work).ok()?;
+            }
+        }
+        Some(value.position() - event.position())
+    }
+
+    /// What its header says of its quality of service.
+    #[inline]
+    #[must_use]
+    pub fn header(&self) -> Header<'static> {
+        let (priority, timeout) = (self.priority, self.timeout);
+        let has_properties = priority.is_some() || timeout.is_some();
+        Header { priority, timeout, has_properties, ..Header::default() }
+    }
+}
