@@ -72,6 +72,10 @@ pub struct Limits {
     pub fragment_sets_max: u32,
     /// Milliseconds in which a message that has begun must be complete. Default 60,000. A slower one ends its connection.
     pub message_completion_ms: u32,
+    /// Bytes that messages which have begun and are not complete may take together in a lane, 1 MiB to 1 TiB, counted as soon
+    /// as their headers announce them; those of up to 128 KiB are not counted. Default 256 MiB. The connection with one more
+    /// is not read until there is room.
+    pub incomplete_bytes_max: u64,
     /// Messages of one connection that are handled before the others have their turn, 1 to 65,536. Default 1024.
     pub share_messages: u32,
     /// Microseconds that one connection's messages may take before the others have their turn, 10 to 1,000,000; the message
@@ -215,6 +219,7 @@ impl Default for Limits {
             message_bytes_max: 16 << 20,
             fragment_sets_max: 16,
             message_completion_ms: 60_000,
+            incomplete_bytes_max: 256 << 20,
             share_messages: 1024,
             share_us: 250,
             administration_queue: 4096,
@@ -331,6 +336,7 @@ impl Config {
             ("limits.message_bytes_max", u64::from(limits.message_bytes_max), 1024, 1 << 30),
             ("limits.fragment_sets_max", u64::from(limits.fragment_sets_max), 1, 1024),
             ("limits.message_completion_ms", u64::from(limits.message_completion_ms), 100, 86_400_000),
+            ("limits.incomplete_bytes_max", limits.incomplete_bytes_max, 1 << 20, 1 << 40),
             ("limits.share_messages", u64::from(limits.share_messages), 1, 65_536),
             ("limits.share_us", u64::from(limits.share_us), 10, 1_000_000),
             ("limits.administration_queue", u64::from(limits.administration_queue), 1, 65_536),

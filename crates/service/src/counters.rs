@@ -102,6 +102,8 @@ counters! {
     ProtocolErrors = "protocol_errors",
     /// Connections ended because a message was not complete in time.
     IncompleteMessages = "incomplete_messages",
+    /// Messages that waited for others to be complete, because these took `limits.incomplete_bytes_max`.
+    MessagesWaited = "lane_messages_waited",
     /// Times a connection had more messages than its share of a round, and waited for the next.
     SharesSpent = "lane_shares_spent",
     /// Times what was read of a connection and had to wait was copied, because too many of the lane's buffers were out.

@@ -36,6 +36,7 @@ pub(crate) mod slots;
 mod survey;
 pub(crate) mod system;
 mod turns;
+mod unfinished;
 pub(crate) mod worker;
 
 #[cfg(test)]

@@ -193,24 +193,34 @@ fn large(bytes: usize) -> StructuredEvent {
     event
 }
 
+/// Clients of which each has sent half a message, as far as the service takes it.
+fn stall(service: &Service, count: usize, message: &[u8]) -> Vec<TcpStream> {
+    let stalled = (0..count).map(|_| {
+        let mut stream = TcpStream::connect(service.address()).unwrap();
+        stream.set_nonblocking(true).unwrap();
+        let mut half = &message[..message.len() / 2];
+        while let Ok(written @ 1..) = stream.write(half) {
+            half = &half[written..];
+        }
+        stream.set_nonblocking(false).unwrap();
+        stream
+    });
+    stalled.collect()
+}
+
 #[test]
-fn suppliers_that_stall_in_the_midst_of_a_request_cost_what_they_sent_and_are_ended() {
-    const SUPPLIERS: usize = 100;
+fn suppliers_that_stall_in_the_midst_of_a_request_take_bounded_memory_and_are_ended() {
+    const SUPPLIERS: usize = 200;
     const MESSAGE: usize = 1 << 20;
+    const INCOMPLETE: usize = 8 << 20;
     let _alone = alone();
-    let service = start_limited(Limits { message_completion_ms: 2_000, ..Limits::default() });
+    let limits = Limits { message_completion_ms: 2_000, incomplete_bytes_max: INCOMPLETE as u64, ..Limits::default() };
+    let service = start_limited(limits);
     let consumer = Orderly::connect(&service, None);
     let orderly = supply(&service);
     let message = BareSupplier::new(&service, None).push_message(&REQUEST, CharSet::Latin1, &large(MESSAGE));
-    let half = &message[..message.len() / 2];
     let before = resident();
-    let stalled: Vec<TcpStream> = (0..SUPPLIERS)
-        .map(|_| {
-            let mut stream = TcpStream::connect(service.address()).unwrap();
-            stream.write_all(half).unwrap();
-            stream
-        })
-        .collect();
+    let stalled = stall(&service, SUPPLIERS, &message);
     // Others are served meanwhile, and until the last of them has been ended.
     let mut number = 0;
     let mut most = 0;
@@ -221,16 +231,45 @@ fn suppliers_that_stall_in_the_midst_of_a_request_cost_what_they_sent_and_are_en
         most = most.max(resident().saturating_sub(before));
     }
     assert!(number > 0);
-    // What they have sent, and what little the test and the service need beside it.
-    let bound = SUPPLIERS * half.len() + (16 << 20);
+    // They have sent up to 100 MB. Beside the budget there is what was read of each before the rest was left alone, and what
+    // the allocator keeps of what was given back.
+    let bound = INCOMPLETE + SUPPLIERS * (128 << 10) + (32 << 20);
     assert!(most <= bound, "{most} octets, where {bound} are enough");
+    // No more than so many were under way at once, each of a little more than a mebibyte.
+    let waited = read(&service, Counter::MessagesWaited);
+    assert!(waited >= (SUPPLIERS - INCOMPLETE / MESSAGE) as u64, "{waited}");
     for mut stream in stalled {
-        // A client that is told MessageError and then closed on may find the connection reset instead.
+        // Who is closed on while it has sent more than was read finds the connection reset.
         assert!(read_to_end(&mut stream).len() <= 1);
     }
     assert_eq!(read(&service, Counter::EventsIn), u64::try_from(number).unwrap());
     assert_eq!(read(&service, Counter::Dropped), 0);
     assert_serves(&service);
+}
+
+#[test]
+fn large_events_that_find_no_room_beside_unfinished_ones_come_when_those_are_ended() {
+    const STALLED: usize = 3;
+    let _alone = alone();
+    let limits = Limits { message_completion_ms: 1_000, incomplete_bytes_max: 3 << 20, ..Limits::default() };
+    let service = start_limited(limits);
+    let consumer = Orderly::connect(&service, None);
+    let suppliers = [supply(&service), supply(&service)];
+    let message = BareSupplier::new(&service, None).push_message(&REQUEST, CharSet::Latin1, &large(2 << 20));
+    let stalled = stall(&service, STALLED, &message);
+    wait_until("them to fill the budget", || read(&service, Counter::MessagesWaited) >= 2);
+    std::thread::scope(|scope| {
+        for supplier in &suppliers {
+            scope.spawn(|| supplier.publish(&large(2 << 20)).unwrap());
+        }
+        assert_eq!((consumer.next(), consumer.next()), (large(2 << 20), large(2 << 20)));
+    });
+    // Of those that had begun before, each has had its time.
+    wait_until("the last to be ended", || read(&service, Counter::IncompleteMessages) == STALLED as u64);
+    drop(stalled);
+    // With nobody else, an event larger than the whole budget passes.
+    suppliers[0].publish(&large(8 << 20)).unwrap();
+    assert_eq!(consumer.next(), large(8 << 20));
 }
 
 // ---- byte by byte ----

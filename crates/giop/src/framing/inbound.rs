@@ -261,6 +261,15 @@ impl Inbound {
         self.end - self.start - self.returned + self.fragments.bytes()
     }
 
+    /// Octets that what was not yet returned will take when all of it has come: as many as arrived, or as the header of the
+    /// message at hand announces if that is more, and the fragments of others.
+    #[must_use]
+    pub fn under_way(&self) -> usize {
+        let ahead = self.ahead();
+        let announced = Header::parse(ahead).map_or(0, |header| header.message_len());
+        announced.min(self.limits.message_bytes_max).max(ahead.len()) + self.fragments.bytes()
+    }
+
     /// Octets of memory that are held, used or not. A buffer that was lent is not its own.
     #[must_use]
     pub fn reserved(&self) -> usize {

@@ -9,7 +9,7 @@
 use giop::framing::Inbound;
 
 /// Bytes asked of a socket at once.
-const READ_BYTES: usize = 128 << 10;
+pub(super) const READ_BYTES: usize = 128 << 10;
 /// Buffers that may be out beside the one in use, and so the most that a lane keeps.
 const OUT_MAX: usize = 16;
 

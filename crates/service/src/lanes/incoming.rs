@@ -19,6 +19,7 @@ use super::pulls::Written;
 use super::shares::Portion;
 use super::slots::Token;
 use super::system::{self, Interest, Ready};
+use super::unfinished::Claim;
 use super::worker::{KIND_INCOMING, KIND_LISTENER, Worker, datum};
 use crate::counters::Counter;
 
@@ -71,6 +72,8 @@ pub(crate) struct Caller {
     pub(super) parked: Option<(LaneId, Box<ForeignPush>)>,
     /// To be closed once its output is written.
     closing: bool,
+    /// What it has of the lane's memory for messages that are not complete.
+    pub(super) claim: Claim,
     /// It sends nothing more, but has sent what is not read yet.
     ended: bool,
     /// It was paused with whole messages of it read, perhaps.
@@ -101,6 +104,7 @@ impl Incoming {
                 settling: Settling::default(),
                 parked: None,
                 closing: false,
+                claim: Claim::default(),
                 ended: false,
                 stalled: false,
                 hungry: false,
@@ -123,6 +127,7 @@ impl Caller {
         self.closing
             || self.parked.is_some()
             || self.settling.bound_for.is_some()
+            || self.claim.waits
             || self.unanswered >= UNANSWERED_MAX
             || self.unanswered_bytes > UNANSWERED_BYTES_MAX
             || self.output.queued_bytes() > REPLIES_UNREAD_MAX
@@ -284,7 +289,7 @@ impl Worker {
             let entry = self.incoming.get_mut(token)?;
             if entry.caller.is_paused() {
                 entry.caller.stalled = true;
-                if !entry.caller.closing {
+                if !entry.caller.closing && !entry.caller.claim.waits {
                     // What is owed cannot come as long as it is not read.
                     entry.caller.overdue_since = None;
                 }
@@ -319,6 +324,9 @@ impl Worker {
         let entry = self.incoming.get_mut(token)?;
         let handled = turn.handled();
         entry.caller.portion.note(&turn);
+        if !self.unfinished.claim(token, &mut entry.caller.claim, entry.inbound.under_way()) {
+            self.core.counters.add(Counter::MessagesWaited, 1);
+        }
         if !self.core.buffers.settle(&mut entry.inbound) {
             self.core.counters.add(Counter::RestsCopied, 1);
         }
@@ -341,6 +349,22 @@ impl Worker {
                 entry.caller.hungry = false;
                 self.resume(token);
             }
+        }
+    }
+
+    /// Has those go on that waited for others' messages to be complete, as far as there is room.
+    pub(super) fn serve_unfinished(&mut self) {
+        while let Some(token) = self.unfinished.first() {
+            let Some(Incoming { inbound, caller }) =
+                self.incoming.get_mut(token).filter(|entry| entry.caller.claim.waits)
+            else {
+                self.unfinished.skip();
+                continue;
+            };
+            if !self.unfinished.admit(&mut caller.claim, inbound.under_way()) {
+                return;
+            }
+            self.resume(token);
         }
     }
 
@@ -394,6 +418,7 @@ impl Worker {
     pub(super) fn close(&mut self, token: Token) {
         if let Some(mut entry) = self.incoming.remove(token) {
             self.core.buffers.recover(&mut entry.inbound);
+            self.unfinished.release(&mut entry.caller.claim);
             self.core.forget_caller(token, &mut entry.caller);
             self.connections_open.fetch_sub(1, Ordering::Relaxed);
             self.note_open(-1);

@@ -86,6 +86,7 @@ impl Worker {
         // Should that fail, the descriptor's end would be told to a token that is nobody's.
         let _ = self.core.poll.remove(&entry.caller.stream);
         self.core.buffers.recover(&mut entry.inbound);
+        self.unfinished.release(&mut entry.caller.claim);
         entry.caller.prepare_to_move();
         self.note_open(-1);
         self.core.counters.add(Counter::ConnectionsMoved, 1);

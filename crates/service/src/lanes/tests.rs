@@ -80,6 +80,7 @@ impl Bench {
                 connections_max: 16,
                 connections_open: Arc::new(AtomicUsize::new(0)),
                 message_completion: Duration::from_secs(60),
+                incomplete_bytes_max: 256 << 20,
                 share: Share { messages: 64, time: Duration::from_secs(1) },
                 connect_timeout: Duration::from_secs(5),
                 silence: Duration::from_secs(30),

@@ -35,6 +35,7 @@ use super::shares::Share;
 use super::slots::{Slots, Token};
 use super::survey::Surveying;
 use super::system::{self, Bell, Interest, Poll};
+use super::unfinished::Unfinished;
 use crate::allocations;
 use crate::corba::Published;
 use crate::corba::event::{Batch, CorbaForms, UtcClock};
@@ -74,6 +75,8 @@ pub(crate) struct Common {
     /// Connections from clients that are open, on whichever lane.
     pub(crate) connections_open: Arc<AtomicUsize>,
     pub(crate) message_completion: Duration,
+    /// What messages that are not complete may take together in a lane, in octets.
+    pub(crate) incomplete_bytes_max: usize,
     /// What one connection may have of a round.
     pub(crate) share: Share,
     pub(crate) connect_timeout: Duration,
@@ -100,6 +103,8 @@ pub(crate) struct Worker {
     pub(super) connections_max: usize,
     pub(super) connections_open: Arc<AtomicUsize>,
     pub(super) message_completion: Duration,
+    /// Messages that are not complete.
+    pub(super) unfinished: Unfinished,
     pub(super) share: Share,
     /// The number of the round.
     pub(super) round: u64,
@@ -241,6 +246,7 @@ impl Worker {
             connections_max: common.connections_max,
             connections_open: common.connections_open,
             message_completion: common.message_completion,
+            unfinished: Unfinished::new(common.incomplete_bytes_max),
             share: common.share,
             round: 0,
             next_sweep: None,
@@ -329,6 +335,7 @@ impl Worker {
         }
         self.serve_parked();
         self.serve_timers();
+        self.serve_unfinished();
         self.core.go_on_surveying();
         self.core.settle();
         self.answer_all();
