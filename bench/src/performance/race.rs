@@ -10,6 +10,9 @@ use crate::latency::ratio;
 use crate::spin::Awake;
 use crate::{BenchError, Output, clock};
 
+/// Deliveries in each second of a longer warm-up.
+const WARM_UP_DELIVERIES: u64 = 5000;
+
 /// What is raced.
 pub(super) struct Race<'a> {
     /// For reports.
@@ -43,17 +46,20 @@ impl Race<'_> {
             }
             out.progress(&format!("{}: starting {}", self.title(), contender.name()))?;
             match Course::lay(*contender, scenario) {
-                Ok(course) => lanes.push(Lane { course: Some(course), cells: self.cells(*contender) }),
+                Ok(course) => lanes.push(self.lane(*contender, Some(course))),
                 Err(Absence::NotInstalled(how)) => drop(missing.insert(contender.key(), how)),
                 Err(Absence::NotOffered(_)) => {}
                 Err(Absence::Failed(error)) => {
-                    let mut lane = Lane { course: None, cells: self.cells(*contender) };
+                    let mut lane = self.lane(*contender, None);
                     lane.fail(&error);
                     lanes.push(lane);
                 }
             }
         }
         for lane in &mut lanes {
+            if let Some(plan) = self.longer_warm_up(lane.warm_up_seconds) {
+                lane.act(|course, _| course.run(&plan).map(|_| ()));
+            }
             lane.act(|course, _| course.run(&self.warm_up).map(|_| ()));
         }
         for round in 1..=self.rounds {
@@ -68,6 +74,17 @@ impl Race<'_> {
             }
         }
         Ok(lanes.into_iter().flat_map(|lane| lane.cells).collect())
+    }
+
+    fn lane(&self, contender: &dyn Contender, course: Option<Course>) -> Lane {
+        Lane { course, cells: self.cells(contender), warm_up_seconds: contender.warm_up_seconds() }
+    }
+
+    /// Events for who takes so many seconds to be as fast as it gets; at a rate, so that none queue up.
+    fn longer_warm_up(&self, seconds: f64) -> Option<Plan> {
+        let window = clock::nanoseconds(seconds);
+        let period = clock::SECOND / WARM_UP_DELIVERIES * u64::from(self.scenario.consumers);
+        (window > 0).then_some(Plan { period, warm_up: 0, window, ..self.warm_up })
     }
 
     fn turn(&self, course: &mut Course, cells: &mut [Cell]) -> Result<(), BenchError> {
@@ -120,6 +137,7 @@ struct Lane {
     course: Option<Course>,
     /// One for each plan.
     cells: Vec<Cell>,
+    warm_up_seconds: f64,
 }
 
 impl Lane {
