@@ -160,6 +160,16 @@ impl Inbound {
     #[inline]
     pub fn poll_message(&mut self) -> Result<Option<Message<'_>>, ProtocolError> {
         self.drop_returned();
+        // What most messages are needs nothing else to be looked at.
+        if let Some(header) = self.whole_in_front() {
+            self.returned = header.message_len();
+            let bytes = self.pending_bytes().get(..self.returned).unwrap_or_default();
+            return Ok(Some(Message { header, bytes }));
+        }
+        self.search()
+    }
+
+    fn search(&mut self) -> Result<Option<Message<'_>>, ProtocolError> {
         match self.find() {
             Ok(Some(Found::InPlace(header))) => {
                 self.returned = header.message_len();
@@ -278,6 +288,19 @@ impl Inbound {
     }
 
     // ---- finding messages ----
+
+    /// The header of a message that lies in front in one piece, where no other is open for fragments.
+    #[inline]
+    fn whole_in_front(&self) -> Option<Header> {
+        if self.failure.is_some() || self.fragments.open() > 0 {
+            return None;
+        }
+        let pending = self.pending_bytes();
+        let header = Header::parse(pending).ok()?;
+        let len = header.message_len();
+        let is_whole = len <= pending.len() && len <= self.limits.message_bytes_max;
+        (is_whole && !header.more_fragments && header.kind != MessageKind::Fragment).then_some(header)
+    }
 
     /// Goes on from fragment to fragment until there is a whole message.
     fn find(&mut self) -> Result<Option<Found>, ProtocolError> {
