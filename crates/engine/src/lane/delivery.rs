@@ -3,6 +3,7 @@
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
+use super::events::Events;
 use super::outbox::{Blocked, Handed, WAITING_PULLS_MAX};
 use super::queue::Entry;
 use super::{Delivery, Lane, Outbox, Outcome};
@@ -32,7 +33,7 @@ impl Lane {
             if !outbox.is_ready(kept, self.now) {
                 continue;
             }
-            let taken = |event| events.extend(kept.get(event).cloned());
+            let taken = |event| note_taken(kept, event, events);
             let Some(handed) = outbox.hand_out(kept, self.now, taken) else { continue };
             let delivery = describe(outbox, &handed);
             self.note_begun(slot, handed.deadline);
@@ -61,7 +62,7 @@ impl Lane {
         let slot = self.puller(consumer)?;
         self.catch_up(slot);
         let (Some(outbox), kept) = (self.outboxes.get_mut(slot), &self.events) else { return Ok(None) };
-        let taken = |event| events.extend(kept.get(event).cloned());
+        let taken = |event| note_taken(kept, event, events);
         let Some(handed) = outbox.hand_out_now(max_events, kept, self.now, taken) else { return Ok(None) };
         let delivery = describe(outbox, &handed);
         self.note_begun(slot, handed.deadline);
@@ -409,5 +410,12 @@ fn describe(outbox: &Outbox, handed: &Handed) -> Delivery {
         deadline: Some(handed.deadline).filter(|deadline| *deadline != Entry::NEVER),
         pulled: handed.pulled,
         ask: handed.ask.questions(),
+    }
+}
+
+#[inline]
+fn note_taken(kept: &Events, event: EventAt, events: &mut Vec<Arc<Event>>) {
+    if let Some(event) = kept.get(event) {
+        events.push(Arc::clone(event));
     }
 }

@@ -320,13 +320,17 @@ impl Outbox {
     /// Whether a delivery can begin now. While deliveries fail, one at a time finds out whether they still do.
     #[inline]
     pub(super) fn is_ready(&self, events: &Events, now: Time) -> bool {
-        let window = if self.failures > 0 { 1 } else { u32::from(self.settings.push_window) };
-        let is_wanted = if self.pull { !self.credits.is_empty() } else { self.in_flight < window };
-        let is_hindered = self.suspended || self.dead || self.blocked.is_some() || self.retry_at.is_some();
-        is_wanted
-            && self.waiting.ready() > 0
-            && !is_hindered
+        // The commonest reasons not to be come first, so that it costs little to ask.
+        self.waiting.ready() > 0
+            && self.is_wanted()
+            && !(self.suspended || self.dead || self.blocked.is_some() || self.retry_at.is_some())
             && (!self.waiting.is_special() || self.is_due(events, now))
+    }
+
+    #[inline]
+    fn is_wanted(&self) -> bool {
+        let window = if self.failures > 0 { 1 } else { u32::from(self.settings.push_window) };
+        if self.pull { !self.credits.is_empty() } else { self.in_flight < window }
     }
 
     fn is_due(&self, events: &Events, now: Time) -> bool {
@@ -334,11 +338,14 @@ impl Outbox {
     }
 
     /// How many events the next delivery may have.
+    #[inline]
     fn batch_max(&self) -> u32 {
-        match self.credits.front().filter(|_| self.pull) {
+        if !self.batches {
+            return 1;
+        }
+        match self.credits.front() {
             Some(credit) => self.pull_max(credit.get()),
-            None if self.batches => self.settings.batch_size_max.get(),
-            None => 1,
+            None => self.settings.batch_size_max.get(),
         }
     }
 
@@ -465,9 +472,12 @@ impl Outbox {
     /// How many events the delivery at `position` has.
     #[inline]
     fn count_of(&self, position: usize) -> usize {
+        if !self.batches {
+            return 1;
+        }
         let serial = |at: usize| self.unanswered.get(at).map(|event| event.serial);
         let (first, mut end) = (serial(position), position + 1);
-        while self.batches && serial(end) == first {
+        while serial(end) == first {
             end += 1;
         }
         end - position
