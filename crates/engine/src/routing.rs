@@ -282,8 +282,8 @@ pub struct ConsumerRoute {
     pub form: Form,
     /// What its door needs events translated to.
     pub want: Want,
-    /// The effective settings of its outbox.
-    pub settings: OutboxSettings,
+    /// The effective settings of its outbox; the same for all of an admin's consumers that say nothing themselves.
+    pub settings: Arc<OutboxSettings>,
     /// Whether it is suspended: its events are kept and not delivered.
     pub suspended: bool,
     /// Which events it wants.

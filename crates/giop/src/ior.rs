@@ -98,7 +98,11 @@ impl Ior {
         if count > Self::PROFILES_MAX {
             return Err(r.error(ReadErrorKind::TooMany { what: "profiles", count, max: Self::PROFILES_MAX }));
         }
-        let profiles = (0..count).map(|_| Profile::read(r)).collect::<Result<_, _>>()?;
+        // As many places as are needed: references are kept for as long as a client is connected.
+        let mut profiles = Vec::with_capacity(count as usize);
+        for _ in 0..count {
+            profiles.push(Profile::read(r)?);
+        }
         Ok(Self { type_id, profiles })
     }
 

@@ -1,5 +1,6 @@
 //! One channel: its admins, its proxies, and its part of the routing snapshot.
 
+use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -71,7 +72,7 @@ pub struct Proxy {
     /// Whether it is connected.
     pub state: ProxyState,
     /// What it says of its own settings.
-    pub patch: SettingsPatch,
+    pub patch: Arc<SettingsPatch>,
     /// What it subscribes to (a consumer) or offers (a supplier).
     pub subscription: Subscription,
     /// Its filters and mapping filters.
@@ -94,11 +95,14 @@ impl Proxy {
 pub struct Channel {
     id: ChannelId,
     patch: SettingsPatch,
+    /// What proxies say of their settings that say nothing.
+    unsaid: Arc<SettingsPatch>,
     limits: ChannelLimits,
     topics: Arc<Topics>,
     /// By side and id, so that a side's admins are together, the default one first.
     pub(super) admins: BTreeMap<(Side, AdminId), Admin>,
-    pub(super) proxies: BTreeMap<ProxyId, Proxy>,
+    /// Boxed, since ids rise: nodes of the map are half empty then.
+    pub(super) proxies: BTreeMap<ProxyId, Box<Proxy>>,
     next_admin: u32,
     next_proxy: u32,
     connected_consumers: u32,
@@ -121,6 +125,7 @@ impl Channel {
         Self {
             id,
             patch,
+            unsaid: Arc::default(),
             limits,
             topics: Arc::default(),
             admins: BTreeMap::from([default_admin(Side::Consumers), default_admin(Side::Suppliers)]),
@@ -176,7 +181,7 @@ impl Channel {
 
     /// All its proxies, by rising id.
     pub fn proxies(&self) -> impl Iterator<Item = &Proxy> {
-        self.proxies.values()
+        self.proxies.values().map(Box::as_ref)
     }
 
     pub(super) fn admin(&self, side: Side, admin: AdminId) -> Result<&Admin, Refusal> {
@@ -184,7 +189,8 @@ impl Channel {
     }
 
     pub(super) fn proxy(&self, proxy: ProxyId) -> Result<&Proxy, Refusal> {
-        self.proxies.get(&proxy).ok_or(Refusal::ProxyNotFound { proxy: ProxyKey { channel: self.id, proxy } })
+        let found = self.proxies.get(&proxy).map(Box::as_ref);
+        found.ok_or(Refusal::ProxyNotFound { proxy: ProxyKey { channel: self.id, proxy } })
     }
 
     pub(super) fn effective(&self, proxy: &Proxy) -> OutboxSettings {
@@ -367,13 +373,13 @@ impl Channel {
             peer: None,
             want: Want::default(),
             state: ProxyState::Unconnected,
-            patch: SettingsPatch::default(),
+            patch: Arc::clone(&self.unsaid),
             subscription: Subscription::default(),
             attached: Attached::default(),
             connection: 0,
             in_order: false,
         };
-        self.proxies.insert(id, proxy);
+        self.proxies.insert(id, Box::new(proxy));
         // A consumer counts on the event path only once it is connected; a supplier's events are refused with a
         // reason from the start.
         if side == Side::Suppliers {
@@ -394,7 +400,7 @@ impl Channel {
             self.changes.note_proxy(proxy);
             self.compiler.count(gone.side, &gone.attached, false);
         }
-        Ok(gone)
+        Ok(*gone)
     }
 
     pub(super) fn connect(

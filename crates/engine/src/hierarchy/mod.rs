@@ -238,7 +238,7 @@ impl Hierarchy {
     ) -> Result<impl Iterator<Item = &Proxy>, Refusal> {
         let owner = self.channel(channel)?;
         owner.admin(side, admin)?;
-        Ok(owner.proxies.values().filter(move |proxy| proxy.side == side && proxy.admin == admin))
+        Ok(owner.proxies().filter(move |proxy| proxy.side == side && proxy.admin == admin))
     }
 
     /// A proxy.
@@ -368,7 +368,7 @@ impl Hierarchy {
         let found = self.channel(key.channel)?;
         let old = found.proxy(key.proxy)?.patch.pool;
         self.check_pool(found, (old, &patch), |proxy| proxy.id == key.proxy)?;
-        self.channel_mut(key.channel)?.proxy_mut(key.proxy)?.patch = patch;
+        self.channel_mut(key.channel)?.proxy_mut(key.proxy)?.patch = Arc::new(patch);
         self.pools.note_change(old, patch.pool);
         Ok(())
     }

@@ -91,7 +91,7 @@ pub(super) struct Book {
 /// What an admin's proxies have from it and from the channel.
 #[derive(Debug)]
 struct OfAdmin {
-    outboxes: OutboxSettings,
+    outboxes: Arc<OutboxSettings>,
     /// Whether the admin or the channel sets `push_window`.
     window_is_set: bool,
     suppliers: SupplierSettings,
@@ -238,7 +238,7 @@ impl Book {
         let (patch, attached) = (channel.patch(), &admin.attached);
         let mut filters: Vec<u32> = slots(compiler, attached).collect();
         let mut of_admin = OfAdmin {
-            outboxes: admin.patch.over(patch.over(OutboxSettings::default())),
+            outboxes: Arc::new(admin.patch.over(patch.over(OutboxSettings::default()))),
             window_is_set: admin.patch.push_window.or(patch.push_window).is_some(),
             suppliers: admin.patch.over_supplier(patch.over_supplier(SupplierSettings::default())),
             remote: self.remote(attached),
@@ -391,7 +391,7 @@ impl Book {
             connection: proxy.connection,
             form: proxy.form,
             want: proxy.want,
-            settings: proxy.settings_under(of_admin.outboxes, of_admin.window_is_set),
+            settings: settings_under(&of_admin, proxy),
             suspended: proxy.state == ProxyState::Suspended,
             interest: Interest {
                 proxy: proxy.subscription.clone(),
@@ -416,6 +416,12 @@ impl Book {
         }
         attached.remote_filters().collect()
     }
+}
+
+/// A proxy's settings: its admin's, unless something is said of its own.
+fn settings_under(of_admin: &OfAdmin, proxy: &Proxy) -> Arc<OutboxSettings> {
+    let settings = proxy.settings_under(*of_admin.outboxes, of_admin.window_is_set);
+    if settings == *of_admin.outboxes { Arc::clone(&of_admin.outboxes) } else { Arc::new(settings) }
 }
 
 /// Whether an outbox with these settings may need more memory for each event than one that is first in, first out.

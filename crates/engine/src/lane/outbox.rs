@@ -156,7 +156,7 @@ pub(super) struct Handed {
 
 impl Outbox {
     pub(super) fn new(id: OutboxId, channel: u32, route: &ConsumerRoute) -> Self {
-        let mut outbox = Self::empty(id, channel, route.key, route.settings, route.batches);
+        let mut outbox = Self::empty(id, channel, route.key, *route.settings, route.batches);
         outbox.connection = route.connection;
         outbox.pull = route.pull;
         (outbox.peer, outbox.want, outbox.suspended) = (route.peer, route.want, route.suspended);
@@ -223,7 +223,7 @@ impl Outbox {
     pub(super) fn update(&mut self, route: &ConsumerRoute, events: &Events) {
         self.peer = route.peer;
         self.want = route.want;
-        self.settings = route.settings;
+        self.settings = *route.settings;
         self.reply_nanos = nanos_of(route.settings.reply_timeout);
         self.suspended = route.suspended;
         self.waiting.set_policy(Policy::of(&route.settings, self.batches), events);

@@ -192,7 +192,11 @@ fn read_components(r: &mut Reader<'_>) -> Result<Vec<Component>, ReadError> {
     if count > Component::COUNT_MAX {
         return Err(r.error(ReadErrorKind::TooMany { what: "components", count, max: Component::COUNT_MAX }));
     }
-    (0..count).map(|_| Ok(Component { tag: r.u32()?, data: r.octets()?.to_owned() })).collect()
+    let mut components = Vec::with_capacity(count as usize);
+    for _ in 0..count {
+        components.push(Component { tag: r.u32()?, data: r.octets()?.to_owned() });
+    }
+    Ok(components)
 }
 
 fn write_components(components: &[Component], w: &mut Writer<'_>) {

@@ -15,7 +15,7 @@ impl Door {
         let patch = match level {
             Level::Channel(_) => *channel.patch(),
             Level::Admin(AdminKey { channel, side, admin }) => self.hierarchy.admin(channel, side, admin)?.patch,
-            Level::Proxy(proxy, _) => self.hierarchy.proxy(proxy)?.patch,
+            Level::Proxy(proxy, _) => *self.hierarchy.proxy(proxy)?.patch,
         };
         Ok(Wanted {
             threads_max: self.hierarchy.lane_threads_max(),
@@ -42,7 +42,7 @@ impl Door {
             patches.push(self.hierarchy.admin(channel, side, admin)?.patch);
         }
         if let Level::Proxy(proxy, _) = level {
-            patches.push(self.hierarchy.proxy(proxy)?.patch);
+            patches.push(*self.hierarchy.proxy(proxy)?.patch);
         }
         let settings = match level {
             // What is connected there has a say in it, too.

@@ -93,7 +93,7 @@ impl Scene {
     fn patch(&mut self, proxy: &Ior) -> SettingsPatch {
         let key = crate::corba::tests::dialogue::key_of(proxy);
         let crate::corba::keys::ObjectKey::Proxy { channel, proxy, .. } = key else { panic!() };
-        self.d.door.hierarchy().proxy(ProxyKey { channel, proxy }).unwrap().patch
+        *self.d.door.hierarchy().proxy(ProxyKey { channel, proxy }).unwrap().patch
     }
 }
 

@@ -34,7 +34,7 @@ impl Scene {
         let patch = match crate::corba::tests::dialogue::key_of(object) {
             ObjectKey::Channel { channel, .. } => *hierarchy.channel(channel).unwrap().patch(),
             ObjectKey::Admin { channel, side, admin, .. } => hierarchy.admin(channel, side, admin).unwrap().patch,
-            ObjectKey::Proxy { channel, proxy, .. } => hierarchy.proxy(ProxyKey { channel, proxy }).unwrap().patch,
+            ObjectKey::Proxy { channel, proxy, .. } => *hierarchy.proxy(ProxyKey { channel, proxy }).unwrap().patch,
             other => panic!("{other:?}"),
         };
         patch.pool.map(|pool| hierarchy.pool(pool).unwrap().clone())
