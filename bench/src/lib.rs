@@ -38,9 +38,10 @@ pub use error::BenchError;
 pub use latency::{Percentiles, Spread};
 pub use loss::Losses;
 pub use options::{
-    AdministrationOptions, CarriageOptions, Command, ConsumerKind, Contender, DeliveryOptions, ExperimentOptions,
-    ExperimentsOptions, FanOutOptions, FiltersOptions, FloorOptions, Form, LeashedOptions, MemoryOptions,
-    MonitorOptions, OrderOptions, PerformanceOptions, PipelineOptions, RelayOptions, ReportOptions, SaturateOptions,
+    AdministrationOptions, CarriageOptions, Command, ConsumerKind, Contender, DeliveryOptions, EnduranceOptions,
+    ExperimentOptions, ExperimentsOptions, FanOutOptions, FiltersOptions, FloorOptions, Form, LeashedOptions,
+    MemoryOptions, MonitorOptions, OrderOptions, PerformanceOptions, PipelineOptions, RelayOptions, ReportOptions,
+    SaturateOptions,
 };
 pub use output::Output;
 pub use system::Machine;
@@ -71,6 +72,7 @@ pub fn run(command: &Command, out: &mut Output<'_>) -> Result<(), BenchError> {
         Command::Experiments(options) => experiments::book::run(options, out),
         Command::EventPath(options) => experiments::event_path::run(options, out),
         Command::Performance(options) => performance::whole::run(options, out),
+        Command::Endurance(options) => performance::endurance::run(options, out),
         Command::Saturate(options) => performance::saturate::run(options, out),
         Command::FanOutProcess(options) => performance::fan_out::run_process(options, out),
         Command::EndProcess => performance::ends::run_process(out),

@@ -51,6 +51,9 @@ pub enum Command {
     /// Latency, throughput and fan-out beside floors and peers, with a page of tables and charts
     #[command(after_help = PERFORMANCE_EXAMPLES)]
     Performance(PerformanceOptions),
+    /// One consumer for half an hour at 250/s and at 1,000/s: every event over 1 ms written down, and looked into
+    #[command(after_help = ENDURANCE_EXAMPLES)]
+    Endurance(EnduranceOptions),
     /// As many events as get through the service in one configuration, and what each costs
     #[command(after_help = SATURATE_EXAMPLES)]
     Saturate(SaturateOptions),
@@ -171,12 +174,23 @@ Examples:
 const PERFORMANCE_EXAMPLES: &str = "\
 Examples:
   campanile bench performance --quick                          a check, within three minutes
+  campanile bench performance --rounds 1                       every row, in about 20 minutes
   campanile bench performance --results bench/results --page docs/performance.md
   campanile bench performance --only campanile,relay,writev --json | jq .aims
 
 Contenders: campanile, relay (a bare TCP relay), relay-again (the same once
 more: what the harness cannot tell apart), writev (the floor of a fan-out), and
-the peers that are installed. All of it takes about half an hour.";
+the peers that are installed (bench/peers/install.sh): jacorb, omnievents,
+omniorb, nats, cyclonedds. All of it takes about 35 minutes.";
+
+const ENDURANCE_EXAMPLES: &str = "\
+Examples:
+  campanile bench endurance                                    an hour
+  campanile bench endurance --minutes 1 --rates 1000
+  campanile bench endurance --page docs/performance.md --json-file endurance.json
+
+The kernel's trace of its scheduler explains late events where it may be read
+(tracefs, root).";
 
 const SATURATE_EXAMPLES: &str = "\
 Examples:
@@ -269,6 +283,10 @@ pub struct PerformanceOptions {
     /// Finish within three minutes: fewer payloads, rates and consumers, shorter turns
     #[arg(long)]
     pub quick: bool,
+    /// Rounds of most scenarios; those that judge latency have two more, the fan-out one less. With 1, all of it takes about
+    /// 20 minutes [default: 3, with --quick 1]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100))]
+    pub rounds: Option<u32>,
     /// Run only these contenders [default: all that are installed]
     #[arg(long, value_name = "CONTENDER", value_delimiter = ',')]
     pub only: Vec<String>,
@@ -276,6 +294,26 @@ pub struct PerformanceOptions {
     #[arg(long, value_name = "DIR")]
     pub results: Option<PathBuf>,
     /// Write tables into this page, in place of those that are there, and charts into the folder of its name beside it
+    #[arg(long, value_name = "PATH")]
+    pub page: Option<PathBuf>,
+    /// How to report
+    #[command(flatten)]
+    pub report: ReportOptions,
+}
+
+/// Options of `campanile bench endurance`.
+#[derive(Debug, Clone, clap::Args)]
+pub struct EnduranceOptions {
+    /// Minutes at each rate
+    #[arg(long, value_name = "MINUTES", default_value_t = 30.0)]
+    pub minutes: f64,
+    /// Events per second, one rate after the other
+    #[arg(long, value_name = "HZ", value_delimiter = ',', default_values_t = [250.0, 1000.0])]
+    pub rates: Vec<f64>,
+    /// Payload of an event in bytes
+    #[arg(long, value_name = "BYTES", default_value_t = 128, value_parser = clap::value_parser!(u32).range(32..=8_388_608))]
+    pub payload: u32,
+    /// Write tables into this page, in place of those that are there
     #[arg(long, value_name = "PATH")]
     pub page: Option<PathBuf>,
     /// How to report

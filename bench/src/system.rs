@@ -159,6 +159,11 @@ impl Machine {
     }
 }
 
+/// What the host of a virtual machine has taken since the machine started, in seconds.
+pub(crate) fn stolen_seconds() -> f64 {
+    crate::latency::ratio(stolen_ticks(), rustix::param::clock_ticks_per_second())
+}
+
 /// What the host has taken since the machine started, in ticks: the eighth figure of the first line of `/proc/stat`.
 fn stolen_ticks() -> u64 {
     let statistics = fs::read_to_string("/proc/stat").unwrap_or_default();

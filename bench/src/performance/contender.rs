@@ -87,6 +87,18 @@ pub(crate) enum Absence {
     Failed(BenchError),
 }
 
+impl Absence {
+    /// As an error, where that contender was asked for.
+    pub(crate) fn into_error(self, name: &str) -> BenchError {
+        let doing = format!("starting {name}");
+        match self {
+            Self::NotInstalled(how) => BenchError::Setup { doing, reason: format!("it is not installed: {how}") },
+            Self::NotOffered(why) => BenchError::Setup { doing, reason: why.to_owned() },
+            Self::Failed(error) => error,
+        }
+    }
+}
+
 impl From<BenchError> for Absence {
     fn from(error: BenchError) -> Self {
         Self::Failed(error)

@@ -1,7 +1,7 @@
 //! One contender in one scenario, from the start of its processes to what came of a run.
 
 use super::contender::{Absence, Contender, End, Scenario, Server};
-use super::ends::{PublisherProcess, Received, Recording, Run, Sent, SubscriberProcess};
+use super::ends::{LateEvent, PublisherProcess, Received, Recording, Run, Sent, SubscriberProcess};
 use super::meters::{Meters, Usage, memory_and_threads};
 use crate::floor::Counted;
 use crate::latency::Recorder;
@@ -9,6 +9,9 @@ use crate::{BenchError, Losses, clock};
 
 /// After so long without an event, the rest of a run is lost.
 const QUIET: u64 = 3 * clock::SECOND;
+
+/// How often it is asked for late events.
+const GLANCE: u64 = 2 * clock::SECOND;
 
 /// From the order to send to the first event.
 const LEAD: u64 = clock::SECOND / 20;
@@ -79,8 +82,24 @@ impl Course {
         self.server.pids()
     }
 
+    /// All processes, with whose they are.
+    pub(super) fn parties(&self) -> Vec<(u32, &'static str)> {
+        let servers = self.server.pids().into_iter().map(|pid| (pid, "service"));
+        let subscribers = self.subscribers.iter().map(|subscriber| (subscriber.pid(), "subscriber"));
+        servers.chain(subscribers).chain([(self.publisher.pid(), "publisher")]).collect()
+    }
+
     /// Sends and records.
     pub(super) fn run(&mut self, plan: &Plan) -> Result<Outcome, BenchError> {
+        self.run_watched(plan, |_, _| Ok(()))
+    }
+
+    /// Sends and records, and tells every two seconds which events came late since: when the first event was due, and them.
+    pub(super) fn run_watched(
+        &mut self,
+        plan: &Plan,
+        mut watch: impl FnMut(u64, &[LateEvent]) -> Result<(), BenchError>,
+    ) -> Result<Outcome, BenchError> {
         self.run += 1;
         let before = if plan.counted { self.server.counting()? } else { None };
         let began = clock::now() + LEAD;
@@ -94,6 +113,10 @@ impl Course {
         let pids = self.server.pids();
         clock::sleep_until(from)?;
         let used = Meters::read(&pids)?;
+        while plan.late > 0 && clock::now() + GLANCE < until {
+            clock::sleep_until(clock::now() + GLANCE)?;
+            watch(began, &self.late()?)?;
+        }
         clock::sleep_until(until)?;
         let usage = Meters::read(&pids)?.since(&used);
         let (resident_bytes, threads) = memory_and_threads(&pids)?;
@@ -101,10 +124,25 @@ impl Course {
         for subscriber in &mut self.subscribers {
             subscriber.collect(sent.events, QUIET)?;
         }
-        let received = self.subscribers.iter().map(SubscriberProcess::received).collect::<Result<_, _>>()?;
+        let received: Vec<Received> =
+            self.subscribers.iter().map(SubscriberProcess::received).collect::<Result<_, _>>()?;
+        let late: Vec<LateEvent> = received.iter().flat_map(|received| received.late.iter().copied()).collect();
+        if plan.late > 0 {
+            watch(began, &late)?;
+        }
         let after = if plan.counted { self.server.counting()? } else { None };
         let counted = before.zip(after).map(|(before, after)| before.until(&after));
         Ok(Outcome { sent, received, usage, resident_bytes, threads, counted, seconds: clock::seconds(plan.window) })
+    }
+}
+
+impl Course {
+    fn late(&mut self) -> Result<Vec<LateEvent>, BenchError> {
+        let mut late = Vec::new();
+        for subscriber in &mut self.subscribers {
+            late.extend(subscriber.late()?);
+        }
+        Ok(late)
     }
 }
 

@@ -38,6 +38,8 @@ pub(crate) enum Order {
         /// After so many nanoseconds without one, the rest is lost.
         quiet: u64,
     },
+    /// Tell which events came late since this was asked last.
+    TellLate,
 }
 
 /// What an end answers.
@@ -51,7 +53,12 @@ pub(crate) enum Answer {
     Sent(Sent),
     /// What came.
     Received(Box<Received>),
+    /// Number, due time and arrival of events that came late.
+    Late(Vec<LateEvent>),
 }
+
+/// Number, due time and arrival of an event.
+pub(crate) type LateEvent = (u64, u64, u64);
 
 /// Where and how to publish.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -141,8 +148,8 @@ pub(crate) struct Received {
     pub(crate) since_sent: Vec<(u64, u64)>,
     /// Of each event: its number, when it was due, when it came first and last, and how often.
     pub(crate) spans: Vec<Span>,
-    /// Number, due time and arrival of events that came late.
-    pub(crate) late: Vec<(u64, u64, u64)>,
+    /// Those events that came late and have not been told of.
+    pub(crate) late: Vec<LateEvent>,
     /// Nanoseconds of the process's processor time since the recording began.
     pub(crate) cpu: u64,
 }
@@ -229,6 +236,11 @@ impl PublisherProcess {
         self.0.order(&Order::Send(run))
     }
 
+    /// The process's id.
+    pub(crate) fn pid(&self) -> u32 {
+        self.0.pid()
+    }
+
     /// What it did, when it is done.
     pub(crate) fn sent(&self) -> Result<Sent, BenchError> {
         match self.0.answer()? {
@@ -261,6 +273,19 @@ impl SubscriberProcess {
     pub(crate) fn record(&mut self, recording: Recording) -> Result<(), BenchError> {
         match self.0.ask(&Order::Record(recording))? {
             Answer::Ready => Ok(()),
+            answer => Err(self.0.confused(&answer)),
+        }
+    }
+
+    /// The process's id.
+    pub(crate) fn pid(&self) -> u32 {
+        self.0.pid()
+    }
+
+    /// Which events came late since this was asked last.
+    pub(crate) fn late(&mut self) -> Result<Vec<LateEvent>, BenchError> {
+        match self.0.ask(&Order::TellLate)? {
+            Answer::Late(late) => Ok(late),
             answer => Err(self.0.confused(&answer)),
         }
     }

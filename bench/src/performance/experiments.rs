@@ -11,6 +11,9 @@ use crate::{BenchError, Output, clock};
 /// Octets of payload of an event.
 const PAYLOADS: [u32; 5] = [64, 128, 1024, 8 * 1024, 34 * 1024];
 
+/// The payload by which contenders are judged.
+const JUDGED: u32 = 128;
+
 /// Events a second.
 const RATES: [f64; 3] = [250.0, 1000.0, 10_000.0];
 
@@ -43,6 +46,8 @@ const IN_WHOLE_FAN_OUT: [&str; 2] = ["campanile", "writev"];
 pub(super) struct Bench<'a> {
     pub(super) contenders: &'a [&'a dyn Contender],
     pub(super) quick: bool,
+    /// Rounds of most scenarios.
+    pub(super) rounds: u32,
     /// The first and the last core, if there are two.
     pub(super) cores: Option<(usize, usize)>,
     pub(super) missing: Missing,
@@ -68,7 +73,7 @@ impl Bench<'_> {
         for &payload in payloads {
             self.latency(payload, true, out)?;
         }
-        self.latency(128, false, out)?;
+        self.latency(JUDGED, false, out)?;
         for &payload in payloads {
             self.throughput(payload, out)?;
         }
@@ -90,18 +95,16 @@ impl Bench<'_> {
             server_core: cores.map(|cores| cores.1),
             ..Scenario::one_to_one(payload)
         };
-        // A thousand events at least, so that p99.9 is one of several.
-        let seconds = |rate: f64| if self.quick { 0.3 } else { (1100.0 / rate).max(1.0) };
+        // A thousand events at least, so that p99.9 is one of several; half of that at the lowest rate, where it takes longest,
+        // but for the payload by which contenders are judged.
+        let events = if payload == JUDGED { 1100.0 } else { 550.0 };
+        let seconds = |rate: f64| if self.quick { 0.3 } else { (events / rate).max(1.0) };
         let rates: &[f64] = if self.quick { &[250.0, 10_000.0] } else { &RATES };
         let race = Race {
             experiment: "latency",
-            contenders: self.those(|key| key != "writev" && (key != AGAIN || payload == 128)),
+            contenders: self.those(|key| key != "writev" && (key != AGAIN || payload == JUDGED)),
             scenario,
-            rounds: match (self.quick, payload) {
-                (true, _) => 2,
-                (false, 128) => 5,
-                (false, _) => 3,
-            },
+            rounds: self.rounds + if payload == JUDGED && pinned && !self.quick { 2 } else { 0 },
             warm_up: plan(0.0, 0.0, self.warm_up()),
             plans: rates.iter().map(|&rate| plan(rate, 0.1, seconds(rate))).collect(),
             figures: latencies,
@@ -118,7 +121,7 @@ impl Bench<'_> {
             (Supply::OneWay, Consume::OneWay),
             (Supply::Sequences(SEQUENCE, SEQUENCES), Consume::Sequences(SEQUENCE, Some(SEQUENCE_WINDOW))),
         ] {
-            let again = payload == 128 && supply == Supply::TwoWay;
+            let again = payload == JUDGED && supply == Supply::TwoWay;
             let scenario = Scenario { supply, consume, queue: QUEUE, ..Scenario::one_to_one(payload) };
             self.saturate(scenario, |key| key != "writev" && (key != AGAIN || again), out)?;
         }
@@ -145,14 +148,14 @@ impl Bench<'_> {
         take_part: impl Fn(&str) -> bool,
         out: &mut Output<'_>,
     ) -> Result<(), BenchError> {
-        let turn = |window| plan(0.0, if self.quick { 0.1 } else { 0.4 }, window);
+        let turn = |window| plan(0.0, if self.quick { 0.1 } else { 0.3 }, window);
         let race = Race {
             experiment: "throughput",
             contenders: self.those(take_part),
             scenario,
-            rounds: if self.quick { 1 } else { 3 },
+            rounds: self.rounds,
             warm_up: turn(self.warm_up()),
-            plans: vec![Plan { counted: true, ..turn(if self.quick { 0.25 } else { 1.0 }) }],
+            plans: vec![Plan { counted: true, ..turn(if self.quick { 0.25 } else { 0.7 }) }],
             figures: throughput,
             system_calls: Some(turn(0.1)),
         };
@@ -177,7 +180,7 @@ impl Bench<'_> {
                     experiment: "fan-out",
                     contenders: self.those(|key| IN_WHOLE_FAN_OUT.contains(&key) || in_part && key != AGAIN),
                     scenario,
-                    rounds: if self.quick { 1 } else { 2 },
+                    rounds: self.rounds.saturating_sub(1).max(1),
                     warm_up: plan(5.0 * FAN_OUT_RATE, 0.0, 0.4),
                     plans: vec![Plan { spans: true, ..plan(FAN_OUT_RATE, 0.1, if self.quick { 0.5 } else { 2.0 }) }],
                     figures: arrivals,

@@ -65,16 +65,22 @@ pub(super) fn memory_and_threads(pids: &[u32]) -> Result<(u64, u64), BenchError>
     Ok((resident, threads))
 }
 
+/// The threads of a process.
+pub(super) fn threads(pid: u32) -> Result<Vec<u32>, BenchError> {
+    let doing = "looking at a contender's threads";
+    let mut threads = Vec::new();
+    for entry in fs::read_dir(format!("/proc/{pid}/task")).map_err(BenchError::io(doing))? {
+        let name = entry.map_err(BenchError::io(doing))?.file_name();
+        threads.extend(name.to_str().and_then(|name| name.parse::<u32>().ok()));
+    }
+    Ok(threads)
+}
+
 /// What the kernel says of each thread.
 fn statuses(pid: u32) -> Result<Vec<String>, BenchError> {
-    let doing = "looking at a contender's threads";
-    let mut statuses = Vec::new();
-    for entry in fs::read_dir(format!("/proc/{pid}/task")).map_err(BenchError::io(doing))? {
-        let path = entry.map_err(BenchError::io(doing))?.path().join("status");
-        // A thread may end while this looks.
-        statuses.extend(fs::read_to_string(path));
-    }
-    Ok(statuses)
+    // A thread may end while this looks.
+    let status = |thread| fs::read_to_string(format!("/proc/{pid}/task/{thread}/status")).ok();
+    Ok(threads(pid)?.into_iter().filter_map(status).collect())
 }
 
 /// A field of such a text.

@@ -7,15 +7,16 @@ use std::path::Path;
 
 use super::aims::Growth;
 use super::cells::Cell;
+use super::endurance;
 use super::whole::{About, Report};
 use crate::experiments::chart::{Axis, Bars, Chart, Labels, Mark, Series};
 use crate::experiments::{Aim, verdict};
 use crate::table::{Cell as Field, Table};
 use crate::{BenchError, Machine};
 
-/// Between these lines stands what is written here.
-const BEGIN: &str = "<!-- measured: begin (written by `campanile bench performance`; edits are lost) -->";
-const END: &str = "<!-- measured: end -->";
+/// What stands between marks is written here.
+const MEASURED: &str = "measured";
+const ENDURANCE: &str = "endurance";
 
 /// Writes the charts into the folder beside the page that has its name, and the measured part of the page.
 pub(super) fn write(report: &Report, page: &Path) -> Result<(), BenchError> {
@@ -28,13 +29,41 @@ pub(super) fn write(report: &Report, page: &Path) -> Result<(), BenchError> {
     let folder = folder.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     let before = fs::read_to_string(page).unwrap_or_else(|_| "# Performance\n".to_owned());
     let measured = measured(report, &folder, &charts);
-    fs::write(page, replaced(&before, &measured)).map_err(BenchError::io("writing the page"))
+    fs::write(page, replaced(&before, MEASURED, &measured)).map_err(BenchError::io("writing the page"))
 }
 
-/// The page with another measured part; at the end, where it had none.
-fn replaced(page: &str, measured: &str) -> String {
-    let part = format!("{BEGIN}\n\n{measured}\n{END}\n");
-    let parts = page.split_once(BEGIN).and_then(|(before, rest)| Some((before, rest.split_once(END)?.1)));
+/// Writes the part of the page that is about endurance.
+pub(super) fn write_endurance(report: &endurance::Report, page: &Path) -> Result<(), BenchError> {
+    let mut text = circumstances(&report.date, &report.machine);
+    text.push_str(".\n\n");
+    for run in &report.runs {
+        if let Some(why) = &run.untraced {
+            let _ = writeln!(text, "At {}/s nothing could be explained: {why}.\n", run.rate);
+        }
+    }
+    for (title, table) in endurance::tables(report) {
+        let _ = writeln!(text, "### {title}\n\n{}", table.markdown());
+    }
+    let before = fs::read_to_string(page).unwrap_or_else(|_| "# Performance\n".to_owned());
+    fs::write(page, replaced(&before, ENDURANCE, &text)).map_err(BenchError::io("writing the page"))
+}
+
+/// When and where it was run.
+fn circumstances(date: &str, machine: &Machine) -> String {
+    let Machine { processor, cores, kernel, load_average_before, stolen_seconds, commit, .. } = machine;
+    format!(
+        "Run on {date} at commit {}: {processor}, {cores} cores, Linux {kernel}; load average before {load_average_before:.2}, \
+         {stolen_seconds:.2} s of processor time taken by the host meanwhile",
+        commit.unwrap_or("unknown")
+    )
+}
+
+/// The page with another part of this name; at the end, where it had none.
+fn replaced(page: &str, name: &str, text: &str) -> String {
+    let begin = format!("<!-- {name}: begin (written by `campanile bench`; edits are lost) -->");
+    let end = format!("<!-- {name}: end -->");
+    let part = format!("{begin}\n\n{}\n\n{end}\n", text.trim());
+    let parts = page.split_once(&begin).and_then(|(before, rest)| Some((before, rest.split_once(&end)?.1)));
     match parts {
         Some((before, behind)) => format!("{before}{part}{}", behind.strip_prefix('\n').unwrap_or(behind)),
         None => format!("{}\n\n{part}", page.trim_end()),
@@ -44,16 +73,13 @@ fn replaced(page: &str, measured: &str) -> String {
 /// The measured part.
 fn measured(report: &Report, folder: &str, charts: &[(&'static str, String)]) -> String {
     let Report { date, machine, quick, seconds, .. } = report;
-    let Machine { processor, cores, kernel, load_average_before, stolen_seconds, commit, .. } = machine;
-    let mut text = String::new();
+    let mut text = circumstances(date, machine);
     let _ = writeln!(
         text,
-        "Run on {date} at commit {}{}: {processor}, {cores} cores, Linux {kernel}; load average before {load_average_before:.2}, \
-         {stolen_seconds:.2} s of processor time taken by the host meanwhile; {:.0} minutes. Figures are medians over the rounds; \
-         ratios are taken round by round. [bench/README.md](../bench/README.md) says what each figure is.\n",
-        commit.unwrap_or("unknown"),
-        if *quick { " with `--quick`, which is a check and no measurement" } else { "" },
-        seconds / 60.0
+        "; {:.0} minutes{}. Figures are medians over the rounds; ratios are taken round by round. \
+         [bench/README.md](../bench/README.md) says what each figure is.\n",
+        seconds / 60.0,
+        if *quick { ", with `--quick`, which is a check and no measurement" } else { "" }
     );
     for (name, _) in charts {
         let _ = writeln!(text, "![{name}]({folder}/{name}.svg)\n");
@@ -350,11 +376,13 @@ mod tests {
 
     #[test]
     fn what_people_wrote_around_the_measured_part_stays() {
-        let first = replaced("# Performance\n\nWhy.\n", "one");
+        let first = replaced("# Performance\n\nWhy.\n", MEASURED, "one");
         assert!(first.starts_with("# Performance\n\nWhy.\n\n") && first.contains("\none\n"));
         let behind = format!("{first}\n## What was tried\n");
-        let second = replaced(&behind, "two");
+        let second = replaced(&behind, MEASURED, "two");
         assert_eq!(second, behind.replace("\none\n", "\ntwo\n"));
-        assert_eq!(replaced(&second, "two"), second);
+        let third = replaced(&second, ENDURANCE, "three");
+        assert!(third.starts_with(&second) && third.contains("\nthree\n"));
+        assert_eq!(replaced(&second, MEASURED, "two"), second);
     }
 }

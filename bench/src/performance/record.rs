@@ -1,6 +1,6 @@
 //! What the consumers of a process record of a run.
 
-use super::ends::{Received, Recording, Span};
+use super::ends::{LateEvent, Received, Recording, Span};
 use crate::clock;
 use crate::latency::Recorder;
 use crate::loss::{Implausible, Ledger, Losses};
@@ -70,6 +70,11 @@ impl Record {
         // A copy more than there are consumers is entered for the last, and thus found to be repeated.
         let last = self.ledgers.len().saturating_sub(1);
         self.ledgers.get_mut(consumer.min(last)).map_or(Ok(()), |ledger| ledger.enter(number))
+    }
+
+    /// The late events that were not taken yet.
+    pub(super) fn take_late(&mut self) -> Vec<LateEvent> {
+        std::mem::take(&mut self.received.late)
     }
 
     /// Deliveries of the run.

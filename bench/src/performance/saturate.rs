@@ -4,7 +4,7 @@ use std::io::Write;
 
 use serde::Serialize;
 
-use super::contender::{self, Absence, Consume, Contender, Scenario, Supply};
+use super::contender::{self, Consume, Contender, Scenario, Supply};
 use super::course::{Course, Outcome, Plan};
 use super::meters::Usage;
 use crate::floor::Counted;
@@ -87,7 +87,8 @@ pub fn run(options: &SaturateOptions, out: &mut Output<'_>) -> Result<(), BenchE
     let machine = Machine::describe();
     out.progress("starting the contender")?;
     let scenario = scenario(options);
-    let mut course = Course::lay(contender.as_ref(), &scenario).map_err(|absence| absent(contender.name(), absence))?;
+    let mut course =
+        Course::lay(contender.as_ref(), &scenario).map_err(|absence| absence.into_error(contender.name()))?;
     out.progress("events flow")?;
     let window = clock::nanoseconds(options.seconds);
     let plan = Plan { period: 0, warm_up: WARM_UP, window, spans: false, late: 0, counted: true };
@@ -100,16 +101,6 @@ pub fn run(options: &SaturateOptions, out: &mut Output<'_>) -> Result<(), BenchE
         write_table(&report, out)?;
     }
     Ok(())
-}
-
-/// Why a contender that was asked for cannot be had.
-fn absent(name: &str, absence: Absence) -> BenchError {
-    let doing = format!("starting {name}");
-    match absence {
-        Absence::NotInstalled(how) => BenchError::Setup { doing, reason: format!("it is not installed: {how}") },
-        Absence::NotOffered(why) => BenchError::Setup { doing, reason: why.to_owned() },
-        Absence::Failed(error) => error,
-    }
 }
 
 fn scenario(options: &SaturateOptions) -> Scenario {

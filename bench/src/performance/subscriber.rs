@@ -121,6 +121,7 @@ impl Subscriber {
                 self.collecting = Some(Collecting { deliveries, events, quiet, since: clock::now() });
                 Ok(())
             }
+            Order::TellLate => say_answer(out, &Answer::Late(self.record.take_late())),
             order => Err(not_its_part(&order)),
         }
     }

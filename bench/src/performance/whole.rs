@@ -73,6 +73,7 @@ pub fn run(options: &PerformanceOptions, out: &mut Output<'_>) -> Result<(), Ben
     let mut bench = Bench {
         contenders: &contenders,
         quick: options.quick,
+        rounds: options.rounds.unwrap_or(if options.quick { 1 } else { 3 }),
         cores: cores()?,
         missing: Missing::new(),
         cells: Vec::new(),

@@ -1,0 +1,261 @@
+//! `campanile bench endurance`: the same for a long time, and every event that was late written down and looked into.
+
+use std::collections::BTreeMap;
+use std::io::Write;
+
+use serde::Serialize;
+
+use super::contender::{self, Scenario};
+use super::course::{Course, Plan};
+use super::sched::{Trace, Wait};
+use super::{meters, page};
+use crate::experiments::book::today;
+use crate::latency::{Percentiles, ratio};
+use crate::output::write_json;
+use crate::table::Table;
+use crate::{BenchError, EnduranceOptions, Losses, Machine, Output, clock};
+
+/// Events later than this many nanoseconds are looked into.
+const LATE: u64 = 1_000_000;
+
+/// An event is explained when so much of its lateness is.
+const EXPLAINED: f64 = 0.5;
+
+/// What was found.
+#[derive(Debug, Clone, Serialize)]
+pub struct Report {
+    /// Always `endurance`.
+    pub benchmark: &'static str,
+    /// The day it was run.
+    pub date: String,
+    /// Where it ran.
+    pub machine: Machine,
+    /// One for each rate.
+    pub runs: Vec<Endured>,
+}
+
+/// One rate for a long time.
+#[derive(Debug, Clone, Serialize)]
+pub struct Endured {
+    /// Events a second.
+    pub rate: f64,
+    /// For how long, in minutes.
+    pub minutes: f64,
+    /// Octets of payload.
+    pub payload_bytes: u32,
+    /// From when an event was due.
+    pub latency: Option<Percentiles>,
+    /// What was lost, repeated or out of order.
+    pub losses: Losses,
+    /// Events that left late because the push before had not returned.
+    pub late_pushes: u64,
+    /// Octets that the service had resident at the end.
+    pub resident_bytes: u64,
+    /// Why there was no trace, if there was none.
+    pub untraced: Option<String>,
+    /// How many events took more than 1 ms.
+    pub late_events: usize,
+    /// Of these, how many have been explained.
+    pub explained: usize,
+    /// Every one.
+    pub late: Vec<Late>,
+}
+
+/// An event that took more than 1 ms.
+#[derive(Debug, Clone, Serialize)]
+pub struct Late {
+    /// Its number.
+    pub number: u64,
+    /// Seconds from the beginning of the run to when it was due.
+    pub at_seconds: f64,
+    /// How long it took, in µs.
+    pub us: f64,
+    /// What it waited for, as the kernel's trace tells.
+    pub waits: Vec<Wait>,
+    /// Processor time that the host took from this machine in the two seconds about it, in ms.
+    pub stolen_ms: f64,
+    /// In a few words.
+    pub explanation: String,
+}
+
+/// Runs the benchmark and writes its report to `out`.
+///
+/// # Errors
+///
+/// When the service cannot be started, breaks off, or answers what it should not.
+pub fn run(options: &EnduranceOptions, out: &mut Output<'_>) -> Result<(), BenchError> {
+    if !(options.minutes > 0.0 && options.minutes <= 10_000.0) {
+        return Err(BenchError::Option { name: "--minutes", must_be: "above 0 and at most 10000" });
+    }
+    if options.rates.iter().any(|rate| !(*rate > 0.0 && *rate <= 100_000.0)) {
+        return Err(BenchError::Option { name: "--rates", must_be: "above 0 and at most 100000 events per second" });
+    }
+    let mut machine = Machine::describe();
+    let mut runs = Vec::new();
+    for &rate in &options.rates {
+        runs.push(endure(rate, options, out)?);
+    }
+    out.end_progress()?;
+    machine.note_stolen();
+    let report = Report { benchmark: "endurance", date: today(), machine, runs };
+    write_json(&report, &options.report, out)?;
+    if let Some(page) = &options.page {
+        page::write_endurance(&report, page)?;
+    }
+    if !options.report.json {
+        for (title, table) in tables(&report) {
+            writeln!(out, "{title}")?;
+            table.write(out)?;
+        }
+        report.machine.write_remarks(out)?;
+    }
+    Ok(())
+}
+
+fn endure(rate: f64, options: &EnduranceOptions, out: &mut Output<'_>) -> Result<Endured, BenchError> {
+    let contenders = contender::all();
+    let campanile = contenders.first().ok_or(BenchError::Option { name: "--rates", must_be: "for a contender" })?;
+    let scenario = Scenario::one_to_one(options.payload);
+    let laid = Course::lay(campanile.as_ref(), &scenario);
+    let mut course = laid.map_err(|absence| absence.into_error(campanile.name()))?;
+    let seconds = options.minutes * 60.0;
+    let plan = Plan {
+        period: clock::nanoseconds(1.0 / rate),
+        warm_up: clock::SECOND,
+        window: clock::nanoseconds(seconds),
+        spans: false,
+        late: LATE,
+        counted: false,
+    };
+    let mut owners = BTreeMap::new();
+    for (pid, owner) in course.parties() {
+        owners.extend(meters::threads(pid)?.into_iter().map(|thread| (thread, owner)));
+    }
+    let trace = Trace::start(&owners.keys().copied().collect::<Vec<u32>>());
+    let (trace, untraced) = match trace {
+        Ok(trace) => (Some(trace), None),
+        Err(why) => (None, Some(why)),
+    };
+    let mut late = Vec::new();
+    let mut stolen = crate::system::stolen_seconds();
+    let (mut before, mut ticks) = (0.0, 0);
+    let outcome = course.run_watched(&plan, |from, events| {
+        let now = crate::system::stolen_seconds();
+        let stolen_ms = (now - stolen) * 1000.0;
+        stolen = now;
+        for &(number, due, arrival) in events {
+            let waits = trace.as_ref().map_or_else(Vec::new, |trace| trace.explain(&owners, due, arrival));
+            late.push(Late::new(number, due, arrival, from, waits, stolen_ms + before));
+        }
+        before = stolen_ms;
+        ticks += 1;
+        if ticks % 30 == 0 {
+            out.progress(&format!("{rate}/s: {} events late so far", late.len()))?;
+        }
+        Ok(())
+    })?;
+    Ok(Endured {
+        rate,
+        minutes: options.minutes,
+        payload_bytes: options.payload,
+        latency: outcome.since_due().percentiles(),
+        losses: outcome.losses(),
+        late_pushes: outcome.sent.late,
+        resident_bytes: outcome.resident_bytes,
+        untraced,
+        late_events: late.len(),
+        explained: late.iter().filter(|late| late.is_explained()).count(),
+        late,
+    })
+}
+
+/// What an event is said to be that nothing explains.
+const UNEXPLAINED: &str = "unexplained";
+
+impl Late {
+    fn new(number: u64, due: u64, arrival: u64, from: u64, waits: Vec<Wait>, stolen_ms: f64) -> Self {
+        let us = ratio(arrival.saturating_sub(due), 1000);
+        let told: f64 = waits.iter().map(|wait| wait.us).sum();
+        let longest = waits.iter().max_by(|one, other| one.us.total_cmp(&other.us));
+        let explanation = match longest {
+            Some(Wait { who, waited_for, us: most }) if told >= EXPLAINED * us => {
+                format!("{told:.0} µs of waiting, the longest: the {who}, {most:.0} µs for {waited_for}")
+            }
+            _ if stolen_ms * 1000.0 >= EXPLAINED * us => format!("the host took {stolen_ms:.0} ms about then"),
+            _ => UNEXPLAINED.to_owned(),
+        };
+        let at_seconds = clock::seconds(due.saturating_sub(from));
+        Self { number, at_seconds, us, waits, stolen_ms, explanation }
+    }
+
+    fn is_explained(&self) -> bool {
+        self.explanation != UNEXPLAINED
+    }
+}
+
+/// The tables: what was endured, and the latest events.
+pub(super) fn tables(report: &Report) -> Vec<(String, Table)> {
+    const SHOWN: usize = 20;
+    let mut table = Table::new([
+        "events/s",
+        "minutes",
+        "events",
+        "p50 µs",
+        "p99 µs",
+        "p99.9 µs",
+        "max µs",
+        "over 1 ms",
+        "explained",
+        "lost",
+        "resident MB",
+    ]);
+    for run in &report.runs {
+        let latency = |pick: fn(&Percentiles) -> f64| run.latency.as_ref().map(pick);
+        table.row([
+            run.rate.into(),
+            run.minutes.into(),
+            run.losses.sent.into(),
+            latency(|latency| latency.median).into(),
+            latency(|latency| latency.p99).into(),
+            latency(|latency| latency.p999).into(),
+            latency(|latency| latency.max).into(),
+            u64::try_from(run.late_events).unwrap_or(u64::MAX).into(),
+            u64::try_from(run.explained).unwrap_or(u64::MAX).into(),
+            run.losses.lost.into(),
+            ratio(run.resident_bytes, 1_000_000).into(),
+        ]);
+    }
+    let mut tables = vec![("Endurance, 1 → 1, from when an event was due".to_owned(), table)];
+    for run in &report.runs {
+        let mut late: Vec<&Late> = run.late.iter().collect();
+        late.sort_by(|one, other| other.us.total_cmp(&one.us));
+        let mut table = Table::new(["at s", "event", "µs", "why"]);
+        for Late { number, at_seconds, us, explanation, .. } in late.iter().take(SHOWN) {
+            table.row([(*at_seconds).into(), (*number).into(), (*us).into(), explanation.as_str().into()]);
+        }
+        if run.late_events > 0 {
+            tables.push((format!("The latest at {}/s (of {}; all are in the JSON)", run.rate, run.late_events), table));
+        }
+    }
+    tables
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn wait(us: f64) -> Wait {
+        Wait { who: "service".to_owned(), waited_for: "a core that make had".to_owned(), us }
+    }
+
+    #[test]
+    fn an_event_is_explained_by_what_took_half_of_its_time_or_by_the_host() {
+        let late = |waits, stolen_ms| Late::new(7, 1_000_000_000, 1_004_000_000, 0, waits, stolen_ms).explanation;
+        assert_eq!(
+            late(vec![wait(500.0), wait(1500.0)], 0.0),
+            "2000 µs of waiting, the longest: the service, 1500 µs for a core that make had"
+        );
+        assert_eq!(late(vec![wait(500.0)], 0.0), UNEXPLAINED);
+        assert_eq!(late(vec![wait(500.0)], 10.0), "the host took 10 ms about then");
+    }
+}

@@ -1,0 +1,258 @@
+//! What the scheduler did while an event was late: the kernel's own trace of who ran, who waited, and for whom.
+//!
+//! A trace instance of the kernel (`tracefs`) tells, on the monotonic clock, when one of the watched threads was woken, was
+//! given a core, and lost it. It is read while it comes, and only the last seconds are kept. Where the kernel does not grant
+//! that, there is no trace, and late events stay unexplained.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{self, JoinHandle};
+
+use serde::Serialize;
+
+use crate::clock;
+
+/// Where the kernel has it.
+const TRACING: &str = "/sys/kernel/tracing/instances";
+
+/// How much of the trace is kept.
+const KEPT: u64 = 10 * clock::SECOND;
+
+/// A sleeper that is woken this long after it wanted to be has been woken late, in nanoseconds.
+const TIMER_LATE: u64 = 200_000;
+
+/// What a thread did.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Record {
+    at: u64,
+    kind: Kind,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Kind {
+    /// A thread may run again.
+    Woken(u32),
+    /// A core goes from one to another, who has this name; `preempted` if the first would have gone on.
+    Switched { from: u32, from_name: String, preempted: bool, to: u32 },
+}
+
+/// Something that made an event late.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Wait {
+    /// Whose thread: `publisher`, `subscriber` or `service`.
+    pub who: String,
+    /// What it waited for: `a core that NAME had`, or `its timer`.
+    pub waited_for: String,
+    /// For how long, in µs.
+    pub us: f64,
+}
+
+/// A running trace.
+pub(super) struct Trace {
+    instance: PathBuf,
+    records: Arc<Mutex<VecDeque<Record>>>,
+    stop: Arc<AtomicBool>,
+    reader: Option<JoinHandle<()>>,
+}
+
+impl Trace {
+    /// Watches these threads; `Err` says why that is not possible.
+    pub(super) fn start(threads: &[u32]) -> Result<Self, String> {
+        let instance = Path::new(TRACING).join(format!("campanile-bench-{}", std::process::id()));
+        fs::create_dir(&instance).map_err(|error| format!("no trace: {}: {error}", instance.display()))?;
+        let mut trace = Self {
+            instance,
+            records: Arc::new(Mutex::new(VecDeque::new())),
+            stop: Arc::new(AtomicBool::new(false)),
+            reader: None,
+        };
+        trace.set_up(threads).map_err(|error| format!("no trace: {error}"))?;
+        Ok(trace)
+    }
+
+    fn set_up(&mut self, threads: &[u32]) -> std::io::Result<()> {
+        let write = |file: &str, text: &str| fs::write(self.instance.join(file), text);
+        let any = |field: &str| threads.iter().map(|id| format!("{field}=={id}")).collect::<Vec<_>>().join("||");
+        write("trace_clock", "mono")?;
+        write("events/sched/sched_switch/filter", &format!("{}||{}", any("prev_pid"), any("next_pid")))?;
+        write("events/sched/sched_wakeup/filter", &any("pid"))?;
+        write("events/sched/sched_switch/enable", "1")?;
+        write("events/sched/sched_wakeup/enable", "1")?;
+        let pipe = BufReader::new(File::open(self.instance.join("trace_pipe"))?);
+        let (records, stop) = (Arc::clone(&self.records), Arc::clone(&self.stop));
+        let follow = move || {
+            for line in pipe.lines() {
+                let Ok(line) = line else { break };
+                if stop.load(Ordering::Relaxed) {
+                    break;
+                }
+                let Some(record) = parse(&line) else { continue };
+                let mut records = records.lock().unwrap_or_else(PoisonError::into_inner);
+                while records.front().is_some_and(|first| first.at + KEPT < record.at) {
+                    records.pop_front();
+                }
+                records.push_back(record);
+            }
+        };
+        self.reader = Some(thread::Builder::new().name("trace".to_owned()).spawn(follow)?);
+        Ok(())
+    }
+
+    /// What kept the threads of these owners from running between two moments.
+    pub(super) fn explain(&self, owners: &BTreeMap<u32, &'static str>, due: u64, arrival: u64) -> Vec<Wait> {
+        let records = self.records.lock().unwrap_or_else(PoisonError::into_inner);
+        // A wait that began more than a second before is left out.
+        let first = records.partition_point(|record| record.at + clock::SECOND < due);
+        waits(records.range(first..), owners, due, arrival)
+    }
+}
+
+impl Drop for Trace {
+    fn drop(&mut self) {
+        // Relaxed: nothing is handed over with it, and the thread is joined. Disabling comes after it, so that one more record
+        // wakes the reader.
+        self.stop.store(true, Ordering::Relaxed);
+        if self.reader.as_ref().is_none_or(JoinHandle::is_finished) {
+            self.reader = None;
+        }
+        for event in ["sched_switch", "sched_wakeup"] {
+            let _ = fs::write(self.instance.join(format!("events/sched/{event}/enable")), "0");
+        }
+        // An instance cannot go while its pipe is open; a marker is what the reader still reads.
+        let _ = fs::write(self.instance.join("trace_marker"), "end");
+        if let Some(reader) = self.reader.take() {
+            let _ = reader.join();
+        }
+        let _ = fs::remove_dir(&self.instance);
+    }
+}
+
+/// Reads a line such as
+/// `campanile-12 [001] d..2. 12345.678901: sched_switch: prev_comm=a prev_pid=12 prev_prio=120 prev_state=S ==> next_comm=…`.
+fn parse(line: &str) -> Option<Record> {
+    let (head, rest) = line.split_once(": sched_")?;
+    let (seconds, micros) = head.split_ascii_whitespace().next_back()?.split_once('.')?;
+    let at = seconds.parse::<u64>().ok()?.checked_mul(clock::SECOND)? + micros.parse::<u64>().ok()? * 1000;
+    let (what, fields) = rest.split_once(": ")?;
+    let field = |text: &str, name: &str| -> Option<String> {
+        Some(text.split_once(&format!("{name}="))?.1.split_ascii_whitespace().next()?.to_owned())
+    };
+    let kind = match what {
+        "wakeup" => Kind::Woken(field(fields, "pid")?.parse().ok()?),
+        "switch" => {
+            let (from, to) = fields.split_once("==>")?;
+            // Names may have spaces in them.
+            let name = from.split_once("prev_comm=")?.1.split_once(" prev_pid=")?.0;
+            Kind::Switched {
+                from: field(from, "prev_pid")?.parse().ok()?,
+                from_name: name.to_owned(),
+                preempted: field(from, "prev_state")?.starts_with('R'),
+                to: field(to, "next_pid")?.parse().ok()?,
+            }
+        }
+        _ => return None,
+    };
+    Some(Record { at, kind })
+}
+
+/// Finds for what threads waited between two moments, in the order in which their waits ended.
+fn waits<'a>(
+    records: impl Iterator<Item = &'a Record>,
+    owners: &BTreeMap<u32, &'static str>,
+    due: u64,
+    arrival: u64,
+) -> Vec<Wait> {
+    let mut waits = Vec::new();
+    // Since when a thread could run and does not.
+    let mut runnable: BTreeMap<u32, u64> = BTreeMap::new();
+    let mut woken_publisher = false;
+    let mut add = |who: &str, waited_for: String, from: u64, until: u64| {
+        let (from, until) = (from.max(due), until.min(arrival));
+        if until > from {
+            waits.push(Wait { who: who.to_owned(), waited_for, us: crate::latency::ratio(until - from, 1000) });
+        }
+    };
+    for Record { at, kind } in records {
+        match kind {
+            Kind::Woken(thread) => {
+                let is_publisher = owners.get(thread) == Some(&"publisher");
+                if is_publisher && *at >= due && !woken_publisher {
+                    woken_publisher = true;
+                    if *at > due + TIMER_LATE {
+                        add("publisher", "its timer".to_owned(), due, *at);
+                    }
+                }
+                runnable.entry(*thread).or_insert(*at);
+            }
+            Kind::Switched { from, from_name, preempted, to } => {
+                if let Some(since) = runnable.remove(to)
+                    && let Some(owner) = owners.get(to)
+                {
+                    let holder = if *from == 0 { "nobody".to_owned() } else { from_name.clone() };
+                    add(owner, format!("a core that {holder} had"), since, *at);
+                }
+                if *preempted && owners.contains_key(from) {
+                    runnable.insert(*from, *at);
+                }
+            }
+        }
+        if *at > arrival {
+            break;
+        }
+    }
+    waits
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SWITCH: &str = "  lane-12  [001] d..2. 100.000250: sched_switch: prev_comm=my editor prev_pid=99 prev_prio=120 \
+                          prev_state=R+ ==> next_comm=lane next_pid=12 next_prio=120";
+
+    fn woken(thread: u32, at: u64) -> Record {
+        Record { at, kind: Kind::Woken(thread) }
+    }
+
+    fn switched(from: u32, preempted: bool, to: u32, at: u64) -> Record {
+        Record { at, kind: Kind::Switched { from, from_name: format!("p{from}"), preempted, to } }
+    }
+
+    #[test]
+    fn reads_the_kernel_s_lines() {
+        let kind = Kind::Switched { from: 99, from_name: "my editor".to_owned(), preempted: true, to: 12 };
+        assert_eq!(parse(SWITCH), Some(Record { at: 100_000_250_000, kind }));
+        let line = "  <idle>-0  [000] dNh4. 7.000001: sched_wakeup: comm=lane pid=12 prio=120 target_cpu=000";
+        assert_eq!(parse(line), Some(woken(12, 7_000_001_000)));
+        for line in ["", "CPU:0 [LOST 12 EVENTS]", "x-1 [000] ... 7.1: tracing_mark_write: end"] {
+            assert_eq!(parse(line), None);
+        }
+    }
+
+    #[test]
+    fn tells_waits_for_a_core_and_for_a_timer_within_the_event_s_time() {
+        let owners = BTreeMap::from([(1, "publisher"), (2, "service")]);
+        let ms = 1_000_000;
+        let records = [
+            woken(1, 3 * ms),             // due at 1 ms
+            switched(7, true, 1, 4 * ms), // another one had the core for 1 ms
+            woken(2, 5 * ms),
+            switched(0, false, 2, 5 * ms + 1000),
+            switched(2, true, 7, 6 * ms),
+            switched(7, true, 2, 9 * ms), // behind the event's end
+        ];
+        let found = waits(records.iter(), &owners, ms, 8 * ms);
+        let told: Vec<_> = found.iter().map(|wait| (wait.who.as_str(), wait.waited_for.as_str(), wait.us)).collect();
+        let expected = [
+            ("publisher", "its timer", 2000.0),
+            ("publisher", "a core that p7 had", 1000.0),
+            ("service", "a core that nobody had", 1.0),
+            ("service", "a core that p7 had", 2000.0),
+        ];
+        assert_eq!(told, expected);
+    }
+}
