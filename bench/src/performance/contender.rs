@@ -133,9 +133,9 @@ pub(crate) trait Contender {
     /// What it is and how it is configured, in a sentence for the report.
     fn about(&self) -> String;
 
-    /// How long it has to be sent events until it is as fast as it gets, in seconds.
-    fn warm_up_seconds(&self) -> f64 {
-        0.0
+    /// How many times as long as others it has to be sent events until it is as fast as it gets.
+    fn warm_up_times(&self) -> u64 {
+        1
     }
 
     /// Starts its processes for a scenario; they end when the server is dropped.

@@ -57,7 +57,7 @@ impl Race<'_> {
             }
         }
         for lane in &mut lanes {
-            if let Some(plan) = self.longer_warm_up(lane.warm_up_seconds) {
+            if let Some(plan) = self.longer_warm_up(lane.warm_up_times) {
                 lane.act(|course, _| course.run(&plan).map(|_| ()));
             }
             lane.act(|course, _| course.run(&self.warm_up).map(|_| ()));
@@ -77,12 +77,12 @@ impl Race<'_> {
     }
 
     fn lane(&self, contender: &dyn Contender, course: Option<Course>) -> Lane {
-        Lane { course, cells: self.cells(contender), warm_up_seconds: contender.warm_up_seconds() }
+        Lane { course, cells: self.cells(contender), warm_up_times: contender.warm_up_times() }
     }
 
-    /// Events for who takes so many seconds to be as fast as it gets; at a rate, so that none queue up.
-    fn longer_warm_up(&self, seconds: f64) -> Option<Plan> {
-        let window = clock::nanoseconds(seconds);
+    /// Events for who takes so many times as long as others to be as fast as it gets; at a rate, so that none queue up.
+    fn longer_warm_up(&self, times: u64) -> Option<Plan> {
+        let window = self.warm_up.window.saturating_mul(times.saturating_sub(1));
         let period = clock::SECOND / WARM_UP_DELIVERIES * u64::from(self.scenario.consumers);
         (window > 0).then_some(Plan { period, warm_up: 0, window, ..self.warm_up })
     }
@@ -137,7 +137,7 @@ struct Lane {
     course: Option<Course>,
     /// One for each plan.
     cells: Vec<Cell>,
-    warm_up_seconds: f64,
+    warm_up_times: u64,
 }
 
 impl Lane {

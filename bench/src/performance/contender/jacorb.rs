@@ -38,9 +38,9 @@ impl Contender for JacOrb {
         )
     }
 
-    fn warm_up_seconds(&self) -> f64 {
+    fn warm_up_times(&self) -> u64 {
         // Its Java machine compiles: 30,000 events/s in the second after the first half, 45,000 some seconds later.
-        5.0
+        7
     }
 
     fn start(&self, scenario: &Scenario) -> Result<Box<dyn Server>, Absence> {
