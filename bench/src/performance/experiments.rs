@@ -102,6 +102,7 @@ impl Bench<'_> {
         let rates: &[f64] = if self.quick { &[250.0, 10_000.0] } else { &RATES };
         let race = Race {
             experiment: "latency",
+            quick: self.quick,
             contenders: self.those(|key| key != "writev" && (key != AGAIN || payload == JUDGED)),
             scenario,
             rounds: self.rounds + if payload == JUDGED && pinned && !self.quick { 2 } else { 0 },
@@ -151,6 +152,7 @@ impl Bench<'_> {
         let turn = |window| plan(0.0, if self.quick { 0.1 } else { 0.3 }, window);
         let race = Race {
             experiment: "throughput",
+            quick: self.quick,
             contenders: self.those(take_part),
             scenario,
             rounds: self.rounds,
@@ -165,6 +167,11 @@ impl Bench<'_> {
     /// Many consumers in one process, in ten, and in one each: when an event comes to the first and to the last.
     fn fan_out(&mut self, out: &mut Output<'_>) -> Result<(), BenchError> {
         let counts: &[u32] = if self.quick { &[1, 10, 100] } else { &CONSUMERS };
+        let seconds = match (self.quick, self.rounds) {
+            (true, _) => 0.5,
+            (false, 1) => 1.2,
+            (false, _) => 2.0,
+        };
         let mut done = Vec::new();
         for processes_max in [10, 1, 100] {
             for &consumers in counts {
@@ -178,11 +185,12 @@ impl Bench<'_> {
                 let scenario = Scenario { consumers, processes, ..Scenario::one_to_one(FAN_OUT_PAYLOAD) };
                 let race = Race {
                     experiment: "fan-out",
+                    quick: self.quick,
                     contenders: self.those(|key| IN_WHOLE_FAN_OUT.contains(&key) || in_part && key != AGAIN),
                     scenario,
                     rounds: self.rounds.saturating_sub(1).max(1),
                     warm_up: plan(5.0 * FAN_OUT_RATE, 0.0, 0.4),
-                    plans: vec![Plan { spans: true, ..plan(FAN_OUT_RATE, 0.1, if self.quick { 0.5 } else { 2.0 }) }],
+                    plans: vec![Plan { spans: true, ..plan(FAN_OUT_RATE, 0.1, seconds) }],
                     figures: arrivals,
                     system_calls: None,
                 };

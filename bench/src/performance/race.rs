@@ -23,6 +23,8 @@ pub(super) struct Race<'a> {
     pub(super) rounds: u32,
     /// Events that nobody records, before the first round: caches fill, and virtual machines compile.
     pub(super) warm_up: Plan,
+    /// Whether this is a check only, in which nobody is warmed up for longer.
+    pub(super) quick: bool,
     /// What is sent in each turn, one after the other.
     pub(super) plans: Vec<Plan>,
     /// What is made of an outcome.
@@ -84,7 +86,7 @@ impl Race<'_> {
     fn longer_warm_up(&self, times: u64) -> Option<Plan> {
         let window = self.warm_up.window.saturating_mul(times.saturating_sub(1));
         let period = clock::SECOND / WARM_UP_DELIVERIES * u64::from(self.scenario.consumers);
-        (window > 0).then_some(Plan { period, warm_up: 0, window, ..self.warm_up })
+        (window > 0 && !self.quick).then_some(Plan { period, warm_up: 0, window, ..self.warm_up })
     }
 
     fn turn(&self, course: &mut Course, cells: &mut [Cell]) -> Result<(), BenchError> {
