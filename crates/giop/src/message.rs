@@ -17,6 +17,7 @@
 mod contexts;
 mod parse;
 mod target;
+mod template;
 mod write;
 
 #[cfg(test)]
@@ -28,6 +29,7 @@ pub use parse::{
     CancelRequest, LocateReply, LocateRequest, LocateStatus, Reply, ReplyStatus, Request, Response, body_at,
 };
 pub use target::Target;
+pub use template::{RequestTemplate, empty_reply, parse_empty_reply};
 pub use write::{
     Open, ReplyHead, RequestHead, begin_locate_reply, begin_reply, begin_request, cancel_request, close_connection,
     locate_reply, locate_request, message_error,

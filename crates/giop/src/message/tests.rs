@@ -559,3 +559,62 @@ fn writing_into_a_buffer_that_is_large_enough_does_not_grow_it() {
     }
     assert_eq!((buf.as_ptr(), buf.capacity()), before);
 }
+
+#[test]
+fn a_template_appends_what_a_request_begun_anew_is() {
+    let contexts: [&[(u32, &[u8])]; 3] = [&[], &[(1, b"12345"), (7, b"")], &[(1, b"1234")]];
+    for (version, endian) in layouts() {
+        for contexts in contexts {
+            for phase in [None, Some(0), Some(5)] {
+                let head = RequestHead { contexts, body_phase: phase, ..request_head(version, endian) };
+                let template = RequestTemplate::new(&RequestHead { request_id: 0, ..head });
+                let (mut copied, mut written) = (b"before".to_vec(), b"before".to_vec());
+                template.append(&mut copied, 0x0102_0304, 100);
+                let head = RequestHead { request_id: 0x0102_0304, ..head };
+                begin_request(&mut written, &head).finish_with_body(&mut written, 100);
+                assert_eq!(copied, written, "{version:?} {endian:?} {contexts:?} {phase:?}");
+                for body in [&b""[..], b"body"] {
+                    let (mut copied, mut written) = (b"before".to_vec(), b"before".to_vec());
+                    let open = template.begin(&mut copied, head.request_id);
+                    copied.extend_from_slice(body);
+                    open.finish(&mut copied);
+                    let open = begin_request(&mut written, &head);
+                    written.extend_from_slice(body);
+                    open.finish(&mut written);
+                    assert_eq!(copied, written, "{version:?} {endian:?} {contexts:?} {phase:?} {body:?}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn an_empty_reply_is_what_a_reply_begun_anew_is_and_is_read_at_a_glance() {
+    for (version, endian) in layouts() {
+        let head =
+            ReplyHead { version, endian, request_id: 0x0102_0304, status: ReplyStatus::NoException, contexts: &[] };
+        let (mut copied, mut written) = (b"before".to_vec(), b"before".to_vec());
+        empty_reply(&mut copied, version, endian, head.request_id);
+        begin_reply(&mut written, &head).finish(&mut written);
+        assert_eq!(copied, written, "{version:?} {endian:?}");
+        let message = copied.split_off(6);
+        assert_eq!(parse_empty_reply(&message, &header_of(&message)), Some(head.request_id));
+        for (status, contexts) in [
+            (ReplyStatus::NoException, &[(1, &b""[..])][..]),
+            (ReplyStatus::UserException, &[]),
+            (ReplyStatus::LocationForward, &[]),
+        ] {
+            let mut other = Vec::new();
+            begin_reply(&mut other, &ReplyHead { status, contexts, ..head }).finish(&mut other);
+            assert_eq!(parse_empty_reply(&other, &header_of(&other)), None, "{version:?} {status:?}");
+        }
+        let mut with_result = Vec::new();
+        let open = begin_reply(&mut with_result, &head);
+        with_result.extend_from_slice(b"result");
+        open.finish(&mut with_result);
+        assert_eq!(parse_empty_reply(&with_result, &header_of(&with_result)), None);
+        let mut request = Vec::new();
+        locate_reply(&mut request, version, endian, 0, LocateStatus::UnknownObject);
+        assert_eq!(parse_empty_reply(&request, &header_of(&request)), None);
+    }
+}

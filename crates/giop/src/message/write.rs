@@ -185,6 +185,16 @@ impl Open {
         Self { start, head_end, body_start, version, endian }
     }
 
+    /// A head that was copied to the end of `buf`.
+    pub(super) fn begun(buf: &[u8], start: usize, head_end: usize, version: Version, endian: Endian) -> Self {
+        Self { start, head_end, body_start: buf.len(), version, endian }
+    }
+
+    /// Where the head ends if there is no body.
+    pub(super) const fn head_end(&self) -> usize {
+        self.head_end
+    }
+
     /// A writer for the body, or for more of it, aligned with the message. `buf` is the one that the message was begun in,
     /// and nothing else was appended to it since.
     pub fn body<'b>(&self, buf: &'b mut Vec<u8>, chars: CharSet) -> Writer<'b> {
