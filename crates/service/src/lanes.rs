@@ -20,6 +20,7 @@ pub(crate) mod moving;
 pub(crate) mod outgoing;
 pub(crate) mod output;
 pub(crate) mod path;
+pub(crate) mod pending;
 pub(crate) mod post;
 pub(crate) mod pullers;
 pub(crate) mod pulls;

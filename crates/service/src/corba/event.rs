@@ -34,7 +34,7 @@ mod translate;
 mod types;
 mod wants;
 
-pub use batch::{Batch, Known, Written, write_batch};
+pub use batch::{Batch, Known, Written, batch_encoding, write_batch};
 pub use fields::{CorbaForms, EventFields, fields_of_any, fields_of_properties, fields_of_structured};
 pub(super) use header::read_through;
 pub use header::{ANY_HEADER, Header, UtcClock, read_behind_type, read_header, read_structured};

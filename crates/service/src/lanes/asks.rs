@@ -13,7 +13,8 @@ use giop::ior::Ior;
 use giop::message::{self, RequestHead, Response, ServiceContexts};
 use hashbrown::HashMap;
 
-use super::outgoing::{Outgoings, Pending};
+use super::outgoing::Outgoings;
+use super::pending::Pending;
 use super::replies::Verdict;
 use super::routes::{FORWARDS_MAX, Target};
 use super::slots::Token;
@@ -62,8 +63,6 @@ pub(crate) struct Way {
 #[derive(Default)]
 pub(crate) struct Ways {
     by_peer: HashMap<Peer, Way>,
-    /// Connections with something to be written. It is written when nobody is in the middle of something any more.
-    unwritten: Vec<Token>,
 }
 
 impl Ways {
@@ -90,7 +89,7 @@ impl Core {
         write: impl FnOnce(&mut Writer<'_>) -> Result<(), String>,
     ) -> Result<UnderWay, String> {
         let (token, version, chars) = self.way_to_asked(peer, ask.connect_timeout)?;
-        let Outgoings { ways, connections, arguments, .. } = &mut self.outgoing;
+        let Outgoings { ways, connections, arguments, spares, .. } = &mut self.outgoing;
         let (Some(way), Some(connection)) = (ways.by_peer.get(&peer), connections.get_mut(token)) else {
             return Err("the connection was lost".into());
         };
@@ -114,12 +113,13 @@ impl Core {
             contexts,
             body_phase: Some(0),
         };
+        connection.output.lend(spares);
         let buffer = connection.output.bytes();
         let open = message::begin_request(buffer, &head);
         buffer.extend_from_slice(arguments);
         open.finish(buffer);
         connection.pending.insert(request_id, Pending::Ask(ask.asker));
-        ways.unwritten.push(token);
+        self.outgoing.note_due(token);
         Ok(UnderWay { connection: token, request_id })
     }
 
@@ -150,21 +150,13 @@ impl Core {
     /// An answer is not waited for any more.
     pub(crate) fn stop_asking(&mut self, under_way: UnderWay) {
         let UnderWay { connection: token, request_id } = under_way;
-        if let Some(connection) = self.outgoing.connections.get_mut(token)
-            && connection.pending.remove(&request_id).is_some()
+        let Outgoings { connections, spares, .. } = &mut self.outgoing;
+        if let Some(connection) = connections.get_mut(token)
+            && connection.pending.remove(request_id).is_some()
         {
-            connection.cancel(request_id);
-            self.outgoing.ways.unwritten.push(token);
+            connection.cancel(request_id, spares);
+            self.outgoing.note_due(token);
         }
-    }
-
-    /// Writes what was asked. False if there was nothing; otherwise something may have followed from it.
-    pub(crate) fn write_asked(&mut self) -> bool {
-        let any = !self.outgoing.ways.unwritten.is_empty();
-        while let Some(token) = self.outgoing.ways.unwritten.pop() {
-            self.flush_outgoing(token);
-        }
-        any
     }
 
     /// Has an object asked where its answer pointed to. False when it has been sent about too often.

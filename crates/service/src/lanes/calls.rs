@@ -8,7 +8,8 @@ use giop::ior::Ior;
 use giop::message::{self, RequestHead, Response, ServiceContexts};
 
 use super::mail::{CallFailure, OWN_ENDIAN, Reply, ToAdministration};
-use super::outgoing::Pending;
+use super::outgoing::Outgoings;
+use super::pending::Pending;
 use super::replies::Verdict;
 use super::routes::{FORWARDS_MAX, Target};
 use super::slots::Token;
@@ -46,10 +47,13 @@ impl Core {
             Ok(token) => token,
             Err(why) => return self.finish_call(&call, Err(CallFailure::Unreachable(why))),
         };
-        let Some(connection) = self.outgoing.connections.get_mut(token) else { return };
+        let Outgoings { connections, spares, .. } = &mut self.outgoing;
+        let Some(connection) = connections.get_mut(token) else { return };
         let (request_id, tell) = connection.next_request(self.now);
         let context = codeset::context(target.chars, OWN_ENDIAN);
+        let Call { id, deadline, .. } = call;
         let contexts: &[(u32, &[u8])] = if tell { &[(ServiceContexts::CODE_SETS, &context)] } else { &[] };
+        connection.output.lend(spares);
         let buffer = connection.output.bytes();
         let open = message::begin_request(
             buffer,
@@ -66,9 +70,9 @@ impl Core {
         );
         open.body(buffer, target.chars).raw(&call.body);
         open.finish(buffer);
-        self.outgoing.calls.insert(call.id, Asked { connection: token, request_id, deadline: call.deadline });
-        connection.pending.insert(request_id, Pending::Call(call));
-        self.flush_outgoing(token);
+        connection.pending.insert(request_id, Pending::Call(Box::new(call)));
+        self.outgoing.calls.insert(id, Asked { connection: token, request_id, deadline });
+        self.outgoing.note_due(token);
     }
 
     /// A call's reply has come, or will not.
@@ -99,7 +103,7 @@ impl Core {
         let late = self.outgoing.calls.values().filter(|asked| asked.deadline <= now);
         let late: Vec<(Token, u32)> = late.map(|asked| (asked.connection, asked.request_id)).collect();
         for (token, request_id) in late {
-            let pending = self.outgoing.connections.get_mut(token).and_then(|entry| entry.pending.remove(&request_id));
+            let pending = self.outgoing.connections.get_mut(token).and_then(|entry| entry.pending.remove(request_id));
             if let Some(Pending::Call(call)) = pending {
                 self.finish_call(&call, Err(CallFailure::TimedOut));
             }

@@ -3,18 +3,16 @@
 use core::time::Duration;
 use std::sync::Arc;
 
-use engine::{Delivery, Event, OutboxId, Outcome, Peer, ProxyKey, Want};
+use engine::{Delivery, Event, OutboxId, Outcome, Peer, ProxyKey};
 use giop::cdr::Encoding;
-use giop::codeset;
-use giop::message::{self, RequestHead, Response, ServiceContexts};
-use giop::realtime::{self, PriorityModel};
+use giop::realtime::PriorityModel;
 
-use super::outgoing::{Outgoings, Pending};
+use super::outgoing::Outgoings;
 use super::output::Body;
-use super::routes::{PushPriority, Route, Sent};
+use super::pending::Pending;
+use super::routes::{Head, PushPriority, Route, Sent};
 use super::slots::Token;
 use super::worker::Core;
-use crate::corba::event;
 use crate::counters::Counter;
 
 /// Deliveries begun at one go: a one-way consumer with a long backlog and a fast connection must not keep the others
@@ -27,17 +25,6 @@ enum Unsent {
     Because(Outcome),
     /// It failed, and is tried again.
     Failed(String),
-    /// The connection was lost, and the engine has been told.
-    Lost,
-}
-
-/// What a push carries.
-struct Content {
-    /// The bytes of its one event; nothing if it is a sequence.
-    body: Option<Body>,
-    encoding: Encoding,
-    phase: usize,
-    length: usize,
 }
 
 impl Core {
@@ -63,6 +50,7 @@ impl Core {
             } else {
                 self.send(&delivery, events);
             }
+            self.flush_if_much();
         }
         self.undelivered = true;
     }
@@ -75,7 +63,6 @@ impl Core {
         let outcome = match written {
             Ok(()) if one_way => Outcome::Sent,
             Ok(()) => return,
-            Err(Unsent::Lost) => return,
             Err(Unsent::Because(outcome)) => outcome,
             Err(Unsent::Failed(why)) => return self.fail_push(outbox, serial, Outcome::Unreachable, || why),
         };
@@ -90,10 +77,9 @@ impl Core {
     fn write_push(&mut self, delivery: &Delivery, events: &mut Vec<Arc<Event>>) -> Result<(), Unsent> {
         let Delivery { outbox, key, peer, want, serial, one_way, .. } = *delivery;
         let peer = peer.ok_or_else(|| Unsent::Failed("the consumer gave no reference".to_owned()))?;
-        let content = self.choose_content(events, want).ok_or(Unsent::Because(Outcome::Untranslatable))?;
-        let Content { encoding, phase, length, .. } = content;
+        let (body, encoding, phase) = Body::of_push(events, want).ok_or(Unsent::Because(Outcome::Untranslatable))?;
         let token = self.way_to(outbox, key, peer, encoding).map_err(Unsent::Failed)?;
-        let Outgoings { routes, connections, head, .. } = &mut self.outgoing;
+        let Outgoings { routes, connections, spares, .. } = &mut self.outgoing;
         let (Some(route), Some(connection)) = (routes.get_mut(outbox), connections.get_mut(token)) else {
             return Err(Unsent::Because(Outcome::Unreachable));
         };
@@ -105,82 +91,30 @@ impl Core {
         }
         let (request_id, tell) = connection.next_request(self.now);
         let priority = route.priority.and_then(|priority| priority.of(events));
-        let priority = priority.map(|priority| realtime::priority_context(priority, encoding.endian));
-        let code_sets = tell.then(|| codeset::context(encoding.chars, encoding.endian));
-        // Those with something to tell come together.
+        connection.output.lend(spares);
         let starts_flow = route.in_order && !one_way && route.unanswered.is_empty();
-        let priority = priority.as_ref().map(|data| (ServiceContexts::RT_CORBA_PRIORITY, data.as_slice()));
-        let code_sets = code_sets.as_deref().map(|data| (ServiceContexts::CODE_SETS, data));
-        let flow = starts_flow.then_some((ServiceContexts::FLOW_START, &[][..]));
-        let mut contexts = [(0, &[][..]); 3];
-        let told = contexts.iter_mut().zip([priority, code_sets, flow].into_iter().flatten());
-        let count = told.map(|(place, context)| *place = context).count();
-        head.clear();
-        let request = RequestHead {
-            version: encoding.version,
-            endian: encoding.endian,
-            request_id,
-            response: if one_way { Response::None } else { Response::Expected },
-            key: &route.target.key,
-            operation: route.address.operation.as_bytes(),
-            contexts: contexts.get(..count).unwrap_or_default(),
-            body_phase: Some(phase),
-        };
-        message::begin_request(head, &request).finish_with_body(head, length);
+        let head = Head { encoding, phase, one_way, priority, tell, starts_flow };
+        match body {
+            Some(body) => {
+                let Some(event) = events.pop() else { return Err(Unsent::Because(Outcome::Untranslatable)) };
+                route.append_head(&head, connection.output.bytes(), request_id, body.of(&event).len());
+                events.extend(connection.output.push_event(event, body));
+            }
+            None => {
+                let written = route.append_batch(&head, connection.output.bytes(), request_id, events, want);
+                let written = written.map_err(|_| Unsent::Because(Outcome::Untranslatable))?;
+                self.counters.add(Counter::SequenceEventsSent, written.events.into());
+                self.counters.add(Counter::LeftOut, written.left_out.into());
+            }
+        }
         if one_way {
             route.succeed();
         } else {
             route.unanswered.push_back(Sent { serial, connection: token, request_id });
             connection.pending.insert(request_id, Pending::Push { outbox, serial });
         }
+        self.outgoing.note_push(token);
         self.counters.add(Counter::PushesSent, 1);
-        // Everything pending, this push included, is told if the connection is lost.
-        self.write_content(token, content.body, events).map_err(|why| {
-            self.lose(token, &why);
-            if one_way { Unsent::Failed(why) } else { Unsent::Lost }
-        })
-    }
-
-    /// What a push of these events carries. A sequence is written to `outgoing.arguments`. Nothing if no event can be put
-    /// into what the consumer takes.
-    fn choose_content(&mut self, events: &[Arc<Event>], want: Want) -> Option<Content> {
-        if !event::takes_batches(want) {
-            let event = events.first()?;
-            let (body, encoding, phase) = Body::choose(event, want)?;
-            return Some(Content { body: Some(body), encoding, phase, length: body.of(event).len() });
-        }
-        let buffer = &mut self.outgoing.arguments;
-        buffer.clear();
-        let written = event::write_batch(events, want, buffer).ok()?;
-        let length = buffer.len();
-        self.counters.add(Counter::SequenceEventsSent, written.events.into());
-        self.counters.add(Counter::LeftOut, written.left_out.into());
-        let encoding = Encoding { version: event::version_of(want), ..event::encoding_of(written.tag) };
-        Some(Content { body: None, encoding, phase: event::phase_of(written.tag), length })
-    }
-
-    /// Writes `outgoing.head` and what is behind it.
-    ///
-    /// # Errors
-    /// Says why the connection is broken.
-    fn write_content(&mut self, token: Token, body: Option<Body>, events: &mut Vec<Arc<Event>>) -> Result<(), String> {
-        let Outgoings { connections, head, arguments, .. } = &mut self.outgoing;
-        let Some(connection) = connections.get_mut(token) else { return Ok(()) };
-        match body {
-            Some(body) => {
-                let Some(event) = events.pop() else { return Ok(()) };
-                match connection.send(head, event, body).map_err(|error| error.to_string())? {
-                    Some(event) => self.lane.release(event),
-                    None => self.watch(token),
-                }
-            }
-            None => {
-                connection.send_bytes(head, arguments).map_err(|error| error.to_string())?;
-                if !connection.output.is_empty() {
-                    self.watch(token);
-                }
-            }
-        }
         Ok(())
     }
 
@@ -254,7 +188,6 @@ impl Core {
             if let Some(route) = routes.get_mut(outbox) {
                 route.given_up = Some((token, connection.output.end()));
             }
-            self.flush_outgoing(token);
         }
     }
 }

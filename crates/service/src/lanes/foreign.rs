@@ -187,7 +187,7 @@ impl Worker {
                 self.resume(connection);
             }
         } else {
-            self.pass_reply(connection, size, |output| output.add(&push.bytes));
+            self.pass_reply(connection, size, |output| output.bytes().extend_from_slice(&push.bytes));
         }
         self.core.keep_push(push);
     }

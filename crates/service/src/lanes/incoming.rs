@@ -13,7 +13,7 @@ use giop::message;
 use super::foreign::ForeignPush;
 use super::intake::OwedTo;
 use super::moving::Settling;
-use super::output::{Output, would_block};
+use super::output::{Flushed, Output, would_block};
 use super::path::{answer_done, answer_exception};
 use super::pulls::Written;
 use super::shares::Portion;
@@ -32,9 +32,8 @@ const UNANSWERED_MAX: u32 = 64;
 const UNANSWERED_BYTES_MAX: usize = 1 << 20;
 /// Bytes of replies that a client may leave unread before its requests are not read any more.
 const REPLIES_UNREAD_MAX: usize = 1 << 20;
-/// Bytes of replies written to one connection at a time, so that a large one (what a walk through 10,000 proxies is told)
-/// does not keep events waiting.
-const WRITTEN_PER_ROUND: usize = 64 << 10;
+/// Bytes of replies that are written to one connection in one round: a large one must not keep the others' events waiting.
+const REPLY_BYTES_PER_ROUND: usize = 64 << 10;
 /// Connections accepted in one round: a storm of them must not delay the events of those that are there.
 const ACCEPTED_PER_ROUND: usize = 16;
 /// Bytes of a large message that are read in one round, about; a read that brings whole messages is the last anyway.
@@ -80,6 +79,8 @@ pub(crate) struct Caller {
     stalled: bool,
     /// It has had its share of a round, and whole messages of it may wait for the next.
     hungry: bool,
+    /// It is among those that are written to when the round ends.
+    unsettled: bool,
     /// What it has had of the latest round.
     portion: Portion,
     /// What the poll was last told.
@@ -108,6 +109,7 @@ impl Incoming {
                 ended: false,
                 stalled: false,
                 hungry: false,
+                unsettled: false,
                 portion: Portion::default(),
                 interest: Interest::READ,
             },
@@ -149,6 +151,7 @@ impl Caller {
         self.settling.arrive();
         self.stalled = false;
         self.hungry = false;
+        self.unsettled = false;
         self.portion = Portion::default();
         self.interest = Interest::READ;
     }
@@ -277,7 +280,7 @@ impl Worker {
                 Err(_) => return self.close(token),
             }
         }
-        self.settle_incoming(token);
+        self.settle_later(token);
     }
 
     /// Handles the whole messages of a connection, as many as it may in one round. Says how many that were, or nothing if
@@ -285,6 +288,7 @@ impl Worker {
     fn process(&mut self, token: Token) -> Option<u32> {
         let portion = self.incoming.get(token)?.caller.portion;
         let mut turn = portion.begin(self.round, self.share);
+        self.incoming.get_mut(token)?.caller.output.lend(&mut self.core.outgoing.spares);
         loop {
             let entry = self.incoming.get_mut(token)?;
             if entry.caller.is_paused() {
@@ -337,7 +341,7 @@ impl Worker {
     pub(super) fn resume(&mut self, token: Token) {
         let Some(entry) = self.incoming.get(token) else { return };
         if entry.caller.hungry || self.process(token).is_some() {
-            self.settle_incoming(token);
+            self.settle_later(token);
         }
     }
 
@@ -376,17 +380,37 @@ impl Worker {
         self.settle_incoming(token);
     }
 
+    /// Has what is due on a connection written when the round ends, behind what is due to consumers.
+    pub(super) fn settle_later(&mut self, token: Token) {
+        let Some(Incoming { caller, .. }) = self.incoming.get_mut(token) else { return };
+        if !core::mem::replace(&mut caller.unsettled, true) {
+            self.unsettled.push_back(token);
+        }
+    }
+
+    /// Writes what is due: to consumers first, then to those who are answered.
+    pub(super) fn write_due(&mut self) {
+        if self.unsettled.is_empty() && !self.core.outgoing.is_due() {
+            return;
+        }
+        // Whoever has his reply is to find his event counted.
+        self.core.tally();
+        self.core.flush_due();
+        for _ in 0..self.unsettled.len() {
+            let Some(token) = self.unsettled.pop_front() else { return };
+            self.settle_incoming(token);
+        }
+    }
+
     /// Writes what is due on a connection, and tells the poll what to watch for.
     pub(super) fn settle_incoming(&mut self, token: Token) {
         let Some(Incoming { caller, .. }) = self.incoming.get_mut(token) else { return };
-        // There are no events in it, so nothing comes back.
-        let written = caller.output.is_empty() || {
-            // What is left is written when the poll says that there is room, which it does at once where there is.
-            match caller.output.flush_some(&caller.stream, &mut Vec::new(), WRITTEN_PER_ROUND) {
-                Ok(written) => written,
-                Err(_) => return self.close(token),
-            }
+        caller.unsettled = false;
+        let spares = &mut self.core.outgoing.spares;
+        let Ok(flushed) = caller.output.flush(&caller.stream, spares, REPLY_BYTES_PER_ROUND) else {
+            return self.close(token);
         };
+        let written = flushed == Flushed::All;
         if !caller.written.is_empty() {
             self.core.note_taken(caller);
         }
@@ -406,7 +430,11 @@ impl Worker {
         if read && core::mem::take(&mut caller.stalled) && !core::mem::replace(&mut caller.hungry, true) {
             self.hungry.push_back(token);
         }
-        let interest = Interest { read, write: !written, end: !read && !caller.ended };
+        if flushed == Flushed::Share {
+            caller.unsettled = true;
+            self.rests.push_back(token);
+        }
+        let interest = Interest { read, write: flushed == Flushed::Full, end: !read && !caller.ended };
         if interest != caller.interest {
             caller.interest = interest;
             if self.core.poll.change(&caller.stream, datum(KIND_INCOMING, token), interest).is_err() {
@@ -431,10 +459,11 @@ impl Worker {
         self.core.counters.set(Counter::ConnectionsOpen, self.incoming_open as u64);
     }
 
-    /// Passes on what was answered to a request of that size elsewhere: `add` puts it into the output, if it is anything.
+    /// Passes on what another thread answered; nothing, to a one-way request.
     pub(super) fn pass_reply(&mut self, connection: Token, request_bytes: usize, add: impl FnOnce(&mut Output)) {
         let Some(entry) = self.incoming.get_mut(connection) else { return };
         entry.caller.note_answer(request_bytes);
+        entry.caller.output.lend(&mut self.core.outgoing.spares);
         add(&mut entry.caller.output);
         // It may have been paused with whole messages read; no socket will announce those.
         self.resume(connection);
@@ -453,6 +482,7 @@ impl Worker {
             };
             let Some(entry) = self.incoming.get_mut(connection) else { continue };
             entry.caller.note_answer(bytes);
+            entry.caller.output.lend(&mut self.core.outgoing.spares);
             match owed.refusal {
                 None => answer_done(&mut entry.caller, answer),
                 Some(exception) => answer_exception(&mut entry.caller, answer, exception),
@@ -467,7 +497,11 @@ impl Worker {
             let connection = due.waiter().connection;
             let entry = self.incoming.get_mut(connection).filter(|entry| !entry.caller.closing);
             let is_there = entry.is_some();
-            self.core.tell_due(entry.map(|entry| &mut entry.caller), due);
+            let caller = entry.map(|entry| {
+                entry.caller.output.lend(&mut self.core.outgoing.spares);
+                &mut entry.caller
+            });
+            self.core.tell_due(caller, due);
             if is_there {
                 self.resume(connection);
             }
@@ -505,7 +539,7 @@ impl Worker {
         for token in open {
             if let Some(Incoming { caller, .. }) = self.incoming.get_mut(token) {
                 message::close_connection(caller.output.bytes(), caller.version);
-                let _ = caller.output.flush(&caller.stream, &mut Vec::new());
+                let _ = caller.output.flush(&caller.stream, &mut self.core.outgoing.spares, usize::MAX);
             }
             self.close(token);
         }

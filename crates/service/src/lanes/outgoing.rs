@@ -6,20 +6,21 @@
 //! bounded by the consumers' windows.
 
 use core::time::Duration;
-use std::io;
+use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::time::Instant;
 
-use engine::{Event, OutboxId, Time};
+use engine::{OutboxId, Time};
 use giop::framing::{self, Inbound};
 use giop::message;
 use hashbrown::{HashMap, HashSet};
 
-use super::asks::{Asker, Ways};
-use super::calls::{Asked, Call};
+use super::asks::Ways;
+use super::calls::Asked;
 use super::mail::{self, Lookup, OWN_ENDIAN};
-use super::output::{Body, Output};
+use super::output::{Output, Spares};
+use super::pending::PendingReplies;
 use super::post::Post;
 use super::replies::Verdict;
 use super::routes::{Endpoint, Route, Routes};
@@ -32,6 +33,14 @@ use crate::counters::Counter;
 /// A connection that nobody uses is kept for this long: a consumer that disconnects while it is pushed to still answers,
 /// and one that comes back finds it open.
 const LINGER: Duration = Duration::from_secs(1);
+/// What is gathered for a connection is written when it is so much, and not only when the round ends: beyond this a system
+/// call's own cost is nothing beside that of the bytes, and the consumer can begin.
+const GATHERED_BYTES_MAX: usize = 128 << 10;
+/// What is gathered is written when this long has passed, and as long as writing it will take.
+const GATHERED_FOR: Duration = Duration::from_micros(50);
+const WRITE_TAKES: Duration = Duration::from_micros(3);
+/// Pushes between two looks at the clock.
+const PUSHES_PER_LOOK: u32 = 32;
 
 enum State {
     /// Waiting for the addresses of a host name.
@@ -44,39 +53,26 @@ enum State {
     Open(TcpStream),
 }
 
-/// Who waits for a reply.
-pub(crate) enum Pending {
-    /// A consumer's outbox.
-    Push { outbox: OutboxId, serial: u32 },
-    /// Administration.
-    Call(Call),
-    /// The lane itself.
-    Ask(Asker),
-}
-
-impl Pending {
-    /// Whether somebody reads the result, rather than only hearing that it was done.
-    pub(crate) const fn has_result(&self) -> bool {
-        !matches!(self, Self::Push { .. })
-    }
-}
-
 /// A connection to a client.
 pub(crate) struct Outgoing {
     pub(crate) endpoint: Endpoint,
     state: State,
     pub(crate) inbound: Inbound,
     pub(crate) output: Output,
-    pub(crate) pending: HashMap<u32, Pending>,
+    pub(crate) pending: PendingReplies,
     next_request: u32,
     told_code_sets: bool,
     connect_deadline: Option<Time>,
     /// Since when it has owed replies without sending a byte.
     pub(crate) silent_since: Time,
-    /// Outboxes that wait for room in the socket.
-    pub(crate) blocked: Vec<OutboxId>,
+    /// Outboxes that wait for room in the socket; and some that do not any more, which their routes know.
+    blocked: Vec<OutboxId>,
+    /// How many of these do not, at most.
+    blocked_no_more: usize,
     unused_since: Option<Time>,
     interest: Interest,
+    /// It is among those that are to be written to.
+    is_due: bool,
 }
 
 impl Outgoing {
@@ -86,14 +82,16 @@ impl Outgoing {
             state: State::Resolving,
             inbound: Inbound::new(limits),
             output: Output::default(),
-            pending: HashMap::new(),
+            pending: PendingReplies::default(),
             next_request: 1,
             told_code_sets: false,
             connect_deadline: Some(now + timeout),
             silent_since: now,
             blocked: Vec::new(),
+            blocked_no_more: 0,
             unused_since: None,
             interest: Interest::NONE,
+            is_due: false,
         }
     }
 
@@ -112,37 +110,14 @@ impl Outgoing {
         }
     }
 
-    /// Whether what is sent now goes to the socket at once.
+    /// Whether the socket had taken everything when it was last written to, and not too much was gathered since.
     pub(crate) fn has_room(&self) -> bool {
-        self.output.is_empty() && self.stream().is_some()
-    }
-
-    /// Sends a request header and an event's body behind it, or keeps them until the socket takes them.
-    ///
-    /// # Errors
-    /// When the connection is broken.
-    pub(crate) fn send(&mut self, head: &[u8], event: Arc<Event>, body: Body) -> io::Result<Option<Arc<Event>>> {
-        let stream = match &self.state {
-            State::Open(stream) => Some(stream),
-            State::Resolving | State::Connecting { .. } => None,
-        };
-        self.output.send(stream, head, event, body)
-    }
-
-    /// Sends a request header and a body that is nobody's event, or keeps them until the socket takes them.
-    ///
-    /// # Errors
-    /// When the connection is broken.
-    pub(crate) fn send_bytes(&mut self, head: &[u8], body: &[u8]) -> io::Result<()> {
-        let stream = match &self.state {
-            State::Open(stream) => Some(stream),
-            State::Resolving | State::Connecting { .. } => None,
-        };
-        self.output.send_bytes(stream, head, body)
+        !self.interest.write && self.stream().is_some() && self.output.queued_bytes() < GATHERED_BYTES_MAX
     }
 
     /// Tells the peer that a reply is not waited for any more.
-    pub(crate) fn cancel(&mut self, request_id: u32) {
+    pub(crate) fn cancel(&mut self, request_id: u32, spares: &mut Spares) {
+        self.output.lend(spares);
         message::cancel_request(self.output.bytes(), self.endpoint.version, OWN_ENDIAN, request_id);
     }
 
@@ -177,9 +152,19 @@ pub(crate) struct Outgoings {
     pub(crate) calls: HashMap<u64, Asked>,
     /// Some connection may have lost its last user.
     pub(crate) stale: bool,
-    /// Request headers are written here, and the buffer used again.
-    pub(crate) head: Vec<u8>,
-    /// The arguments of what is asked are written here, and sequences of events.
+    /// Connections for which something was gathered. They are written to when the round ends.
+    due: VecDeque<Token>,
+    /// Since when nothing that was gathered waits.
+    written_at: Time,
+    /// Pushes gathered since the clock was last looked at.
+    pushes: u32,
+    /// One for which so much was gathered that it is to be written to at once.
+    overfull: Option<Token>,
+    /// Outboxes that have just got room; used again.
+    unblocked: Vec<OutboxId>,
+    /// Of connections with nothing to write. Clients' connections to us use them as well.
+    pub(crate) spares: Spares,
+    /// The arguments of what is asked are written here.
     pub(crate) arguments: Vec<u8>,
     /// The result that was heard last.
     pub(crate) answer: mail::Reply,
@@ -205,7 +190,12 @@ impl Outgoings {
             connecting: 0,
             calls: HashMap::new(),
             stale: false,
-            head: Vec::new(),
+            due: VecDeque::with_capacity(64),
+            written_at: Time(0),
+            pushes: 0,
+            overfull: None,
+            unblocked: Vec::new(),
+            spares: Spares::default(),
             arguments: Vec::new(),
             answer: mail::Reply::default(),
         }
@@ -231,20 +221,56 @@ impl Outgoings {
     }
 
     /// Forgets a consumer, and what it was sent and has not answered.
-    pub(crate) fn forget(&mut self, mut route: Route) {
+    pub(crate) fn forget(&mut self, route: Route) {
         self.stale = true;
-        self.stop_waiting(&mut route);
+        if let Some(token) = route.waits_for {
+            self.stop_waiting(token);
+        }
         for sent in route.unanswered {
             if let Some(connection) = self.connections.get_mut(sent.connection) {
-                connection.pending.remove(&sent.request_id);
+                connection.pending.remove(sent.request_id);
             }
         }
     }
 
-    /// A consumer does not wait for room any more.
-    fn stop_waiting(&mut self, route: &mut Route) {
-        if let Some(connection) = route.waits_for.take().and_then(|token| self.connections.get_mut(token)) {
-            connection.blocked.retain(|outbox| *outbox != route.outbox);
+    /// Something was gathered for a connection. A socket that is full, or not connected yet, is written to when the poll
+    /// says so.
+    pub(crate) fn note_due(&mut self, token: Token) {
+        let Some(connection) = self.connections.get_mut(token) else { return };
+        if connection.is_due || connection.interest.write {
+            return;
+        }
+        connection.is_due = true;
+        self.due.push_back(token);
+    }
+
+    /// A push was gathered for a connection.
+    pub(crate) fn note_push(&mut self, token: Token) {
+        self.note_due(token);
+        self.pushes += 1;
+        let is_overfull = |connection: &Outgoing| {
+            !connection.interest.write && connection.output.queued_bytes() >= GATHERED_BYTES_MAX
+        };
+        if self.connections.get(token).is_some_and(is_overfull) {
+            self.overfull = Some(token);
+        }
+    }
+
+    /// Whether something was gathered.
+    pub(crate) fn is_due(&self) -> bool {
+        !self.due.is_empty()
+    }
+
+    /// An outbox of a connection's does not wait for room any more. It stays in the list until half of those in it do not.
+    fn stop_waiting(&mut self, token: Token) {
+        let Self { connections, routes, .. } = self;
+        let Some(connection) = connections.get_mut(token) else { return };
+        connection.blocked_no_more += 1;
+        if 2 * connection.blocked_no_more > connection.blocked.len() {
+            connection.blocked_no_more = 0;
+            connection
+                .blocked
+                .retain(|outbox| routes.get_mut(*outbox).is_some_and(|route| route.waits_for == Some(token)));
         }
     }
 }
@@ -357,28 +383,75 @@ impl Core {
 
     /// Writes what is due, and watches for room if the socket does not take it all.
     pub(crate) fn flush_outgoing(&mut self, token: Token) {
-        let Outgoings { routes, connections, .. } = &mut self.outgoing;
+        let Outgoings { connections, spares, .. } = &mut self.outgoing;
         let Some(connection) = connections.get_mut(token) else { return };
+        connection.is_due = false;
         let State::Open(stream) = &connection.state else { return };
-        let mut done = Vec::new();
-        let flushed = connection.output.flush(stream, &mut done);
+        if let Err(error) = connection.output.flush(stream, spares, usize::MAX) {
+            return self.lose(token, &error.to_string());
+        }
+        let is_blocked = !connection.blocked.is_empty();
+        self.release_written();
+        if is_blocked {
+            self.unblock_past(token);
+        }
+        self.watch(token);
+    }
+
+    /// Writes what was gathered for consumers.
+    pub(crate) fn flush_due(&mut self) {
+        // Not those that become due meanwhile, or there might be no end.
+        for _ in 0..self.outgoing.due.len() {
+            let Some(token) = self.outgoing.due.pop_front() else { break };
+            if self.outgoing.connections.get(token).is_some_and(|connection| connection.is_due) {
+                self.flush_outgoing(token);
+            }
+        }
+        self.outgoing.pushes = 0;
+    }
+
+    /// Writes what was gathered where that is so much, or was begun so long ago, that it is not to wait for the end of the
+    /// round.
+    pub(crate) fn flush_if_much(&mut self) {
+        if let Some(token) = self.outgoing.overfull.take() {
+            self.flush_outgoing(token);
+        }
+        if self.outgoing.pushes < PUSHES_PER_LOOK {
+            return;
+        }
+        self.outgoing.pushes = 0;
+        let writes = u32::try_from(self.outgoing.due.len()).unwrap_or(u32::MAX);
+        let wait = GATHERED_FOR.max(WRITE_TAKES.saturating_mul(writes));
+        let time = self.time();
+        if time.since(self.outgoing.written_at.max(self.now)) >= wait {
+            self.flush_due();
+            self.outgoing.written_at = time;
+        }
+    }
+
+    /// Releases the events that sockets have taken.
+    fn release_written(&mut self) {
+        while let Some(event) = self.outgoing.spares.events.pop() {
+            self.lane.release(event);
+        }
+    }
+
+    /// Has those go on who waited for room on a connection that has it, or for what they had given up to be gone.
+    fn unblock_past(&mut self, token: Token) {
+        let Outgoings { routes, connections, unblocked, .. } = &mut self.outgoing;
+        let Some(connection) = connections.get_mut(token) else { return };
         let (is_empty, taken) = (connection.output.is_empty(), connection.output.taken());
         let may_go_on = |outbox: &mut OutboxId| {
             let is_past = |route: &mut Route| route.given_up.is_some() && !route.still_waits(token, taken);
             is_empty || routes.get_mut(*outbox).is_none_or(is_past)
         };
-        let blocked: Vec<OutboxId> = connection.blocked.extract_if(.., may_go_on).collect();
-        let broken = flushed.err().map(|error| error.to_string());
-        for event in done {
-            self.lane.release(event);
+        let mut blocked = core::mem::take(unblocked);
+        blocked.extend(connection.blocked.extract_if(.., may_go_on));
+        connection.blocked_no_more = connection.blocked_no_more.min(connection.blocked.len());
+        for outbox in blocked.drain(..) {
+            self.unblock(outbox, token, None);
         }
-        for outbox in blocked {
-            self.unblock(outbox, None);
-        }
-        match broken {
-            Some(why) => self.lose(token, &why),
-            None => self.watch(token),
-        }
+        self.outgoing.unblocked = blocked;
     }
 
     /// Tells the poll what a connection waits for.
@@ -408,37 +481,41 @@ impl Core {
     }
 
     /// An outbox need not wait for room any more: there is some, or the connection was lost.
-    fn unblock(&mut self, outbox: OutboxId, lost: Option<&str>) {
-        if let Some(route) = self.outgoing.routes.get_mut(outbox) {
-            route.waits_for = None;
-            // What was put back is tried once more, and that is told to have failed.
-            route.lost = lost.map(str::to_owned);
-        }
+    fn unblock(&mut self, outbox: OutboxId, token: Token, lost: Option<&str>) {
+        let waits = |route: &&mut Route| route.waits_for == Some(token);
+        let Some(route) = self.outgoing.routes.get_mut(outbox).filter(waits) else { return };
+        route.waits_for = None;
+        // What was put back is tried once more, and that is told to have failed.
+        route.lost = lost.map(str::to_owned);
         self.lane.resume_outbox(outbox, self.now);
+        self.undelivered = true;
     }
 
     /// Gives up whatever an outbox has on the way, sent or waiting for room, from the push at `first` on. Which
-    /// connections it was on is said.
+    /// connections it was on is said. What was gathered and not written yet goes out all the same, before the cancel request
+    /// that speaks of it.
     pub(crate) fn withdraw(&mut self, outbox: OutboxId, first: usize, cancel: bool) -> Vec<Token> {
         let mut touched = Vec::new();
         self.withdraw_question(outbox);
-        let Outgoings { routes, connections, .. } = &mut self.outgoing;
+        let Outgoings { routes, connections, spares, .. } = &mut self.outgoing;
         let Some(route) = routes.get_mut(outbox) else { return touched };
-        if let Some(token) = route.waits_for.take()
-            && let Some(connection) = connections.get_mut(token)
-        {
-            connection.blocked.retain(|blocked| *blocked != outbox);
-            touched.push(token);
-        }
+        let waited_for = route.waits_for.take();
+        touched.extend(waited_for);
         for sent in route.unanswered.drain(first.min(route.unanswered.len())..) {
             let Some(connection) = connections.get_mut(sent.connection) else { continue };
-            connection.pending.remove(&sent.request_id);
+            connection.pending.remove(sent.request_id);
             if cancel {
-                connection.cancel(sent.request_id);
+                connection.cancel(sent.request_id, spares);
             }
             if !touched.contains(&sent.connection) {
                 touched.push(sent.connection);
             }
+        }
+        for token in &touched {
+            self.outgoing.note_due(*token);
+        }
+        if let Some(token) = waited_for {
+            self.outgoing.stop_waiting(token);
         }
         touched
     }
@@ -452,19 +529,15 @@ impl Core {
             self.counters.add(Counter::ConnectsFailed, 1);
         }
         self.buffers.recover(&mut connection.inbound);
-        let mut done = Vec::new();
-        connection.output.clear(&mut done);
-        for event in done {
-            self.lane.release(event);
-        }
+        connection.output.clear(&mut self.outgoing.spares);
+        self.release_written();
+        self.undelivered = true;
         // In the order in which they were sent, so that what is tried again keeps its order.
-        let mut pending: Vec<(u32, Pending)> = connection.pending.drain().collect();
-        pending.sort_unstable_by_key(|(request_id, _)| *request_id);
-        for (_, waiting) in pending {
+        for waiting in connection.pending.drain() {
             self.conclude(waiting, Verdict::Lost(why.to_owned()));
         }
         for outbox in connection.blocked {
-            self.unblock(outbox, Some(why));
+            self.unblock(outbox, token, Some(why));
         }
     }
 

@@ -299,6 +299,10 @@ pub(crate) fn answer_done(caller: &mut Caller, answer: Answer) {
 
 /// Writes the reply to a request that has no result.
 pub(super) fn write_done(buffer: &mut Vec<u8>, answer: Answer) {
+    let Answer { version, endian, request_id, expected: _, priority } = answer;
+    if priority.is_none() {
+        return message::empty_reply(buffer, version, endian, request_id);
+    }
     answer.begin(buffer, ReplyStatus::NoException).finish(buffer);
 }
 

@@ -303,6 +303,7 @@ impl Core {
         let taken = caller.output.taken();
         while let Some(written) = caller.written.pop_front_if(|written| written.end <= taken) {
             self.lane.handle_outcome(written.outbox, written.serial, Outcome::Delivered, self.now);
+            self.undelivered = true;
         }
     }
 
@@ -322,6 +323,7 @@ impl Core {
     pub(crate) fn forget_caller(&mut self, connection: Token, caller: &mut Caller) {
         for Written { outbox, serial, .. } in caller.written.drain(..) {
             self.lane.handle_outcome(outbox, serial, Outcome::Unreachable, self.now);
+            self.undelivered = true;
         }
         if caller.waits.is_empty() {
             return;

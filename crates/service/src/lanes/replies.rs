@@ -7,12 +7,12 @@ use giop::cdr::CharSet;
 use giop::exception::{Kind, SystemException};
 use giop::framing::Message;
 use giop::ior::Ior;
-use giop::message::{MessageKind, Reply, ReplyStatus};
-use hashbrown::HashMap;
+use giop::message::{self, MessageKind, Reply, ReplyStatus};
 
 use super::mail;
-use super::outgoing::{Outgoing, Outgoings, Pending};
+use super::outgoing::{Outgoing, Outgoings};
 use super::output::would_block;
+use super::pending::{Pending, PendingReplies};
 use super::reports::printable;
 use super::slots::Token;
 use super::system;
@@ -99,7 +99,7 @@ impl Core {
                 }
             };
             match heard {
-                Heard::Reply(request_id, verdict) => match connection.pending.remove(&request_id) {
+                Heard::Reply(request_id, verdict) => match connection.pending.remove(request_id) {
                     Some(pending) => self.conclude(pending, verdict),
                     None => self.counters.add(Counter::LateReplies, 1),
                 },
@@ -115,7 +115,7 @@ impl Core {
     pub(crate) fn conclude(&mut self, pending: Pending, verdict: Verdict) {
         match pending {
             Pending::Push { outbox, serial } => self.conclude_push(outbox, serial, verdict),
-            Pending::Call(call) => self.conclude_call(call, verdict),
+            Pending::Call(call) => self.conclude_call(*call, verdict),
             Pending::Ask(asker) => self.conclude_ask(asker, verdict),
         }
     }
@@ -153,12 +153,9 @@ impl Core {
 
     /// Tells the engine that a push failed and is to be tried again, with all that were sent behind it.
     pub(crate) fn fail_push(&mut self, outbox: OutboxId, serial: u32, outcome: Outcome, why: impl FnOnce() -> String) {
-        let cancelled_on = self.withdraw(outbox, 0, true);
+        self.withdraw(outbox, 0, true);
         self.note_failure(outbox, why);
         self.lane.handle_outcome(outbox, serial, outcome, self.now);
-        for token in cancelled_on {
-            self.flush_outgoing(token);
-        }
     }
 
     /// Notes why an episode of failures began, for the log, and that a consumer that was forwarded is looked for at its
@@ -173,12 +170,17 @@ impl Core {
 }
 
 /// Takes in one message. The result of a request for which that is not nothing is copied to `answer`.
-fn hear(message: &Message<'_>, chars: CharSet, pending: &HashMap<u32, Pending>, answer: &mut mail::Reply) -> Heard {
+fn hear(message: &Message<'_>, chars: CharSet, pending: &PendingReplies, answer: &mut mail::Reply) -> Heard {
+    if let Some(request_id) = message::parse_empty_reply(message.bytes, &message.header) {
+        // What has a result and does not say it, has an empty one.
+        answer.body.clear();
+        return Heard::Reply(request_id, Verdict::Done);
+    }
     match message.header.kind {
         MessageKind::Reply => match Reply::parse(message.bytes, &message.header) {
             Ok(reply) => {
                 let verdict = verdict_of(&reply, message, chars);
-                if matches!(verdict, Verdict::Done) && pending.get(&reply.request_id).is_some_and(Pending::has_result) {
+                if matches!(verdict, Verdict::Done) && pending.get(reply.request_id).is_some_and(Pending::has_result) {
                     let body = reply.body(message.bytes, &message.header, chars);
                     answer.encoding = body.encoding();
                     answer.phase = reply.body_offset & 7;

@@ -3,15 +3,18 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use engine::{Event, OutboxId, Peer, ProxyKey};
-use giop::cdr::{CharSet, Version};
+use engine::{Event, OutboxId, Peer, ProxyKey, Want};
+use giop::cdr::{CharSet, Encoding, Version};
 use giop::codeset;
 use giop::ior::{Ior, ORB_TYPE_CAMPANILE};
+use giop::message::{RequestHead, RequestTemplate, Response, ServiceContexts};
+use giop::realtime;
 use hashbrown::HashMap;
 
 use super::mail::OWN_VERSION;
 use super::slots::Token;
 use crate::corba::PeerAddress;
+use crate::corba::event::{self, Untranslatable, Written};
 
 /// Times in a row that a request is sent on to where a `LOCATION_FORWARD` points before that is taken for a loop.
 pub(crate) const FORWARDS_MAX: u8 = 8;
@@ -75,6 +78,9 @@ pub(crate) struct Route {
     /// Forwards in a row.
     forwards: u8,
     connections: [Option<Token>; CONNECTIONS],
+    /// The heads of the pushes that were sent last, for others like them: of one that follows others, and of one that starts
+    /// a flow.
+    templates: [Option<(Head, RequestTemplate)>; 2],
     /// Pushes without a reply, in the order in which they were sent: those that the engine has in flight.
     pub(crate) unanswered: VecDeque<Sent>,
     /// The connection for whose room it waits.
@@ -104,6 +110,46 @@ impl PushPriority {
     }
 }
 
+/// What the head of a push depends on, beside the consumer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Head {
+    pub(crate) encoding: Encoding,
+    /// Where the body is to begin, modulo 8.
+    pub(crate) phase: usize,
+    pub(crate) one_way: bool,
+    /// The Real-time CORBA priority that is told.
+    pub(crate) priority: Option<i16>,
+    /// Whether it tells which code sets are used, as the first request on a connection does.
+    pub(crate) tell: bool,
+    /// Whether it says that nothing before it is unanswered.
+    pub(crate) starts_flow: bool,
+}
+
+impl Head {
+    fn template(&self, key: &[u8], operation: &str) -> RequestTemplate {
+        let Self { encoding, phase, one_way, priority, tell, starts_flow } = *self;
+        let priority = priority.map(|priority| realtime::priority_context(priority, encoding.endian));
+        let code_sets = tell.then(|| codeset::context(encoding.chars, encoding.endian));
+        // Those with something to tell come together.
+        let priority = priority.as_ref().map(|data| (ServiceContexts::RT_CORBA_PRIORITY, data.as_slice()));
+        let code_sets = code_sets.as_deref().map(|data| (ServiceContexts::CODE_SETS, data));
+        let flow = starts_flow.then_some((ServiceContexts::FLOW_START, &[][..]));
+        let mut contexts = [(0, &[][..]); 3];
+        let told = contexts.iter_mut().zip([priority, code_sets, flow].into_iter().flatten());
+        let count = told.map(|(place, context)| *place = context).count();
+        RequestTemplate::new(&RequestHead {
+            version: encoding.version,
+            endian: encoding.endian,
+            request_id: 0,
+            response: if one_way { Response::None } else { Response::Expected },
+            key,
+            operation: operation.as_bytes(),
+            contexts: contexts.get(..count).unwrap_or_default(),
+            body_phase: Some(phase),
+        })
+    }
+}
+
 /// A push on its way.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Sent {
@@ -129,6 +175,7 @@ impl Route {
             priority: None,
             forwards: 0,
             connections: [None; CONNECTIONS],
+            templates: [None, None],
             unanswered: VecDeque::new(),
             waits_for: None,
             lost: None,
@@ -179,6 +226,47 @@ impl Route {
         self.target = target;
         self.is_forwarded = is_forwarded;
         self.connections = [None; CONNECTIONS];
+        self.templates = [None, None];
+    }
+
+    /// Appends the head of a push whose body of so many bytes, at least one, follows.
+    pub(crate) fn append_head(&mut self, head: &Head, buffer: &mut Vec<u8>, request_id: u32, length: usize) {
+        self.template(head).append(buffer, request_id, length);
+    }
+
+    /// Appends a push of several events.
+    ///
+    /// # Errors
+    /// None of the events can be put into what the consumer takes. Nothing was appended.
+    pub(crate) fn append_batch(
+        &mut self,
+        head: &Head,
+        buffer: &mut Vec<u8>,
+        request_id: u32,
+        events: &[Arc<Event>],
+        want: Want,
+    ) -> Result<Written, Untranslatable> {
+        let open = self.template(head).begin(buffer, request_id);
+        match event::write_batch(events, want, &mut open.body(buffer, head.encoding.chars)) {
+            Ok(written) => {
+                open.finish(buffer);
+                Ok(written)
+            }
+            Err(error) => {
+                buffer.truncate(open.start());
+                Err(error)
+            }
+        }
+    }
+
+    /// The template of a head, made anew where the last one was another.
+    fn template(&mut self, head: &Head) -> &RequestTemplate {
+        let Self { target, address, templates: [following, starting], .. } = self;
+        let place = if head.starts_flow { starting } else { following };
+        let kept = place.take().filter(|(of, _)| of == head);
+        let new = || (*head, head.template(&target.key, address.operation));
+        let (_, template) = place.insert(kept.unwrap_or_else(new));
+        template
     }
 
     /// Whether pushes that were given up still wait to be written to a connection of which so many bytes are gone.
@@ -195,6 +283,10 @@ impl Route {
 
     /// Takes a push off those without a reply, and says how many are before it.
     pub(crate) fn take_unanswered(&mut self, serial: u32) -> Option<usize> {
+        if self.unanswered.front().is_some_and(|sent| sent.serial == serial) {
+            self.unanswered.pop_front();
+            return Some(0);
+        }
         let at = self.unanswered.iter().position(|sent| sent.serial == serial)?;
         self.unanswered.remove(at);
         Some(at)

@@ -95,6 +95,10 @@ pub(crate) struct Worker {
     pub(super) incoming_open: usize,
     /// Connections that have had their share of a round and may have more.
     pub(super) hungry: VecDeque<Token>,
+    /// Connections on which something is due, or about which the poll may have to be told something else.
+    pub(super) unsettled: VecDeque<Token>,
+    /// Those that were written as much as may be in one round, and have more.
+    pub(super) rests: VecDeque<Token>,
     /// Connections that wait for room on the lane that they have to move to.
     pub(super) movers: VecDeque<Token>,
     office: Inbox<ToLane>,
@@ -228,17 +232,14 @@ pub(crate) const DROPPED: [(Counter, DiscardReason); 9] = [
 impl Worker {
     pub(crate) fn new(options: WorkerOptions) -> io::Result<Self> {
         let WorkerOptions { id, thread, name, priority, listener, ends, counters, common } = options;
-        let poll = Poll::new()?;
-        if let Some(listener) = &listener {
-            poll.add(listener, KIND_LISTENER << 62, Interest::READ)?;
-        }
-        poll.add(&*ends.bell, KIND_BELL << 62, Interest::READ)?;
-        let lane = ready_lane(id, common.main_discipline);
+        let poll = poll_for(listener.as_ref(), &ends.bell)?;
         Ok(Self {
             listener,
             incoming: Slots::new(),
             incoming_open: 0,
             hungry: VecDeque::new(),
+            unsettled: VecDeque::with_capacity(64),
+            rests: VecDeque::new(),
             movers: VecDeque::new(),
             office: ends.office,
             resolved: ends.resolved,
@@ -261,7 +262,7 @@ impl Worker {
                 poll,
                 recall: Recall::default(),
                 buffers: Buffers::default(),
-                lane,
+                lane: ready_lane(id, common.main_discipline),
                 published: arc_swap::Cache::new(common.published),
                 lines: Lines::new(ends.lines),
                 introductions: ends.introductions,
@@ -302,10 +303,7 @@ impl Worker {
     /// Runs until told to stop.
     pub(crate) fn run(mut self) {
         while !self.stopping {
-            // Whoever has had his share of the last round goes on without anybody having to speak of him.
-            let goes_on = !self.hungry.is_empty() || self.core.undelivered || self.core.lane.turns_waiting() > 0;
-            let goes_on = goes_on || self.core.has_to_survey();
-            let timeout = if goes_on { Some(Duration::ZERO) } else { self.timeout() };
+            let timeout = if self.goes_on() { Some(Duration::ZERO) } else { self.timeout() };
             if let Err(error) = self.core.poll.wait(timeout) {
                 log::error!("the lane cannot wait for its sockets any more: {error}");
                 break;
@@ -313,6 +311,14 @@ impl Worker {
             self.round();
         }
         self.close_all();
+    }
+
+    /// Whether there is something to do without the poll having to speak of it: for whoever has had his share of the last
+    /// round.
+    fn goes_on(&self) -> bool {
+        let Self { hungry, unsettled, rests, core, .. } = self;
+        let is_due = !hungry.is_empty() || !unsettled.is_empty() || !rests.is_empty() || core.outgoing.is_due();
+        is_due || core.undelivered || core.lane.turns_waiting() > 0 || core.has_to_survey()
     }
 
     /// Waits so long at most for something to serve, and serves it.
@@ -327,12 +333,14 @@ impl Worker {
         let began = self.core.read_clock();
         self.round += 1;
         self.core.refresh();
+        self.unsettled.append(&mut self.rests);
         self.serve_hungry();
         for index in 0..self.core.poll.len() {
             if let Some(ready) = self.core.poll.get(index) {
                 self.serve(ready);
             }
         }
+        self.write_due();
         self.serve_parked();
         self.serve_timers();
         self.serve_unfinished();
@@ -340,6 +348,7 @@ impl Worker {
         self.core.settle();
         self.answer_all();
         self.serve_turns();
+        self.write_due();
         // Last of all, since whatever was done may have begun something that has a time limit.
         if self.core.has_deadlines() || self.core.reports.is_waiting() {
             self.plan_sweep();
@@ -464,6 +473,16 @@ impl Worker {
 const READY_EVENTS: usize = 64;
 const READY_BYTES: [usize; 4] = [128, 256, 512, 1024];
 
+/// The poll of a lane, told of what the lane begins with.
+fn poll_for(listener: Option<&TcpListener>, bell: &Bell) -> io::Result<Poll> {
+    let poll = Poll::new()?;
+    if let Some(listener) = listener {
+        poll.add(listener, KIND_LISTENER << 62, Interest::READ)?;
+    }
+    poll.add(bell, KIND_BELL << 62, Interest::READ)?;
+    Ok(poll)
+}
+
 /// The engine's part of a lane. A pool's lanes are told by the routing whose turn it is.
 fn ready_lane(id: LaneId, main_discipline: Discipline) -> Lane {
     let mut lane = Lane::with_id(id, Time(0));
@@ -487,8 +506,13 @@ fn warm_up(lane: &mut Lane) {
 }
 
 impl Core {
+    /// What time it is by now.
+    pub(super) fn time(&self) -> Time {
+        Time(u64::try_from(self.origin.elapsed().as_nanos()).unwrap_or(u64::MAX))
+    }
+
     pub(super) fn read_clock(&mut self) -> Time {
-        self.now = Time(u64::try_from(self.origin.elapsed().as_nanos()).unwrap_or(u64::MAX));
+        self.now = self.time();
         // Neither reading is a system call.
         let since_1970 = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         self.clock = UtcClock::new(self.now, since_1970);
@@ -523,18 +547,13 @@ impl Core {
 
     /// Brings everything that the engine wants done to the sockets and to administration.
     pub(crate) fn settle(&mut self) {
-        loop {
-            while let Some((outbox, _)) = self.lane.poll_timed_out() {
-                self.abandon(outbox);
-            }
-            self.deliver();
-            while let Some(ticket) = self.lane.poll_release() {
-                if let Some(owed) = self.held.remove(&ticket) {
-                    self.pay(owed);
-                }
-            }
-            if !self.write_asked() {
-                break;
+        while let Some((outbox, _)) = self.lane.poll_timed_out() {
+            self.abandon(outbox);
+        }
+        self.deliver();
+        while let Some(ticket) = self.lane.poll_release() {
+            if let Some(owed) = self.held.remove(&ticket) {
+                self.pay(owed);
             }
         }
         while let Some(notice) = self.lane.poll_notice() {
@@ -565,9 +584,9 @@ impl Core {
     fn account(&mut self, began: Time) {
         self.tally();
         self.counters.add(Counter::Cycles, 1);
-        let ended = u64::try_from(self.origin.elapsed().as_nanos()).unwrap_or(u64::MAX);
-        self.counters.raise(Counter::CycleMax, ended.saturating_sub(began.0));
-        if let Some(finding) = self.pulse.beat(Time(ended)) {
+        let ended = self.time();
+        self.counters.raise(Counter::CycleMax, ended.0.saturating_sub(began.0));
+        if let Some(finding) = self.pulse.beat(ended) {
             self.note_pulse(finding);
         }
     }

@@ -3,7 +3,7 @@
 use super::header::read_through;
 use super::translate::{Untranslatable, write_as};
 use super::wants::{encoding_for, fits};
-use super::{FORM_STRUCTURED, encoding_of, reader, tag_of};
+use super::{FORM_STRUCTURED, encoding_of, reader};
 use engine::{Event, Form, Want};
 use giop::cdr::{CharSet, Encoding, ReadError, Reader, Writer};
 use giop::typecode::Work;
@@ -127,42 +127,41 @@ impl Batch {
 /// What became of the events for a sequence consumer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Written {
-    /// How what was written is to be read, see [`tag_of`].
-    pub tag: u64,
     /// Events that are in it.
     pub events: u32,
     /// Events that could not be put into what the consumer needs and were left out.
     pub left_out: u32,
 }
 
-/// Appends to `out` the body of `push_structured_events` with these events, in what a consumer with this want needs.
-/// Nothing but `out` grows.
+/// The encoding in which a consumer with this want gets these events in one sequence. Nothing if none of them could be put
+/// into what it needs.
 ///
-/// The events come from different suppliers and may be in different byte orders and code sets. Those that are not in the
-/// first one's byte order are put into it; if any is in UTF-8, all are.
+/// They come from different suppliers and may be in different byte orders and code sets: the sequence has the first one's
+/// byte order, and is in UTF-8 if any of them is.
+#[must_use]
+pub fn batch_encoding(events: &[Arc<Event>], want: Want) -> Option<Encoding> {
+    let mut tags = events.iter().filter_map(|event| chosen(event, want).map(|(_, tag)| tag));
+    let tag = tags.next()?;
+    let first = encoding_of(tag);
+    let is_utf8 =
+        first.chars == CharSet::Utf8 || tags.any(|other| other != tag && encoding_of(other).chars == CharSet::Utf8);
+    let chars = if is_utf8 { CharSet::Utf8 } else { CharSet::Latin1 };
+    Some(encoding_for(want, Encoding { chars, ..first }))
+}
+
+/// Writes the body of `push_structured_events` with these events, for a consumer with this want, with a writer in the
+/// [encoding](batch_encoding) for that. Nothing but its buffer grows. An event that lies as it has to is copied as it is;
+/// the others are written anew.
 ///
 /// # Errors
 ///
-/// None of the events can be put into what the consumer needs; `out` is as it was.
-pub fn write_batch(events: &[Arc<Event>], want: Want, out: &mut Vec<u8>) -> Result<Written, Untranslatable> {
-    let encodings = || events.iter().filter_map(|event| chosen(event, want).map(|(_, tag)| encoding_of(tag)));
-    let first = encodings().next().unwrap_or_else(|| encoding_of(0));
-    let is_utf8 = encodings().any(|encoding| encoding.chars == CharSet::Utf8);
-    let chars = if is_utf8 { CharSet::Utf8 } else { CharSet::Latin1 };
-    let encoding = encoding_for(want, Encoding { chars, ..first });
-    let begin = out.len();
-    let mut writer = Writer::new(out, encoding);
+/// None of the events can be put into what the consumer needs. What was written until then is left.
+pub fn write_batch(events: &[Arc<Event>], want: Want, out: &mut Writer<'_>) -> Result<Written, Untranslatable> {
     let sources = events.iter().map(|event| {
         let (bytes, tag) = chosen(event, want).ok_or(Untranslatable::Already)?;
         Ok((FORM_STRUCTURED, reader(bytes, tag)))
     });
-    match write_events(sources, &mut writer) {
-        Ok((events, left_out)) => Ok(Written { tag: tag_of(encoding, 0), events, left_out }),
-        Err(error) => {
-            out.truncate(begin);
-            Err(error)
-        }
-    }
+    write_events(sources, out).map(|(events, left_out)| Written { events, left_out })
 }
 
 /// Writes a `CosNotification::EventBatch` and says how many events are in it and how many had to be left out.
