@@ -24,15 +24,22 @@ impl RequestTemplate {
     /// A template of this head, whose request id does not matter.
     #[must_use]
     pub fn new(head: &RequestHead<'_>) -> Self {
-        let mut bytes = Vec::new();
-        let open = begin_request(&mut bytes, head);
-        let head_end = open.head_end();
-        bytes.shrink_to_fit();
-        let id_at = match head.version {
+        let (version, endian) = (head.version, head.endian);
+        let mut template = Self { head: Vec::new(), head_end: 0, id_at: 0, version, endian };
+        template.set(head);
+        template.head.shrink_to_fit();
+        template
+    }
+
+    /// Makes it one of another head, in the same memory if that suffices.
+    pub fn set(&mut self, head: &RequestHead<'_>) {
+        self.head.clear();
+        self.head_end = begin_request(&mut self.head, head).head_end();
+        self.id_at = match head.version {
             Version::V1_2 => HEADER_LEN,
             Version::V1_0 | Version::V1_1 => behind_contexts(head.contexts),
         };
-        Self { head: bytes, head_end, id_at, version: head.version, endian: head.endian }
+        (self.version, self.endian) = (head.version, head.endian);
     }
 
     /// Appends the head of a request to `buf`, to be finished when its body has been appended.

@@ -562,12 +562,18 @@ fn writing_into_a_buffer_that_is_large_enough_does_not_grow_it() {
 
 #[test]
 fn a_template_appends_what_a_request_begun_anew_is() {
+    let mut used_again = RequestTemplate::new(&request_head(Version::V1_1, Endian::Big));
     let contexts: [&[(u32, &[u8])]; 3] = [&[], &[(1, b"12345"), (7, b"")], &[(1, b"1234")]];
     for (version, endian) in layouts() {
         for contexts in contexts {
             for phase in [None, Some(0), Some(5)] {
                 let head = RequestHead { contexts, body_phase: phase, ..request_head(version, endian) };
                 let template = RequestTemplate::new(&RequestHead { request_id: 0, ..head });
+                used_again.set(&head);
+                let (mut copied, mut again) = (Vec::new(), Vec::new());
+                template.append(&mut copied, 7, 9);
+                used_again.append(&mut again, 7, 9);
+                assert_eq!(again, copied, "{version:?} {endian:?} {contexts:?} {phase:?}");
                 let (mut copied, mut written) = (b"before".to_vec(), b"before".to_vec());
                 template.append(&mut copied, 0x0102_0304, 100);
                 let head = RequestHead { request_id: 0x0102_0304, ..head };

@@ -126,7 +126,23 @@ pub(crate) struct Head {
 }
 
 impl Head {
-    fn template(&self, key: &[u8], operation: &str) -> RequestTemplate {
+    /// Puts its template there, unless it is there.
+    fn put<'p>(
+        &self,
+        place: &'p mut Option<(Self, RequestTemplate)>,
+        key: &[u8],
+        operation: &str,
+    ) -> &'p RequestTemplate {
+        let (of, template) = place.get_or_insert_with(|| (*self, self.told(key, operation, RequestTemplate::new)));
+        if of != self {
+            *of = *self;
+            self.told(key, operation, |head| template.set(head));
+        }
+        template
+    }
+
+    /// Tells `then` what the head says.
+    fn told<R>(&self, key: &[u8], operation: &str, then: impl FnOnce(&RequestHead<'_>) -> R) -> R {
         let Self { encoding, phase, one_way, priority, tell, starts_flow } = *self;
         let priority = priority.map(|priority| realtime::priority_context(priority, encoding.endian));
         let code_sets = tell.then(|| codeset::context(encoding.chars, encoding.endian));
@@ -137,7 +153,7 @@ impl Head {
         let mut contexts = [(0, &[][..]); 3];
         let told = contexts.iter_mut().zip([priority, code_sets, flow].into_iter().flatten());
         let count = told.map(|(place, context)| *place = context).count();
-        RequestTemplate::new(&RequestHead {
+        then(&RequestHead {
             version: encoding.version,
             endian: encoding.endian,
             request_id: 0,
@@ -261,11 +277,13 @@ impl Route {
 
     /// The template of a head, made anew where the last one was another.
     fn template(&mut self, head: &Head) -> &RequestTemplate {
-        let Self { target, address, templates: [following, starting], .. } = self;
-        let place = if head.starts_flow { starting } else { following };
-        let kept = place.take().filter(|(of, _)| of == head);
-        let new = || (*head, head.template(&target.key, address.operation));
-        let (_, template) = place.insert(kept.unwrap_or_else(new));
+        let Self { target, address, templates: [following, starting], in_order, .. } = self;
+        let (place, other) = if head.starts_flow { (starting, following) } else { (following, starting) };
+        let template = head.put(place, &target.key, address.operation);
+        if other.is_none() && *in_order && !head.one_way && !head.tell {
+            // Both at once, since the other may be wanted long after, and nothing is to be allocated then.
+            Head { starts_flow: !head.starts_flow, ..*head }.put(other, &target.key, address.operation);
+        }
         template
     }
 
