@@ -462,3 +462,28 @@ fn a_process_that_dies_in_mid_write_gets_the_events_of_all_its_proxies_when_it_i
     // Four times the proxies, four times the work: not sixteen times.
     assert!(many < 8 * few, "{few} system calls for 25 proxies, {many} for 100");
 }
+
+#[test]
+fn a_process_that_hangs_with_many_proxies_behind_it_is_written_to_for_all_of_them_together() {
+    const PROXIES: u64 = 300;
+    let _alone = alone();
+    let service = start();
+    let process = Bare::new();
+    for _ in 0..PROXIES {
+        let qos = [Property::new("ReplyTimeout", 10_000_000_u64), Property::new("GiveUpAfter", 0_u64)];
+        subscribe(&service, process.reference("127.0.0.1"), &qos);
+    }
+    let orderly = Orderly::connect(&service, None);
+    let event = large(100_000);
+    supply(&service).publish(&event).unwrap();
+    assert_eq!(orderly.next(), event);
+    let _hangs = process.accept();
+    wait_until("all to be pushed to", || read(&service, Counter::PushesSent) >= PROXIES);
+    wait_until("the socket to be full", || read(&service, Counter::Delivered) == 1);
+    let before = read(&service, Counter::SystemCalls);
+    // All of them wait for a second, time out together, and have what they asked for cancelled.
+    wait_until("all to time out", || read(&service, Counter::PushTimeouts) >= PROXIES);
+    let calls = read(&service, Counter::SystemCalls) - before;
+    assert!(calls < PROXIES, "{calls} system calls for {PROXIES} proxies");
+    assert_eq!(read(&service, Counter::Dropped), 0);
+}
