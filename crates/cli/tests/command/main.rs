@@ -14,7 +14,7 @@ use serde_json::Value as Json;
 use std::io::Write;
 use std::net::TcpListener;
 use std::process::{Command, Output, Stdio};
-use support::{PROGRAM, Serve, free_port, text};
+use support::{File, PROGRAM, Serve, free_port, text};
 
 fn json(line: &str) -> Json {
     serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"))
@@ -319,10 +319,8 @@ fn address_that_cannot_be_advertised_is_told_with_what_to_do() {
 
 #[test]
 fn unknown_configuration_key_is_told() {
-    let file = std::env::temp_dir().join(format!("campanile-test-{}.toml", std::process::id()));
-    std::fs::write(&file, "listen = \"127.0.0.1:0\"\nlisten_port = 3\n").unwrap();
-    let (said, status) = refusal(&["serve", "--config", file.to_str().unwrap()]);
-    std::fs::remove_file(&file).unwrap();
+    let file = File::new("unknown-key.toml", "listen = \"127.0.0.1:0\"\nlisten_port = 3\n");
+    let (said, status) = refusal(&["serve", "--config", file.path()]);
     assert_eq!(status, 2);
     assert!(said.contains("listen_port"), "{said}");
     let (said, status) = refusal(&["serve", "--config", "/does/not/exist.toml"]);

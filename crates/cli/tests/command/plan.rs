@@ -1,36 +1,14 @@
 //! `campanile plan`.
 
-use crate::support::{PROGRAM, text};
+use crate::support::{File, PROGRAM, text};
 use serde_json::Value as Json;
 use service::planning::Plan;
-use std::path::PathBuf;
 use std::process::{Command, Output};
 
 const EXAMPLE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../config/plan.toml");
 
 fn plan(arguments: &[&str]) -> Output {
     Command::new(PROGRAM).arg("plan").args(arguments).output().unwrap()
-}
-
-/// A file of its own for a test, gone with it.
-struct File(PathBuf);
-
-impl File {
-    fn new(name: &str, content: &str) -> Self {
-        let path = std::env::temp_dir().join(format!("campanile-plan-{}-{name}", std::process::id()));
-        std::fs::write(&path, content).unwrap();
-        Self(path)
-    }
-
-    fn path(&self) -> &str {
-        self.0.to_str().unwrap()
-    }
-}
-
-impl Drop for File {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_file(&self.0);
-    }
 }
 
 /// Burns and Wellings, "Real-Time Systems and Programming Languages", process set A.
@@ -58,7 +36,7 @@ fn example_is_feasible_and_its_plan_reads_back() {
     assert!(said.contains("deadline monotonic: every deadline is met"), "{said}");
     let first = said.lines().nth(1).unwrap();
     assert!(first.starts_with("trigger ") && first.contains("32767") && first.contains("650us"), "{said}");
-    let lanes = Plan::from_toml(&std::fs::read_to_string(&out.0).unwrap()).unwrap();
+    let lanes = Plan::from_toml(&std::fs::read_to_string(out.path()).unwrap()).unwrap();
     assert!(lanes.feasible);
     assert_eq!(lanes.channels[0].lanes.len(), 4);
     assert_eq!(lanes.channels[0].topics[0].event_type, "Telescope/Trigger");

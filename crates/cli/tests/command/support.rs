@@ -1,6 +1,7 @@
 //! Running the `campanile` binary in tests.
 
 use std::io::{BufRead, BufReader, Read};
+use std::path::PathBuf;
 use std::process::{Child, ChildStderr, ChildStdout, Command, Output, Stdio};
 
 pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_campanile");
@@ -130,6 +131,27 @@ impl Sub {
 fn send_signal(child: &Child, signal: &str) {
     let status = Command::new("kill").args(["-s", signal, &child.id().to_string()]).status().unwrap();
     assert!(status.success());
+}
+
+/// A file of its own for a test, gone with it.
+pub(crate) struct File(PathBuf);
+
+impl File {
+    pub(crate) fn new(name: &str, content: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("campanile-{}-{name}", std::process::id()));
+        std::fs::write(&path, content).unwrap();
+        Self(path)
+    }
+
+    pub(crate) fn path(&self) -> &str {
+        self.0.to_str().unwrap()
+    }
+}
+
+impl Drop for File {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
 }
 
 pub(crate) fn text(bytes: &[u8]) -> String {
