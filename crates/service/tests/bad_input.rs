@@ -1,7 +1,6 @@
 //! Floods, stalls and deaths of clients: what they cost the service is bounded, counted, and nobody else's.
 //!
-//! The tests have their process for themselves and run one after the other, since they measure its memory and take most of
-//! its descriptors.
+//! The tests have their process for themselves and run one after the other, since they measure its memory.
 
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test that cannot go on fails")]
 
@@ -10,22 +9,20 @@
 mod peers;
 
 use std::fs;
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use client::notify::{EventChannelFactory, Property, StructuredEvent};
 use client::{ConsumerOptions, Orb, OrbOptions, SimpleConsumer};
-use giop::cdr::{CharSet, Version};
+use giop::cdr::CharSet;
 use giop::message::{HEADER_LEN, Header, Request};
-use rustix::process::{Resource, getrlimit, setrlimit};
 use service::{Counter, Limits, Service};
 
 use peers::{
-    Bare, BareSupplier, Link, REQUEST, assert_serves, numbered, read_message, read_to_end, request, start,
-    start_limited, subscribe, subscribe_to, supply, wait_until,
+    Bare, BareSupplier, Link, REQUEST, assert_serves, numbered, read_message, read_to_end, start, start_limited,
+    subscribe, subscribe_to, supply, wait_until,
 };
 
 /// Held by the test that runs.
@@ -71,117 +68,6 @@ impl Orderly {
 fn make_channel(service: &Service, qos: &[Property]) -> i32 {
     let factory = Orb::new(OrbOptions::default()).resolve(&service.corbaloc("NotificationService")).unwrap();
     EventChannelFactory::narrow(factory).unwrap().create_channel(qos, &[]).unwrap().1
-}
-
-// ---- ten thousand connections ----
-
-/// What `clients_of_another_process` says when it has done a part of its work.
-const CONNECTED: &str = "connected";
-const SERVED: &str = "served";
-
-/// This program again, as the other end of many connections: both ends do not fit into the descriptors of one process.
-struct Clients {
-    child: Child,
-    said: BufReader<std::process::ChildStdout>,
-}
-
-impl Clients {
-    fn start(service: &Service, count: u64) -> Self {
-        let mut command = Command::new(std::env::current_exe().unwrap());
-        command.args(["--ignored", "--exact", "--nocapture", "clients_of_another_process"]);
-        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
-        writeln!(child.stdin.as_mut().unwrap(), "{} {count}", service.address()).unwrap();
-        let said = BufReader::new(child.stdout.take().unwrap());
-        Self { child, said }
-    }
-
-    fn wait_for(&mut self, what: &str) {
-        let mut line = String::new();
-        // The harness may have left its own words on the line.
-        while !line.trim_end().ends_with(what) {
-            line.clear();
-            assert!(self.said.read_line(&mut line).unwrap() > 0, "the clients ended before they had {what}");
-        }
-    }
-
-    fn go_on(&mut self) {
-        writeln!(self.child.stdin.as_mut().unwrap()).unwrap();
-    }
-
-    fn end(mut self) {
-        drop(self.child.stdin.take());
-        assert!(self.child.wait().unwrap().success());
-    }
-}
-
-#[test]
-#[ignore = "the other process of a_storm_of_connections_is_served_and_the_one_too_many_counted"]
-fn clients_of_another_process() {
-    let mut limit = getrlimit(Resource::Nofile);
-    limit.current = limit.maximum;
-    setrlimit(Resource::Nofile, limit).unwrap();
-    let mut lines = std::io::stdin().lock().lines();
-    let told = lines.next().unwrap().unwrap();
-    let (address, count) = told.split_once(' ').unwrap();
-    let mut streams: Vec<TcpStream> =
-        (0..count.parse::<u32>().unwrap()).map(|_| TcpStream::connect(address).unwrap()).collect();
-    println!("{CONNECTED}");
-    lines.next().unwrap().unwrap();
-    let is_a = request(Version::V1_2, b"NotificationService", "_is_a", |w| {
-        w.string("IDL:omg.org/CosNotifyChannelAdmin/EventChannelFactory:1.0");
-    });
-    // All at once, and only then the answers.
-    streams.iter_mut().for_each(|stream| stream.write_all(&is_a).unwrap());
-    streams.iter_mut().for_each(|stream| assert!(read_message(stream).is_some()));
-    println!("{SERVED}");
-    // Until there are no more lines.
-    assert!(lines.next().is_none());
-}
-
-#[test]
-fn a_storm_of_connections_is_served_and_the_one_too_many_counted() {
-    let _alone = alone();
-    // 10,000, unless the descriptors do not suffice: the service keeps a quarter of them for connections to consumers.
-    let descriptors = getrlimit(Resource::Nofile).maximum.unwrap_or(u64::MAX);
-    let count = (descriptors / 4 * 3 - 100).min(10_000);
-    println!("{count} connections");
-    // Enough for the supplier, the consumer, and their administration.
-    let own = 16;
-    let connections_max = u32::try_from(count + own).unwrap();
-    // Each asks administration for something, all at the same time.
-    let service = start_limited(Limits { connections_max, administration_queue: 65_536, ..Limits::default() });
-    let consumer = Orderly::connect(&service, None);
-    let supplier = supply(&service);
-    let before = read(&service, Counter::ConnectionsOpen);
-    assert!(before < own);
-    let publish = |number| {
-        supplier.publish(&numbered(number)).unwrap();
-        assert_eq!(consumer.next(), numbered(number));
-    };
-    let mut clients = Clients::start(&service, count);
-    let mut number = 0;
-    let all_there = || read(&service, Counter::ConnectionsOpen) == before + count;
-    // Events pass while they come.
-    while !all_there() {
-        publish(number);
-        number += 1;
-    }
-    clients.wait_for(CONNECTED);
-    let filling: Vec<TcpStream> = (before..own).map(|_| TcpStream::connect(service.address()).unwrap()).collect();
-    wait_until("the limit", || read(&service, Counter::ConnectionsOpen) == u64::from(connections_max));
-    assert_eq!(read(&service, Counter::ConnectionsRefused), 0);
-    let mut one_too_many = TcpStream::connect(service.address()).unwrap();
-    assert_eq!(read_to_end(&mut one_too_many), []);
-    assert_eq!(read(&service, Counter::ConnectionsRefused), 1);
-    drop(filling);
-    clients.go_on();
-    clients.wait_for(SERVED);
-    publish(number);
-    clients.end();
-    wait_until("all to be gone", || read(&service, Counter::ConnectionsOpen) == before);
-    publish(number + 1);
-    assert_eq!(read(&service, Counter::Dropped), 0);
-    assert_serves(&service);
 }
 
 // ---- half a request ----

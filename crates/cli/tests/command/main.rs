@@ -7,6 +7,7 @@ mod experiments;
 mod filter;
 mod info;
 mod plan;
+mod storm;
 mod support;
 mod top;
 
