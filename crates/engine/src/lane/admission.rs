@@ -5,10 +5,11 @@ use core::time::Duration;
 use filter::Steps;
 
 use super::channel::{ChannelState, Hold, Whose};
-use super::destinations::{Asked, Here, Known, Verdict, Way};
+use super::destinations::{Asked, Here, Known, Way};
 use super::filtering::Chosen;
 use super::outbox::Offer;
 use super::queue::{Ask, Entry};
+use super::verdict::Verdict;
 use super::{Admission, Lane};
 use crate::{
     Draft, Event, Forms, FullOutbox, HOLDER_OVERHEAD_BYTES, ProxyKey, ProxyState, Refusal, SORTED_OVERHEAD_BYTES,

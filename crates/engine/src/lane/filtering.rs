@@ -10,8 +10,9 @@ use alloc::vec::Vec;
 use filter::{Steps, Verdict as Matching};
 
 use super::channel::ChannelState;
-use super::destinations::{Answer, Known, Verdict, combine};
+use super::destinations::Known;
 use super::queue::Ask;
+use super::verdict::{Answer, Verdict, combine};
 use crate::ChannelRoutes;
 use crate::table::{FilterTable, SupplierGroup, SupplierGroups, Target};
 

@@ -27,6 +27,7 @@ mod timers;
 mod turn_taking;
 mod turns;
 mod types;
+mod verdict;
 
 use alloc::collections::VecDeque;
 use alloc::sync::Arc;

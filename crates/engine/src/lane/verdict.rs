@@ -1,0 +1,171 @@
+//! What filters say of an event, a proxy's and its admin's together: that it passes, is dropped, or that clients are asked.
+
+use crate::{Operator, Questions};
+
+/// What a group of filters, a consumer's own or its admin's, says of events of one type.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Group {
+    /// It has no filters and its subscription was never changed: it does not count.
+    Absent,
+    No,
+    Yes,
+    /// Yes for an event that matches one of its filters.
+    Matched,
+    /// What the filters say that clients implement.
+    Asked,
+    /// Yes for an event that matches one of its filters, and what clients' filters say of any other.
+    MatchedOrAsked,
+}
+
+impl Group {
+    /// What two filters of a group say together.
+    pub(super) fn or(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::Yes, _) | (_, Self::Yes) => Self::Yes,
+            (Self::Matched, _) | (_, Self::Matched) => Self::Matched,
+            _ => Self::No,
+        }
+    }
+}
+
+/// What a consumer's two groups say of events of one type.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Stance {
+    pub(super) proxy: Group,
+    pub(super) admin: Group,
+    pub(super) operator: Operator,
+}
+
+/// What it takes for a consumer to get an event of a type.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Takes {
+    Nothing,
+    Everything,
+    /// A match of its own filters, whatever the admin's say, or together with the admin's.
+    OwnMatch,
+    /// A match of its admin's filters, whatever its own say.
+    AdminMatch,
+    /// Either.
+    EitherMatch,
+    /// It must be looked at for each event: a client's filter may have to be asked.
+    ALook,
+}
+
+impl Stance {
+    pub(super) const NEVER: Self = Self { proxy: Group::No, admin: Group::No, operator: Operator::And };
+
+    /// What it comes to. (OMG Notification Service 1.1, `InterFilterGroupOperator`.)
+    pub(super) fn takes(self) -> Takes {
+        use Group::{Absent, Matched, No, Yes};
+        let of_one = |group, matched| match group {
+            Absent | Yes => Takes::Everything,
+            No => Takes::Nothing,
+            Matched => matched,
+            Group::Asked | Group::MatchedOrAsked => Takes::ALook,
+        };
+        match (self.operator, self.proxy, self.admin) {
+            (_, Absent, admin) => of_one(admin, Takes::AdminMatch),
+            (_, proxy, Absent) => of_one(proxy, Takes::OwnMatch),
+            (Operator::And, No, _) | (Operator::And, _, No) => Takes::Nothing,
+            (Operator::And, Yes, admin) => of_one(admin, Takes::AdminMatch),
+            (Operator::Or, Yes, _) | (Operator::Or, _, Yes) => Takes::Everything,
+            (Operator::Or, No, admin) => of_one(admin, Takes::AdminMatch),
+            (Operator::And, proxy, Yes) | (Operator::Or, proxy, No) => of_one(proxy, Takes::OwnMatch),
+            (Operator::And, Matched, Matched) => Takes::OwnMatch,
+            (Operator::Or, Matched, Matched) => Takes::EitherMatch,
+            _ => Takes::ALook,
+        }
+    }
+
+    /// Whether it matters if an event matches the admin's filters.
+    pub(super) fn depends_on_admin(self) -> bool {
+        matches!(self.admin, Group::Matched | Group::MatchedOrAsked)
+    }
+
+    /// The verdict on an event, given whether it matched the proxy's and the admin's filters.
+    pub(super) fn verdict(self, own_match: bool, admin_match: bool) -> Verdict {
+        let of_group = |group, matched: bool| match group {
+            Group::Absent => None,
+            Group::No => Some(Answer::No),
+            Group::Yes => Some(Answer::Yes),
+            Group::Matched if !matched => Some(Answer::No),
+            Group::Asked => Some(Answer::Ask),
+            Group::MatchedOrAsked if !matched => Some(Answer::Ask),
+            Group::Matched | Group::MatchedOrAsked => Some(Answer::Yes),
+        };
+        combine(of_group(self.proxy, own_match), of_group(self.admin, admin_match), self.operator)
+    }
+}
+
+/// What a group says of an event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Answer {
+    No,
+    Yes,
+    /// Its clients' filters decide.
+    Ask,
+}
+
+/// What both groups together say of an event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Verdict {
+    Dropped,
+    Passed,
+    Ask(Questions),
+}
+
+/// Puts the two groups' answers together; one that does not count has none. (OMG Notification Service 1.1,
+/// `InterFilterGroupOperator`.)
+pub(super) fn combine(proxy: Option<Answer>, admin: Option<Answer>, operator: Operator) -> Verdict {
+    let both = [proxy, admin];
+    let says = |answer| both.contains(&Some(answer));
+    let decided = match operator {
+        Operator::And if says(Answer::No) => Some(false),
+        Operator::And => (!says(Answer::Ask)).then_some(true),
+        Operator::Or if says(Answer::Yes) || both == [None; 2] => Some(true),
+        Operator::Or => (!says(Answer::Ask)).then_some(false),
+    };
+    match decided {
+        Some(true) => Verdict::Passed,
+        Some(false) => Verdict::Dropped,
+        None => Verdict::Ask(Questions {
+            proxy: proxy == Some(Answer::Ask),
+            admin: admin == Some(Answer::Ask),
+            all: operator == Operator::And,
+        }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What is taken without looking must be what looking says, for every pair of groups.
+    #[test]
+    fn what_a_stance_takes_agrees_with_its_verdict_on_every_event() {
+        use Group::{Absent, Asked, Matched, MatchedOrAsked, No, Yes};
+        let all = [Absent, No, Yes, Matched, Asked, MatchedOrAsked];
+        for (proxy, admin) in all.iter().flat_map(|proxy| all.iter().map(move |admin| (*proxy, *admin))) {
+            for operator in [Operator::And, Operator::Or] {
+                let stance = Stance { proxy, admin, operator };
+                for (own, of_admin) in [(false, false), (false, true), (true, false), (true, true)] {
+                    let verdict = stance.verdict(own, of_admin);
+                    let expected = match stance.takes() {
+                        Takes::Nothing => Some(false),
+                        Takes::Everything => Some(true),
+                        // Looked at only if its own filters match.
+                        Takes::OwnMatch if !own => Some(false),
+                        // Passes whenever its admin's match.
+                        Takes::AdminMatch => Some(of_admin),
+                        Takes::EitherMatch => Some(own || of_admin),
+                        Takes::OwnMatch | Takes::ALook => None,
+                    };
+                    let Some(expected) = expected else { continue };
+                    let passed = verdict == Verdict::Passed;
+                    assert_eq!(passed, expected, "{stance:?} own {own} admin {of_admin}: {verdict:?}");
+                    assert!(!matches!(verdict, Verdict::Ask(_)), "{stance:?}");
+                }
+            }
+        }
+    }
+}
