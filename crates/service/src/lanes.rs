@@ -36,6 +36,7 @@ pub(crate) mod shares;
 pub(crate) mod slots;
 mod survey;
 pub(crate) mod system;
+pub(crate) mod tally;
 mod turns;
 mod unfinished;
 pub(crate) mod worker;

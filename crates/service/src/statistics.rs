@@ -43,7 +43,7 @@ use giop::exception::{Kind, SystemException};
 use crate::corba::{Call, Exception};
 use crate::counters::{Counter, Counters};
 use crate::lanes::mail::{NamedDrops, Survey};
-use crate::lanes::worker::DROPPED;
+use crate::lanes::tally::DROPPED;
 
 /// The object's key.
 pub(crate) const KEY: &[u8] = b"Statistics";

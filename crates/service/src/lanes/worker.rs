@@ -13,7 +13,7 @@ use std::sync::atomic::AtomicUsize;
 use std::time::{Instant, SystemTime};
 
 use arc_swap::ArcSwap;
-use engine::{DiscardReason, Discipline, Event, Lane, LaneId, Notice, ProxyKey, Time};
+use engine::{Discipline, Event, Lane, LaneId, Notice, ProxyKey, Time};
 use giop::framing;
 use hashbrown::HashMap;
 
@@ -27,7 +27,7 @@ use super::outgoing::Outgoings;
 use super::post::{Inbox, Post};
 use super::pullers::Pullers;
 use super::pulls::{self, Due, Waiting};
-use super::pulse::{Finding, Pulse};
+use super::pulse::Pulse;
 use super::questions::QuestionsOpen;
 use super::recall::Recall;
 use super::reports::Reports;
@@ -36,7 +36,6 @@ use super::slots::{Slots, Token};
 use super::survey::Surveying;
 use super::system::{self, Bell, Interest, Poll};
 use super::unfinished::Unfinished;
-use crate::allocations;
 use crate::corba::Published;
 use crate::corba::event::{Batch, CorbaForms, UtcClock};
 use crate::counters::{Block, Counter};
@@ -185,9 +184,9 @@ pub(crate) struct Core {
     /// Where event type names are put into UTF-8; used again for each event that needs it.
     pub(crate) names: [String; 2],
     origin: Instant,
-    pulse: Pulse,
+    pub(super) pulse: Pulse,
     /// What the lane is called in the log.
-    name: String,
+    pub(super) name: String,
 }
 
 /// How a request is answered.
@@ -216,18 +215,6 @@ pub(crate) const fn datum(kind: u64, token: Token) -> u64 {
 const SWEEP: Duration = Duration::from_millis(50);
 /// Mail served in one round.
 const MAIL_PER_ROUND: usize = 256;
-/// Where each reason for dropping an event is counted.
-pub(crate) const DROPPED: [(Counter, DiscardReason); 9] = [
-    (Counter::DroppedOutboxFull, DiscardReason::OutboxFull),
-    (Counter::DroppedMemorySpent, DiscardReason::MemorySpent),
-    (Counter::DroppedQueueFull, DiscardReason::QueueFull),
-    (Counter::DroppedRejected, DiscardReason::Rejected),
-    (Counter::DroppedUntranslatable, DiscardReason::Untranslatable),
-    (Counter::DroppedDisconnected, DiscardReason::Disconnected),
-    (Counter::DroppedRemoved, DiscardReason::Removed),
-    (Counter::DroppedExpired, DiscardReason::Expired),
-    (Counter::DroppedFilterFailed, DiscardReason::FilterFailed),
-];
 
 impl Worker {
     pub(crate) fn new(options: WorkerOptions) -> io::Result<Self> {
@@ -572,59 +559,5 @@ impl Core {
     /// Whether anything has to be looked after by the clock.
     fn has_deadlines(&self) -> bool {
         self.outgoing.has_deadlines() || !self.questions.is_empty() || !self.pullers.is_empty()
-    }
-
-    /// Has a line about a connection logged, unless there are too many of them.
-    pub(crate) fn log(&mut self, level: log::Level, text: impl FnOnce() -> String) {
-        if !self.reports.log(level, text, self.now) {
-            self.counters.add(Counter::LogLinesLeftOut, 1);
-        }
-    }
-
-    fn account(&mut self, began: Time) {
-        self.tally();
-        self.counters.add(Counter::Cycles, 1);
-        let ended = self.time();
-        self.counters.raise(Counter::CycleMax, ended.0.saturating_sub(began.0));
-        if let Some(finding) = self.pulse.beat(ended) {
-            self.note_pulse(finding);
-        }
-    }
-
-    fn note_pulse(&mut self, finding: Finding) {
-        let name = self.name.clone();
-        match finding {
-            Finding::Saturated => {
-                self.counters.add(Counter::LaneSaturated, 1);
-                self.log(log::Level::Warn, || format!("{name} has had work without end for a second: it is saturated"));
-            }
-            Finding::Recovered => self.log(log::Level::Info, || format!("{name} has time to wait again")),
-        }
-    }
-
-    /// Brings what is counted elsewhere into the registry: at the end of each round, and before a request is passed on that
-    /// may ask for it.
-    pub(crate) fn tally(&self) {
-        let counters = &self.counters;
-        let engine = self.lane.counters();
-        counters.set(Counter::EventsIn, engine.events_accepted);
-        counters.set(Counter::Delivered, engine.delivered);
-        counters.set(Counter::EventsRefused, engine.events_refused);
-        counters.set(Counter::SuppliersHeld, engine.events_held);
-        counters.set(Counter::Dropped, engine.discards.total());
-        for (counter, reason) in DROPPED {
-            counters.set(counter, engine.discards.of(reason));
-        }
-        counters.set(Counter::FilterEvaluations, engine.filter_evaluations);
-        counters.set(Counter::FilterFailures, engine.filter_failures);
-        counters.set(Counter::FilterCuts, engine.filter_cuts);
-        counters.set(Counter::FilteredAtSuppliers, engine.events_filtered_in);
-        counters.set(Counter::HandoversRefused, engine.handovers_refused);
-        counters.set(Counter::HandoversDropped, engine.handovers_dropped);
-        counters.set(Counter::FilteredRemotely, engine.events_filtered);
-        counters.set(Counter::TurnsWaited, engine.turns_waited);
-        counters.set(Counter::TurnsWaitingMax, engine.turns_waiting_max);
-        counters.set(Counter::Allocations, allocations::of_this_thread());
-        counters.set(Counter::SystemCalls, system::calls_of_this_thread());
     }
 }
