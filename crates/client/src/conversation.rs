@@ -521,18 +521,7 @@ impl Flow {
 /// Whether what was refused so will be asked again, or nothing more will be. After other exceptions the next event follows.
 fn comes_again(error: &ServantError) -> bool {
     match error {
-        ServantError::System(exception) => matches!(
-            exception.kind,
-            Kind::Transient
-                | Kind::CommFailure
-                | Kind::NoResources
-                | Kind::NoMemory
-                | Kind::NoResponse
-                | Kind::Timeout
-                | Kind::Rebind
-                | Kind::ObjAdapter
-                | Kind::ObjectNotExist
-        ),
+        ServantError::System(SystemException { kind, .. }) => kind.says_not_now() || *kind == Kind::ObjectNotExist,
         ServantError::User(id) | ServantError::UserWith(id, _) => *id == crate::notify::DISCONNECTED,
     }
 }

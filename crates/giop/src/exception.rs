@@ -136,6 +136,22 @@ impl Kind {
         let name = name.strip_suffix(b":1.0")?;
         Self::ALL.iter().copied().find(|kind| kind.name().as_bytes() == name)
     }
+
+    /// Whether it says "not now": the same request may be carried out when it is tried again.
+    #[must_use]
+    pub const fn says_not_now(self) -> bool {
+        matches!(
+            self,
+            Self::Transient
+                | Self::CommFailure
+                | Self::NoResources
+                | Self::NoMemory
+                | Self::NoResponse
+                | Self::Timeout
+                | Self::Rebind
+                | Self::ObjAdapter
+        )
+    }
 }
 
 impl fmt::Display for Kind {

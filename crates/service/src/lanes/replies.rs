@@ -220,14 +220,7 @@ fn outcome_of(verdict: &Verdict) -> Outcome {
         Verdict::User(id) if id == DISCONNECTED => Outcome::Gone,
         Verdict::System(exception) => match exception.kind {
             Kind::ObjectNotExist => Outcome::Gone,
-            Kind::Transient
-            | Kind::CommFailure
-            | Kind::NoResources
-            | Kind::NoMemory
-            | Kind::NoResponse
-            | Kind::Timeout
-            | Kind::Rebind
-            | Kind::ObjAdapter => Outcome::Refused,
+            kind if kind.says_not_now() => Outcome::Refused,
             _ => Outcome::Rejected,
         },
         Verdict::Forward(_) => Outcome::Refused,
