@@ -19,7 +19,8 @@ use giop::codeset;
 use giop::exception::{Completed, Kind, SystemException};
 use giop::framing::{Inbound, Message};
 use giop::message::{
-    self, Header, LocateRequest, LocateStatus, MessageKind, ReplyHead, ReplyStatus, Request, Response, ServiceContexts,
+    self, Header, LocateRequest, LocateStatus, MessageKind, Open, ReplyHead, ReplyStatus, Request, Response,
+    ServiceContexts,
 };
 use giop::realtime;
 use std::collections::{HashMap, VecDeque};
@@ -273,22 +274,10 @@ impl Answers<'_> {
         let mut reply = open.body(&mut self.output, chars);
         let outcome = called.servant.invoke_at(None, &memo.operation, &mut args, &mut reply);
         let outcome = outcome.inspect_err(|error| called.flow.note(error));
-        let is_answered = memo.is_early && self.answered.front() == Some(&head.request_id);
-        if is_answered {
-            self.answered.pop_front();
-            self.counts.answered_early += 1;
-        }
-        self.counts.requests += 1;
-        self.counts.one_ways += u64::from(!memo.wants_reply);
-        let wants_reply = memo.wants_reply && !is_answered;
-        match outcome {
-            Ok(()) if wants_reply => open.finish(&mut self.output),
-            Err(error) if wants_reply => {
-                self.output.truncate(start);
-                self.raise(head, &error);
-            }
-            _ => self.output.truncate(start),
-        }
+        let (is_early, wants_reply) = (memo.is_early, memo.wants_reply);
+        let is_answered = is_early && self.cross_off(head.request_id);
+        self.count(wants_reply);
+        self.end_reply(open, head, start, outcome, wants_reply && !is_answered);
         true
     }
 
@@ -315,13 +304,9 @@ impl Answers<'_> {
         let header = &message.header;
         let Ok(request) = Request::parse(message.bytes, header) else { return self.refuse_message(message) };
         let told = self.hear(&request);
-        self.counts.requests += 1;
-        self.counts.one_ways += u64::from(request.response == Response::None);
-        let is_answered = self.answered.front() == Some(&request.request_id);
-        if is_answered {
-            self.answered.pop_front();
-            self.counts.answered_early += 1;
-        }
+        let wants_reply = request.response != Response::None;
+        self.count(wants_reply);
+        let is_answered = self.cross_off(request.request_id);
         // The reply tells the priority of the request, as Real-time CORBA has it.
         let echo = told.priority.map(|priority| realtime::priority_context(priority, Endian::NATIVE));
         let echo = echo.as_ref().map(|data| (ServiceContexts::RT_CORBA_PRIORITY, data.as_slice()));
@@ -346,17 +331,45 @@ impl Answers<'_> {
         if outcome.is_ok() {
             self.memorize(message, &request);
         }
-        let wants_reply = request.response != Response::None && !is_answered;
+        self.end_reply(open, head, start, outcome, wants_reply && !is_answered);
+        Next::Continue
+    }
+
+    fn count(&mut self, wants_reply: bool) {
+        self.counts.requests += 1;
+        self.counts.one_ways += u64::from(!wants_reply);
+    }
+
+    /// Crosses a request that is carried out now off those that were answered before. Says whether it was one.
+    #[inline]
+    fn cross_off(&mut self, request_id: u32) -> bool {
+        let is_answered = self.answered.front() == Some(&request_id);
+        if is_answered {
+            self.answered.pop_front();
+            self.counts.answered_early += 1;
+        }
+        is_answered
+    }
+
+    /// Ends the reply that was begun at `start`: with what the servant has written or raised, or with nothing, where none is
+    /// wanted any more. To answer `SYNC_WITH_SERVER` with the results does no harm: nobody reads them.
+    #[inline]
+    fn end_reply(
+        &mut self,
+        open: Open,
+        head: ReplyHead<'_>,
+        start: usize,
+        outcome: Result<(), ServantError>,
+        is_wanted: bool,
+    ) {
         match outcome {
-            // To answer SYNC_WITH_SERVER with the results does no harm: nobody reads them.
-            Ok(()) if wants_reply => open.finish(&mut self.output),
-            Err(error) if wants_reply => {
+            Ok(()) if is_wanted => open.finish(&mut self.output),
+            Err(error) if is_wanted => {
                 self.output.truncate(start);
                 self.raise(head, &error);
             }
             _ => self.output.truncate(start),
         }
-        Next::Continue
     }
 
     /// Takes in what a caller tells beside the arguments.
