@@ -11,6 +11,7 @@ use std::ops::Range;
 
 use super::ends::{Publish, Subscribe};
 use super::protocol::Protocol;
+use crate::campanile::ProxyAddress;
 use crate::floor::counting::Counting;
 use crate::{BenchError, Form};
 
@@ -120,6 +121,13 @@ impl<T> End<T> {
     pub(crate) const fn own(order: T) -> Self {
         Self { order, program: None }
     }
+}
+
+/// The process of these consumers of a service whose suppliers push to that proxy. Their keys are as long as its, so that messages
+/// are as long behind the service as they are before it.
+fn consumers_behind(proxy: &ProxyAddress, protocol: Protocol, consumers: Range<u32>) -> End<Subscribe> {
+    let key = |number| crate::campanile::consumer_key(number, proxy.key.len());
+    End::own(Subscribe { protocol, address: None, targets: consumers.map(key).collect(), copies: false })
 }
 
 /// Somebody who carries events.
@@ -254,6 +262,11 @@ impl Scenario {
     /// The payload, as lengths in memory are.
     pub(crate) fn payload(&self) -> usize {
         usize::try_from(self.payload_bytes).unwrap_or(usize::MAX)
+    }
+
+    /// What a publisher is told to be that sends to this target there.
+    fn publisher(&self, protocol: Protocol, address: SocketAddr, target: Vec<u8>) -> Publish {
+        Publish { protocol, address, target, payload_bytes: self.payload(), window: self.supply.window() }
     }
 
     /// The numbers of the consumers that are in this process.

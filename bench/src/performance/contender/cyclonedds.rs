@@ -67,9 +67,7 @@ impl CycloneDdsServer {
 
 impl Server for CycloneDdsServer {
     fn subscribe(&mut self, consumers: Range<u32>) -> Result<End<Subscribe>, BenchError> {
-        let targets = consumers.map(|_| SUBJECT.to_vec()).collect();
-        let order = Subscribe { protocol: PROTOCOL, address: None, targets, copies: false };
-        Ok(End { order, program: self.program()? })
+        Ok(End { order: peers::subscribers(PROTOCOL, None, consumers), program: self.program()? })
     }
 
     fn subscribed(&mut self, _subscribe: &Subscribe, _listening: Option<SocketAddr>) -> Result<(), BenchError> {
@@ -77,14 +75,9 @@ impl Server for CycloneDdsServer {
     }
 
     fn publish(&mut self) -> Result<End<Publish>, BenchError> {
-        let order = Publish {
-            protocol: PROTOCOL,
-            // DDS finds readers by their topic.
-            address: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
-            target: SUBJECT.to_vec(),
-            payload_bytes: self.scenario.payload(),
-            window: self.scenario.supply.window(),
-        };
+        // DDS finds readers by their topic.
+        let nowhere = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+        let order = self.scenario.publisher(PROTOCOL, nowhere, SUBJECT.to_vec());
         Ok(End { order, program: self.program()? })
     }
 

@@ -114,13 +114,7 @@ impl Server for Floor {
         let core = self.scenario.server_core;
         let (process, address) = Process::start_confined(self.command, core, None, &arguments, ready)?;
         self.process = Some(process);
-        Ok(End::own(Publish {
-            protocol: self.scenario.supply.giop(),
-            address,
-            target: Self::key(),
-            payload_bytes: self.scenario.payload(),
-            window: self.scenario.supply.window(),
-        }))
+        Ok(End::own(self.scenario.publisher(self.scenario.supply.giop(), address, Self::key())))
     }
 
     fn pids(&self) -> Vec<u32> {

@@ -9,8 +9,8 @@ use client::notify::{EventChannelFactory, Property};
 use client::{Orb, OrbOptions};
 
 use super::peers::{self, Installed, silent};
-use super::{Absence, Consume, Contender, End, Scenario, Server};
-use crate::campanile::{self, Channel, ProxyAddress, setup};
+use super::{Absence, Consume, Contender, End, Scenario, Server, consumers_behind};
+use crate::campanile::{Channel, ProxyAddress, setup};
 use crate::performance::ends::{Publish, Subscribe};
 use crate::performance::protocol::Protocol;
 use crate::process::Process;
@@ -85,14 +85,7 @@ struct JacOrbServer {
 
 impl Server for JacOrbServer {
     fn subscribe(&mut self, consumers: Range<u32>) -> Result<End<Subscribe>, BenchError> {
-        // As long as the proxy's, so that messages are as long behind the service as they are before it.
-        let key = |number| campanile::consumer_key(number, self.proxy.key.len());
-        Ok(End::own(Subscribe {
-            protocol: Protocol::Giop(self.scenario.consume.form()),
-            address: None,
-            targets: consumers.map(key).collect(),
-            copies: false,
-        }))
+        Ok(consumers_behind(&self.proxy, Protocol::Giop(self.scenario.consume.form()), consumers))
     }
 
     fn subscribed(&mut self, subscribe: &Subscribe, listening: Option<SocketAddr>) -> Result<(), BenchError> {
@@ -111,13 +104,8 @@ impl Server for JacOrbServer {
     }
 
     fn publish(&mut self) -> Result<End<Publish>, BenchError> {
-        Ok(End::own(Publish {
-            protocol: self.scenario.supply.giop(),
-            address: self.proxy.address,
-            target: self.proxy.key.clone(),
-            payload_bytes: self.scenario.payload(),
-            window: self.scenario.supply.window(),
-        }))
+        let ProxyAddress { address, key } = self.proxy.clone();
+        Ok(End::own(self.scenario.publisher(self.scenario.supply.giop(), address, key)))
     }
 
     fn pids(&self) -> Vec<u32> {

@@ -63,8 +63,7 @@ struct NatsServer {
 impl Server for NatsServer {
     fn subscribe(&mut self, consumers: Range<u32>) -> Result<End<Subscribe>, BenchError> {
         // Consumers of a process share a connection, as those of a CORBA service do.
-        let targets = consumers.map(|_| SUBJECT.to_vec()).collect();
-        Ok(End::own(Subscribe { protocol: Protocol::Nats, address: Some(self.address), targets, copies: false }))
+        Ok(End::own(peers::subscribers(Protocol::Nats, Some(self.address), consumers)))
     }
 
     fn subscribed(&mut self, _subscribe: &Subscribe, _listening: Option<SocketAddr>) -> Result<(), BenchError> {
@@ -72,13 +71,7 @@ impl Server for NatsServer {
     }
 
     fn publish(&mut self) -> Result<End<Publish>, BenchError> {
-        Ok(End::own(Publish {
-            protocol: Protocol::Nats,
-            address: self.address,
-            target: SUBJECT.to_vec(),
-            payload_bytes: self.scenario.payload(),
-            window: self.scenario.supply.window(),
-        }))
+        Ok(End::own(self.scenario.publisher(Protocol::Nats, self.address, SUBJECT.to_vec())))
     }
 
     fn pids(&self) -> Vec<u32> {

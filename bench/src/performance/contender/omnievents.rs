@@ -11,8 +11,8 @@ use giop::cdr::Writer;
 use giop::ior::Ior;
 
 use super::peers::{self, Installed, free_address, silent};
-use super::{Absence, Consume, Contender, End, Scenario, Server, Supply};
-use crate::campanile::{self, ProxyAddress, consumer_reference, setup};
+use super::{Absence, Consume, Contender, End, Scenario, Server, Supply, consumers_behind};
+use crate::campanile::{ProxyAddress, consumer_reference, setup};
 use crate::performance::ends::{Publish, Subscribe};
 use crate::performance::protocol::Protocol;
 use crate::process::Process;
@@ -145,9 +145,7 @@ struct OmniEventsServer {
 
 impl Server for OmniEventsServer {
     fn subscribe(&mut self, consumers: Range<u32>) -> Result<End<Subscribe>, BenchError> {
-        let key = |number| campanile::consumer_key(number, self.proxy.key.len());
-        let targets = consumers.map(key).collect();
-        Ok(End::own(Subscribe { protocol: Protocol::Giop(Form::Any), address: None, targets, copies: false }))
+        Ok(consumers_behind(&self.proxy, Protocol::Giop(Form::Any), consumers))
     }
 
     fn subscribed(&mut self, subscribe: &Subscribe, listening: Option<SocketAddr>) -> Result<(), BenchError> {
@@ -163,13 +161,8 @@ impl Server for OmniEventsServer {
     }
 
     fn publish(&mut self) -> Result<End<Publish>, BenchError> {
-        Ok(End::own(Publish {
-            protocol: Protocol::Giop(Form::Any),
-            address: self.proxy.address,
-            target: self.proxy.key.clone(),
-            payload_bytes: self.scenario.payload(),
-            window: self.scenario.supply.window(),
-        }))
+        let ProxyAddress { address, key } = self.proxy.clone();
+        Ok(End::own(self.scenario.publisher(Protocol::Giop(Form::Any), address, key)))
     }
 
     fn pids(&self) -> Vec<u32> {

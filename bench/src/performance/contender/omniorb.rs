@@ -66,8 +66,7 @@ impl OmniOrbServer {
 
 impl Server for OmniOrbServer {
     fn subscribe(&mut self, consumers: Range<u32>) -> Result<End<Subscribe>, BenchError> {
-        let targets = consumers.map(|_| SUBJECT.to_vec()).collect();
-        let order = Subscribe { protocol: self.scenario.supply.giop(), address: None, targets, copies: false };
+        let order = peers::subscribers(self.scenario.supply.giop(), None, consumers);
         Ok(End { order, program: self.program()? })
     }
 
@@ -77,13 +76,8 @@ impl Server for OmniOrbServer {
     }
 
     fn publish(&mut self) -> Result<End<Publish>, BenchError> {
-        let order = Publish {
-            protocol: self.scenario.supply.giop(),
-            address: self.consumer.ok_or_else(silent)?,
-            target: SUBJECT.to_vec(),
-            payload_bytes: self.scenario.payload(),
-            window: self.scenario.supply.window(),
-        };
+        let address = self.consumer.ok_or_else(silent)?;
+        let order = self.scenario.publisher(self.scenario.supply.giop(), address, SUBJECT.to_vec());
         Ok(End { order, program: self.program()? })
     }
 

@@ -5,9 +5,12 @@
 
 use std::ffi::{OsStr, OsString};
 use std::net::{Ipv4Addr, SocketAddr};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use super::Absence;
+use crate::performance::ends::Subscribe;
+use crate::performance::protocol::Protocol;
 use crate::{BenchError, campanile, leash};
 
 /// Where `bench/peers/install.sh` puts them.
@@ -15,6 +18,12 @@ const FOLDER: &str = "target/peers";
 
 /// The subject or topic of the events, or the key of their consumer, where nobody else has chosen one.
 pub(super) const SUBJECT: &[u8] = b"bench";
+
+/// What a process of these consumers is told to be that all subscribe to [`SUBJECT`], or are it; they connect to that address,
+/// where they connect themselves.
+pub(super) fn subscribers(protocol: Protocol, address: Option<SocketAddr>, consumers: Range<u32>) -> Subscribe {
+    Subscribe { protocol, address, targets: consumers.map(|_| SUBJECT.to_vec()).collect(), copies: false }
+}
 
 /// A peer that is there.
 #[derive(Debug, Clone)]
