@@ -148,120 +148,78 @@ fn contenders(contenders: &[About]) -> Table {
     table
 }
 
-fn figures<const N: usize>(cell: &Cell, names: [&str; N]) -> [Field; N] {
-    names.map(|name| cell.median(name).into())
+/// A table with a row for each cell: what it is, then the medians of these figures, each after its heading. None without cells.
+fn of_cells<'a, const N: usize>(
+    cells: impl Iterator<Item = &'a Cell>,
+    headings: [&str; N],
+    what: impl Fn(&Cell) -> [Field; N],
+    figures: &[(&str, &str)],
+) -> Option<Table> {
+    let mut cells = cells.peekable();
+    cells.peek()?;
+    let mut table = Table::new(headings.into_iter().chain(figures.iter().map(|(heading, _)| *heading)));
+    for cell in cells {
+        table.row(what(cell).into_iter().chain(figures.iter().map(|(_, figure)| cell.median(figure).into())));
+    }
+    Some(table)
 }
 
 fn latencies<'a>(cells: impl Iterator<Item = &'a Cell>, name: &impl Fn(&Cell) -> Field) -> Option<Table> {
-    let mut table = Table::new([
-        "payload B",
-        "contender",
-        "p50",
-        "p90",
-        "p99",
-        "p99.9",
-        "max",
-        "CPU µs/event",
-        "switches/event",
-        "late",
-        "lost",
-    ]);
-    let mut any = false;
-    for cell in cells {
-        any = true;
-        let names = [
-            "p50_us",
-            "p90_us",
-            "p99_us",
-            "p999_us",
-            "max_us",
-            "cpu_us_per_event",
-            "switches_per_event",
-            "late_pushes",
-            "lost",
-        ];
-        let row = [u64::from(cell.payload_bytes).into(), name(cell)];
-        table.row(row.into_iter().chain(figures(cell, names)));
-    }
-    any.then_some(table)
+    let what = |cell: &Cell| [u64::from(cell.payload_bytes).into(), name(cell)];
+    let figures = [
+        ("p50", "p50_us"),
+        ("p90", "p90_us"),
+        ("p99", "p99_us"),
+        ("p99.9", "p999_us"),
+        ("max", "max_us"),
+        ("CPU µs/event", "cpu_us_per_event"),
+        ("switches/event", "switches_per_event"),
+        ("late", "late_pushes"),
+        ("lost", "lost"),
+    ];
+    of_cells(cells, ["payload B", "contender"], what, &figures)
 }
 
 fn throughputs<'a>(cells: impl Iterator<Item = &'a Cell>, name: &impl Fn(&Cell) -> Field) -> Option<Table> {
-    let mut table = Table::new([
-        "payload B",
-        "supplier",
-        "consumers",
-        "contender",
-        "events/s",
-        "least and most",
-        "CPU µs/event",
-        "CPU µs/delivery",
-        "system calls/event",
-        "switches/event",
-        "allocations/event",
-        "resident MB",
-        "threads",
-        "lost",
-    ]);
-    let mut any = false;
-    for cell in cells {
-        any = true;
+    let headings = ["payload B", "supplier", "consumers", "contender", "events/s", "least and most"];
+    let what = |cell: &Cell| {
         let spread = cell.figures.get("events_per_second");
         let spread = spread.map(|spread| format!("{:.0} to {:.0}", spread.min, spread.max));
-        let row = [
+        [
             u64::from(cell.payload_bytes).into(),
             cell.supplier.as_str().into(),
             cell.consumer.as_str().into(),
             name(cell),
             cell.median("events_per_second").into(),
             spread.into(),
-        ];
-        let names = [
-            "cpu_us_per_event",
-            "cpu_us_per_delivery",
-            "system_calls_per_event",
-            "switches_per_event",
-            "allocations_per_event",
-            "resident_mb",
-            "threads",
-            "lost",
-        ];
-        table.row(row.into_iter().chain(figures(cell, names)));
-    }
-    any.then_some(table)
+        ]
+    };
+    let figures = [
+        ("CPU µs/event", "cpu_us_per_event"),
+        ("CPU µs/delivery", "cpu_us_per_delivery"),
+        ("system calls/event", "system_calls_per_event"),
+        ("switches/event", "switches_per_event"),
+        ("allocations/event", "allocations_per_event"),
+        ("resident MB", "resident_mb"),
+        ("threads", "threads"),
+        ("lost", "lost"),
+    ];
+    of_cells(cells, headings, what, &figures)
 }
 
 fn arrivals<'a>(cells: impl Iterator<Item = &'a Cell>, name: &impl Fn(&Cell) -> Field) -> Option<Table> {
-    let mut table = Table::new([
-        "consumers",
-        "processes",
-        "contender",
-        "first",
-        "last",
-        "last, p90",
-        "last, max",
-        "CPU µs/delivery",
-        "resident MB",
-        "threads",
-        "lost",
-    ]);
-    let mut any = false;
-    for cell in cells {
-        any = true;
-        let row = [u64::from(cell.consumers).into(), u64::from(cell.processes).into(), name(cell)];
-        let names = [
-            "first_us",
-            "last_us",
-            "last_p90_us",
-            "last_max_us",
-            "cpu_us_per_delivery",
-            "resident_mb",
-            "threads",
-            "lost",
-        ];
-        table.row(row.into_iter().chain(figures(cell, names)));
-    }
-    any.then_some(table)
+    let what = |cell: &Cell| [u64::from(cell.consumers).into(), u64::from(cell.processes).into(), name(cell)];
+    let figures = [
+        ("first", "first_us"),
+        ("last", "last_us"),
+        ("last, p90", "last_p90_us"),
+        ("last, max", "last_max_us"),
+        ("CPU µs/delivery", "cpu_us_per_delivery"),
+        ("resident MB", "resident_mb"),
+        ("threads", "threads"),
+        ("lost", "lost"),
+    ];
+    of_cells(cells, ["consumers", "processes", "contender"], what, &figures)
 }
 
 fn growth(growth: &[Growth]) -> Table {
