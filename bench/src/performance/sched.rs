@@ -19,6 +19,9 @@ use crate::clock;
 /// Where the kernel has it.
 const TRACING: &str = "/sys/kernel/tracing/instances";
 
+/// What an instance is called; its process's number follows.
+const INSTANCE: &str = "campanile-bench-";
+
 /// How much of the trace is kept.
 const KEPT: u64 = 10 * clock::SECOND;
 
@@ -60,9 +63,12 @@ pub(super) struct Trace {
 }
 
 impl Trace {
-    /// Watches these threads; `Err` says why that is not possible.
+    /// Watches these threads; `Err` says why that is not possible. Removes what runs that were killed have left.
     pub(super) fn start(threads: &[u32]) -> Result<Self, String> {
-        let instance = Path::new(TRACING).join(format!("campanile-bench-{}", std::process::id()));
+        let own = std::process::id();
+        // An instance of this process's number is not this process's yet, and would be in its way.
+        remove_left(Path::new(TRACING), |pid| pid != own && Path::new(&format!("/proc/{pid}")).exists());
+        let instance = Path::new(TRACING).join(format!("{INSTANCE}{own}"));
         fs::create_dir(&instance).map_err(|error| format!("no trace: {}: {error}", instance.display()))?;
         let mut trace = Self {
             instance,
@@ -129,6 +135,23 @@ impl Drop for Trace {
         }
         let _ = fs::remove_dir(&self.instance);
     }
+}
+
+/// Removes the instances of processes that have ended without doing so: each goes on recording, and keeps its memory.
+fn remove_left(instances: &Path, is_alive: impl Fn(u32) -> bool) {
+    let entries = fs::read_dir(instances).into_iter().flatten().flatten();
+    let is_left = |name: &str| process_of(name).is_some_and(|pid| !is_alive(pid));
+    for entry in entries.filter(|entry| entry.file_name().to_str().is_some_and(is_left)) {
+        // One that somebody reads cannot be removed, and then it is not left either.
+        let _ = fs::remove_dir(entry.path());
+    }
+}
+
+/// The process whose instance is called so.
+fn process_of(instance: &str) -> Option<u32> {
+    let number = instance.strip_prefix(INSTANCE)?;
+    // Numbers can be written in several ways, of which this program uses one.
+    number.parse().ok().filter(|pid: &u32| pid.to_string() == number)
 }
 
 /// Reads a line such as
@@ -220,6 +243,22 @@ mod tests {
 
     fn switched(from: u32, preempted: bool, to: u32, at: u64) -> Record {
         Record { at, kind: Kind::Switched { from, from_name: format!("p{from}"), preempted, to } }
+    }
+
+    #[test]
+    fn only_the_instances_of_processes_that_are_gone_are_removed() {
+        let folder = std::env::temp_dir().join(format!("campanile-instances-{}", std::process::id()));
+        let numbers = ["1", "2", "02", "+2", "2x", "-2", ""].map(|number| format!("campanile-bench-{number}"));
+        let names: Vec<&str> = numbers.iter().map(String::as_str).chain(["perf-2", "2"]).collect();
+        for name in &names {
+            fs::create_dir_all(folder.join(name)).unwrap();
+        }
+        remove_left(&folder, |pid| pid == 1);
+        let gone: Vec<&str> = names.into_iter().filter(|name| !folder.join(name).exists()).collect();
+        assert_eq!(gone, ["campanile-bench-2"]);
+        fs::remove_dir_all(&folder).unwrap();
+        // Where there are no traces, nothing is left of any.
+        remove_left(&folder, |_| false);
     }
 
     #[test]
