@@ -21,6 +21,11 @@ use crate::table::{Cell, Table};
 use crate::{BenchError, Machine, MemoryOptions, Output, latency};
 use clients::{Clients, Supplier};
 
+/// Clients of a full measurement, and of a quick one.
+pub(crate) const CONNECTIONS: u32 = 1_000;
+pub(crate) const QUICK_CONNECTIONS: u32 = 200;
+/// Consumers' proxies of each client, where nothing else is asked for.
+pub(crate) const PROXIES_EACH: u32 = 10;
 /// How often all clients come and go in one process of the service.
 const CYCLES: u32 = 3;
 /// Descriptors of this process for each client: its connection, its listener, and the connection that this accepts.
@@ -35,6 +40,14 @@ pub struct Report {
     pub benchmark: &'static str,
     /// Where it ran.
     pub machine: Machine,
+    /// What was found.
+    #[serde(flatten)]
+    pub found: Found,
+}
+
+/// What a service keeps for consumers that wait.
+#[derive(Debug, Clone, Serialize)]
+pub struct Found {
     /// Clients, each with one connection to the service and one from it.
     pub connections: u32,
     /// Consumers' proxies of each.
@@ -89,24 +102,29 @@ const GONE: &str = "all destroyed and closed";
 /// When the service cannot be started, breaks off, or answers what it should not, and when this process may not have as
 /// many descriptors as it needs.
 pub fn run(options: &MemoryOptions, out: &mut Output<'_>) -> Result<(), BenchError> {
-    let connections = options.connections.unwrap_or(if options.quick { 200 } else { 1_000 });
-    let each = options.proxies_each;
-    allow_descriptors(u64::from(connections) * DESCRIPTORS_PER_CLIENT + DESCRIPTORS)?;
+    let connections = options.connections.unwrap_or(if options.quick { QUICK_CONNECTIONS } else { CONNECTIONS });
     let mut machine = Machine::describe();
+    let found = measure(connections, options.proxies_each, out)?;
+    machine.note_stolen();
+    out.end_progress()?;
+    let report = Report { benchmark: "memory", machine, found };
+    write_json(&report, &options.report, out)?;
+    if !options.report.json {
+        write_tables(&report, out)?;
+    }
+    Ok(())
+}
+
+/// Has so many clients come and go, each with so many proxies.
+pub(crate) fn measure(connections: u32, each: u32, out: &mut Output<'_>) -> Result<Found, BenchError> {
+    allow_descriptors(u64::from(connections) * DESCRIPTORS_PER_CLIENT + DESCRIPTORS)?;
     let service = Campanile::start()?;
     let mut steps = Vec::new();
     for cycle in 1..=CYCLES {
         let mut scene = Scene { service: &service, cycle, connections: 0, proxies: 0, steps: &mut steps };
         scene.play(connections, each, out)?;
     }
-    machine.note_stolen();
-    out.end_progress()?;
-    let report = report(machine, (connections, each), steps)?;
-    write_json(&report, &options.report, out)?;
-    if !options.report.json {
-        write_tables(&report, out)?;
-    }
-    Ok(())
+    found((connections, each), steps)
 }
 
 /// One coming and going of all clients.
@@ -191,7 +209,7 @@ fn allow_descriptors(wanted: u64) -> Result<(), BenchError> {
     })
 }
 
-fn report(machine: Machine, (connections, each): (u32, u32), steps: Vec<Step>) -> Result<Report, BenchError> {
+fn found((connections, each): (u32, u32), steps: Vec<Step>) -> Result<Found, BenchError> {
     let first_cycle = |step: &'static str| {
         let found = steps.iter().find(|reading| reading.cycle == 1 && reading.step == step);
         found.map(|reading| reading.resident_bytes).ok_or_else(|| missing(step))
@@ -206,9 +224,7 @@ fn report(machine: Machine, (connections, each): (u32, u32), steps: Vec<Step>) -
         let threads = steps.iter().map(|step| step.threads);
         if largest { threads.max() } else { threads.min() }.unwrap_or(0)
     };
-    Ok(Report {
-        benchmark: "memory",
-        machine,
+    Ok(Found {
         connections,
         proxies_per_connection: each,
         created_proxy_bytes: per(FIRST, CREATED, further)?,
@@ -222,32 +238,40 @@ fn report(machine: Machine, (connections, each): (u32, u32), steps: Vec<Step>) -
     })
 }
 
+impl Found {
+    /// What each proxy and each connection takes.
+    pub(crate) fn table(&self) -> Table {
+        let mut table = Table::new(["what", "bytes each"]);
+        for (what, bytes) in [
+            ("proxy, made", self.created_proxy_bytes),
+            ("proxy, connected", self.connected_proxy_bytes),
+            ("proxy, has had an event", self.idle_proxy_bytes),
+            ("connection from a client", self.idle_connection_bytes),
+            ("connection to a consumer", self.idle_consumer_connection_bytes),
+        ] {
+            table.row([Cell::from(what), bytes.into()]);
+        }
+        table
+    }
+}
+
 fn missing(step: &'static str) -> BenchError {
     BenchError::Setup { doing: "dividing what was read".to_owned(), reason: format!("nothing was read after: {step}") }
 }
 
 fn write_tables(report: &Report, out: &mut Output<'_>) -> Result<(), BenchError> {
+    let found = &report.found;
     writeln!(
         out,
         "{} connections with {} consumers' proxies each; resident memory of the service's process, what the kernel keeps \
          for sockets not included",
-        report.connections, report.proxies_per_connection
+        found.connections, found.proxies_per_connection
     )?;
-    let mut table = Table::new(["what", "bytes each"]);
-    for (what, bytes) in [
-        ("proxy, made", report.created_proxy_bytes),
-        ("proxy, connected", report.connected_proxy_bytes),
-        ("proxy, has had an event", report.idle_proxy_bytes),
-        ("connection from a client", report.idle_connection_bytes),
-        ("connection to a consumer", report.idle_consumer_connection_bytes),
-    ] {
-        table.row([Cell::from(what), bytes.into()]);
-    }
-    table.write(out)?;
-    let [fewest, most] = report.threads;
+    found.table().write(out)?;
+    let [fewest, most] = found.threads;
     writeln!(out, "\nThreads of the service: {fewest} to {most}\n")?;
     let mut table = Table::new(["time", "after", "connections", "proxies", "resident bytes", "threads"]);
-    for step in &report.steps {
+    for step in &found.steps {
         table.row([
             u64::from(step.cycle).into(),
             step.step.into(),
@@ -290,7 +314,7 @@ mod tests {
             step(IDLE, 28_000, 6),
             step(GONE, 28_000, 6),
         ];
-        let report = report(Machine::describe(), (2, 4), steps).unwrap();
+        let report = found((2, 4), steps).unwrap();
         let proxies = [report.created_proxy_bytes, report.connected_proxy_bytes, report.idle_proxy_bytes];
         let expected = [4_000.0, 12_000.0, 18_000.0].map(|bytes: f64| bytes / 6.0);
         assert!(proxies.iter().zip(expected).all(|(got, wanted)| (got - wanted).abs() < 1e-9), "{proxies:?}");

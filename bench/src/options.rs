@@ -609,7 +609,7 @@ pub struct MemoryOptions {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4000))]
     pub connections: Option<u32>,
     /// Consumers' proxies of each client
-    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(2..=1000))]
+    #[arg(long, value_name = "N", default_value_t = crate::memory::PROXIES_EACH, value_parser = clap::value_parser!(u32).range(2..=1000))]
     pub proxies_each: u32,
     /// Finish within some seconds
     #[arg(long)]

@@ -2,8 +2,8 @@
 
 use super::cells::{Cell, Fit, ratio};
 use super::experiments::AGAIN;
-use crate::Spread;
 use crate::experiments::Aim;
+use crate::{Spread, memory};
 use serde::Serialize;
 
 /// A line through times to the last consumer, over the number of consumers.
@@ -171,6 +171,33 @@ impl<'a> Found<'a> {
     }
 }
 
+/// What consumers that wait may cost.
+pub(super) fn of_memory(found: Option<&memory::Found>) -> [Aim; 3] {
+    const PROXY_MAX: f64 = 4.0 * 1024.0;
+    const CONNECTION_MAX: f64 = 16.0 * 1024.0;
+    let aim = |aim: &str, judge: &dyn Fn(&memory::Found) -> (String, bool)| {
+        let judged = found.map(judge);
+        let met = judged.as_ref().map(|judged| judged.1);
+        let found = judged.map_or_else(|| "not measured".to_owned(), |judged| judged.0);
+        Aim { aim: aim.to_owned(), found, met }
+    };
+    [
+        aim("idle proxy: at most 4 KB", &|found| {
+            (format!("{:.0} B", found.idle_proxy_bytes), found.idle_proxy_bytes <= PROXY_MAX)
+        }),
+        aim("idle connection: at most 16 KB beyond the kernel's", &|found| {
+            let (from, to) = (found.idle_connection_bytes, found.idle_consumer_connection_bytes);
+            let text = format!("{from:.0} B from a client, {to:.0} B to a consumer");
+            (text, from.max(to) <= CONNECTION_MAX)
+        }),
+        aim("threads unchanged with all consumers that wait", &|found| {
+            let [fewest, most] = found.threads;
+            let proxies = u64::from(found.connections) * u64::from(found.proxies_per_connection);
+            (format!("{fewest} to {most}, to {proxies} proxies of {} clients", found.connections), fewest == most)
+        }),
+    ]
+}
+
 /// A figure that is to be small compared with another's.
 fn at_most(aim: String, ours: Option<&Cell>, other: Option<&Cell>, figure: &str, bound: f64, unit: &str) -> Aim {
     let found = ratio(ours, other, figure);
@@ -247,5 +274,25 @@ mod tests {
         assert_eq!(judged(&cells, "threads").met, Some(true));
         let growth = Found(&cells).growth();
         assert_eq!((growth.len(), growth[0].consumers), (1, (1, 1000)));
+    }
+
+    #[test]
+    fn judges_memory_by_the_dearer_kind_of_connection() {
+        let found = |idle_consumer_connection_bytes, threads| memory::Found {
+            connections: 10,
+            proxies_per_connection: 10,
+            created_proxy_bytes: 360.0,
+            connected_proxy_bytes: 2000.0,
+            idle_proxy_bytes: 4096.0,
+            idle_connection_bytes: 800.0,
+            idle_consumer_connection_bytes,
+            threads,
+            after_each_cycle: Vec::new(),
+            steps: Vec::new(),
+        };
+        let met = |found: Option<&memory::Found>| of_memory(found).map(|aim| aim.met);
+        assert_eq!(met(Some(&found(16_384.0, [6, 6]))), [Some(true); 3]);
+        assert_eq!(met(Some(&found(16_385.0, [6, 7]))), [Some(true), Some(false), Some(false)]);
+        assert_eq!(met(None), [None; 3]);
     }
 }

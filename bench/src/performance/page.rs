@@ -93,6 +93,9 @@ fn measured(report: &Report, folder: &str, charts: &[(&'static str, String)]) ->
         let note = cell.note.as_deref().unwrap_or_default().lines().next().unwrap_or_default();
         let _ = writeln!(text, "- {} ({}, {}): {note}", cell.contender, cell.experiment, describe(cell));
     }
+    if let Some(missing) = &report.memory_missing {
+        let _ = writeln!(text, "- What the service keeps for consumers that wait was not measured: {missing}");
+    }
     text
 }
 
@@ -127,6 +130,13 @@ pub(super) fn tables(report: &Report) -> Vec<(String, Table)> {
     );
     if !report.growth.is_empty() {
         tables.push(("How the time to the last consumer grows".to_owned(), growth(&report.growth)));
+    }
+    if let Some(found) = &report.memory {
+        let title = format!(
+            "What the service keeps for consumers that wait: {} clients with {} proxies each",
+            found.connections, found.proxies_per_connection
+        );
+        tables.push((title, found.table()));
     }
     tables
 }

@@ -6,7 +6,7 @@ use std::io::Write;
 use rustix::thread::{CpuSet, sched_getaffinity};
 use serde::Serialize;
 
-use super::aims::{Found, Growth};
+use super::aims::{self, Found, Growth};
 use super::cells::Cell;
 use super::contender::{self, Contender};
 use super::experiments::Bench;
@@ -15,7 +15,7 @@ use super::race::Missing;
 use crate::experiments::Aim;
 use crate::experiments::book::today;
 use crate::output::write_json;
-use crate::{BenchError, Machine, Output, PerformanceOptions, clock};
+use crate::{BenchError, Machine, Output, PerformanceOptions, clock, memory};
 
 /// What was found.
 #[derive(Debug, Clone, Serialize)]
@@ -36,6 +36,10 @@ pub struct Report {
     pub aims: Vec<Aim>,
     /// How the time to the last consumer grows.
     pub growth: Vec<Growth>,
+    /// What the service keeps for consumers that wait; `null` where it takes no part.
+    pub memory: Option<memory::Found>,
+    /// Why that is not there although it was to be.
+    pub memory_missing: Option<String>,
     /// All figures, with every round.
     pub cells: Vec<Cell>,
 }
@@ -79,6 +83,8 @@ pub fn run(options: &PerformanceOptions, out: &mut Output<'_>) -> Result<(), Ben
         cells: Vec::new(),
     };
     bench.measure(out)?;
+    let ours = contenders.iter().any(|contender| contender.key() == "campanile");
+    let (memory, memory_missing) = if ours { measure_memory(options.quick, out) } else { (None, None) };
     out.end_progress()?;
     machine.note_stolen();
     let Bench { missing, cells, .. } = bench;
@@ -89,11 +95,22 @@ pub fn run(options: &PerformanceOptions, out: &mut Output<'_>) -> Result<(), Ben
         quick: options.quick,
         seconds: clock::seconds(clock::now() - began).round(),
         contenders: all.iter().map(|contender| about(contender.as_ref(), &missing, options)).collect(),
-        aims: Found(&cells).aims(),
+        aims: Found(&cells).aims().into_iter().chain(aims::of_memory(memory.as_ref())).collect(),
         growth: Found(&cells).growth(),
+        memory,
+        memory_missing,
         cells,
     };
     write(&report, options, out)
+}
+
+/// What waiting consumers cost. Where that fails, as it does where too few descriptors are allowed, the rest is told all the same.
+fn measure_memory(quick: bool, out: &mut Output<'_>) -> (Option<memory::Found>, Option<String>) {
+    let connections = if quick { memory::QUICK_CONNECTIONS } else { memory::CONNECTIONS };
+    match memory::measure(connections, memory::PROXIES_EACH, out) {
+        Ok(found) => (Some(found), None),
+        Err(error) => (None, Some(error.to_string())),
+    }
 }
 
 fn about(contender: &dyn Contender, missing: &Missing, options: &PerformanceOptions) -> About {
