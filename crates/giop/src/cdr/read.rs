@@ -29,6 +29,8 @@ pub struct Reader<'a> {
     /// Where `bytes[0]` lies in the outermost bytes, for the offsets of errors.
     origin: usize,
     encoding: Encoding,
+    /// It has met something that lies at a multiple of 8.
+    has_eights: bool,
 }
 
 impl<'a> Reader<'a> {
@@ -36,14 +38,14 @@ impl<'a> Reader<'a> {
     #[inline]
     #[must_use]
     pub const fn new(bytes: &'a [u8], encoding: Encoding) -> Self {
-        Self { bytes, at: 0, phase: 0, origin: 0, encoding }
+        Self { bytes, at: 0, phase: 0, origin: 0, encoding, has_eights: false }
     }
 
     /// A reader over bytes whose first is at position `phase` of its message. Only `phase` modulo 8 matters.
     #[inline]
     #[must_use]
     pub const fn with_phase(bytes: &'a [u8], phase: usize, encoding: Encoding) -> Self {
-        Self { bytes, at: 0, phase: phase & 7, origin: 0, encoding }
+        Self { bytes, at: 0, phase: phase & 7, origin: 0, encoding, has_eights: false }
     }
 
     /// The same reader, telling errors at `origin` plus the position: for bytes that are part of something larger.
@@ -59,6 +61,14 @@ impl<'a> Reader<'a> {
     #[must_use]
     pub const fn with_chars(mut self, chars: CharSet) -> Self {
         self.encoding.chars = chars;
+        self
+    }
+
+    /// The same reader, as if nothing had been read yet that lies at a multiple of 8.
+    #[inline]
+    #[must_use]
+    pub const fn without_eights(mut self) -> Self {
+        self.has_eights = false;
         self
     }
 
@@ -303,6 +313,7 @@ impl<'a> Reader<'a> {
     #[inline]
     pub fn align(&mut self, n: usize) -> Result<(), ReadError> {
         debug_assert!(matches!(n, 1 | 2 | 4 | 8), "CDR aligns to 1, 2, 4 or 8");
+        self.has_eights |= n == 8;
         self.take(padding(self.phase + self.at, n)).map(|_| ())
     }
 
@@ -385,6 +396,17 @@ impl<'a> Reader<'a> {
     #[must_use]
     pub const fn phase(&self) -> usize {
         (self.phase + self.at) & 7
+    }
+
+    /// Whether what was read so far has something in it that lies at a multiple of 8. If not, the same octets mean the same
+    /// wherever they begin at the same position modulo 4.
+    ///
+    /// What is within an encapsulation does not count, since positions are counted anew there; nor does what was passed over
+    /// with [`Reader::take`].
+    #[inline]
+    #[must_use]
+    pub const fn has_eights(&self) -> bool {
+        self.has_eights
     }
 
     /// Position of the next octet in the outermost bytes, as errors tell it.
@@ -470,6 +492,7 @@ impl<'a> Reader<'a> {
             return Err(self.truncated(skip + N));
         };
         self.at += skip + N;
+        self.has_eights |= N == 8;
         Ok(match self.encoding.endian {
             Endian::Big => big(*chunk),
             Endian::Little => little(*chunk),

@@ -69,6 +69,22 @@ pub fn tag_of(encoding: Encoding, phase: usize) -> u64 {
     u64::from(endian.flag()) | u64::from(version.minor()) << 1 | chars_bit(chars) << 3 | (phase as u64 & 7) << 4
 }
 
+/// In an event's tag: nothing in it lies at a multiple of 8.
+const LOOSE: u64 = 1 << 7;
+
+/// As [`tag_of`]. `is_loose` says that nothing in the event lies at a multiple of 8 (an 8-octet number or a `long double`,
+/// CORBA 3.3 part 2, 9.3.1.1). Its octets then mean the same wherever they begin at the same position modulo 4, and the
+/// tag has that position.
+#[must_use]
+pub fn tag_at(encoding: Encoding, phase: usize, is_loose: bool) -> u64 {
+    if is_loose { tag_of(encoding, phase & 3) | LOOSE } else { tag_of(encoding, phase) }
+}
+
+/// Whether nothing in an event lies at a multiple of 8.
+pub(super) fn is_loose(tag: u64) -> bool {
+    tag & LOOSE != 0
+}
+
 /// A reader over an event's bytes.
 #[must_use]
 pub fn reader(bytes: &[u8], tag: u64) -> Reader<'_> {
@@ -89,7 +105,7 @@ pub fn encoding_of(tag: u64) -> Encoding {
     reader(&[], tag).encoding()
 }
 
-/// Position, modulo 8, at which an event's first octet has to lie in a message.
+/// Position, modulo 8, at which an event's first octet has to lie in a message; or may, where others do as well.
 #[must_use]
 pub fn phase_of(tag: u64) -> usize {
     usize::from(tag.to_le_bytes()[0] >> 4 & 7)
@@ -113,14 +129,15 @@ fn chars_bit(chars: CharSet) -> u64 {
     }
 }
 
-/// Reads an Any to its end, within `work`.
+/// Reads an Any to its end, within `work`, and gives the header that it has as an event.
 ///
 /// # Errors
 ///
 /// The body is not one Any and nothing more (`MARSHAL`), or is too intricate for `work`.
-pub fn read_any(mut body: Reader<'_>, work: &mut Work) -> Result<(), ReadError> {
+pub fn read_any(mut body: Reader<'_>, work: &mut Work) -> Result<Header<'static>, ReadError> {
     skip_any(&mut body, work)?;
-    body.finish("any")
+    let header = Header { is_loose: !body.has_eights(), ..ANY_HEADER };
+    body.finish("any").map(|()| header)
 }
 
 /// A name in UTF-8, in which subscriptions are kept, from an event's own code set. `scratch` is used only where the two

@@ -14,7 +14,7 @@ use super::questions::Ruling;
 use super::recall::SeenType;
 use super::slots::Token;
 use super::worker::{Answer, Core};
-use crate::corba::event::{self, ANY_HEADER, Batch, FORM_STRUCTURED, Header, Skeleton, Translated};
+use crate::corba::event::{self, Batch, FORM_STRUCTURED, Header, Known, Skeleton, Translated};
 use crate::corba::refused_event;
 use crate::counters::Counter;
 
@@ -61,26 +61,29 @@ impl Intake {
 impl Core {
     /// Takes in the events of a sequence in their order, until one is refused.
     pub(crate) fn take_in_batch(&mut self, intake: &mut Intake, batch: &Batch, body: &Reader<'_>) {
-        for (event, is_plain) in batch.events(body) {
-            self.take_in_one(intake, FORM_STRUCTURED, &event, is_plain);
+        for (event, known) in batch.events(body) {
+            self.take_in_one(intake, FORM_STRUCTURED, &event, known);
             if intake.refusal.is_some() {
                 return;
             }
         }
     }
 
-    /// Takes in one event that was read to its end before. `is_plain` says that its header is known to have no properties.
-    pub(crate) fn take_in_one(&mut self, intake: &mut Intake, form: Form, event: &Reader<'_>, is_plain: bool) {
+    /// Takes in one event that was read to its end before.
+    pub(crate) fn take_in_one(&mut self, intake: &mut Intake, form: Form, event: &Reader<'_>, known: Known) {
         let seen = self.recall.event(intake.source, event::tag_of(event.encoding(), event.phase()), event.rest());
         let header = match form {
             // Its type is known, and there is no more to learn.
-            FORM_STRUCTURED if is_plain && seen.is_some() => Ok(Header::default()),
+            FORM_STRUCTURED if known.is_plain && seen.is_some() => Ok(Header::default()),
             FORM_STRUCTURED if let Some(skeleton) = seen.and_then(|seen| seen.skeleton) => Ok(skeleton.header()),
             FORM_STRUCTURED => event::read_header(event.clone(), &mut event::work_for(event.remaining())),
-            _ => Ok(ANY_HEADER),
+            _ => Ok(event::ANY_HEADER),
         };
         match header {
-            Ok(header) => self.take_in(intake, form, event, &header, seen),
+            Ok(header) => {
+                let header = Header { is_loose: known.is_loose, ..header };
+                self.take_in(intake, form, event, &header, seen);
+            }
             Err(_) => intake.refusal = Some(SystemException::new(Kind::Marshal, 0)),
         }
     }
@@ -105,17 +108,17 @@ impl Core {
             event.event_type = seen.event_type;
         }
         event.form = form;
-        event.tag = event::tag_of(body.encoding(), body.phase());
+        event.tag = event::tag_at(body.encoding(), body.phase(), header.is_loose);
         event.bytes.extend_from_slice(bytes);
         event.thread_priority = intake.priority;
         if header.says_quality() {
             self.note_quality(event, header);
         }
-        if !seen.is_some_and(|seen| seen.fits) {
+        if seen.and_then(|seen| seen.fits) != Some(event.tag) {
             self.translate(intake.source, event);
         }
         if seen.is_none_or(|seen| seen.skeleton.is_none()) {
-            self.note_type(intake.source, event, header, seen);
+            self.note_type(intake.source, body, event, header, seen);
         }
         self.admit(intake, draft);
         if intake.refusal.is_none() {
@@ -133,18 +136,25 @@ impl Core {
     }
 
     /// Remembers how an event begins, what that means, and whether it had to be put into another form.
-    fn note_type(&mut self, source: ProxyKey, event: &Event, header: &Header<'_>, seen: Option<SeenType>) {
-        if seen.is_some() && !self.recall.note_miss(source, event.tag) {
+    fn note_type(
+        &mut self,
+        source: ProxyKey,
+        body: &Reader<'_>,
+        event: &Event,
+        header: &Header<'_>,
+        seen: Option<SeenType>,
+    ) {
+        let tag = event::tag_of(body.encoding(), body.phase());
+        if seen.is_some() && !self.recall.note_miss(source, tag) {
             return;
         }
         let Some(channel) = self.lane.snapshot().channel(source.channel) else { return };
         let fits = channel.wants().iter().all(|want| event::fits(event.form, event.tag, *want));
         let length = seen.map_or(header.behind_type, |seen| seen.length);
-        let body = event::reader(&event.bytes, event.tag);
         let mut work = event::work_for(event.bytes.len());
-        let skeleton = Skeleton::of(event.form, &body, header, &mut work).ok().flatten();
-        let seen = SeenType { event_type: event.event_type, length, fits, skeleton };
-        self.recall.note_event(source, event.tag, &event.bytes, seen);
+        let skeleton = Skeleton::of(event.form, body, header, &mut work).ok().flatten();
+        let seen = SeenType { event_type: event.event_type, length, fits: fits.then_some(event.tag), skeleton };
+        self.recall.note_event(source, tag, &event.bytes, seen);
     }
 
     /// Takes over what the event says of how it is to be treated.

@@ -22,7 +22,7 @@ use super::mail::{self, ToAdministration};
 use super::recall::Recalled;
 use super::slots::Token;
 use super::worker::{Answer, Core};
-use crate::corba::event::{self, ANY_HEADER, FORM_ANY, FORM_STRUCTURED};
+use crate::corba::event::{self, FORM_ANY, FORM_STRUCTURED, Header as EventHeader};
 use crate::corba::keys::ObjectKey;
 use crate::counters::Counter;
 
@@ -252,15 +252,17 @@ impl Core {
         let seen = self.recall.event(push.source, event::tag_of(body.encoding(), body.phase()), body.rest());
         let mut work = event::work_for(body.remaining());
         if let Some(skeleton) = seen.and_then(|seen| seen.skeleton)
-            && skeleton.end(body, &mut work) == Some(body.remaining())
+            && let Some(known) = skeleton.known(body, &mut work)
+            && known.length == body.remaining()
         {
-            self.take_in(intake, push.form, body, &skeleton.header(), seen);
+            let header = EventHeader { is_loose: known.is_loose, ..skeleton.header() };
+            self.take_in(intake, push.form, body, &header, seen);
             return true;
         }
         let header = match (push.form, seen) {
             (FORM_STRUCTURED, Some(seen)) => event::read_behind_type(body.clone(), seen.length, &mut work),
             (FORM_STRUCTURED, None) => event::read_structured(body.clone(), &mut work),
-            _ => event::read_any(body.clone(), &mut work).map(|()| ANY_HEADER),
+            _ => event::read_any(body.clone(), &mut work),
         };
         let is_read = header.is_ok();
         if let Ok(header) = header {

@@ -281,8 +281,8 @@ impl Core {
         } else {
             let pulled = event::read_pulled(form, true, &body, &mut work).map_err(unreadable)?;
             count = usize::from(pulled.is_some());
-            if let Some(event) = pulled {
-                self.take_in_one(&mut intake, form, &event, false);
+            if let Some((event, known)) = pulled {
+                self.take_in_one(&mut intake, form, &event, known);
             }
         }
         self.counters.add(Counter::EventsPolled, count as u64);

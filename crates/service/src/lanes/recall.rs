@@ -76,8 +76,8 @@ pub(crate) struct SeenType {
     pub(super) event_type: TypeId,
     /// Octets that name it.
     pub(super) length: usize,
-    /// Whether every consumer of the channel takes such events as they are.
-    pub(super) fits: bool,
+    /// The tag of one that every consumer of the channel takes as it is.
+    pub(super) fits: Option<u64>,
     /// That of those which begin so too up to the value of their body. Nothing if this one does not.
     pub(super) skeleton: Option<Skeleton>,
 }
@@ -154,9 +154,7 @@ impl Recall {
     #[inline]
     pub(super) fn known(&self, source: ProxyKey, event: &Reader<'_>, work: &mut Work) -> Option<Known> {
         let seen = self.event(source, event::tag_of(event.encoding(), event.phase()), event.rest())?;
-        let skeleton = seen.skeleton?;
-        let length = skeleton.end(event, work)?;
-        Some(Known { length, is_plain: !skeleton.header().has_properties })
+        seen.skeleton?.known(event, work)
     }
 
     /// Remembers what an event is that begins so.
@@ -281,7 +279,7 @@ mod tests {
     fn an_event_type_is_known_for_one_proxy_and_encoding() {
         let mut recall = Recall::default();
         let event_type = engine::Lane::new(engine::Time(0)).intern(b"domain", b"name");
-        let seen = SeenType { event_type, length: 4, fits: true, skeleton: None };
+        let seen = SeenType { event_type, length: 4, fits: Some(1), skeleton: None };
         recall.note_event(SOURCE, 1, b"typeother", seen);
         assert_eq!(recall.event(SOURCE, 1, b"type and more"), Some(seen));
         assert_eq!(recall.event(SOURCE, 1, b"typ"), None);
@@ -308,12 +306,12 @@ mod tests {
         let skeleton = Skeleton::of(FORM_STRUCTURED, &body, &header, &mut Work::default()).unwrap();
         assert!(skeleton.is_some());
         let event_type = engine::Lane::new(engine::Time(0)).intern(b"domain", b"type");
-        let seen = SeenType { event_type, length: header.behind_type, fits: true, skeleton };
+        let seen = SeenType { event_type, length: header.behind_type, fits: Some(tag), skeleton };
         let mut recall = Recall::default();
         recall.note_event(SOURCE, tag, &bytes, seen);
         assert_eq!(recall.event(SOURCE, tag, &bytes), Some(seen));
         let known = recall.known(SOURCE, &body, &mut Work::default());
-        assert_eq!(known, Some(Known { length: bytes.len(), is_plain: true }));
+        assert_eq!(known, Some(Known { length: bytes.len(), is_plain: true, is_loose: true }));
         bytes[seen.length + 8] ^= 1;
         assert_eq!(recall.event(SOURCE, tag, &bytes), Some(SeenType { skeleton: None, ..seen }));
         assert_eq!(recall.known(SOURCE, &event::reader(&bytes, tag), &mut Work::default()), None);
@@ -324,7 +322,7 @@ mod tests {
     #[test]
     fn a_type_without_a_number_is_not_remembered() {
         let mut recall = Recall::default();
-        let seen = SeenType { event_type: TypeId::OTHER, length: 4, fits: true, skeleton: None };
+        let seen = SeenType { event_type: TypeId::OTHER, length: 4, fits: Some(1), skeleton: None };
         recall.note_event(SOURCE, 1, b"type", seen);
         assert_eq!(recall.event(SOURCE, 1, b"type"), None);
     }

@@ -3,7 +3,7 @@
 use super::header::read_through;
 use super::translate::{Untranslatable, write_as};
 use super::wants::{encoding_for, fits};
-use super::{FORM_STRUCTURED, encoding_of, reader};
+use super::{FORM_STRUCTURED, encoding_of, is_loose, reader};
 use engine::{Event, Form, Want};
 use giop::cdr::{CharSet, Encoding, ReadError, Reader, Writer};
 use giop::typecode::Work;
@@ -18,23 +18,23 @@ pub struct Batch {
     spans: Vec<Span>,
 }
 
-/// What is known of an event before it is read.
+/// What is known of an event without looking at it again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Known {
     /// Its octets.
     pub length: usize,
     /// Whether its header has no properties.
     pub is_plain: bool,
+    /// Whether nothing in it lies at a multiple of 8, see [`tag_at`](super::tag_at).
+    pub is_loose: bool,
 }
 
 /// Where an event lies.
 #[derive(Clone, Copy, Debug)]
 struct Span {
-    /// First octet and end, counted from where the body began.
+    /// First octet, counted from where the body began.
     begin: usize,
-    end: usize,
-    /// Whether its header has no properties.
-    is_plain: bool,
+    known: Known,
 }
 
 impl Batch {
@@ -83,15 +83,14 @@ impl Batch {
         for _ in 0..rest.seq_len(EVENT_BYTES_MIN)? {
             rest.align(4)?;
             let begin = rest.position();
-            let is_plain = match known(rest, work) {
-                Some(Known { length, is_plain }) => {
-                    rest.take(length)?;
-                    is_plain
+            let known = match known(rest, work) {
+                Some(known) => {
+                    rest.take(known.length)?;
+                    known
                 }
-                None => !read_through(rest, work)?.has_properties,
+                None => read_known(rest, work)?,
             };
-            let (begin, end) = (begin - body.position(), rest.position() - body.position());
-            self.spans.push(Span { begin, end, is_plain });
+            self.spans.push(Span { begin: begin - body.position(), known });
         }
         Ok(())
     }
@@ -114,14 +113,24 @@ impl Batch {
     }
 
     /// The events found in the body that was read, each with a reader over its bytes alone, whose phase belongs into its
-    /// tag; and whether its header has no properties.
-    pub fn events<'a>(&self, body: &Reader<'a>) -> impl ExactSizeIterator<Item = (Reader<'a>, bool)> {
+    /// tag; and what is known of it.
+    pub fn events<'a>(&self, body: &Reader<'a>) -> impl ExactSizeIterator<Item = (Reader<'a>, Known)> {
         let (bytes, phase) = (body.rest(), body.phase());
-        self.spans.iter().map(move |&Span { begin, end, is_plain }| {
-            let bytes = bytes.get(begin..end).unwrap_or_default();
-            (Reader::with_phase(bytes, phase + begin, body.encoding()), is_plain)
+        self.spans.iter().map(move |&Span { begin, known }| {
+            let bytes = bytes.get(begin..begin + known.length).unwrap_or_default();
+            (Reader::with_phase(bytes, phase + begin, body.encoding()), known)
         })
     }
+}
+
+/// Moves `rest` behind a structured event and says what was learnt of it.
+pub(super) fn read_known(rest: &mut Reader<'_>, work: &mut Work) -> Result<Known, ReadError> {
+    let begin = rest.position();
+    let mut event = rest.clone().without_eights();
+    let header = read_through(&mut event, work)?;
+    let length = event.position() - begin;
+    rest.take(length)?;
+    Ok(Known { length, is_plain: !header.has_properties, is_loose: !event.has_eights() })
 }
 
 /// What became of the events for a sequence consumer.
@@ -159,7 +168,7 @@ pub fn batch_encoding(events: &[Arc<Event>], want: Want) -> Option<Encoding> {
 pub fn write_batch(events: &[Arc<Event>], want: Want, out: &mut Writer<'_>) -> Result<Written, Untranslatable> {
     let sources = events.iter().map(|event| {
         let (bytes, tag) = chosen(event, want).ok_or(Untranslatable::Already)?;
-        Ok((FORM_STRUCTURED, reader(bytes, tag)))
+        Ok((FORM_STRUCTURED, bytes, tag))
     });
     write_events(sources, out).map(|(events, left_out)| Written { events, left_out })
 }
@@ -170,7 +179,7 @@ pub fn write_batch(events: &[Arc<Event>], want: Want, out: &mut Writer<'_>) -> R
 ///
 /// There are events and none can be written. What was written until then is left.
 pub(super) fn write_events<'e>(
-    events: impl Iterator<Item = Result<(Form, Reader<'e>), Untranslatable>>,
+    events: impl Iterator<Item = Result<(Form, &'e [u8], u64), Untranslatable>>,
     out: &mut Writer<'_>,
 ) -> Result<(u32, u32), Untranslatable> {
     out.align(4);
@@ -178,7 +187,7 @@ pub(super) fn write_events<'e>(
     out.u32(0);
     let (mut written, mut left_out, mut failure) = (0_u32, 0_u32, None);
     for event in events {
-        match event.and_then(|(form, source)| write_event(form, source, out)) {
+        match event.and_then(|(form, bytes, tag)| write_event(form, bytes, tag, out)) {
             Ok(()) => written += 1,
             Err(error) => {
                 left_out += 1;
@@ -194,11 +203,13 @@ pub(super) fn write_events<'e>(
 }
 
 /// Writes a structured event, copied as it is where it lies as the writer needs it.
-pub(super) fn write_event(form: Form, mut source: Reader<'_>, out: &mut Writer<'_>) -> Result<(), Untranslatable> {
+pub(super) fn write_event(form: Form, bytes: &[u8], tag: u64, out: &mut Writer<'_>) -> Result<(), Untranslatable> {
     let begin = out.position();
     out.align(4);
+    let mut source = reader(bytes, tag);
     let aligned = source.align(4);
-    if form == FORM_STRUCTURED && source.encoding() == out.encoding() && source.phase() == out.phase() {
+    let lies_so = is_loose(tag) || source.phase() == out.phase();
+    if form == FORM_STRUCTURED && source.encoding() == out.encoding() && lies_so {
         // It was read to its end when it arrived, and its alternates were written here.
         out.raw(source.rest());
         return Ok(());

@@ -31,6 +31,8 @@ pub struct Header<'a> {
     pub behind_type: usize,
     /// Whether it has properties.
     pub has_properties: bool,
+    /// Whether the event was read to its end and nothing in it lies at a multiple of 8, see [`tag_at`](super::tag_at).
+    pub is_loose: bool,
 }
 
 /// That of an Any.
@@ -45,6 +47,7 @@ pub const ANY_HEADER: Header<'static> = Header {
     has_wrong_property: false,
     behind_type: 0,
     has_properties: false,
+    is_loose: false,
 };
 
 impl Header<'_> {
@@ -133,7 +136,8 @@ fn duration(ticks: u64) -> Duration {
 ///
 /// The body is not one structured event and nothing more (`MARSHAL`), or is too intricate for `work`.
 pub fn read_structured<'a>(mut body: Reader<'a>, work: &mut Work) -> Result<Header<'a>, ReadError> {
-    let header = read_through(&mut body, work)?;
+    let mut header = read_through(&mut body, work)?;
+    header.is_loose = !body.has_eights();
     body.finish("CosNotification::StructuredEvent")?;
     Ok(header)
 }
@@ -150,9 +154,10 @@ pub fn read_behind_type<'a>(
     work: &mut Work,
 ) -> Result<Header<'a>, ReadError> {
     body.take(behind_type)?;
-    let header = behind_type_name(&mut body, Header::default(), work)?;
+    let mut header = behind_type_name(&mut body, Header::default(), work)?;
     skip_properties(&mut body, work)?;
     skip_any(&mut body, work)?;
+    header.is_loose = !body.has_eights();
     body.finish("CosNotification::StructuredEvent")?;
     Ok(header)
 }

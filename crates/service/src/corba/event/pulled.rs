@@ -1,7 +1,6 @@
 //! What is pulled: results written for pull consumers of ours, and read from the pull suppliers that we ask.
 
-use super::batch::{Batch, write_event, write_events};
-use super::header::read_through;
+use super::batch::{Batch, Known, read_known, write_event, write_events};
 use super::translate::{Untranslatable, write_as};
 use super::{FORM_ANY, FORM_STRUCTURED, encoding_of, reader};
 use engine::{Event, Form};
@@ -46,7 +45,7 @@ pub fn write_pulled(
     out: &mut Writer<'_>,
 ) -> Result<u32, Untranslatable> {
     let begin = out.position();
-    let mut sources = events.iter().map(|event| (event.form, reader(&event.bytes, event.tag)));
+    let mut sources = events.iter().map(|event| (event.form, event.bytes.as_slice(), event.tag));
     let Some(first) = sources.next() else {
         write_empty(pulled, out);
         if tried {
@@ -59,8 +58,8 @@ pub fn write_pulled(
             let all = std::iter::once(first).chain(sources);
             write_events(all.map(Ok), out).map(|(_, left_out)| left_out)
         }
-        (Pulled::Any, (form, source)) => write_as(form, source, FORM_ANY, out).map(|()| 0),
-        (Pulled::Structured, (form, source)) => write_event(form, source, out).map(|()| 0),
+        (Pulled::Any, (form, bytes, tag)) => write_as(form, reader(bytes, tag), FORM_ANY, out).map(|()| 0),
+        (Pulled::Structured, (form, bytes, tag)) => write_event(form, bytes, tag, out).map(|()| 0),
     };
     match written {
         Ok(_) if tried => out.bool(true),
@@ -77,10 +76,10 @@ pub fn write_pulled(
 /// It cannot be put into what the writer's encoding allows. What was written is taken back.
 pub fn write_one(event: &Event, pulled: Pulled, out: &mut Writer<'_>) -> Result<(), Untranslatable> {
     let begin = out.position();
-    let source = reader(&event.bytes, event.tag);
+    let Event { form, tag, bytes, .. } = event;
     let written = match pulled {
-        Pulled::Any => write_as(event.form, source, FORM_ANY, out),
-        Pulled::Structured | Pulled::Batch => write_event(event.form, source, out),
+        Pulled::Any => write_as(*form, reader(bytes, *tag), FORM_ANY, out),
+        Pulled::Structured | Pulled::Batch => write_event(*form, bytes, *tag, out),
     };
     written.inspect_err(|_| out.truncate(begin))
 }
@@ -106,7 +105,7 @@ fn write_empty(pulled: Pulled, out: &mut Writer<'_>) {
 }
 
 /// Reads the result of `pull`, `try_pull` (`tried`) or one of their structured counterparts: a reader over the bytes of
-/// the event alone, whose phase belongs into its tag, or nothing if there was none.
+/// the event alone, whose phase belongs into its tag, and what is known of it; or nothing if there was none.
 ///
 /// # Errors
 ///
@@ -116,20 +115,20 @@ pub fn read_pulled<'a>(
     tried: bool,
     body: &Reader<'a>,
     work: &mut Work,
-) -> Result<Option<Reader<'a>>, ReadError> {
+) -> Result<Option<(Reader<'a>, Known)>, ReadError> {
     let mut rest = body.clone();
     rest.align(4)?;
     let start = rest.clone();
-    if form == FORM_STRUCTURED {
-        read_through(&mut rest, work)?;
+    let known = if form == FORM_STRUCTURED {
+        read_known(&mut rest, work)?
     } else {
         skip_any(&mut rest, work)?;
-    }
-    let length = rest.position() - start.position();
+        Known { length: rest.position() - start.position(), is_plain: true, is_loose: !rest.has_eights() }
+    };
     let has_event = !tried || rest.bool()?;
     rest.finish("the result of a pull")?;
-    let bytes = start.rest().get(..length).unwrap_or_default();
-    Ok(has_event.then(|| Reader::with_phase(bytes, start.phase(), start.encoding())))
+    let bytes = start.rest().get(..known.length).unwrap_or_default();
+    Ok(has_event.then(|| (Reader::with_phase(bytes, start.phase(), start.encoding()), known)))
 }
 
 impl Batch {

@@ -3,7 +3,7 @@
 //! A supplier's events mostly begin with the same octets, from their type's names to the type of their body. Those octets
 //! are read once; of an event that begins so too only the value behind them is left to be checked.
 
-use super::{FORM_STRUCTURED, Header, skip_properties};
+use super::{FORM_STRUCTURED, Header, Known, skip_properties};
 use engine::Form;
 use giop::cdr::{ReadError, Reader};
 use giop::recode::{Shape, any_shape, skip_value_of_checked};
@@ -18,6 +18,8 @@ pub struct Skeleton {
     /// Where the type of the value begins.
     type_at: usize,
     shape: Shape,
+    /// Whether something lies at a multiple of 8: in front of the value, or, unless that varies, in the value too.
+    has_eights: bool,
     priority: Option<i16>,
     timeout: Option<Duration>,
 }
@@ -42,16 +44,18 @@ impl Skeleton {
             skip_properties(&mut rest, work)?;
         }
         let type_at = rest.position() - event.position();
+        let eights_before = rest.has_eights();
         let (type_length, shape) = any_shape(&mut rest, work)?;
+        let has_eights = if shape == Shape::Varying { eights_before } else { rest.has_eights() };
         let Header { priority, timeout, .. } = *header;
-        Ok(Some(Self { length: type_at + type_length, type_at, shape, priority, timeout }))
+        Ok(Some(Self { length: type_at + type_length, type_at, shape, has_eights, priority, timeout }))
     }
 
-    /// Where an event ends that begins with the same octets. Nothing if what follows is not what has to.
+    /// What there is to know of an event that begins with the same octets. Nothing if what follows is not what has to.
     #[inline]
     #[must_use]
-    pub fn end(&self, event: &Reader<'_>, work: &mut Work) -> Option<usize> {
-        let mut value = event.clone();
+    pub fn known(&self, event: &Reader<'_>, work: &mut Work) -> Option<Known> {
+        let mut value = event.clone().without_eights();
         value.take(self.length).ok()?;
         match self.shape {
             Shape::Octets => value.octets().map(|_| ()).ok()?,
@@ -63,7 +67,12 @@ impl Skeleton {
                 skip_value_of_checked(type_code, &mut value, work).ok()?;
             }
         }
-        Some(value.position() - event.position())
+        let length = value.position() - event.position();
+        Some(Known { length, is_plain: !self.says_quality(), is_loose: !self.has_eights && !value.has_eights() })
+    }
+
+    const fn says_quality(&self) -> bool {
+        self.priority.is_some() || self.timeout.is_some()
     }
 
     /// What its header says of its quality of service.
@@ -71,7 +80,6 @@ impl Skeleton {
     #[must_use]
     pub fn header(&self) -> Header<'static> {
         let (priority, timeout) = (self.priority, self.timeout);
-        let has_properties = priority.is_some() || timeout.is_some();
-        Header { priority, timeout, has_properties, ..Header::default() }
+        Header { priority, timeout, has_properties: self.says_quality(), ..Header::default() }
     }
 }

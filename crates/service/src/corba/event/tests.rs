@@ -2,6 +2,7 @@
 
 mod fields;
 mod header;
+mod loose;
 mod sequences;
 mod skeleton;
 mod specification;
@@ -9,7 +10,8 @@ mod specification;
 use super::types::structured_event_type;
 use super::{
     ANY_TYPE_NAME, FORM_ANY, FORM_STRUCTURED, Header as EventHeader, Translated, Untranslatable, encoding_of, fits,
-    name_in_utf8, phase_of, read_any, read_structured, reader, tag_of, translate, version_of, want_for, work_for,
+    is_loose, name_in_utf8, phase_of, read_any, read_structured, reader, tag_at, tag_of, translate, version_of,
+    want_for, work_for,
 };
 use crate::corba::tests::dialogue::client;
 use engine::{Event, Form, Want};
@@ -81,11 +83,23 @@ impl Sample {
     /// Reads it as a lane does.
     fn check(&self) {
         let (body, mut work) = (reader(&self.bytes, self.tag), Work::default());
-        if self.form == FORM_ANY {
-            read_any(body, &mut work).unwrap();
+        let header = if self.form == FORM_ANY {
+            read_any(body, &mut work).unwrap()
         } else {
-            read_structured(body, &mut work).unwrap();
-        }
+            read_structured(body, &mut work).unwrap()
+        };
+        assert!(header.is_loose || !is_loose(self.tag), "{}", self.name);
+    }
+
+    /// The same with what reading it tells of where it may lie.
+    fn learnt(self) -> Self {
+        let (body, mut work) = (reader(&self.bytes, self.tag), Work::default());
+        let header = if self.form == FORM_ANY {
+            read_any(body.clone(), &mut work).unwrap()
+        } else {
+            read_structured(body.clone(), &mut work).unwrap()
+        };
+        Self { tag: tag_at(body.encoding(), body.phase(), header.is_loose), ..self }
     }
 }
 
@@ -257,7 +271,8 @@ fn a_structured_event_is_read_to_its_end() {
 
 #[test]
 fn every_event_reaches_every_consumer_and_comes_back_the_same() {
-    for sample in golden().into_iter().chain(samples()) {
+    let learnt = golden().into_iter().map(Sample::learnt);
+    for sample in golden().into_iter().chain(samples()).chain(learnt) {
         sample.check();
         let value = sample.value();
         let Encoding { version, chars, .. } = encoding_of(sample.tag);

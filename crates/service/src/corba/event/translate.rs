@@ -2,7 +2,8 @@
 
 use super::wants::{encoding_for, fits, form_of};
 use super::{
-    ANY_TYPE_NAME, FORM_ANY, FORM_STRUCTURED, PROPERTY_BYTES_MIN, reader, skip_properties, tag_of, types, work_for,
+    ANY_TYPE_NAME, FORM_ANY, FORM_STRUCTURED, PROPERTY_BYTES_MIN, is_loose, reader, skip_properties, tag_at, types,
+    work_for,
 };
 use engine::{Form, Want};
 use giop::cdr::{ReadError, Reader, Writer};
@@ -20,7 +21,7 @@ pub enum Translated {
     AlreadyFits,
     /// Other bytes.
     Written {
-        /// How they are to be read, see [`tag_of`].
+        /// How they are to be read, see [`tag_at`].
         tag: u64,
     },
 }
@@ -74,7 +75,8 @@ pub fn translate(
     let encoding = encoding_for(want, source.encoding());
     let mut writer = Writer::new(out, encoding);
     write_as(form, source, form_of(want), &mut writer)?;
-    Ok(Translated::Written { tag: tag_of(encoding, 0) })
+    // No translation adds a number or takes one away.
+    Ok(Translated::Written { tag: tag_at(encoding, 0, is_loose(tag)) })
 }
 
 /// Writes an event that is in one form in another (or the same), in the writer's encoding and at its place.

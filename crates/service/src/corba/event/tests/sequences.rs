@@ -2,9 +2,9 @@
 
 use super::{CHARS, ENDIANS, Sample, VERSIONS, encoding, golden, sample, samples, want, want_of};
 use crate::corba::event::{
-    Batch, FORM_ANY, FORM_STRUCTURED, Pulled, Translated, Untranslatable, Written, batch_encoding, encoding_of, fits,
-    phase_of, read_header, read_pulled, reader, tag_of, takes_batches, translate, version_of, want_for_pulling,
-    write_batch, write_nothing, write_pulled,
+    Batch, FORM_ANY, FORM_STRUCTURED, Known, Pulled, Translated, Untranslatable, Written, batch_encoding, encoding_of,
+    fits, phase_of, read_header, read_pulled, reader, tag_at, tag_of, takes_batches, translate, version_of,
+    want_for_pulling, write_batch, write_nothing, write_pulled,
 };
 use engine::{Event, Form, Want};
 use giop::cdr::{CharSet, Encoding, Endian, Reader, Version, Writer};
@@ -34,11 +34,11 @@ fn held(sample: &Sample, wanted: Want) -> Arc<Event> {
 
 /// The events of a body, each on its own.
 fn taken_apart(body: &Reader<'_>, batch: &Batch) -> Vec<Sample> {
-    let sample = |event: Reader<'_>| {
-        let tag = tag_of(event.encoding(), event.phase());
+    let sample = |(event, known): (Reader<'_>, Known)| {
+        let tag = tag_at(event.encoding(), event.phase(), known.is_loose);
         Sample { name: String::new(), form: FORM_STRUCTURED, tag, bytes: event.rest().to_vec() }
     };
-    batch.events(body).map(|(event, _)| sample(event)).collect()
+    batch.events(body).map(sample).collect()
 }
 
 fn read_batch(body: &Reader<'_>) -> Vec<Sample> {
@@ -226,8 +226,8 @@ fn pulled_back(pulled: Pulled, form: Form, tried: bool, body: &Reader<'_>) -> Ve
         return taken_apart(body, &batch);
     }
     let event = read_pulled(form, tried, body, &mut Work::default()).unwrap();
-    let sample = |event: Reader<'_>| {
-        let tag = tag_of(event.encoding(), event.phase());
+    let sample = |(event, known): (Reader<'_>, Known)| {
+        let tag = tag_at(event.encoding(), event.phase(), known.is_loose);
         Sample { name: String::new(), form, tag, bytes: event.rest().to_vec() }
     };
     event.map(sample).into_iter().collect()
