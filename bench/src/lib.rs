@@ -12,6 +12,7 @@ pub mod administration;
 mod campanile;
 mod clock;
 mod error;
+mod hop;
 mod latency;
 mod leash;
 mod loss;

@@ -275,12 +275,7 @@ fn accept(listener: &TcpListener) -> Result<TcpStream, BenchError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn pair() -> (TcpStream, TcpStream) {
-        let listener = campanile::listen().unwrap();
-        let near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-        (near, listener.accept().unwrap().0)
-    }
+    use crate::hop::tests::pair;
 
     #[test]
     fn every_event_of_a_turn_crosses_the_relay_once_with_its_size_unchanged() {

@@ -6,11 +6,11 @@
 //! its number, and whether a reply is wanted, and nothing is allocated in the steady state.
 
 use std::io::{ErrorKind, IoSlice, Read, Write};
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 
-use rustix::event::{PollFd, PollFlags, epoll, poll};
+use rustix::event::{PollFd, PollFlags, poll};
 
-use crate::relay::{BUFFER_BYTES, Whole, message_length, whole_messages};
+use crate::hop::{BUFFER_BYTES, Peers, Pending, accept_supplier, errno, message_length};
 use crate::wire::REQUEST_ID;
 use crate::{BenchError, FanOutOptions, Output};
 
@@ -29,7 +29,7 @@ const RESPONSE_FLAGS: usize = 16;
 /// A reply without result; the request's number is written over that in it.
 const REPLY: [u8; 24] = *b"GIOP\x01\x02\x01\x01\x0c\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0";
 
-/// What epoll answers for the supplier; consumers have their index.
+/// The supplier's key; a consumer's is its index.
 const SUPPLIER: u64 = u64::MAX;
 
 /// Runs the fan-out until the supplier closes its connection.
@@ -42,14 +42,7 @@ const SUPPLIER: u64 = u64::MAX;
 /// When a socket fails, or a peer sends what is not GIOP.
 pub(crate) fn run_process(options: &FanOutOptions, out: &mut Output<'_>) -> Result<(), BenchError> {
     let consumers = options.consumer.iter().map(|consumer| Consumer::connect(consumer)).collect::<Result<_, _>>()?;
-    let listener = TcpListener::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)))
-        .map_err(BenchError::io("listening for the supplier"))?;
-    let address = listener.local_addr().map_err(BenchError::io("reading the address of the fan-out"))?;
-    writeln!(out, "{READY}{address}")?;
-    out.flush()?;
-    let (supplier, _) = listener.accept().map_err(BenchError::io("accepting the supplier"))?;
-    drop(listener);
-    fan_out(supplier, consumers)
+    fan_out(accept_supplier(READY, out)?, consumers)
 }
 
 /// A process of consumers.
@@ -85,6 +78,17 @@ impl Consumer {
         }
     }
 
+    /// Writes it all of these messages: at once to one consumer; to several in one process, each message that often.
+    fn take(&mut self, messages: &[u8], scratch: &mut [u8]) -> Result<(), BenchError> {
+        let mut pieces = [IoSlice::new(&[]); PIECES_MAX];
+        let mut rest = messages;
+        while !rest.is_empty() {
+            let count = pieces_of(&mut rest, self.copies, &mut pieces)?;
+            self.write(pieces.get_mut(..count).unwrap_or_default(), scratch)?;
+        }
+        Ok(())
+    }
+
     /// Writes all of these pieces, however long that takes.
     fn write(&mut self, mut pieces: &mut [IoSlice<'_>], scratch: &mut [u8]) -> Result<(), BenchError> {
         while !pieces.is_empty() {
@@ -105,83 +109,28 @@ impl Consumer {
 }
 
 /// Writes whole messages of the supplier to all consumers, until it closes.
-pub(crate) fn fan_out(mut supplier: TcpStream, mut consumers: Vec<Consumer>) -> Result<(), BenchError> {
+pub(crate) fn fan_out(supplier: TcpStream, mut consumers: Vec<Consumer>) -> Result<(), BenchError> {
     supplier.set_nodelay(true).map_err(BenchError::io("switching off Nagle's algorithm"))?;
-    let poll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(errno("creating an epoll"))?;
-    let watch = |stream: &TcpStream, data| {
-        epoll::add(&poll, stream, epoll::EventData::new_u64(data), epoll::EventFlags::IN)
-            .map_err(errno("polling a connection"))
-    };
-    watch(&supplier, SUPPLIER)?;
+    let peers = Peers::new()?;
+    peers.watch(&supplier, SUPPLIER)?;
     for (index, consumer) in (0..).zip(&consumers) {
-        watch(&consumer.stream, index)?;
+        peers.watch(&consumer.stream, index)?;
     }
-    let mut inbound = Inbound { bytes: vec![0; BUFFER_BYTES], filled: 0, replies: Vec::new() };
+    let (mut pending, mut answers) = (Pending::new(), Vec::new());
     let mut scratch = vec![0; BUFFER_BYTES];
-    let mut events = [epoll::Event { flags: epoll::EventFlags::empty(), data: epoll::EventData::new_u64(0) }; 64];
-    loop {
-        let count = match epoll::wait(&poll, &mut events, None) {
-            Ok(count) => count,
-            Err(rustix::io::Errno::INTR) => continue,
-            Err(other) => return Err(errno("waiting for the peers")(other)),
-        };
-        for event in events.iter().take(count) {
-            let data = event.data;
-            if data.u64() != SUPPLIER {
-                let consumer = usize::try_from(data.u64()).ok().and_then(|index| consumers.get_mut(index));
-                consumer.map_or(Ok(()), |consumer| consumer.drain(&mut scratch))?;
-            } else if !inbound.forward(&mut supplier, &mut consumers, &mut scratch)? {
-                return Ok(());
-            }
+    peers.serve(|key| {
+        if key == SUPPLIER {
+            return pending.forward(&supplier, |messages| {
+                consumers.iter_mut().try_for_each(|consumer| consumer.take(messages, &mut scratch))?;
+                replies(messages, &mut answers)?;
+                (&supplier).write_all(&answers).map_err(BenchError::io("answering the supplier"))?;
+                answers.clear();
+                Ok(())
+            });
         }
-    }
-}
-
-/// What the supplier has sent and nobody has been given yet.
-struct Inbound {
-    bytes: Vec<u8>,
-    filled: usize,
-    replies: Vec<u8>,
-}
-
-impl Inbound {
-    /// Reads once and writes the whole messages that are there; `false` when the supplier has closed.
-    fn forward(
-        &mut self,
-        supplier: &mut TcpStream,
-        consumers: &mut [Consumer],
-        scratch: &mut [u8],
-    ) -> Result<bool, BenchError> {
-        match supplier.read(self.bytes.get_mut(self.filled..).unwrap_or_default()) {
-            Ok(0) => return Ok(false),
-            Ok(count) => self.filled += count,
-            Err(error) if error.kind() == ErrorKind::Interrupted => return Ok(true),
-            Err(error) if error.kind() == ErrorKind::ConnectionReset => return Ok(false),
-            Err(source) => return Err(BenchError::Io { doing: "reading from the supplier", source }),
-        }
-        let Whole { bytes: whole, next } = whole_messages(self.bytes.get(..self.filled).unwrap_or_default())?;
-        let messages = self.bytes.get(..whole).unwrap_or_default();
-        for consumer in consumers.iter_mut().filter(|_| !messages.is_empty()) {
-            let mut pieces = [IoSlice::new(&[]); PIECES_MAX];
-            let mut rest = messages;
-            // All of them at once to one consumer; to several in one process, each message that often.
-            while !rest.is_empty() {
-                let count = pieces_of(&mut rest, consumer.copies, &mut pieces)?;
-                consumer.write(pieces.get_mut(..count).unwrap_or_default(), scratch)?;
-            }
-        }
-        replies(messages, &mut self.replies)?;
-        if !self.replies.is_empty() {
-            supplier.write_all(&self.replies).map_err(BenchError::io("answering the supplier"))?;
-            self.replies.clear();
-        }
-        self.bytes.copy_within(whole..self.filled, 0);
-        self.filled -= whole;
-        if next > self.bytes.len() {
-            self.bytes.resize(next, 0);
-        }
-        Ok(true)
-    }
+        let consumer = usize::try_from(key).ok().and_then(|index| consumers.get_mut(index));
+        consumer.map_or(Ok(()), |consumer| consumer.drain(&mut scratch)).map(|()| true)
+    })
 }
 
 /// Fills pieces with messages, each that often, as long as there is room for all copies of one (or it is the first); how many
@@ -224,24 +173,13 @@ fn replies(mut messages: &[u8], replies: &mut Vec<u8>) -> Result<(), BenchError>
     Ok(())
 }
 
-/// Wraps rustix's errors like those of the standard library.
-fn errno(doing: &'static str) -> impl FnOnce(rustix::io::Errno) -> BenchError {
-    move |errno| BenchError::Io { doing, source: errno.into() }
-}
-
 #[cfg(test)]
 mod tests {
     use std::thread;
 
     use super::*;
+    use crate::hop::tests::pair;
     use crate::wire::PushMessage;
-
-    fn pair() -> (TcpStream, TcpStream) {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-        let (far, _) = listener.accept().unwrap();
-        (near, far)
-    }
 
     #[test]
     fn every_consumer_gets_every_message_and_the_supplier_its_replies() {
