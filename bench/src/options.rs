@@ -336,6 +336,9 @@ pub struct SaturateOptions {
     /// The supplier pushes sequences of so many events
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4096))]
     pub sequence: Option<u32>,
+    /// Single events are Anys and not structured, where the contender has both
+    #[arg(long)]
+    pub any: bool,
     /// How consumers get their events
     #[arg(long, value_name = "KIND", value_enum, default_value_t = ConsumerKind::TwoWay)]
     pub consumer: ConsumerKind,

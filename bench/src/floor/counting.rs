@@ -37,11 +37,25 @@ impl Counting {
         Ok(Self { readings })
     }
 
+    /// Reads them once, while events pass. What that costs has to be found at rest.
+    pub(crate) fn glance(service: &Campanile) -> Result<Self, BenchError> {
+        Ok(Self { readings: vec![Levels::read(service)?] })
+    }
+
     /// What was counted between these readings and later ones.
     pub(crate) fn until(&self, later: &Self) -> Counted {
+        self.until_with(later, |level| middle([self.steps(level), later.steps(level)].concat()))
+    }
+
+    /// What was counted between two glances, where these readings were taken at rest and tell what one costs.
+    pub(crate) fn between(&self, earlier: &Self, later: &Self) -> Counted {
+        earlier.until_with(later, |level| middle(self.steps(level)))
+    }
+
+    fn until_with(&self, later: &Self, cost: impl Fn(fn(&Levels) -> u64) -> u64) -> Counted {
         let events = later.level(|levels| levels.events, 0).saturating_sub(self.level(|levels| levels.events, 0));
         let between = |level: fn(&Levels) -> u64| {
-            let cost = self.cost(later, level);
+            let cost = cost(level);
             let readings = u64::try_from(self.readings.len()).unwrap_or(0);
             let count = later.level(level, cost).saturating_sub(self.level(level, cost));
             (count.saturating_sub(readings.saturating_mul(cost)), cost)
@@ -63,15 +77,12 @@ impl Counting {
         }
     }
 
-    /// What one reading adds to a counter: the middle one of all steps from one reading to the next.
-    fn cost(&self, later: &Self, level: fn(&Levels) -> u64) -> u64 {
-        let steps = |side: &Self| -> Vec<u64> {
-            side.readings
-                .windows(2)
-                .filter_map(|pair| Some(level(pair.last()?).saturating_sub(level(pair.first()?))))
-                .collect()
-        };
-        middle([steps(self), steps(later)].concat())
+    /// What each reading added to a counter.
+    fn steps(&self, level: fn(&Levels) -> u64) -> Vec<u64> {
+        self.readings
+            .windows(2)
+            .filter_map(|pair| Some(level(pair.last()?).saturating_sub(level(pair.first()?))))
+            .collect()
     }
 
     /// Where a counter stood before the first reading, if each reading costs this much.
@@ -133,5 +144,17 @@ mod tests {
             assert_eq!((counted.allocations_of_a_reading, counted.system_calls_of_a_reading), (2, 5));
             assert!((counted.system_calls_per_event - 6.0).abs() < 1e-9);
         }
+    }
+
+    #[test]
+    fn between_glances_one_reading_is_left_out_at_what_it_costs_at_rest() {
+        let at_rest = readings(0, 100, 1000, &[3]);
+        let glance = |events, allocations, system_calls| Counting {
+            readings: vec![Levels { events, allocations, system_calls, cycles: 0 }],
+        };
+        let counted = at_rest.between(&glance(100, 500, 5000), &glance(300, 503, 5205));
+        assert_eq!((counted.events, counted.allocations, counted.system_calls), (200, 1, 200));
+        // One that the lane had not entered yet does not make less than nothing.
+        assert_eq!(at_rest.between(&glance(100, 500, 5000), &glance(300, 500, 5000)).allocations, 0);
     }
 }

@@ -52,7 +52,7 @@ impl Cell {
             experiment,
             contender,
             payload_bytes: scenario.payload_bytes,
-            supplier: scenario.supply.describe(),
+            supplier: scenario.supplier(),
             consumer: scenario.consume.describe(),
             consumers: scenario.consumers,
             processes: scenario.processes,

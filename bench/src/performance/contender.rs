@@ -41,6 +41,8 @@ pub(crate) struct Scenario {
     pub(crate) supply: Supply,
     /// How consumers are given their events.
     pub(crate) consume: Consume,
+    /// Whether single events are Anys and not structured, for who has both.
+    pub(crate) anys: bool,
     /// Consumers, each given every event,
     pub(crate) consumers: u32,
     /// in so many processes.
@@ -180,8 +182,14 @@ pub(crate) trait Server {
     /// The processes in the middle: those whose processor time, memory and system calls count.
     fn pids(&self) -> Vec<u32>;
 
-    /// The server's own counters, where it has some.
+    /// The server's own counters, where it has some, read so often that what a reading costs is known; for when nothing is
+    /// under way.
     fn counting(&self) -> Result<Option<Counting>, BenchError> {
+        Ok(None)
+    }
+
+    /// The same read once, while events pass.
+    fn glance(&self) -> Result<Option<Counting>, BenchError> {
         Ok(None)
     }
 }
@@ -197,23 +205,15 @@ impl Supply {
     }
 
     /// The form of its pushes, where a service has forms.
-    pub(crate) const fn form(self) -> Form {
+    const fn form(self) -> Form {
         match self {
             Self::Sequences(..) => Form::Sequence,
             _ => Form::Structured,
         }
     }
 
-    /// How a supplier of a notification service speaks.
-    pub(crate) const fn giop(self) -> Protocol {
-        match self {
-            Self::Sequences(events, _) => Protocol::GiopBatch(events),
-            _ => Protocol::Giop(Form::Structured),
-        }
-    }
-
     /// For tables.
-    pub(crate) fn describe(self) -> String {
+    fn describe(self) -> String {
         match self {
             Self::TwoWay => "two-way".to_owned(),
             Self::Windowed(window) => format!("window {window}"),
@@ -226,7 +226,7 @@ impl Supply {
 
 impl Consume {
     /// The form of the pushes, where a service has forms.
-    pub(crate) const fn form(self) -> Form {
+    const fn form(self) -> Form {
         match self {
             Self::Sequences(..) => Form::Sequence,
             _ => Form::Structured,
@@ -251,12 +251,44 @@ impl Scenario {
             payload_bytes,
             supply: Supply::TwoWay,
             consume: Consume::TwoWay(None),
+            anys: false,
             consumers: 1,
             processes: 1,
             queue: 0,
             server_core: None,
             ends_core: None,
         }
+    }
+
+    /// The form in which the service gets events, where it has forms.
+    pub(crate) const fn form_in(&self) -> Form {
+        self.form(self.supply.form())
+    }
+
+    /// The form in which it passes them on.
+    pub(crate) const fn form_out(&self) -> Form {
+        self.form(self.consume.form())
+    }
+
+    const fn form(&self, form: Form) -> Form {
+        match form {
+            Form::Structured if self.anys => Form::Any,
+            form => form,
+        }
+    }
+
+    /// How a supplier of a notification service speaks.
+    pub(crate) const fn giop(&self) -> Protocol {
+        match self.supply {
+            Supply::Sequences(events, _) => Protocol::GiopBatch(events),
+            _ => Protocol::Giop(self.form_in()),
+        }
+    }
+
+    /// How the publisher sends, for tables.
+    pub(crate) fn supplier(&self) -> String {
+        let anys = if self.anys { "Anys, " } else { "" };
+        format!("{anys}{}", self.supply.describe())
     }
 
     /// The payload, as lengths in memory are.
@@ -284,7 +316,7 @@ impl Scenario {
         format!(
             "{} B; supplier {}; {} in {} {processes}, {}",
             self.payload_bytes,
-            self.supply.describe(),
+            self.supplier(),
             crate::table::counted(self.consumers, "consumer"),
             self.processes,
             self.consume.describe()

@@ -13,6 +13,9 @@ const QUIET: u64 = 3 * clock::SECOND;
 /// How often it is asked for late events.
 const GLANCE: u64 = 2 * clock::SECOND;
 
+/// So long before the window the server's counters are read, if its warm-up is long enough.
+const COUNT_LEAD: u64 = clock::SECOND / 20;
+
 /// From the order to send to the first event.
 const LEAD: u64 = clock::SECOND / 20;
 
@@ -38,7 +41,8 @@ pub(super) struct Plan {
     pub(super) spans: bool,
     /// Events later than this many nanoseconds are written down one by one; 0: none is.
     pub(super) late: u64,
-    /// Whether to read the server's own counters, which takes some ms before and after.
+    /// Whether to read the server's own counters: some times before the first event, which takes some ms, and once at each end of
+    /// the window.
     pub(super) counted: bool,
 }
 
@@ -55,7 +59,7 @@ pub(super) struct Outcome {
     pub(super) resident_bytes: u64,
     /// and its threads then.
     pub(super) threads: u64,
-    /// What it counted itself, over the whole run.
+    /// What it counted itself, in the window.
     pub(super) counted: Option<Counted>,
     /// Length of the window, in seconds.
     pub(super) seconds: f64,
@@ -101,7 +105,7 @@ impl Course {
         mut watch: impl FnMut(u64, &[LateEvent]) -> Result<(), BenchError>,
     ) -> Result<Outcome, BenchError> {
         self.run += 1;
-        let before = if plan.counted { self.server.counting()? } else { None };
+        let at_rest = if plan.counted { self.server.counting()? } else { None };
         let began = clock::now() + LEAD;
         let from = began + plan.warm_up;
         let until = from + plan.window;
@@ -111,6 +115,9 @@ impl Course {
         }
         self.publisher.send(Run { number: self.run, from: began, until, period: plan.period })?;
         let pids = self.server.pids();
+        // Before the window, so that the processor time of the reading is not in it.
+        clock::sleep_until(from.saturating_sub(COUNT_LEAD.min(plan.warm_up / 2)))?;
+        let earlier = if plan.counted { self.server.glance()? } else { None };
         clock::sleep_until(from)?;
         let used = Meters::read(&pids)?;
         while plan.late > 0 && clock::now() + GLANCE < until {
@@ -119,6 +126,7 @@ impl Course {
         }
         clock::sleep_until(until)?;
         let usage = Meters::read(&pids)?.since(&used);
+        let later = if plan.counted { self.server.glance()? } else { None };
         let (resident_bytes, threads) = memory_and_threads(&pids)?;
         let sent = self.publisher.sent()?;
         for subscriber in &mut self.subscribers {
@@ -130,8 +138,8 @@ impl Course {
         if plan.late > 0 {
             watch(began, &late)?;
         }
-        let after = if plan.counted { self.server.counting()? } else { None };
-        let counted = before.zip(after).map(|(before, after)| before.until(&after));
+        let counted =
+            at_rest.zip(earlier.zip(later)).map(|(at_rest, (earlier, later))| at_rest.between(&earlier, &later));
         Ok(Outcome { sent, received, usage, resident_bytes, threads, counted, seconds: clock::seconds(plan.window) })
     }
 }

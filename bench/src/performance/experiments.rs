@@ -9,7 +9,10 @@ use crate::latency::{Recorder, ratio};
 use crate::{BenchError, Output, clock};
 
 /// Octets of payload of an event.
-const PAYLOADS: [u32; 5] = [64, 128, 1024, 8 * 1024, 34 * 1024];
+const PAYLOADS: [u32; 5] = [SMALL, 128, 1024, 8 * 1024, 34 * 1024];
+
+/// The smallest of them.
+const SMALL: u32 = 64;
 
 /// The payload by which contenders are judged.
 const JUDGED: u32 = 128;
@@ -72,7 +75,7 @@ fn plan(rate: f64, warm_up: f64, window: f64) -> Plan {
 impl Bench<'_> {
     /// Measures everything.
     pub(super) fn measure(&mut self, out: &mut Output<'_>) -> Result<(), BenchError> {
-        let payloads: &[u32] = if self.quick { &[64, 128, 8 * 1024] } else { &PAYLOADS };
+        let payloads: &[u32] = if self.quick { &[SMALL, JUDGED, 8 * 1024] } else { &PAYLOADS };
         for &payload in payloads {
             self.latency(payload, true, out)?;
         }
@@ -129,6 +132,14 @@ impl Bench<'_> {
             let scenario = Scenario { supply, consume, queue: QUEUE, ..Scenario::one_to_one(payload) };
             self.saturate(scenario, |key| key != "writev" && (key != AGAIN || again), out)?;
         }
+        if payload == SMALL {
+            // The third kind of proxy. The peers' events are as before, whatever they are.
+            let one = Scenario { anys: true, queue: QUEUE, ..Scenario::one_to_one(payload) };
+            let (supply, consume) = (Supply::Windowed(WINDOW), Consume::TwoWay(Some(PUSH_WINDOW)));
+            for scenario in [one, Scenario { supply, consume, ..one }] {
+                self.saturate(scenario, |key| ["campanile", "relay"].contains(&key), out)?;
+            }
+        }
         Ok(())
     }
 
@@ -139,7 +150,7 @@ impl Bench<'_> {
             (Supply::Windowed(WINDOW), Consume::TwoWay(Some(PUSH_WINDOW))),
             (Supply::OneWay, Consume::OneWay),
         ] {
-            let crowd = Scenario { consumers: 100, processes: 10, ..Scenario::one_to_one(64) };
+            let crowd = Scenario { consumers: 100, processes: 10, ..Scenario::one_to_one(SMALL) };
             let scenario = Scenario { supply, consume, queue: QUEUE, ..crowd };
             let bounded = |key: &str| supply != Supply::OneWay || !UNBOUNDED.contains(&key);
             self.saturate(scenario, |key| key != AGAIN && bounded(key), out)?;

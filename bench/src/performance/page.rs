@@ -329,7 +329,10 @@ fn bars(
                 && cell.payload_bytes == 64
                 && cell.consumers == consumers;
             if let Some(value) = cell.median(figure).filter(|_| is_it) {
-                let supplier = cell.supplier.split(',').next().unwrap_or_default();
+                let supplier = match cell.supplier.split_once(", window") {
+                    Some((sequences, _)) if sequences.starts_with("sequences") => sequences,
+                    _ => cell.supplier.as_str(),
+                };
                 bars.push((format!("{}, {supplier}", about.name), value, colour));
             }
         }

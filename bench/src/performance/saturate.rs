@@ -53,7 +53,7 @@ pub struct Report {
     pub usage: Usage,
     /// Context switches of the service for an event, in the window.
     pub switches_per_event: f64,
-    /// What the service's lane counted over the whole run; `null` for another contender.
+    /// What the service's lane counted in the window; `null` for another contender.
     pub counted: Option<Counted>,
     /// Octets of memory that the service had resident at the window's end.
     pub resident_bytes: u64,
@@ -118,6 +118,7 @@ fn scenario(options: &SaturateOptions) -> Scenario {
             ConsumerKind::OneWay => Consume::OneWay,
             ConsumerKind::Sequence => Consume::Sequences(options.batch, push_window),
         },
+        anys: options.any,
         consumers: options.consumers,
         processes: options.processes,
         queue: options.queue,

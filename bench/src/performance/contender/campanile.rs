@@ -38,7 +38,7 @@ impl Contender for CampanileContender {
         let queue = i32::try_from(scenario.queue).unwrap_or(i32::MAX);
         let bounded = [Property::new("MaxEventsPerConsumer", queue), Property::new("FullOutbox", "Hold")];
         let channel = service.new_channel_with(if queue > 0 { &bounded } else { &[] })?;
-        let carriage = CarriageOptions { form: scenario.supply.form(), ..CarriageOptions::default() };
+        let carriage = CarriageOptions { form: scenario.form_in(), ..CarriageOptions::default() };
         let proxy = channel.add_supplier(carriage)?;
         Ok(Box::new(CampanileServer { scenario: *scenario, service, channel, proxy }))
     }
@@ -53,7 +53,7 @@ struct CampanileServer {
 
 impl Server for CampanileServer {
     fn subscribe(&mut self, consumers: Range<u32>) -> Result<End<Subscribe>, BenchError> {
-        Ok(consumers_behind(&self.proxy, Protocol::Giop(self.scenario.consume.form()), consumers))
+        Ok(consumers_behind(&self.proxy, Protocol::Giop(self.scenario.form_out()), consumers))
     }
 
     fn subscribed(&mut self, subscribe: &Subscribe, listening: Option<SocketAddr>) -> Result<(), BenchError> {
@@ -68,7 +68,7 @@ impl Server for CampanileServer {
         };
         let window = window.map(|window| Property::new("PushWindow", window));
         let qos: Vec<Property> = window.into_iter().chain(other).collect();
-        let form = self.scenario.consume.form();
+        let form = self.scenario.form_out();
         let in_order = [Component::orb_type(ORB_TYPE_CAMPANILE)];
         for key in &subscribe.targets {
             let consumer = Consumer { address, key, form, qos: &qos, event_type: None, components: &in_order };
@@ -79,7 +79,7 @@ impl Server for CampanileServer {
 
     fn publish(&mut self) -> Result<End<Publish>, BenchError> {
         let ProxyAddress { address, key } = self.proxy.clone();
-        Ok(End::own(self.scenario.publisher(self.scenario.supply.giop(), address, key)))
+        Ok(End::own(self.scenario.publisher(self.scenario.giop(), address, key)))
     }
 
     fn pids(&self) -> Vec<u32> {
@@ -88,5 +88,9 @@ impl Server for CampanileServer {
 
     fn counting(&self) -> Result<Option<Counting>, BenchError> {
         Counting::take(&self.service).map(Some)
+    }
+
+    fn glance(&self) -> Result<Option<Counting>, BenchError> {
+        Counting::glance(&self.service).map(Some)
     }
 }

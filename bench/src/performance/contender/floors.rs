@@ -95,7 +95,7 @@ impl Floor {
 impl Server for Floor {
     fn subscribe(&mut self, consumers: Range<u32>) -> Result<End<Subscribe>, BenchError> {
         let targets = consumers.map(|_| Self::key()).collect();
-        Ok(End::own(Subscribe { protocol: self.scenario.supply.giop(), address: None, targets, copies: true }))
+        Ok(End::own(Subscribe { protocol: self.scenario.giop(), address: None, targets, copies: true }))
     }
 
     fn subscribed(&mut self, subscribe: &Subscribe, listening: Option<SocketAddr>) -> Result<(), BenchError> {
@@ -114,7 +114,7 @@ impl Server for Floor {
         let core = self.scenario.server_core;
         let (process, address) = Process::start_confined(self.command, core, None, &arguments, ready)?;
         self.process = Some(process);
-        Ok(End::own(self.scenario.publisher(self.scenario.supply.giop(), address, Self::key())))
+        Ok(End::own(self.scenario.publisher(self.scenario.giop(), address, Self::key())))
     }
 
     fn pids(&self) -> Vec<u32> {

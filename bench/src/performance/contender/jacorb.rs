@@ -50,7 +50,7 @@ impl Contender for JacOrb {
         let factory = Orb::new(OrbOptions::default()).resolve(&reference).map_err(setup(doing))?;
         let (channel, _) = EventChannelFactory::unchecked(factory).create_channel(&[], &[]).map_err(setup(doing))?;
         let channel = Channel::of(channel);
-        let carriage = CarriageOptions { form: scenario.supply.form(), ..CarriageOptions::default() };
+        let carriage = CarriageOptions { form: scenario.form_in(), ..CarriageOptions::default() };
         let proxy = channel.add_supplier(carriage)?;
         Ok(Box::new(JacOrbServer { scenario: *scenario, process, channel, proxy }))
     }
@@ -85,7 +85,7 @@ struct JacOrbServer {
 
 impl Server for JacOrbServer {
     fn subscribe(&mut self, consumers: Range<u32>) -> Result<End<Subscribe>, BenchError> {
-        Ok(consumers_behind(&self.proxy, Protocol::Giop(self.scenario.consume.form()), consumers))
+        Ok(consumers_behind(&self.proxy, Protocol::Giop(self.scenario.form_out()), consumers))
     }
 
     fn subscribed(&mut self, subscribe: &Subscribe, listening: Option<SocketAddr>) -> Result<(), BenchError> {
@@ -98,14 +98,14 @@ impl Server for JacOrbServer {
             Consume::TwoWay(_) | Consume::OneWay => None,
         };
         for key in &subscribe.targets {
-            self.channel.connect_consumer(address, key, self.scenario.consume.form(), qos.as_slice())?;
+            self.channel.connect_consumer(address, key, self.scenario.form_out(), qos.as_slice())?;
         }
         Ok(())
     }
 
     fn publish(&mut self) -> Result<End<Publish>, BenchError> {
         let ProxyAddress { address, key } = self.proxy.clone();
-        Ok(End::own(self.scenario.publisher(self.scenario.supply.giop(), address, key)))
+        Ok(End::own(self.scenario.publisher(self.scenario.giop(), address, key)))
     }
 
     fn pids(&self) -> Vec<u32> {

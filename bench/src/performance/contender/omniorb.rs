@@ -66,7 +66,7 @@ impl OmniOrbServer {
 
 impl Server for OmniOrbServer {
     fn subscribe(&mut self, consumers: Range<u32>) -> Result<End<Subscribe>, BenchError> {
-        let order = peers::subscribers(self.scenario.supply.giop(), None, consumers);
+        let order = peers::subscribers(self.scenario.giop(), None, consumers);
         Ok(End { order, program: self.program()? })
     }
 
@@ -77,7 +77,7 @@ impl Server for OmniOrbServer {
 
     fn publish(&mut self) -> Result<End<Publish>, BenchError> {
         let address = self.consumer.ok_or_else(silent)?;
-        let order = self.scenario.publisher(self.scenario.supply.giop(), address, SUBJECT.to_vec());
+        let order = self.scenario.publisher(self.scenario.giop(), address, SUBJECT.to_vec());
         Ok(End { order, program: self.program()? })
     }
 
