@@ -13,7 +13,7 @@ pub(super) type Figures = BTreeMap<&'static str, f64>;
 /// One contender in one scenario.
 #[derive(Debug, Clone, Serialize)]
 pub struct Cell {
-    /// What was measured: `latency`, `throughput` or `fan-out`.
+    /// What was measured: `latency`, `throughput`, `steady state` or `fan-out`.
     pub experiment: &'static str,
     /// Who carried the events: a contender's key.
     pub contender: &'static str,

@@ -84,6 +84,7 @@ impl Bench<'_> {
             self.throughput(payload, out)?;
         }
         self.delivery(out)?;
+        self.steadiness(out)?;
         self.fan_out(out)
     }
 
@@ -154,6 +155,41 @@ impl Bench<'_> {
             let scenario = Scenario { supply, consume, queue: QUEUE, ..crowd };
             let bounded = |key: &str| supply != Supply::OneWay || !UNBOUNDED.contains(&key);
             self.saturate(scenario, |key| key != AGAIN && bounded(key), out)?;
+        }
+        Ok(())
+    }
+
+    /// What the service allocates once its queue is as long as it may be: until then, each event that finds more of them waiting
+    /// than ever before has new memory. A short queue is that long before the window begins.
+    fn steadiness(&mut self, out: &mut Output<'_>) -> Result<(), BenchError> {
+        const QUEUE: u32 = 64;
+        let one = Scenario { queue: QUEUE, ..Scenario::one_to_one(SMALL) };
+        let windowed = (Supply::Windowed(WINDOW), Consume::TwoWay(Some(PUSH_WINDOW)));
+        let sequences = (Supply::Sequences(SEQUENCE, SEQUENCES), Consume::Sequences(SEQUENCE, Some(SEQUENCE_WINDOW)));
+        let of = |(supply, consume), scenario| Scenario { supply, consume, ..scenario };
+        let any = Scenario { anys: true, ..one };
+        for scenario in [
+            one,
+            of(windowed, one),
+            of((Supply::OneWay, Consume::OneWay), one),
+            of(sequences, Scenario { queue: QUEUE * SEQUENCES, ..one }),
+            any,
+            of(windowed, any),
+            of(windowed, Scenario { consumers: 100, processes: 10, ..one }),
+        ] {
+            let warm_up = if self.quick { 0.2 } else { 0.5 };
+            let race = Race {
+                experiment: "steady state",
+                quick: self.quick,
+                contenders: self.those(|key| key == "campanile"),
+                scenario,
+                rounds: 1,
+                warm_up: plan(0.0, 0.0, warm_up),
+                plans: vec![Plan { counted: true, ..plan(0.0, warm_up, if self.quick { 0.25 } else { 2.0 }) }],
+                figures: allocations,
+                system_calls: None,
+            };
+            self.race(&race, out)?;
         }
         Ok(())
     }
@@ -262,6 +298,15 @@ fn throughput(scenario: &Scenario, outcome: &Outcome) -> Figures {
     }
     common(outcome, consumers, &mut figures);
     figures
+}
+
+fn allocations(_: &Scenario, outcome: &Outcome) -> Figures {
+    let Some(counted) = &outcome.counted else { return Figures::new() };
+    Figures::from([
+        ("events", ratio(counted.events, 1)),
+        ("allocations", ratio(counted.allocations, 1)),
+        ("allocations_per_event", counted.allocations_per_event),
+    ])
 }
 
 /// What is told of every turn.
