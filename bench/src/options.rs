@@ -187,7 +187,8 @@ const ENDURANCE_EXAMPLES: &str = "\
 Examples:
   campanile bench endurance                                    an hour
   campanile bench endurance --minutes 1 --rates 1000
-  campanile bench endurance --page docs/performance.md --json-file endurance.json
+  campanile bench endurance --together                         both rates in half an hour
+  campanile bench endurance --page docs/performance.md --results bench/results
 
 The kernel's trace of its scheduler explains late events where it may be read
 (tracefs, root).";
@@ -307,12 +308,18 @@ pub struct EnduranceOptions {
     /// Minutes at each rate
     #[arg(long, value_name = "MINUTES", default_value_t = 30.0)]
     pub minutes: f64,
-    /// Events per second, one rate after the other
+    /// Events per second, one rate after the other unless --together is given
     #[arg(long, value_name = "HZ", value_delimiter = ',', default_values_t = [250.0, 1000.0])]
     pub rates: Vec<f64>,
     /// Payload of an event in bytes
     #[arg(long, value_name = "BYTES", default_value_t = 128, value_parser = clap::value_parser!(u32).range(32..=8_388_608))]
     pub payload: u32,
+    /// All rates at the same time, each with a service, a publisher and a consumer of its own
+    #[arg(long)]
+    pub together: bool,
+    /// Also write the JSON object into this folder, under date and commit
+    #[arg(long, value_name = "DIR")]
+    pub results: Option<PathBuf>,
     /// Write tables into this page, in place of those that are there
     #[arg(long, value_name = "PATH")]
     pub page: Option<PathBuf>,

@@ -2,10 +2,11 @@
 
 use std::fs;
 use std::io::{self, Write};
+use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
-use crate::{BenchError, ReportOptions};
+use crate::{BenchError, Machine, ReportOptions};
 
 /// Where a report goes.
 pub struct Output<'a> {
@@ -78,4 +79,19 @@ pub(crate) fn write_json(
         out.write_all(text.as_bytes())?;
     }
     Ok(())
+}
+
+/// Writes a report into a folder, under the day and the commit of its run and this name; the file's path.
+pub(crate) fn write_result(
+    report: &impl Serialize,
+    folder: &Path,
+    name: &str,
+    date: &str,
+    machine: &Machine,
+) -> Result<PathBuf, BenchError> {
+    fs::create_dir_all(folder).map_err(BenchError::io("making the folder of --results"))?;
+    let path = folder.join(format!("{date}-{}-{name}.json", machine.commit.unwrap_or("unknown")));
+    let text = serde_json::to_string(report).map_err(crate::process::json("writing the report"))?;
+    fs::write(&path, text + "\n").map_err(BenchError::io("writing the report"))?;
+    Ok(path)
 }

@@ -169,7 +169,7 @@ pub(crate) fn all() -> Vec<Box<dyn Contender>> {
 }
 
 /// A contender at work, for one scenario. The harness calls these in the order in which they stand here.
-pub(crate) trait Server {
+pub(crate) trait Server: Send {
     /// What a process with the consumers of these numbers is told to be.
     fn subscribe(&mut self, consumers: Range<u32>) -> Result<End<Subscribe>, BenchError>;
 

@@ -2,6 +2,9 @@
 
 use std::collections::BTreeMap;
 use std::io::Write;
+use std::panic::resume_unwind;
+use std::sync::mpsc::{self, Sender};
+use std::thread;
 
 use serde::Serialize;
 
@@ -11,7 +14,7 @@ use super::sched::{Trace, Wait};
 use super::{meters, page};
 use crate::experiments::book::today;
 use crate::latency::{Percentiles, ratio};
-use crate::output::write_json;
+use crate::output::{write_json, write_result};
 use crate::table::Table;
 use crate::{BenchError, EnduranceOptions, Losses, Machine, Output, clock};
 
@@ -30,6 +33,8 @@ pub struct Report {
     pub date: String,
     /// Where it ran.
     pub machine: Machine,
+    /// Whether all rates ran at the same time, each with a service of its own.
+    pub together: bool,
     /// One for each rate.
     pub runs: Vec<Endured>,
 }
@@ -76,6 +81,8 @@ pub struct Late {
     pub stolen_ms: f64,
     /// In a few words.
     pub explanation: String,
+    /// What most of that is, in words that are the same for all that are alike.
+    pub cause: String,
 }
 
 /// Runs the benchmark and writes its report to `out`.
@@ -92,17 +99,26 @@ pub fn run(options: &EnduranceOptions, out: &mut Output<'_>) -> Result<(), Bench
     }
     let mut machine = Machine::describe();
     let mut runs = Vec::new();
-    for &rate in &options.rates {
-        runs.push(endure(rate, options, out)?);
+    let at_once = if options.together { options.rates.len().max(1) } else { 1 };
+    for rates in options.rates.chunks(at_once) {
+        runs.extend(endure(rates, options, out)?);
     }
     out.end_progress()?;
     machine.note_stolen();
-    let report = Report { benchmark: "endurance", date: today(), machine, runs };
+    let report = Report { benchmark: "endurance", date: today(), machine, together: options.together, runs };
     write_json(&report, &options.report, out)?;
+    let mut written = Vec::new();
+    if let Some(folder) = &options.results {
+        written.push(write_result(&report, folder, "endurance", &report.date, &report.machine)?);
+    }
     if let Some(page) = &options.page {
         page::write_endurance(&report, page)?;
+        written.push(page.clone());
     }
     if !options.report.json {
+        for path in written {
+            writeln!(out, "{}", path.display())?;
+        }
         for (title, table) in tables(&report) {
             writeln!(out, "{title}")?;
             table.write(out)?;
@@ -112,84 +128,147 @@ pub fn run(options: &EnduranceOptions, out: &mut Output<'_>) -> Result<(), Bench
     Ok(())
 }
 
-fn endure(rate: f64, options: &EnduranceOptions, out: &mut Output<'_>) -> Result<Endured, BenchError> {
+/// Everybody of one rate, ready to run.
+struct Party {
+    rate: f64,
+    course: Course,
+    /// Whose each thread is.
+    owners: BTreeMap<u32, &'static str>,
+}
+
+/// Runs these rates at the same time.
+fn endure(rates: &[f64], options: &EnduranceOptions, out: &mut Output<'_>) -> Result<Vec<Endured>, BenchError> {
     let contenders = contender::all();
     let campanile = contenders.first().ok_or(BenchError::Option { name: "--rates", must_be: "for a contender" })?;
-    let scenario = Scenario::one_to_one(options.payload);
-    let laid = Course::lay(campanile.as_ref(), &scenario);
-    let mut course = laid.map_err(|absence| absence.into_error(campanile.name()))?;
-    let seconds = options.minutes * 60.0;
-    let plan = Plan {
-        period: clock::nanoseconds(1.0 / rate),
-        warm_up: clock::SECOND,
-        window: clock::nanoseconds(seconds),
-        spans: false,
-        late: LATE,
-        counted: false,
-    };
-    let mut owners = BTreeMap::new();
-    for (pid, owner) in course.parties() {
-        owners.extend(meters::threads(pid)?.into_iter().map(|thread| (thread, owner)));
+    let mut parties = Vec::new();
+    for &rate in rates {
+        let laid = Course::lay(campanile.as_ref(), &Scenario::one_to_one(options.payload));
+        let course = laid.map_err(|absence| absence.into_error(campanile.name()))?;
+        let mut owners = BTreeMap::new();
+        for (pid, owner) in course.parties() {
+            owners.extend(meters::threads(pid)?.into_iter().map(|thread| (thread, owner)));
+        }
+        parties.push(Party { rate, course, owners });
     }
-    let trace = Trace::start(&owners.keys().copied().collect::<Vec<u32>>());
-    let (trace, untraced) = match trace {
-        Ok(trace) => (Some(trace), None),
-        Err(why) => (None, Some(why)),
-    };
-    let mut late = Vec::new();
-    let mut stolen = crate::system::stolen_seconds();
-    let (mut before, mut ticks) = (0.0, 0);
-    let outcome = course.run_watched(&plan, |from, events| {
-        let now = crate::system::stolen_seconds();
-        let stolen_ms = (now - stolen) * 1000.0;
-        stolen = now;
-        for &(number, due, arrival) in events {
-            let waits = trace.as_ref().map_or_else(Vec::new, |trace| trace.explain(&owners, due, arrival));
-            late.push(Late::new(number, due, arrival, from, waits, stolen_ms + before));
+    let threads: Vec<u32> = parties.iter().flat_map(|party| party.owners.keys().copied()).collect();
+    let trace = Trace::start(&threads);
+    let (trace, (told, telling)) = (&trace, mpsc::channel());
+    thread::scope(|scope| {
+        let mut running = Vec::new();
+        for party in parties {
+            let told = told.clone();
+            running.push(scope.spawn(move || party.endure(options, trace.as_ref(), &told)));
         }
-        before = stolen_ms;
-        ticks += 1;
-        if ticks % 30 == 0 {
-            out.progress(&format!("{rate}/s: {} events late so far", late.len()))?;
+        // What is left of it ends with the parties.
+        drop(told);
+        for text in telling {
+            out.progress(&text)?;
         }
-        Ok(())
-    })?;
-    Ok(Endured {
-        rate,
-        minutes: options.minutes,
-        payload_bytes: options.payload,
-        latency: outcome.since_due().percentiles(),
-        losses: outcome.losses(),
-        late_pushes: outcome.sent.late,
-        resident_bytes: outcome.resident_bytes,
-        untraced,
-        late_events: late.len(),
-        explained: late.iter().filter(|late| late.is_explained()).count(),
-        late,
+        running.into_iter().map(|party| party.join().unwrap_or_else(|panic| resume_unwind(panic))).collect()
     })
+}
+
+impl Party {
+    fn endure(
+        self,
+        options: &EnduranceOptions,
+        trace: Result<&Trace, &String>,
+        told: &Sender<String>,
+    ) -> Result<Endured, BenchError> {
+        let Self { rate, mut course, owners } = self;
+        let plan = Plan {
+            period: clock::nanoseconds(1.0 / rate),
+            warm_up: clock::SECOND,
+            window: clock::nanoseconds(options.minutes * 60.0),
+            spans: false,
+            late: LATE,
+            counted: false,
+        };
+        let mut late = Vec::new();
+        let mut stolen = crate::system::stolen_seconds();
+        let (mut before, mut ticks) = (0.0, 0);
+        let outcome = course.run_watched(&plan, |from, events| {
+            let now = crate::system::stolen_seconds();
+            let stolen_ms = (now - stolen) * 1000.0;
+            stolen = now;
+            for &(number, due, arrival) in events {
+                let waits = trace.map_or_else(|_| Vec::new(), |trace| trace.explain(&owners, due, arrival));
+                late.push(Late::new(number, due, arrival, from, waits, stolen_ms + before));
+            }
+            before = stolen_ms;
+            ticks += 1;
+            if ticks % 30 == 0 {
+                // Who listens may have gone, and then nobody has to be told.
+                let _ = told.send(format!("{rate}/s: {} events late so far", late.len()));
+            }
+            Ok(())
+        })?;
+        Ok(Endured {
+            rate,
+            minutes: options.minutes,
+            payload_bytes: options.payload,
+            latency: outcome.since_due().percentiles(),
+            losses: outcome.losses(),
+            late_pushes: outcome.sent.late,
+            resident_bytes: outcome.resident_bytes,
+            untraced: trace.err().cloned(),
+            late_events: late.len(),
+            explained: late.iter().filter(|late| late.is_explained()).count(),
+            late,
+        })
+    }
 }
 
 /// What an event is said to be that nothing explains.
 const UNEXPLAINED: &str = "unexplained";
+
+/// What it is said to be late by when nothing else explains it.
+const STOLEN: &str = "the host took processor time from the machine";
 
 impl Late {
     fn new(number: u64, due: u64, arrival: u64, from: u64, waits: Vec<Wait>, stolen_ms: f64) -> Self {
         let us = ratio(arrival.saturating_sub(due), 1000);
         let told: f64 = waits.iter().map(|wait| wait.us).sum();
         let longest = waits.iter().max_by(|one, other| one.us.total_cmp(&other.us));
-        let explanation = match longest {
-            Some(Wait { who, waited_for, us: most }) if told >= EXPLAINED * us => {
-                format!("{told:.0} µs of waiting, the longest: the {who}, {most:.0} µs for {waited_for}")
+        let (cause, explanation) = match longest {
+            Some(Wait { who, waited_for, us: most }) if told >= EXPLAINED * us => (
+                format!("a wait for {}", kind(waited_for)),
+                format!("{told:.0} µs of waiting, the longest: the {who}, {most:.0} µs for {waited_for}"),
+            ),
+            _ if stolen_ms * 1000.0 >= EXPLAINED * us => {
+                (STOLEN.to_owned(), format!("the host took {stolen_ms:.0} ms about then"))
             }
-            _ if stolen_ms * 1000.0 >= EXPLAINED * us => format!("the host took {stolen_ms:.0} ms about then"),
-            _ => UNEXPLAINED.to_owned(),
+            _ => (UNEXPLAINED.to_owned(), UNEXPLAINED.to_owned()),
         };
         let at_seconds = clock::seconds(due.saturating_sub(from));
-        Self { number, at_seconds, us, waits, stolen_ms, explanation }
+        Self { number, at_seconds, us, waits, stolen_ms, explanation, cause }
     }
 
     fn is_explained(&self) -> bool {
         self.explanation != UNEXPLAINED
+    }
+}
+
+/// What was waited for, without what tells threads of one kind apart: `a core that kworker/1:2 had` is `a core that kworker had`.
+fn kind(waited_for: &str) -> String {
+    match waited_for.split_once('/') {
+        Some((kind, _)) if waited_for.ends_with(" had") => format!("{kind} had"),
+        _ => waited_for.to_owned(),
+    }
+}
+
+impl Endured {
+    /// How many events each cause made late, with the latest of them in µs; the commonest first.
+    fn causes(&self) -> Vec<(&str, u64, f64)> {
+        let mut causes = BTreeMap::<&str, (u64, f64)>::new();
+        for Late { cause, us, .. } in &self.late {
+            let (count, most) = causes.entry(cause).or_default();
+            *count += 1;
+            *most = most.max(*us);
+        }
+        let mut causes: Vec<_> = causes.into_iter().map(|(cause, (count, most))| (cause, count, most)).collect();
+        causes.sort_by_key(|&(_, count, _)| std::cmp::Reverse(count));
+        causes
     }
 }
 
@@ -225,7 +304,17 @@ pub(super) fn tables(report: &Report) -> Vec<(String, Table)> {
             ratio(run.resident_bytes, 1_000_000).into(),
         ]);
     }
-    let mut tables = vec![("Endurance, 1 → 1, from when an event was due".to_owned(), table)];
+    let together = if report.together { ", all rates at the same time, each with a service of its own" } else { "" };
+    let mut tables = vec![(format!("Endurance, 1 → 1, from when an event was due{together}"), table)];
+    let mut causes = Table::new(["events/s", "what made events take more than 1 ms", "events", "max µs"]);
+    for run in &report.runs {
+        for (cause, count, most) in run.causes() {
+            causes.row([run.rate.into(), cause.into(), count.into(), most.into()]);
+        }
+    }
+    if report.runs.iter().any(|run| run.late_events > 0) {
+        tables.push(("What made events late".to_owned(), causes));
+    }
     for run in &report.runs {
         let mut late: Vec<&Late> = run.late.iter().collect();
         late.sort_by(|one, other| other.us.total_cmp(&one.us));
@@ -257,5 +346,26 @@ mod tests {
         );
         assert_eq!(late(vec![wait(500.0)], 0.0), UNEXPLAINED);
         assert_eq!(late(vec![wait(500.0)], 10.0), "the host took 10 ms about then");
+    }
+
+    #[test]
+    fn causes_are_counted_whatever_thread_of_a_kind_had_the_core() {
+        let late = |waits, stolen_ms| Late::new(7, 1_000_000_000, 1_004_000_000, 0, waits, stolen_ms);
+        let core = |name: &str| vec![Wait { waited_for: format!("a core that {name} had"), ..wait(3000.0) }];
+        let late = vec![late(Vec::new(), 0.0), late(core("kworker/1:0"), 0.0), late(core("kworker/0:2"), 0.0)];
+        let run = Endured {
+            rate: 250.0,
+            minutes: 1.0,
+            payload_bytes: 128,
+            latency: None,
+            losses: Losses::default(),
+            late_pushes: 0,
+            resident_bytes: 0,
+            untraced: None,
+            late_events: late.len(),
+            explained: 2,
+            late,
+        };
+        assert_eq!(run.causes(), [("a wait for a core that kworker had", 2, 4000.0), (UNEXPLAINED, 1, 4000.0)]);
     }
 }

@@ -1,6 +1,5 @@
 //! `campanile bench performance`: everything, and where it is written to.
 
-use std::fs;
 use std::io::Write;
 
 use rustix::thread::{CpuSet, sched_getaffinity};
@@ -14,7 +13,7 @@ use super::page;
 use super::race::Missing;
 use crate::experiments::Aim;
 use crate::experiments::book::today;
-use crate::output::write_json;
+use crate::output::{write_json, write_result};
 use crate::{BenchError, Machine, Output, PerformanceOptions, clock, memory};
 
 /// What was found.
@@ -132,11 +131,7 @@ fn cores() -> Result<Option<(usize, usize)>, BenchError> {
 fn write(report: &Report, options: &PerformanceOptions, out: &mut Output<'_>) -> Result<(), BenchError> {
     write_json(report, &options.report, out)?;
     if let Some(folder) = &options.results {
-        fs::create_dir_all(folder).map_err(BenchError::io("making the folder of --results"))?;
-        let commit = report.machine.commit.unwrap_or("unknown");
-        let path = folder.join(format!("{}-{commit}-performance.json", report.date));
-        let text = serde_json::to_string(report).map_err(crate::process::json("writing the report"))?;
-        fs::write(&path, text + "\n").map_err(BenchError::io("writing the report"))?;
+        let path = write_result(report, folder, "performance", &report.date, &report.machine)?;
         if !options.report.json {
             writeln!(out, "{}", path.display())?;
         }
