@@ -16,8 +16,8 @@ use serde::Serialize;
 
 use crate::clock;
 
-/// Where the kernel has it.
-const TRACING: &str = "/sys/kernel/tracing/instances";
+/// Where the kernel has it: mounted by itself, or with debugfs.
+const TRACING: [&str; 2] = ["/sys/kernel/tracing/instances", "/sys/kernel/debug/tracing/instances"];
 
 /// What an instance is called; its process's number follows.
 const INSTANCE: &str = "campanile-bench-";
@@ -67,8 +67,9 @@ impl Trace {
     pub(super) fn start(threads: &[u32]) -> Result<Self, String> {
         let own = std::process::id();
         // An instance of this process's number is not this process's yet, and would be in its way.
-        remove_left(Path::new(TRACING), |pid| pid != own && Path::new(&format!("/proc/{pid}")).exists());
-        let instance = Path::new(TRACING).join(format!("{INSTANCE}{own}"));
+        let instances = instances(TRACING.map(Path::new));
+        remove_left(instances, |pid| pid != own && Path::new(&format!("/proc/{pid}")).exists());
+        let instance = instances.join(format!("{INSTANCE}{own}"));
         fs::create_dir(&instance).map_err(|error| format!("no trace: {}: {error}", instance.display()))?;
         let mut trace = Self {
             instance,
@@ -135,6 +136,12 @@ impl Drop for Trace {
         }
         let _ = fs::remove_dir(&self.instance);
     }
+}
+
+/// The first of these that is there; the first one, if none is.
+fn instances(places: [&Path; 2]) -> &Path {
+    let [usual, other] = places;
+    if !usual.exists() && other.exists() { other } else { usual }
 }
 
 /// Removes the instances of processes that have ended without doing so: each goes on recording, and keeps its memory.
@@ -259,6 +266,14 @@ mod tests {
         fs::remove_dir_all(&folder).unwrap();
         // Where there are no traces, nothing is left of any.
         remove_left(&folder, |_| false);
+    }
+
+    #[test]
+    fn traces_are_taken_where_the_kernel_offers_them() {
+        let (here, nowhere) = (std::env::temp_dir(), std::env::temp_dir().join("campanile-no-such-folder"));
+        assert_eq!(instances([&nowhere, &here]), here);
+        assert_eq!(instances([&here, &nowhere]), here);
+        assert_eq!(instances([&nowhere, &nowhere]), nowhere);
     }
 
     #[test]
