@@ -3,9 +3,10 @@
 //! A lane owns sockets and outboxes; nobody else touches them. There is the main lane, and those of thread pools, which
 //! administration starts and ends ([`roster`]) and which reach each other over [`lines`]. What an event meets on its way
 //! through a lane is, in order: [`worker`] (the poll says a supplier's socket is readable), [`incoming`] (bytes become
-//! messages), [`path`] (a push is recognised), [`intake`] (its events become the engine's), [`delivery`] (what the engine
-//! says is due is written to the consumers' sockets), and back: [`outgoing`] and [`replies`]. Events that are pulled come
-//! in by [`pullers`] and go out by [`pulls`]; where filters of clients have a say, [`questions`] asks them.
+//! messages), [`path`] (a push is recognised), [`intake`] (its events become the engine's; those of a long sequence by
+//! [`instalments`] where the lane takes turns), [`delivery`] (what the engine says is due is written to the consumers'
+//! sockets), and back: [`outgoing`] and [`replies`]. Events that are pulled come in by [`pullers`] and go out by [`pulls`];
+//! where filters of clients have a say, [`questions`] asks them.
 
 pub(crate) mod asks;
 pub(crate) mod buffers;
@@ -13,6 +14,7 @@ pub(crate) mod calls;
 pub(crate) mod delivery;
 pub(crate) mod foreign;
 pub(crate) mod incoming;
+pub(crate) mod instalments;
 pub(crate) mod intake;
 pub(crate) mod lines;
 pub(crate) mod mail;

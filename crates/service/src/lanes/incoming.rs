@@ -78,7 +78,9 @@ pub(crate) struct Caller {
     /// It was paused with whole messages of it read, perhaps.
     stalled: bool,
     /// It has had its share of a round, and whole messages of it may wait for the next.
-    hungry: bool,
+    pub(super) hungry: bool,
+    /// A sequence of its has been taken in in part: nothing behind it is looked at before the rest has been.
+    pub(super) has_begun: bool,
     /// It is among those that are written to when the round ends.
     unsettled: bool,
     /// What it has had of the latest round.
@@ -109,6 +111,7 @@ impl Incoming {
                 ended: false,
                 stalled: false,
                 hungry: false,
+                has_begun: false,
                 unsettled: false,
                 portion: Portion::default(),
                 interest: Interest::READ,
@@ -297,6 +300,10 @@ impl Worker {
                     // What is owed cannot come as long as it is not read.
                     entry.caller.overdue_since = None;
                 }
+                break;
+            }
+            if entry.caller.has_begun {
+                entry.caller.hungry = true;
                 break;
             }
             if turn.is_over(|| entry.inbound.has_more()) {

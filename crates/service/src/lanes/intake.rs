@@ -3,6 +3,7 @@
 //! A request with several events is answered once, when nothing speaks against it any more: not before there is room
 //! for each of its events again, and not before the remote filters on the suppliers' side have been asked about each.
 
+use core::ops::Range;
 use std::collections::VecDeque;
 
 use engine::{Admission, Draft, Event, Form, ProxyKey, Questions};
@@ -42,6 +43,7 @@ pub(crate) struct Owed {
 }
 
 /// The events of one request being taken in, one after the other.
+#[derive(Clone, Copy)]
 pub(crate) struct Intake {
     source: ProxyKey,
     to: OwedTo,
@@ -56,12 +58,22 @@ impl Intake {
     pub(crate) const fn new(source: ProxyKey, to: OwedTo, priority: Option<i16>) -> Self {
         Self { source, to, owed: None, refusal: None, priority }
     }
+
+    /// Who is to be told.
+    pub(super) const fn to(&self) -> OwedTo {
+        self.to
+    }
+
+    /// Whether an event was not taken.
+    pub(super) const fn is_refused(&self) -> bool {
+        self.refusal.is_some()
+    }
 }
 
 impl Core {
-    /// Takes in the events of a sequence in their order, until one is refused.
-    pub(crate) fn take_in_batch(&mut self, intake: &mut Intake, batch: &Batch, body: &Reader<'_>) {
-        for (event, known) in batch.events(body) {
+    /// Takes in those events of a sequence, in their order, until one is refused.
+    pub(crate) fn take_in_batch(&mut self, intake: &mut Intake, batch: &Batch, body: &Reader<'_>, which: Range<usize>) {
+        for (event, known) in batch.events_in(body, which) {
             self.take_in_one(intake, FORM_STRUCTURED, &event, known);
             if intake.refusal.is_some() {
                 return;

@@ -398,8 +398,14 @@ impl Core {
         self.watch(token);
     }
 
-    /// Writes what was gathered for consumers.
+    /// Writes what was gathered for consumers: where the lane takes turns, little before much, so that one event does not
+    /// wait until somebody else's long sequence has been written.
     pub(crate) fn flush_due(&mut self) {
+        if self.lane.takes_turns() {
+            let Outgoings { due, connections, .. } = &mut self.outgoing;
+            let queued = |token: &Token| connections.get(*token).map_or(0, |due| due.output.queued_bytes());
+            due.make_contiguous().sort_unstable_by_key(queued);
+        }
         // Not those that become due meanwhile, or there might be no end.
         for _ in 0..self.outgoing.due.len() {
             let Some(token) = self.outgoing.due.pop_front() else { break };

@@ -222,7 +222,16 @@ impl Core {
     fn push(&mut self, connection: Token, body: &Reader<'_>, caller: &mut Caller, answer: Answer, push: &Push) {
         let bytes = body.remaining();
         let mut intake = Intake::new(push.source, OwedTo::Client { connection, answer, bytes }, answer.priority);
-        if !self.take_in_body(&mut intake, push, body) {
+        let is_read = if push.batches && self.lane.takes_turns() {
+            let is_read = self.read_batch(push, body);
+            if is_read && self.begin_instalments(&mut intake, body, caller) {
+                return;
+            }
+            is_read
+        } else {
+            self.take_in_body(&mut intake, push, body)
+        };
+        if !is_read {
             self.counters.add(Counter::WrongBodies, 1);
             return answer_exception(caller, answer, SystemException::new(Kind::Marshal, 0));
         }
@@ -238,15 +247,12 @@ impl Core {
     /// Takes in the event or events of a push. False if they cannot be read, and nothing was taken in.
     pub(super) fn take_in_body(&mut self, intake: &mut Intake, push: &Push, body: &Reader<'_>) -> bool {
         if push.batches {
-            let mut work = event::work_for(body.remaining());
-            let mut batch = core::mem::take(&mut self.batch_in);
-            let recall = &self.recall;
-            let known = |event: &Reader<'_>, work: &mut Work| recall.known(push.source, event, work);
-            let is_read = batch.read_knowing(body, &mut work, known).is_ok();
+            let is_read = self.read_batch(push, body);
             if is_read {
-                self.take_in_batch(intake, &batch, body);
+                let batch = core::mem::take(&mut self.batch_in);
+                self.take_in_batch(intake, &batch, body, 0..batch.len());
+                self.batch_in = batch;
             }
-            self.batch_in = batch;
             return is_read;
         }
         let seen = self.recall.event(push.source, event::tag_of(body.encoding(), body.phase()), body.rest());
@@ -269,6 +275,13 @@ impl Core {
             self.take_in(intake, push.form, body, &header, seen);
         }
         is_read
+    }
+
+    /// Finds the events of a sequence. False if it cannot be read.
+    fn read_batch(&mut self, push: &Push, body: &Reader<'_>) -> bool {
+        let Self { batch_in, recall, .. } = self;
+        let known = |event: &Reader<'_>, work: &mut Work| recall.known(push.source, event, work);
+        batch_in.read_knowing(body, &mut event::work_for(body.remaining()), known).is_ok()
     }
 
     /// Passes a request on. False when administration has no room: the client is to be told so and may come again.

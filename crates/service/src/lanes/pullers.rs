@@ -274,7 +274,7 @@ impl Core {
             let read = batch.read_pulled(true, &body, &mut work);
             count = batch.len();
             if read.is_ok() {
-                self.take_in_batch(&mut intake, &batch, &body);
+                self.take_in_batch(&mut intake, &batch, &body, 0..count);
             }
             self.batch_in = batch;
             read.map_err(unreadable)?;

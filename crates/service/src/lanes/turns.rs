@@ -17,7 +17,7 @@ use crate::counters::Counter;
 /// Turns served in one round at most, before the sockets are looked at again.
 const TURNS_PER_ROUND: usize = 8;
 /// They are looked at again after this long in any case, if the turn under way is over.
-const LOOK_AROUND_AFTER: Duration = Duration::from_micros(50);
+const LOOK_AROUND_AFTER: Duration = Duration::from_micros(20);
 
 impl Worker {
     /// Serves those whose turn it is, as many as may be before the sockets are looked at again.

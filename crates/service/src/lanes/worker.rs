@@ -20,6 +20,7 @@ use hashbrown::HashMap;
 use super::buffers::Buffers;
 use super::foreign::{self, ForeignPush, Guest};
 use super::incoming::Incoming;
+use super::instalments::Instalments;
 use super::intake::{Owed, UndecidedEvents};
 use super::lines::{HeldForPeer, Line, Lines};
 use super::mail::{LaneThread, Lookup, Resolved, ToAdministration, ToLane};
@@ -177,6 +178,8 @@ pub(crate) struct Core {
     pub(crate) lists: Vec<Vec<Arc<Event>>>,
     /// Where the events of a sequence lie that came in; used again.
     pub(crate) batch_in: Batch,
+    /// Sequences of which some events have been taken in.
+    pub(crate) instalments: Instalments,
     /// How the events' bytes are read for filters.
     pub(crate) forms: CorbaForms,
     /// What time it is by the world's clock.
@@ -271,6 +274,7 @@ impl Worker {
                 undelivered: false,
                 lists: pulls::lists(),
                 batch_in: Batch::new(),
+                instalments: Instalments::default(),
                 forms: CorbaForms::default(),
                 clock: UtcClock::default(),
                 owed: Slots::new(),
@@ -305,7 +309,11 @@ impl Worker {
     fn goes_on(&self) -> bool {
         let Self { hungry, unsettled, rests, core, .. } = self;
         let is_due = !hungry.is_empty() || !unsettled.is_empty() || !rests.is_empty() || core.outgoing.is_due();
-        is_due || core.undelivered || core.lane.turns_waiting() > 0 || core.has_to_survey()
+        is_due
+            || core.undelivered
+            || !core.instalments.is_empty()
+            || core.lane.turns_waiting() > 0
+            || core.has_to_survey()
     }
 
     /// Waits so long at most for something to serve, and serves it.
@@ -334,6 +342,7 @@ impl Worker {
         self.core.go_on_surveying();
         self.core.settle();
         self.answer_all();
+        self.serve_instalments();
         self.serve_turns();
         self.write_due();
         // Last of all, since whatever was done may have begun something that has a time limit.
@@ -384,9 +393,9 @@ impl Worker {
 
     /// A lane to which no route leads ends when it has nothing left: no connection, and nothing to answer or to be answered.
     fn end_retired(&mut self) {
-        let Core { lane, lines, guests, held_for_peers, reports, administration, .. } = &mut self.core;
+        let Core { lane, lines, guests, held_for_peers, reports, administration, instalments, .. } = &mut self.core;
         let is_done = self.incoming_open == 0 && lines.are_quiet() && guests.is_empty() && held_for_peers.is_empty();
-        let is_done = is_done && lane.turns_waiting() == 0;
+        let is_done = is_done && lane.turns_waiting() == 0 && instalments.is_empty();
         if self.retiring && is_done && !reports.is_waiting() {
             lines.end();
             self.stopping = administration.post(ToAdministration::Ended).is_ok();

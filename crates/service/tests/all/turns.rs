@@ -4,14 +4,18 @@ use std::io::{ErrorKind, Write};
 use std::net::TcpStream;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use client::notify::{EventChannelFactory, Property, StructuredEvent, ThreadPool, Topic, Topics};
+use client::notify::{
+    ClientType, EventChannel, EventChannelFactory, Property, SequenceProxyPushConsumer, StructuredEvent, ThreadPool,
+    Topic, Topics,
+};
 use client::{Orb, OrbOptions, SimpleSupplier};
 use giop::cdr::CharSet;
 use giop::message::{Request, RequestHead, Response};
 use giop::realtime::PriorityModel;
 use service::{Config, Counter, Discipline, Lanes, Limits, Service};
 
-use crate::peers::{Bare, BareSupplier, Link, REQUEST, start, start_with, subscribe_to, wait_until};
+use crate::kinds::{Consumer, Model, Supplier, connect_pulling, event_of, new_channel, try_pull};
+use crate::peers::{Bare, BareSupplier, Link, REQUEST, request_with, start, start_with, subscribe_to, wait_until};
 
 fn make_channel(service: &Service, qos: &[Property]) -> i32 {
     let factory = Orb::new(OrbOptions::default()).resolve(&service.corbaloc("NotificationService")).unwrap();
@@ -254,4 +258,65 @@ fn a_supplier_that_is_refused_is_told_so_when_its_turn_has_come() {
     let _other = SimpleSupplier::connect(&url, Some(make_channel(&service, &[]))).unwrap();
     let refused = (0..10).find_map(|_| supplier.publish(&event("Reading")).err()).unwrap();
     assert!(refused.to_string().contains("IMP_LIMIT"), "{refused}");
+}
+
+/// A channel of two topics, and a supplier of sequences of one of them.
+fn supplier_of_sequences(service: &Service, limit: Option<i32>) -> (EventChannel, SequenceProxyPushConsumer) {
+    let channel = new_channel(service);
+    let mut qos = vec![Topics(vec![Topic::new("Test", "Sequence", 1)]).into()];
+    channel.set_qos(&qos).unwrap();
+    if let Some(limit) = limit {
+        qos = vec![Property::new("MaxQueueLength", limit), Property::new("RejectNewEvents", true)];
+        channel.set_admin(&qos).unwrap();
+    }
+    match Supplier::new(&channel, ClientType::Sequence, Model::Push) {
+        Supplier::Sequence(supplier) => (channel, supplier),
+        _ => unreachable!(),
+    }
+}
+
+fn numbered(numbers: core::ops::Range<i32>) -> Vec<StructuredEvent> {
+    numbers.map(|number| event_of("Sequence", number)).collect()
+}
+
+#[test]
+fn a_long_sequence_is_taken_in_in_parts_complete_and_in_its_order() {
+    const EVENTS: i32 = 1_000;
+    let service = start();
+    let (channel, supplier) = supplier_of_sequences(&service, None);
+    let consumer = Consumer::new(&channel, ClientType::Structured, Model::Push);
+    supplier.push_structured_events(&numbered(0..EVENTS)).unwrap();
+    supplier.push_structured_events(&numbered(EVENTS..EVENTS + 3)).unwrap();
+    assert_eq!(consumer.numbers(1_003), (0..EVENTS + 3).collect::<Vec<i32>>());
+    // All of them would have waited at once, had they been taken in before the first had its turn. A round takes in eight
+    // and serves one at least.
+    let waiting = service.counters().read(Counter::TurnsWaitingMax);
+    assert!((1..=900).contains(&waiting), "{waiting}");
+}
+
+#[test]
+fn a_sequence_whose_supplier_has_gone_is_taken_in_to_its_end() {
+    let service = start();
+    let (channel, supplier) = supplier_of_sequences(&service, None);
+    let consumer = Consumer::new(&channel, ClientType::Structured, Model::Push);
+    let key = &supplier.object().ior().iiop().unwrap().key;
+    let head = RequestHead { key, operation: b"push_structured_events", response: Response::None, ..REQUEST };
+    let message = request_with(&head, CharSet::Latin1, |w| {
+        w.u32(500);
+        numbered(0..500).iter().for_each(|event| event.write(w).unwrap());
+    });
+    TcpStream::connect(service.address()).unwrap().write_all(&message).unwrap();
+    assert_eq!(consumer.numbers(500), (0..500).collect::<Vec<i32>>());
+}
+
+#[test]
+fn an_event_of_a_long_sequence_that_is_refused_is_told() {
+    let service = start();
+    let (channel, supplier) = supplier_of_sequences(&service, Some(20));
+    let proxy = Consumer::obtain(&channel, ClientType::Structured, Model::Pull);
+    connect_pulling(&proxy, ClientType::Structured);
+    let refused = supplier.push_structured_events(&numbered(0..100)).unwrap_err();
+    assert!(refused.to_string().contains("IMP_LIMIT"), "{refused}");
+    let got = (0..21).flat_map(|_| try_pull(&proxy, ClientType::Structured).unwrap()).map(|got| got.number);
+    assert_eq!(got.collect::<Vec<i32>>(), (0..20).collect::<Vec<i32>>());
 }

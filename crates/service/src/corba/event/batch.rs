@@ -4,6 +4,7 @@ use super::header::read_through;
 use super::translate::{Untranslatable, write_as};
 use super::wants::{encoding_for, fits};
 use super::{FORM_STRUCTURED, encoding_of, is_loose, reader};
+use core::ops::Range;
 use engine::{Event, Form, Want};
 use giop::cdr::{CharSet, Encoding, ReadError, Reader, Writer};
 use giop::typecode::Work;
@@ -115,8 +116,18 @@ impl Batch {
     /// The events found in the body that was read, each with a reader over its bytes alone, whose phase belongs into its
     /// tag; and what is known of it.
     pub fn events<'a>(&self, body: &Reader<'a>) -> impl ExactSizeIterator<Item = (Reader<'a>, Known)> {
+        self.events_in(body, 0..self.len())
+    }
+
+    /// Those of the [`events`](Self::events) that are there of these.
+    pub fn events_in<'a>(
+        &self,
+        body: &Reader<'a>,
+        which: Range<usize>,
+    ) -> impl ExactSizeIterator<Item = (Reader<'a>, Known)> {
         let (bytes, phase) = (body.rest(), body.phase());
-        self.spans.iter().map(move |&Span { begin, known }| {
+        let which = which.start.min(self.len())..which.end.min(self.len());
+        self.spans.get(which).unwrap_or_default().iter().map(move |&Span { begin, known }| {
             let bytes = bytes.get(begin..begin + known.length).unwrap_or_default();
             (Reader::with_phase(bytes, phase + begin, body.encoding()), known)
         })
