@@ -365,11 +365,16 @@ impl Core {
 
     /// Lets go of events and keeps their list.
     pub(crate) fn recycle(&mut self, mut events: Vec<Arc<Event>>) {
-        for event in events.drain(..) {
-            self.lane.release(event);
-        }
+        self.let_go(&mut events);
         if self.lists.len() < LISTS {
             self.lists.push(events);
+        }
+    }
+
+    /// Lets go of events.
+    pub(super) fn let_go(&mut self, events: &mut Vec<Arc<Event>>) {
+        for event in events.drain(..) {
+            self.lane.release(event);
         }
     }
 }

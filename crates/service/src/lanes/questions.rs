@@ -369,11 +369,14 @@ impl Core {
     }
 
     /// What was asked about may go on.
-    fn hand_on(&mut self, delivery: Delivery, events: Vec<Arc<Event>>, waiter: Option<Waiter>) {
+    fn hand_on(&mut self, delivery: Delivery, mut events: Vec<Arc<Event>>, waiter: Option<Waiter>) {
         let Delivery { outbox, serial, .. } = delivery;
         match waiter {
             Some(waiter) => self.due.push_back(Due::Events { waiter, outbox, serial, events }),
-            None => self.send(&delivery, events),
+            None => {
+                self.send(&delivery, &mut events);
+                self.recycle(events);
+            }
         }
     }
 
