@@ -199,6 +199,7 @@ Examples:
   campanile bench saturate --window 256 --push-window 256       as many as 256 unanswered
   campanile bench saturate --one-way --consumer one-way --payload 64
   campanile bench saturate --sequence 64 --window 8 --consumer sequence --push-window 8
+  campanile bench saturate --consumers 100 --processes 10 --payload 8192 --rate 10   when the first and the last have it
   campanile bench saturate --consumers 100 --processes 10 --json | jq .cpu_us_per_delivery";
 
 const EXPERIMENTS_EXAMPLES: &str = "\
@@ -368,6 +369,9 @@ pub struct SaturateOptions {
     /// Seconds for which figures are taken, after half a second of the same traffic
     #[arg(long, value_name = "SECONDS", default_value_t = 5.0)]
     pub seconds: f64,
+    /// Events each second, and how long each takes to the first consumer and to the last [default: as many as get through]
+    #[arg(long, value_name = "PER SECOND")]
+    pub rate: Option<f64>,
     /// Keep the service on this core [default: any]
     #[arg(long, value_name = "CORE")]
     pub service_core: Option<u16>,

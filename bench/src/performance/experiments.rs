@@ -129,8 +129,19 @@ impl Bench<'_> {
             (Supply::OneWay, Consume::OneWay),
             (Supply::Sequences(SEQUENCE, SEQUENCES), Consume::Sequences(SEQUENCE, Some(SEQUENCE_WINDOW))),
         ] {
-            let again = payload == JUDGED && supply == Supply::TwoWay;
-            let scenario = Scenario { supply, consume, queue: QUEUE, ..Scenario::one_to_one(payload) };
+            let is_two_way = supply == Supply::TwoWay;
+            let again = payload == JUDGED && is_two_way;
+            // One event at a time is at one party at a time: how many get through is first of all a matter of which of
+            // the three share a core, and how soundly the other one sleeps. That is decided here and not by the scheduler.
+            let cores = self.cores.filter(|_| is_two_way);
+            let scenario = Scenario {
+                supply,
+                consume,
+                queue: QUEUE,
+                ends_core: cores.map(|cores| cores.0),
+                server_core: cores.map(|cores| cores.1),
+                ..Scenario::one_to_one(payload)
+            };
             self.saturate(scenario, |key| key != "writev" && (key != AGAIN || again), out)?;
         }
         if payload == SMALL {
@@ -327,7 +338,7 @@ fn common(outcome: &Outcome, consumers: f64, figures: &mut Figures) {
 }
 
 /// When events came to the first and to the last of all consumers, from when they were due.
-fn arrivals(scenario: &Scenario, outcome: &Outcome) -> Figures {
+pub(super) fn arrivals(scenario: &Scenario, outcome: &Outcome) -> Figures {
     let (mut first, mut last) = (Recorder::new(), Recorder::new());
     let all = u64::from(scenario.consumers);
     let spans = merge(outcome.received.iter().map(|received| received.spans.as_slice()));

@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use super::contender::{self, Consume, Contender, Scenario, Supply};
 use super::course::{Course, Outcome, Plan};
+use super::experiments::arrivals;
 use super::meters::Usage;
 use crate::floor::Counted;
 use crate::latency::{Percentiles, ratio};
@@ -61,6 +62,11 @@ pub struct Report {
     pub threads: u64,
     /// From when an event was handed to the publisher's socket, to its arrival; waiting in sockets and queues included.
     pub latency: Option<Percentiles>,
+    /// From when an event was due to its arrival at the first of the consumers, and at the last, in µs, of the median event.
+    /// `null` where as many were sent as get through.
+    pub first_us: Option<f64>,
+    /// See `first_us`.
+    pub last_us: Option<f64>,
     /// What was lost, repeated or out of order.
     pub losses: Losses,
 }
@@ -77,6 +83,9 @@ pub fn run(options: &SaturateOptions, out: &mut Output<'_>) -> Result<(), BenchE
     if options.processes > options.consumers {
         return Err(BenchError::Option { name: "--processes", must_be: "at most the number of consumers" });
     }
+    if options.rate.is_some_and(|rate| !(rate > 0.0 && rate <= 1e6)) {
+        return Err(BenchError::Option { name: "--rate", must_be: "above 0 and at most 1000000" });
+    }
     let contenders = contender::all();
     let Some(contender) = contenders.iter().find(|contender| contender.key() == options.contender) else {
         return Err(BenchError::Option {
@@ -91,9 +100,15 @@ pub fn run(options: &SaturateOptions, out: &mut Output<'_>) -> Result<(), BenchE
         Course::lay(contender.as_ref(), &scenario).map_err(|absence| absence.into_error(contender.name()))?;
     out.progress("events flow")?;
     let window = clock::nanoseconds(options.seconds);
-    let plan = Plan { period: 0, warm_up: WARM_UP, window, spans: false, late: 0, counted: true };
+    let period = options.rate.map_or(0, |rate| clock::nanoseconds(1.0 / rate));
+    let plan = Plan { period, warm_up: WARM_UP, window, spans: period > 0, late: 0, counted: true };
     let outcome = course.run(&plan)?;
     let mut report = report(machine, contender.as_ref(), &scenario, &outcome);
+    if period > 0 {
+        let arrivals = arrivals(&scenario, &outcome);
+        report.first_us = arrivals.get("first_us").copied();
+        report.last_us = arrivals.get("last_us").copied();
+    }
     report.machine.note_stolen();
     out.end_progress()?;
     write_json(&report, &options.report, out)?;
@@ -156,6 +171,8 @@ fn report(machine: Machine, contender: &dyn Contender, scenario: &Scenario, outc
         resident_bytes: outcome.resident_bytes,
         threads: outcome.threads,
         latency: outcome.since_due().percentiles(),
+        first_us: None,
+        last_us: None,
         losses: outcome.losses(),
     }
 }
@@ -182,6 +199,8 @@ fn write_table(report: &Report, out: &mut Output<'_>) -> Result<(), BenchError> 
         ("consumers' CPU µs/delivery", Some(report.consumer_cpu_us_per_delivery)),
         ("latency p50 µs", latency(|latency| latency.median)),
         ("latency p99 µs", latency(|latency| latency.p99)),
+        ("first consumer µs", report.first_us),
+        ("last consumer µs", report.last_us),
         ("lost", Some(ratio(report.losses.lost, 1))),
         ("out of order", Some(ratio(report.losses.out_of_order, 1))),
     ] {
