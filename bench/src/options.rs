@@ -173,15 +173,15 @@ Examples:
 
 const PERFORMANCE_EXAMPLES: &str = "\
 Examples:
-  campanile bench performance --quick                          a check, within three minutes
-  campanile bench performance --rounds 1                       every row, in about 20 minutes
+  campanile bench performance --quick                          a check, in about four minutes
+  campanile bench performance --rounds 1                       every row, in about 25 minutes
   campanile bench performance --results bench/results --page docs/performance.md
   campanile bench performance --only campanile,relay,writev --json | jq .aims
 
 Contenders: campanile, relay (a bare TCP relay), relay-again (the same once
 more: what the harness cannot tell apart), writev (the floor of a fan-out), and
 the peers that are installed (bench/peers/install.sh): jacorb, omnievents,
-omniorb, nats, cyclonedds. All of it takes about 35 minutes.";
+omniorb, nats, cyclonedds. All of it takes about 45 minutes.";
 
 const ENDURANCE_EXAMPLES: &str = "\
 Examples:
@@ -282,11 +282,11 @@ pub enum ConsumerKind {
 /// Options of `campanile bench performance`.
 #[derive(Debug, Clone, clap::Args)]
 pub struct PerformanceOptions {
-    /// Finish within three minutes: fewer payloads, rates and consumers, shorter turns
+    /// Finish in about four minutes: fewer payloads, rates and consumers, shorter turns
     #[arg(long)]
     pub quick: bool,
     /// Rounds of most scenarios; those that judge latency have two more, the fan-out one less. With 1, all of it takes about
-    /// 20 minutes [default: 3, with --quick 1]
+    /// 25 minutes [default: 3, with --quick 1]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100))]
     pub rounds: Option<u32>,
     /// Run only these contenders [default: all that are installed]
