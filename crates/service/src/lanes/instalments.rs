@@ -4,7 +4,6 @@
 //! over. So only the first events are taken in at once. The rest is copied out of the connection's buffer, which is not read
 //! meanwhile, and the lane looks at its sockets between one instalment and the next.
 
-use core::ops::Range;
 use std::collections::VecDeque;
 
 use giop::cdr::Reader;
@@ -16,9 +15,10 @@ use crate::corba::event::{self, Batch};
 
 /// Events taken in at a time.
 const EVENTS: usize = 8;
-/// Sequences and buffers that are kept to be used again, and the most that a buffer may have grown to.
+/// Sequences and buffers that are kept to be used again, and the most that they may have grown to.
 const SPARES: usize = 16;
 const SPARE_BYTES: usize = 64 << 10;
+const SPARE_EVENTS: usize = 4 << 10;
 
 /// Sequences that are being taken in, at most one of each connection.
 #[derive(Default)]
@@ -45,7 +45,8 @@ impl Instalments {
 
     /// Keeps what a sequence was in.
     fn keep(&mut self, bytes: Vec<u8>, batch: Batch) {
-        if self.spares.len() < SPARES && bytes.capacity() <= SPARE_BYTES {
+        let is_small = bytes.capacity() <= SPARE_BYTES && batch.capacity() <= SPARE_EVENTS;
+        if self.spares.len() < SPARES && is_small {
             self.spares.push((bytes, batch));
         }
     }
@@ -76,7 +77,9 @@ impl Core {
     fn take_in_instalment(&mut self) -> Option<OwedTo> {
         let mut begun = self.instalments.begun.pop_front()?;
         let Begun { intake, bytes, tag, batch, taken } = &mut begun;
-        self.take_in_batch(intake, batch, &event::reader(bytes, *tag), next(taken));
+        let from = *taken;
+        *taken += EVENTS;
+        self.take_in_batch(intake, batch, &event::reader(bytes, *tag), from..*taken);
         if begun.taken < begun.batch.len() && !begun.intake.is_refused() {
             self.instalments.begun.push_back(begun);
             return None;
@@ -91,13 +94,6 @@ impl Core {
         self.instalments.keep(bytes, batch);
         Some(intake.to())
     }
-}
-
-/// The next events, once those before have been taken.
-fn next(taken: &mut usize) -> Range<usize> {
-    let from = *taken;
-    *taken += EVENTS;
-    from..*taken
 }
 
 impl Worker {

@@ -107,6 +107,12 @@ impl Batch {
         self.spans.len()
     }
 
+    /// How many it can find without more memory.
+    #[must_use]
+    pub const fn capacity(&self) -> usize {
+        self.spans.capacity()
+    }
+
     /// Whether none was found.
     #[must_use]
     pub fn is_empty(&self) -> bool {
