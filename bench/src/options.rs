@@ -285,8 +285,8 @@ pub struct PerformanceOptions {
     /// Finish in about four minutes: fewer payloads, rates and consumers, shorter turns
     #[arg(long)]
     pub quick: bool,
-    /// Rounds of most scenarios; those that judge latency have two more, the fan-out one less. With 1, all of it takes about
-    /// 25 minutes [default: 3, with --quick 1]
+    /// Rounds of most scenarios; latency by which contenders are judged has ten short ones for each, what is compared with the
+    /// `writev` floor three, the rest of the fan-out one less. With 1, all of it takes about 25 minutes [default: 3, with --quick 1]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100))]
     pub rounds: Option<u32>,
     /// Run only these contenders [default: all that are installed]

@@ -156,10 +156,14 @@ impl Process {
     /// An error that says what became of the process, with the last lines it printed.
     pub(crate) fn failed(&self, what: &str) -> BenchError {
         let lines = self.last_lines.lock().unwrap_or_else(PoisonError::into_inner);
+        // Answers to orders are no explanation, and may be long.
+        let said: Vec<&String> = lines.iter().filter(|line| !line.starts_with(ANSWER)).collect();
         let mut reason = what.to_owned();
-        if !lines.is_empty() {
+        if said.is_empty() {
+            reason.push_str("; it did not say why");
+        } else {
             reason.push_str("; the last it said was:");
-            for line in lines.iter().skip(lines.len().saturating_sub(SHOWN_LINES)) {
+            for line in said.iter().skip(said.len().saturating_sub(SHOWN_LINES)) {
                 reason.push_str("\n  ");
                 reason.push_str(line);
             }
@@ -406,6 +410,18 @@ mod tests {
         let error = Process::spawn("sh", shell("echo no such port >&2"), ready_address).unwrap_err();
         assert_eq!(
             error.to_string(),
+            "the process sh ended before it was ready; the last it said was:\n  no such port"
+        );
+    }
+
+    #[test]
+    fn answers_to_orders_are_not_told_as_a_reason() {
+        let fail = |script| Process::spawn("sh", shell(script), ready_address).unwrap_err().to_string();
+        let silent = "the process sh ended before it was ready; it did not say why";
+        assert_eq!(fail("exit 1"), silent);
+        assert_eq!(fail("echo 'answer: started'"), silent);
+        assert_eq!(
+            fail("echo 'answer: started'; echo no such port"),
             "the process sh ended before it was ready; the last it said was:\n  no such port"
         );
     }

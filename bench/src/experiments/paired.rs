@@ -25,7 +25,7 @@ pub struct PairedRatio {
 
 impl PairedRatio {
     /// Divides turn by turn; a pair of which one has no figure is left out. `None` where no pair is left.
-    pub(super) fn of(above: &[Option<f64>], below: &[Option<f64>]) -> Option<Self> {
+    pub(crate) fn of(above: &[Option<f64>], below: &[Option<f64>]) -> Option<Self> {
         let pairs: Vec<f64> = above.iter().zip(below).filter_map(|(&above, &below)| quotient(above, below)).collect();
         let mut sorted = pairs.clone();
         sorted.sort_unstable_by(f64::total_cmp);

@@ -1,9 +1,9 @@
 //! What was to be shown, what was found, and whether that is it.
 
-use super::cells::{Cell, Fit, ratio};
+use super::cells::{Cell, Fit, Ratio};
 use super::experiments::AGAIN;
 use crate::experiments::Aim;
-use crate::{Spread, memory};
+use crate::memory;
 use serde::Serialize;
 
 /// A line through times to the last consumer, over the number of consumers.
@@ -67,7 +67,7 @@ impl<'a> Found<'a> {
                         && cell.processes == processes.min(cell.consumers)
                 });
                 let points: Vec<(u32, f64)> =
-                    cells.filter_map(|cell| Some((cell.consumers, cell.median("last_us")?))).collect();
+                    cells.filter_map(|cell| Some((cell.consumers, cell.figure("last_us")?))).collect();
                 let line: Vec<(f64, f64)> = points.iter().map(|&(consumers, us)| (f64::from(consumers), us)).collect();
                 let Some(line) = Fit::of(&line) else { continue };
                 let numbers = || points.iter().map(|point| point.0);
@@ -113,12 +113,12 @@ impl<'a> Found<'a> {
         let best = best
             .into_iter()
             .flatten()
-            .max_by(|one, other| one.median(RATE).unwrap_or(0.0).total_cmp(&other.median(RATE).unwrap_or(0.0)));
+            .max_by(|one, other| one.figure(RATE).unwrap_or(0.0).total_cmp(&other.figure(RATE).unwrap_or(0.0)));
         let aim = "windowed or one-way 64 B throughput at least 20 × JacORB's two-way".to_owned();
         aims.push(at_least(aim, best, two_way("jacorb", 64), RATE, 20.0));
         let aim = "windowed or one-way 64 B throughput at least NATS's".to_owned();
         aims.push(at_least(aim, best, self.throughput("nats", 64, "one-way", 1), RATE, 1.0));
-        let sequences = self.throughput("campanile", 64, "sequences", 1).and_then(|cell| cell.median(RATE));
+        let sequences = self.throughput("campanile", 64, "sequences", 1).and_then(|cell| cell.figure(RATE));
         aims.push(Aim {
             aim: "sequence supplier to sequence consumer, 64 B: at least 1,000,000 events/s".to_owned(),
             found: sequences.map_or_else(|| "not measured".to_owned(), |rate| format!("{rate:.0} events/s")),
@@ -133,9 +133,9 @@ impl<'a> Found<'a> {
         const MOST: f64 = 0.001;
         let steady = self.0.iter().filter(|cell| cell.experiment == "steady state");
         let found: Vec<(&Cell, f64)> =
-            steady.filter_map(|cell| Some((cell, cell.median("allocations_per_event")?))).collect();
+            steady.filter_map(|cell| Some((cell, cell.figure("allocations_per_event")?))).collect();
         let told = found.iter().map(|(cell, per_event)| {
-            let [allocations, events] = ["allocations", "events"].map(|figure| cell.median(figure).unwrap_or(0.0));
+            let [allocations, events] = ["allocations", "events"].map(|figure| cell.figure(figure).unwrap_or(0.0));
             let to = if cell.consumers > 1 { format!(" to {}", cell.consumers) } else { String::new() };
             match *per_event {
                 0.0 => format!("{}{to}: none", cell.supplier),
@@ -175,7 +175,7 @@ impl<'a> Found<'a> {
             let cell = |contender| self.throughput(contender, 64, supplier, 100);
             aims.push(at_most(aim, cell("campanile"), cell("writev"), "cpu_us_per_delivery", 1.5, "µs"));
         }
-        let threads = |consumers: u32| self.fan_out("campanile", consumers, 10.min(consumers))?.median("threads");
+        let threads = |consumers: u32| self.fan_out("campanile", consumers, 10.min(consumers))?.figure("threads");
         aims.push(Aim {
             aim: "threads unchanged from 1 to 1000 consumers".to_owned(),
             found: match (threads(1), threads(1000)) {
@@ -216,19 +216,19 @@ pub(super) fn of_memory(found: Option<&memory::Found>) -> [Aim; 3] {
 
 /// A figure that is to be small compared with another's.
 fn at_most(aim: String, ours: Option<&Cell>, other: Option<&Cell>, figure: &str, bound: f64, unit: &str) -> Aim {
-    let found = ratio(ours, other, figure);
-    Aim { aim, found: describe(found, ours, other, figure, unit), met: found.map(|found| found.median <= bound) }
+    let found = Ratio::of(ours, other, figure);
+    Aim { aim, found: describe(found, ours, other, figure, unit), met: found.map(|found| found.value <= bound) }
 }
 
 /// Throughput that is to be large compared with another's.
 fn at_least(aim: String, ours: Option<&Cell>, other: Option<&Cell>, figure: &str, bound: f64) -> Aim {
-    let found = ratio(ours, other, figure);
-    Aim { aim, found: describe(found, ours, other, figure, "/s"), met: found.map(|found| found.median >= bound) }
+    let found = Ratio::of(ours, other, figure);
+    Aim { aim, found: describe(found, ours, other, figure, "/s"), met: found.map(|found| found.value >= bound) }
 }
 
-fn describe(found: Option<Spread>, ours: Option<&Cell>, other: Option<&Cell>, figure: &str, unit: &str) -> String {
-    let median = |cell: Option<&Cell>| cell.and_then(|cell| cell.median(figure)).unwrap_or(f64::NAN);
-    let Some(Spread { median: ratio, min, max }) = found else {
+fn describe(found: Option<Ratio>, ours: Option<&Cell>, other: Option<&Cell>, figure: &str, unit: &str) -> String {
+    let median = |cell: Option<&Cell>| cell.and_then(|cell| cell.figure(figure)).unwrap_or(f64::NAN);
+    let Some(ratio) = found else {
         let missing = if ours.is_none_or(|cell| cell.rounds.is_empty()) { "Campanile" } else { "the other" };
         return format!("not measured: no figures of {missing}");
     };
@@ -236,11 +236,7 @@ fn describe(found: Option<Spread>, ours: Option<&Cell>, other: Option<&Cell>, fi
         value if value >= 1000.0 => format!("{value:.0}"),
         value => format!("{value:.2}"),
     };
-    format!(
-        "{ratio:.2} × ({min:.2} to {max:.2} over the rounds; {} against {} {unit})",
-        written(median(ours)),
-        written(median(other))
-    )
+    format!("{:.2} × ({ratio}; {} against {} {unit})", ratio.value, written(median(ours)), written(median(other)))
 }
 
 #[cfg(test)]

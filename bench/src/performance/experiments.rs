@@ -4,6 +4,7 @@ use super::cells::{Cell, Figures};
 use super::contender::{Consume, Contender, Scenario, Supply};
 use super::course::{Outcome, Plan};
 use super::ends::Span;
+use super::pool::percentiles;
 use super::race::{Missing, Race};
 use crate::latency::{Recorder, ratio};
 use crate::{BenchError, Output, clock};
@@ -26,6 +27,12 @@ const CONSUMERS: [u32; 10] = [1, 10, 20, 30, 50, 60, 75, 100, 300, 1000];
 /// Payload and rate of the fan-out, and of what it is compared by.
 const FAN_OUT_PAYLOAD: u32 = 8 * 1024;
 const FAN_OUT_RATE: f64 = 10.0;
+
+/// The consumers, and their processes, by which a fan-out is judged.
+const JUDGED_CROWD: (u32, u32) = (100, 10);
+
+/// Where all have as many rounds.
+const NOBODY: (&[&str], u32) = (&[], 0);
 
 /// What may wait for a consumer of the service until the publisher has to, where as many events are sent as get through.
 const QUEUE: u32 = 4096;
@@ -102,18 +109,34 @@ impl Bench<'_> {
             server_core: cores.map(|cores| cores.1),
             ..Scenario::one_to_one(payload)
         };
-        // A thousand events at least, so that p99.9 is one of several; half of that at the lowest rate, where it takes longest,
-        // but for the payload by which contenders are judged.
+        // What contenders are judged by is taken in many short turns. Else a thousand events at least, so that p99.9 is one of
+        // several; half of that at the lowest rate, where it takes longest.
+        let judged = payload == JUDGED && pinned;
         let events = if payload == JUDGED { 1100.0 } else { 550.0 };
-        let seconds = |rate: f64| if self.quick { 0.3 } else { (events / rate).max(1.0) };
+        let seconds = |rate: f64| match (self.quick, judged) {
+            (true, _) => 0.3,
+            (false, true) if rate < 500.0 => 1.0,
+            (false, true) if rate < 5000.0 => 0.2,
+            (false, true) => 0.5,
+            (false, false) => (events / rate).max(1.0),
+        };
         let rates: &[f64] = if self.quick { &[250.0, 10_000.0] } else { &RATES };
         let race = Race {
             experiment: "latency",
             quick: self.quick,
             contenders: self.those(|key| key != "writev" && (key != AGAIN || payload == JUDGED)),
             scenario,
-            rounds: self.rounds + if payload == JUDGED && pinned && !self.quick { 2 } else { 0 },
+            rounds: self.rounds
+                * if !judged {
+                    1
+                } else if self.quick {
+                    3
+                } else {
+                    10
+                },
+            judged: NOBODY,
             warm_up: plan(0.0, 0.0, self.warm_up()),
+            pooled: judged,
             plans: rates.iter().map(|&rate| plan(rate, 0.1, seconds(rate))).collect(),
             figures: latencies,
             system_calls: None,
@@ -162,7 +185,8 @@ impl Bench<'_> {
             (Supply::Windowed(WINDOW), Consume::TwoWay(Some(PUSH_WINDOW))),
             (Supply::OneWay, Consume::OneWay),
         ] {
-            let crowd = Scenario { consumers: 100, processes: 10, ..Scenario::one_to_one(SMALL) };
+            let (consumers, processes) = JUDGED_CROWD;
+            let crowd = Scenario { consumers, processes, ..Scenario::one_to_one(SMALL) };
             let scenario = Scenario { supply, consume, queue: QUEUE, ..crowd };
             let bounded = |key: &str| supply != Supply::OneWay || !UNBOUNDED.contains(&key);
             self.saturate(scenario, |key| key != AGAIN && bounded(key), out)?;
@@ -195,7 +219,10 @@ impl Bench<'_> {
                 contenders: self.those(|key| key == "campanile"),
                 scenario,
                 rounds: 1,
-                warm_up: plan(0.0, 0.0, warm_up),
+                judged: NOBODY,
+                // As long in a check: what a queue takes as it grows comes after 0.2 s too.
+                warm_up: Plan { counted: true, ..plan(0.0, 0.0, 0.5) },
+                pooled: false,
                 plans: vec![Plan { counted: true, ..plan(0.0, warm_up, if self.quick { 0.25 } else { 2.0 }) }],
                 figures: allocations,
                 system_calls: None,
@@ -218,7 +245,9 @@ impl Bench<'_> {
             contenders: self.those(take_part),
             scenario,
             rounds: self.rounds,
+            judged: if scenario.consumers > 1 { self.judged() } else { NOBODY },
             warm_up: turn(self.warm_up()),
+            pooled: false,
             plans: vec![Plan { counted: true, ..turn(if self.quick { 0.25 } else { 0.7 }) }],
             figures: throughput,
             system_calls: Some(turn(0.1)),
@@ -243,6 +272,7 @@ impl Bench<'_> {
                     continue;
                 }
                 done.push((consumers, processes));
+                let judged = (consumers, processes) == JUDGED_CROWD;
                 let in_part = processes_max == 10 && [1, 10, 100, 1000].contains(&consumers);
                 let scenario = Scenario { consumers, processes, ..Scenario::one_to_one(FAN_OUT_PAYLOAD) };
                 let race = Race {
@@ -250,8 +280,10 @@ impl Bench<'_> {
                     quick: self.quick,
                     contenders: self.those(|key| IN_WHOLE_FAN_OUT.contains(&key) || in_part && key != AGAIN),
                     scenario,
-                    rounds: self.rounds.saturating_sub(1).max(1),
+                    rounds: if judged { self.rounds } else { self.rounds.saturating_sub(1).max(1) },
+                    judged: if judged { self.judged() } else { NOBODY },
                     warm_up: plan(5.0 * FAN_OUT_RATE, 0.0, 0.4),
+                    pooled: false,
                     plans: vec![Plan { spans: true, ..plan(FAN_OUT_RATE, 0.1, seconds) }],
                     figures: arrivals,
                     system_calls: None,
@@ -260,6 +292,11 @@ impl Bench<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Who is judged by the floor of a fan-out, the floor, and how many rounds these two have.
+    const fn judged(&self) -> (&'static [&'static str], u32) {
+        (&IN_WHOLE_FAN_OUT, if self.quick { 2 } else { 3 * self.rounds })
     }
 
     /// Seconds of events before the first round.
@@ -279,17 +316,8 @@ impl<'a> Bench<'a> {
     }
 }
 
-/// The figures of a histogram, each beginning with `prefix`.
-fn percentiles(latencies: &Recorder, names: [&'static str; 5]) -> Figures {
-    let Some(found) = latencies.percentiles() else { return Figures::new() };
-    let p90 = latencies.quantile_us(0.9);
-    names.into_iter().zip([found.median, p90, found.p99, found.p999, found.max]).collect()
-}
-
 fn latencies(_: &Scenario, outcome: &Outcome) -> Figures {
-    let mut figures = percentiles(&outcome.since_due(), ["p50_us", "p90_us", "p99_us", "p999_us", "max_us"]);
-    let names = ["sent_p50_us", "sent_p90_us", "sent_p99_us", "sent_p999_us", "sent_max_us"];
-    figures.extend(percentiles(&outcome.since_sent(), names));
+    let mut figures = percentiles(&outcome.since_due(), &outcome.since_sent());
     figures.insert("late_pushes", ratio(outcome.sent.late, 1));
     common(outcome, 1.0, &mut figures);
     figures

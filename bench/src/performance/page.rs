@@ -76,7 +76,8 @@ fn measured(report: &Report, folder: &str, charts: &[(&'static str, String)]) ->
     let mut text = circumstances(date, machine);
     let _ = writeln!(
         text,
-        "; {:.0} minutes{}. Figures are medians over the rounds; ratios are taken round by round. \
+        "; {:.0} minutes{}. Figures are medians over the rounds and ratios are taken round by round, except latencies of 128 B with the \
+         parties pinned, which are those of many short rounds together. \
          [bench/README.md](../bench/README.md) says what each figure is.\n",
         seconds / 60.0,
         if *quick { ", with `--quick`, which is a check and no measurement" } else { "" }
@@ -90,13 +91,21 @@ fn measured(report: &Report, folder: &str, charts: &[(&'static str, String)]) ->
     let mut noted: Vec<&Cell> = report.cells.iter().filter(|cell| cell.note.is_some()).collect();
     noted.dedup_by_key(|cell| (cell.contender, cell.note.clone()));
     for cell in noted {
-        let note = cell.note.as_deref().unwrap_or_default().lines().next().unwrap_or_default();
+        let note = in_one_line(cell.note.as_deref().unwrap_or_default());
         let _ = writeln!(text, "- {} ({}, {}): {note}", cell.contender, cell.experiment, describe(cell));
     }
     if let Some(missing) = &report.memory_missing {
         let _ = writeln!(text, "- What the service keeps for consumers that wait was not measured: {missing}");
     }
     text
+}
+
+/// A note without its line ends: what happened, then what a process said, line after line.
+fn in_one_line(note: &str) -> String {
+    let mut lines = note.lines().map(str::trim);
+    let first = lines.next().unwrap_or_default();
+    let said: Vec<&str> = lines.filter(|line| !line.is_empty()).collect();
+    format!("{first} {}", said.join(" / ")).trim_end().to_owned()
 }
 
 /// All tables, with their titles.
@@ -169,7 +178,7 @@ fn of_cells<'a, const N: usize>(
     cells.peek()?;
     let mut table = Table::new(headings.into_iter().chain(figures.iter().map(|(heading, _)| *heading)));
     for cell in cells {
-        table.row(what(cell).into_iter().chain(figures.iter().map(|(_, figure)| cell.median(figure).into())));
+        table.row(what(cell).into_iter().chain(figures.iter().map(|(_, figure)| cell.figure(figure).into())));
     }
     Some(table)
 }
@@ -200,7 +209,7 @@ fn throughputs<'a>(cells: impl Iterator<Item = &'a Cell>, name: &impl Fn(&Cell) 
             cell.supplier.as_str().into(),
             cell.consumer.as_str().into(),
             name(cell),
-            cell.median("events_per_second").into(),
+            cell.figure("events_per_second").into(),
             spread.into(),
         ]
     };
@@ -260,13 +269,13 @@ fn charts(report: &Report) -> Vec<(&'static str, String)> {
         ("latency-p999", "99.9th percentile of latency, 1 to 1, at 10,000 events/s", "p999_us"),
     ] {
         let cells = |cell: &Cell| cell.experiment == "latency" && cell.pinned && cell.rate > 9999.0;
-        let series = series(report, cells, |cell| (f64::from(cell.payload_bytes), cell.median(figure)));
+        let series = series(report, cells, |cell| (f64::from(cell.payload_bytes), cell.figure(figure)));
         let x = Axis::logarithmic("payload, bytes", Labels::Numbers);
         let y = Axis::logarithmic("from when an event was due", Labels::Microseconds);
         charts.extend(chart(name, title, &subtitle, x, y, series));
     }
     let cells = |cell: &Cell| cell.experiment == "fan-out" && cell.processes == cell.consumers.min(10);
-    let series = series(report, cells, |cell| (f64::from(cell.consumers), cell.median("last_us")));
+    let series = series(report, cells, |cell| (f64::from(cell.consumers), cell.figure("last_us")));
     let x = Axis::logarithmic("consumers, in up to 10 processes", Labels::Numbers);
     let y = Axis::logarithmic("from when an event was due", Labels::Microseconds);
     charts.extend(chart("fan-out", "Time to the last consumer, 8 KB", &subtitle, x, y, series));
@@ -328,7 +337,7 @@ fn bars(
                 && cell.contender == about.key
                 && cell.payload_bytes == 64
                 && cell.consumers == consumers;
-            if let Some(value) = cell.median(figure).filter(|_| is_it) {
+            if let Some(value) = cell.figure(figure).filter(|_| is_it) {
                 let supplier = match cell.supplier.split_once(", window") {
                     Some((sequences, _)) if sequences.starts_with("sequences") => sequences,
                     _ => cell.supplier.as_str(),
@@ -344,6 +353,12 @@ fn bars(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_note_tells_in_one_line_what_was_said() {
+        assert_eq!(in_one_line("it ended; it did not say why"), "it ended; it did not say why");
+        assert_eq!(in_one_line("it ended; the last was:\n  one\n\n  two"), "it ended; the last was: one / two");
+    }
 
     #[test]
     fn what_people_wrote_around_the_measured_part_stays() {

@@ -13,6 +13,9 @@ use crate::{BenchError, Output, clock};
 /// Deliveries in each second of a longer warm-up.
 const WARM_UP_DELIVERIES: u64 = 5000;
 
+/// Warm-ups at most, where one is repeated until the server takes no more memory.
+const WARM_UPS_MAX: u32 = 6;
+
 /// What is raced.
 pub(super) struct Race<'a> {
     /// For reports.
@@ -21,8 +24,13 @@ pub(super) struct Race<'a> {
     pub(super) contenders: Vec<&'a dyn Contender>,
     pub(super) scenario: Scenario,
     pub(super) rounds: u32,
-    /// Events that nobody records, before the first round: caches fill, and virtual machines compile.
+    /// Those who are judged by each other, and how many rounds they have: those beyond the others' they have by themselves.
+    pub(super) judged: (&'a [&'a str], u32),
+    /// Events that nobody records, before the first round: caches fill, and virtual machines compile. Where the server's own
+    /// counters are read meanwhile, they are sent again until it has allocated nothing, so and so often at most.
     pub(super) warm_up: Plan,
+    /// Whether latencies of all turns are taken together, since each is too short for percentiles of its own.
+    pub(super) pooled: bool,
     /// Whether this is a check only, in which nobody is warmed up for longer.
     pub(super) quick: bool,
     /// What is sent in each turn, one after the other.
@@ -62,12 +70,21 @@ impl Race<'_> {
             if let Some(plan) = self.longer_warm_up(lane.warm_up_times) {
                 lane.act(|course, _| course.run(&plan).map(|_| ()));
             }
-            lane.act(|course, _| course.run(&self.warm_up).map(|_| ()));
+            lane.act(|course, _| self.warm_up(course));
         }
-        for round in 1..=self.rounds {
-            out.progress(&format!("{}: round {round} of {}", self.title(), self.rounds))?;
-            for lane in &mut lanes {
-                lane.act(|course, cells| self.turn(course, cells));
+        let (judged, rounds) = self.judged;
+        for round in 1..=self.rounds.max(rounds) {
+            out.progress(&format!("{}: round {round} of {}", self.title(), self.rounds.max(rounds)))?;
+            let takes_part = |lane: &&mut Lane| round <= self.rounds || judged.contains(&lane.key);
+            for plan in 0..self.plans.len() {
+                let mut turns: Vec<&mut Lane> = lanes.iter_mut().filter(takes_part).collect();
+                // What the machine does changes from second to second: nobody is always the one who comes later.
+                if round % 2 == 0 {
+                    turns.reverse();
+                }
+                for lane in turns {
+                    lane.act(|course, cells| self.turn(plan, course, cells));
+                }
             }
         }
         if let Some(plan) = &self.system_calls {
@@ -79,7 +96,8 @@ impl Race<'_> {
     }
 
     fn lane(&self, contender: &dyn Contender, course: Option<Course>) -> Lane {
-        Lane { course, cells: self.cells(contender), warm_up_times: contender.warm_up_times() }
+        let key = contender.key();
+        Lane { key, course, cells: self.cells(contender), warm_up_times: contender.warm_up_times() }
     }
 
     /// Events for who takes so many times as long as others to be as fast as it gets; at a rate, so that none queue up.
@@ -89,11 +107,24 @@ impl Race<'_> {
         (window > 0 && !self.quick).then_some(Plan { period, warm_up: 0, window, ..self.warm_up })
     }
 
-    fn turn(&self, course: &mut Course, cells: &mut [Cell]) -> Result<(), BenchError> {
-        for (plan, cell) in self.plans.iter().zip(cells) {
-            cell.rounds.push((self.figures)(&self.scenario, &course.run(plan)?));
-            cell.sum_up();
+    fn warm_up(&self, course: &mut Course) -> Result<(), BenchError> {
+        for _ in 0..WARM_UPS_MAX {
+            let outcome = course.run(&self.warm_up)?;
+            if outcome.counted.is_none_or(|counted| counted.allocations == 0) {
+                break;
+            }
         }
+        Ok(())
+    }
+
+    fn turn(&self, plan: usize, course: &mut Course, cells: &mut [Cell]) -> Result<(), BenchError> {
+        let (Some(plan), Some(cell)) = (self.plans.get(plan), cells.get_mut(plan)) else { return Ok(()) };
+        let outcome = course.run(plan)?;
+        cell.rounds.push((self.figures)(&self.scenario, &outcome));
+        if self.pooled {
+            cell.latencies.get_or_insert_default().push(&outcome);
+        }
+        cell.sum_up();
         Ok(())
     }
 
@@ -135,6 +166,8 @@ impl Race<'_> {
 
 /// A contender in the race.
 struct Lane {
+    /// The contender's.
+    key: &'static str,
     /// Gone once it has failed.
     course: Option<Course>,
     /// One for each plan.
