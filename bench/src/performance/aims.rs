@@ -2,6 +2,7 @@
 
 use super::cells::{Cell, Fit, Ratio};
 use super::experiments::AGAIN;
+use super::pool::P999_OF_ALL;
 use crate::experiments::Aim;
 use crate::memory;
 use serde::Serialize;
@@ -85,15 +86,24 @@ impl<'a> Found<'a> {
             for (figure, name, bound) in [("p50_us", "p50", 1.3), ("p999_us", "p99.9", 1.5)] {
                 let ours = self.latency("campanile", 128, rate, true);
                 let floor = self.latency("relay", 128, rate, true);
+                let judged = |aim, above, below, bound| {
+                    let mut judged = at_most(aim, above, below, figure, bound, "µs");
+                    if figure == "p999_us"
+                        && let Some((above, below)) = of_all_turns(above).zip(of_all_turns(below))
+                    {
+                        judged.found += &format!("; {:.2} × with no turn left out", above / below);
+                    }
+                    judged
+                };
                 let aim = format!("1 → 1, 128 B at {rate_name}: {name} at most {bound} × the bare relay's");
-                aims.push(at_most(aim, ours, floor, figure, bound, "µs"));
+                aims.push(judged(aim, ours, floor, bound));
                 for peer in ["jacorb", "omnievents", "nats"] {
                     let aim = format!("1 → 1, 128 B at {rate_name}: {name} below {peer}'s");
-                    aims.push(at_most(aim, ours, self.latency(peer, 128, rate, true), figure, 1.0, "µs"));
+                    aims.push(judged(aim, ours, self.latency(peer, 128, rate, true), 1.0));
                 }
                 let aim = format!("(the harness: {name} at {rate_name} of the bare relay against itself)");
                 let again = self.latency(AGAIN, 128, rate, true);
-                aims.push(Aim { met: None, ..at_most(aim, again, floor, figure, 1.0, "µs") });
+                aims.push(Aim { met: None, ..judged(aim, again, floor, 1.0) });
             }
         }
         self.throughput_aims(&mut aims);
@@ -185,6 +195,10 @@ impl<'a> Found<'a> {
             met: threads(1).zip(threads(1000)).map(|(one, thousand)| (one - thousand).abs() < 0.5),
         });
     }
+}
+
+fn of_all_turns(cell: Option<&Cell>) -> Option<f64> {
+    cell?.figure(P999_OF_ALL)
 }
 
 /// What consumers that wait may cost.

@@ -17,6 +17,9 @@ const SINCE_DUE: [(&str, f64); 5] =
 const SINCE_SENT: [(&str, f64); 5] =
     [("sent_p50_us", 0.5), ("sent_p90_us", 0.9), ("sent_p99_us", 0.99), ("sent_p999_us", 0.999), ("sent_max_us", 1.0)];
 
+/// The 99.9th percentile from when events were due, with no turn left out.
+pub(super) const P999_OF_ALL: &str = "p999_of_all_us";
+
 /// One turn in so many is left out: those whose 99.9th percentile is largest.
 const LEFT_OUT: usize = 5;
 
@@ -48,7 +51,8 @@ impl Pool {
         kept(self.since_due.len())
     }
 
-    /// The percentiles of all turns together, without those that are left out; but the longest latency is that of all.
+    /// The percentiles of all turns together, without those that are left out; but the longest latency is that of all, and so is
+    /// [`P999_OF_ALL`].
     pub(super) fn figures(&self) -> Figures {
         let all = percentiles(&together(self.since_due.iter()), &together(self.since_sent.iter()));
         let mut times = vec![1; self.since_due.len()];
@@ -60,6 +64,7 @@ impl Pool {
         for longest in ["max_us", "sent_max_us"] {
             figures.extend(all.get_key_value(longest));
         }
+        figures.extend(all.get("p999_us").map(|all| (P999_OF_ALL, *all)));
         figures
     }
 
@@ -241,6 +246,7 @@ mod tests {
         close(figures["p50_us"], 10.0);
         close(figures["p999_us"], 30.0);
         close(figures["max_us"], 120_000.0);
+        close(figures[P999_OF_ALL], 120_000.0);
         // Drawn twice, it is left out once.
         let sorted = Sorted::of(pool.since_due.iter());
         close(ratio(sorted.of_kept(1.0, &[2, 0, 2, 1, 0]).unwrap(), 1000), 120_000.0);
