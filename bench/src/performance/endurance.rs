@@ -21,6 +21,12 @@ use crate::{BenchError, EnduranceOptions, Losses, Machine, Output, clock};
 /// Events later than this many nanoseconds are looked into.
 const LATE: u64 = 1_000_000;
 
+/// Late events of a run that are written down one by one: the first. The others are counted by their causes.
+const WRITTEN_DOWN: usize = 10_000;
+
+/// Waits of a late event that are written down: the longest.
+const WAITS: usize = 8;
+
 /// An event is explained when so much of its lateness is.
 const EXPLAINED: f64 = 0.5;
 
@@ -62,7 +68,9 @@ pub struct Endured {
     pub late_events: usize,
     /// Of these, how many have been explained.
     pub explained: usize,
-    /// Every one.
+    /// How many each cause made late, with the latest of them in µs.
+    pub causes: BTreeMap<String, (u64, f64)>,
+    /// The first 10,000 of them, one by one.
     pub late: Vec<Late>,
 }
 
@@ -75,7 +83,7 @@ pub struct Late {
     pub at_seconds: f64,
     /// How long it took, in µs.
     pub us: f64,
-    /// What it waited for, as the kernel's trace tells.
+    /// What it waited for, as the kernel's trace tells; of more than 8 waits the longest.
     pub waits: Vec<Wait>,
     /// Processor time that the host took from this machine in the two seconds about it, in ms.
     pub stolen_ms: f64,
@@ -176,6 +184,8 @@ impl Party {
         told: &Sender<String>,
     ) -> Result<Endured, BenchError> {
         let Self { rate, mut course, owners } = self;
+        // Looking into what was late is not to make others late. Where it is not granted, so be it.
+        let _ = crate::system::run_only_when_idle();
         let plan = Plan {
             period: clock::nanoseconds(1.0 / rate),
             warm_up: clock::SECOND,
@@ -184,22 +194,25 @@ impl Party {
             late: LATE,
             counted: false,
         };
-        let mut late = Vec::new();
+        let mut found = Found::default();
         let mut stolen = crate::system::stolen_seconds();
         let (mut before, mut ticks) = (0.0, 0);
         let outcome = course.run_watched(&plan, |from, events| {
             let now = crate::system::stolen_seconds();
             let stolen_ms = (now - stolen) * 1000.0;
             stolen = now;
+            if let Ok(trace) = trace {
+                trace.catch_up();
+            }
             for &(number, due, arrival) in events {
                 let waits = trace.map_or_else(|_| Vec::new(), |trace| trace.explain(&owners, due, arrival));
-                late.push(Late::new(number, due, arrival, from, waits, stolen_ms + before));
+                found.note(Late::new(number, due, arrival, from, waits, stolen_ms + before));
             }
             before = stolen_ms;
             ticks += 1;
             if ticks % 30 == 0 {
                 // Who listens may have gone, and then nobody has to be told.
-                let _ = told.send(format!("{rate}/s: {} events late so far", late.len()));
+                let _ = told.send(format!("{rate}/s: {} events late so far", found.events));
             }
             Ok(())
         })?;
@@ -212,10 +225,33 @@ impl Party {
             late_pushes: outcome.sent.late,
             resident_bytes: outcome.resident_bytes,
             untraced: trace.err().cloned(),
-            late_events: late.len(),
-            explained: late.iter().filter(|late| late.is_explained()).count(),
-            late,
+            late_events: found.events,
+            explained: found.explained,
+            causes: found.causes,
+            late: found.late,
         })
+    }
+}
+
+/// What has been found of late events.
+#[derive(Default)]
+struct Found {
+    events: usize,
+    explained: usize,
+    causes: BTreeMap<String, (u64, f64)>,
+    late: Vec<Late>,
+}
+
+impl Found {
+    fn note(&mut self, late: Late) {
+        self.events += 1;
+        self.explained += usize::from(late.is_explained());
+        let (count, most) = self.causes.entry(late.cause.clone()).or_default();
+        *count += 1;
+        *most = most.max(late.us);
+        if self.late.len() < WRITTEN_DOWN {
+            self.late.push(late);
+        }
     }
 }
 
@@ -226,10 +262,12 @@ const UNEXPLAINED: &str = "unexplained";
 const STOLEN: &str = "the host took processor time from the machine";
 
 impl Late {
-    fn new(number: u64, due: u64, arrival: u64, from: u64, waits: Vec<Wait>, stolen_ms: f64) -> Self {
+    fn new(number: u64, due: u64, arrival: u64, from: u64, mut waits: Vec<Wait>, stolen_ms: f64) -> Self {
         let us = ratio(arrival.saturating_sub(due), 1000);
         let told: f64 = waits.iter().map(|wait| wait.us).sum();
-        let longest = waits.iter().max_by(|one, other| one.us.total_cmp(&other.us));
+        waits.sort_by(|one, other| other.us.total_cmp(&one.us));
+        waits.truncate(WAITS);
+        let longest = waits.first();
         let (cause, explanation) = match longest {
             Some(Wait { who, waited_for, us: most }) if told >= EXPLAINED * us => (
                 format!("a wait for {}", kind(waited_for)),
@@ -260,13 +298,8 @@ fn kind(waited_for: &str) -> String {
 impl Endured {
     /// How many events each cause made late, with the latest of them in µs; the commonest first.
     fn causes(&self) -> Vec<(&str, u64, f64)> {
-        let mut causes = BTreeMap::<&str, (u64, f64)>::new();
-        for Late { cause, us, .. } in &self.late {
-            let (count, most) = causes.entry(cause).or_default();
-            *count += 1;
-            *most = most.max(*us);
-        }
-        let mut causes: Vec<_> = causes.into_iter().map(|(cause, (count, most))| (cause, count, most)).collect();
+        let causes = self.causes.iter().map(|(cause, &(count, most))| (cause.as_str(), count, most));
+        let mut causes: Vec<_> = causes.collect();
         causes.sort_by_key(|&(_, count, _)| std::cmp::Reverse(count));
         causes
     }
@@ -323,7 +356,10 @@ pub(super) fn tables(report: &Report) -> Vec<(String, Table)> {
             table.row([(*at_seconds).into(), (*number).into(), (*us).into(), explanation.as_str().into()]);
         }
         if run.late_events > 0 {
-            tables.push((format!("The latest at {}/s (of {}; all are in the JSON)", run.rate, run.late_events), table));
+            tables.push((
+                format!("The latest at {}/s (of {}; the JSON has the first 10,000)", run.rate, run.late_events),
+                table,
+            ));
         }
     }
     tables
@@ -353,19 +389,10 @@ mod tests {
         let late = |waits, stolen_ms| Late::new(7, 1_000_000_000, 1_004_000_000, 0, waits, stolen_ms);
         let core = |name: &str| vec![Wait { waited_for: format!("a core that {name} had"), ..wait(3000.0) }];
         let late = vec![late(Vec::new(), 0.0), late(core("kworker/1:0"), 0.0), late(core("kworker/0:2"), 0.0)];
-        let run = Endured {
-            rate: 250.0,
-            minutes: 1.0,
-            payload_bytes: 128,
-            latency: None,
-            losses: Losses::default(),
-            late_pushes: 0,
-            resident_bytes: 0,
-            untraced: None,
-            late_events: late.len(),
-            explained: 2,
-            late,
-        };
-        assert_eq!(run.causes(), [("a wait for a core that kworker had", 2, 4000.0), (UNEXPLAINED, 1, 4000.0)]);
+        let mut found = Found::default();
+        late.into_iter().for_each(|late| found.note(late));
+        assert_eq!((found.events, found.explained, found.late.len()), (3, 2, 3));
+        assert_eq!(found.causes["a wait for a core that kworker had"], (2, 4000.0));
+        assert_eq!(found.causes[UNEXPLAINED], (1, 4000.0));
     }
 }

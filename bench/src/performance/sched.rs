@@ -1,16 +1,16 @@
 //! What the scheduler did while an event was late: the kernel's own trace of who ran, who waited, and for whom.
 //!
 //! A trace instance of the kernel (`tracefs`) tells, on the monotonic clock, when one of the watched threads was woken, was
-//! given a core, and lost it. It is read while it comes, and only the last seconds are kept. Where the kernel does not grant
-//! that, there is no trace, and late events stay unexplained.
+//! given a core, and lost it. It is read now and then, and only the last seconds are kept: a thread that follows it as it comes
+//! wakes as often as those that it watches, and makes them late itself. Where the kernel does not grant that, there is no
+//! trace, and late events stay unexplained.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::fs::{self, File};
+use std::fs::{self, File, OpenOptions};
 use std::io::{BufRead, BufReader};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::{self, JoinHandle};
+use std::sync::{Mutex, PoisonError};
 
 use serde::Serialize;
 
@@ -24,6 +24,9 @@ const INSTANCE: &str = "campanile-bench-";
 
 /// How much of the trace is kept.
 const KEPT: u64 = 10 * clock::SECOND;
+
+/// What the kernel holds for each core until it is read, in KiB: some seconds of what a thousand events a second cause.
+const HELD_KIB: &str = "8192";
 
 /// A sleeper that is woken this long after it wanted to be has been woken late, in nanoseconds.
 const TIMER_LATE: u64 = 200_000;
@@ -57,9 +60,31 @@ pub struct Wait {
 /// A running trace.
 pub(super) struct Trace {
     instance: PathBuf,
-    records: Arc<Mutex<VecDeque<Record>>>,
-    stop: Arc<AtomicBool>,
-    reader: Option<JoinHandle<()>>,
+    /// Nothing once the instance is to go.
+    read: Mutex<Option<Read>>,
+}
+
+/// What was read of it.
+struct Read {
+    pipe: BufReader<File>,
+    records: VecDeque<Record>,
+}
+
+impl Read {
+    /// Reads what there is by now.
+    fn catch_up(&mut self) {
+        let mut line = String::new();
+        // It ends with "not now".
+        while self.pipe.read_line(&mut line).is_ok_and(|count| count > 0) {
+            if let Some(record) = parse(&line) {
+                while self.records.front().is_some_and(|first| first.at + KEPT < record.at) {
+                    self.records.pop_front();
+                }
+                self.records.push_back(record);
+            }
+            line.clear();
+        }
+    }
 }
 
 impl Trace {
@@ -71,12 +96,7 @@ impl Trace {
         remove_left(instances, |pid| pid != own && Path::new(&format!("/proc/{pid}")).exists());
         let instance = instances.join(format!("{INSTANCE}{own}"));
         fs::create_dir(&instance).map_err(|error| format!("no trace: {}: {error}", instance.display()))?;
-        let mut trace = Self {
-            instance,
-            records: Arc::new(Mutex::new(VecDeque::new())),
-            stop: Arc::new(AtomicBool::new(false)),
-            reader: None,
-        };
+        let mut trace = Self { instance, read: Mutex::new(None) };
         trace.set_up(threads).map_err(|error| format!("no trace: {error}"))?;
         Ok(trace)
     }
@@ -85,33 +105,28 @@ impl Trace {
         let write = |file: &str, text: &str| fs::write(self.instance.join(file), text);
         let any = |field: &str| threads.iter().map(|id| format!("{field}=={id}")).collect::<Vec<_>>().join("||");
         write("trace_clock", "mono")?;
+        write("buffer_size_kb", HELD_KIB)?;
         write("events/sched/sched_switch/filter", &format!("{}||{}", any("prev_pid"), any("next_pid")))?;
         write("events/sched/sched_wakeup/filter", &any("pid"))?;
         write("events/sched/sched_switch/enable", "1")?;
         write("events/sched/sched_wakeup/enable", "1")?;
-        let pipe = BufReader::new(File::open(self.instance.join("trace_pipe"))?);
-        let (records, stop) = (Arc::clone(&self.records), Arc::clone(&self.stop));
-        let follow = move || {
-            for line in pipe.lines() {
-                let Ok(line) = line else { break };
-                if stop.load(Ordering::Relaxed) {
-                    break;
-                }
-                let Some(record) = parse(&line) else { continue };
-                let mut records = records.lock().unwrap_or_else(PoisonError::into_inner);
-                while records.front().is_some_and(|first| first.at + KEPT < record.at) {
-                    records.pop_front();
-                }
-                records.push_back(record);
-            }
-        };
-        self.reader = Some(thread::Builder::new().name("trace".to_owned()).spawn(follow)?);
+        let pipe =
+            OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(self.instance.join("trace_pipe"))?;
+        self.read = Mutex::new(Some(Read { pipe: BufReader::new(pipe), records: VecDeque::new() }));
         Ok(())
+    }
+
+    /// Reads what there is by now. To be called every few seconds, or some of it is lost.
+    pub(super) fn catch_up(&self) {
+        if let Some(read) = &mut *self.read.lock().unwrap_or_else(PoisonError::into_inner) {
+            read.catch_up();
+        }
     }
 
     /// What kept the threads of these owners from running between two moments.
     pub(super) fn explain(&self, owners: &BTreeMap<u32, &'static str>, due: u64, arrival: u64) -> Vec<Wait> {
-        let records = self.records.lock().unwrap_or_else(PoisonError::into_inner);
+        let read = self.read.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(Read { records, .. }) = &*read else { return Vec::new() };
         // A wait that began more than a second before is left out.
         let first = records.partition_point(|record| record.at + clock::SECOND < due);
         waits(records.range(first..), owners, due, arrival)
@@ -120,20 +135,11 @@ impl Trace {
 
 impl Drop for Trace {
     fn drop(&mut self) {
-        // Relaxed: nothing is handed over with it, and the thread is joined. Disabling comes after it, so that one more record
-        // wakes the reader.
-        self.stop.store(true, Ordering::Relaxed);
-        if self.reader.as_ref().is_none_or(JoinHandle::is_finished) {
-            self.reader = None;
-        }
         for event in ["sched_switch", "sched_wakeup"] {
             let _ = fs::write(self.instance.join(format!("events/sched/{event}/enable")), "0");
         }
-        // An instance cannot go while its pipe is open; a marker is what the reader still reads.
-        let _ = fs::write(self.instance.join("trace_marker"), "end");
-        if let Some(reader) = self.reader.take() {
-            let _ = reader.join();
-        }
+        // An instance cannot go while its pipe is open.
+        *self.read.get_mut().unwrap_or_else(PoisonError::into_inner) = None;
         let _ = fs::remove_dir(&self.instance);
     }
 }
