@@ -181,7 +181,7 @@ Examples:
 Contenders: campanile, relay (a bare TCP relay), relay-again (the same once
 more: what the harness cannot tell apart), writev (the floor of a fan-out), and
 the peers that are installed (bench/peers/install.sh): jacorb, omnievents,
-omniorb, nats, cyclonedds. All of it takes about 45 minutes.";
+omniorb, nats, cyclonedds. All of it takes about 50 minutes.";
 
 const ENDURANCE_EXAMPLES: &str = "\
 Examples:

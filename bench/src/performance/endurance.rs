@@ -21,7 +21,7 @@ use crate::{BenchError, EnduranceOptions, Losses, Machine, Output, clock};
 /// Events later than this many nanoseconds are looked into.
 const LATE: u64 = 1_000_000;
 
-/// Late events of a run that are written down one by one: the first. The others are counted by their causes.
+/// Late events of a run that are written down one by one: those that took longest. The others are counted by their causes.
 const WRITTEN_DOWN: usize = 10_000;
 
 /// Waits of a late event that are written down: the longest.
@@ -70,7 +70,7 @@ pub struct Endured {
     pub explained: usize,
     /// How many each cause made late, with the latest of them in µs.
     pub causes: BTreeMap<String, (u64, f64)>,
-    /// The first 10,000 of them, one by one.
+    /// One by one, in their order; of more than 10,000 those that took longest.
     pub late: Vec<Late>,
 }
 
@@ -227,8 +227,8 @@ impl Party {
             untraced: trace.err().cloned(),
             late_events: found.events,
             explained: found.explained,
-            causes: found.causes,
-            late: found.late,
+            causes: core::mem::take(&mut found.causes),
+            late: found.written_down(),
         })
     }
 }
@@ -249,9 +249,23 @@ impl Found {
         let (count, most) = self.causes.entry(late.cause.clone()).or_default();
         *count += 1;
         *most = most.max(late.us);
-        if self.late.len() < WRITTEN_DOWN {
-            self.late.push(late);
+        self.late.push(late);
+        if self.late.len() >= 2 * WRITTEN_DOWN {
+            self.leave_out();
         }
+    }
+
+    /// Leaves those out that are too many to be written down.
+    fn leave_out(&mut self) {
+        self.late.sort_by(|one, other| other.us.total_cmp(&one.us));
+        self.late.truncate(WRITTEN_DOWN);
+    }
+
+    /// Those that are written down, in their order.
+    fn written_down(mut self) -> Vec<Late> {
+        self.leave_out();
+        self.late.sort_by_key(|late| late.number);
+        self.late
     }
 }
 
@@ -357,7 +371,7 @@ pub(super) fn tables(report: &Report) -> Vec<(String, Table)> {
         }
         if run.late_events > 0 {
             tables.push((
-                format!("The latest at {}/s (of {}; the JSON has the first 10,000)", run.rate, run.late_events),
+                format!("The latest at {}/s (of {}; the JSON has more of them)", run.rate, run.late_events),
                 table,
             ));
         }
@@ -391,8 +405,35 @@ mod tests {
         let late = vec![late(Vec::new(), 0.0), late(core("kworker/1:0"), 0.0), late(core("kworker/0:2"), 0.0)];
         let mut found = Found::default();
         late.into_iter().for_each(|late| found.note(late));
-        assert_eq!((found.events, found.explained, found.late.len()), (3, 2, 3));
-        assert_eq!(found.causes["a wait for a core that kworker had"], (2, 4000.0));
-        assert_eq!(found.causes[UNEXPLAINED], (1, 4000.0));
+        let run = Endured {
+            rate: 250.0,
+            minutes: 1.0,
+            payload_bytes: 128,
+            latency: None,
+            losses: Losses::default(),
+            late_pushes: 0,
+            resident_bytes: 0,
+            untraced: None,
+            late_events: found.events,
+            explained: found.explained,
+            causes: core::mem::take(&mut found.causes),
+            late: found.written_down(),
+        };
+        assert_eq!(run.causes(), [("a wait for a core that kworker had", 2, 4000.0), (UNEXPLAINED, 1, 4000.0)]);
+        assert_eq!((run.late_events, run.explained, run.late.len()), (3, 2, 3));
+    }
+
+    #[test]
+    fn of_very_many_late_events_those_that_took_longest_are_written_down_in_their_order() {
+        let mut found = Found::default();
+        let many = 3 * WRITTEN_DOWN as u64;
+        for number in 0..many {
+            // Every third takes longer than the others.
+            let took = if number % 3 == 0 { 5_000_000 } else { 2_000_000 + number };
+            found.note(Late::new(number, 0, took, 0, Vec::new(), 0.0));
+        }
+        assert_eq!((found.events as u64, found.causes[UNEXPLAINED].0), (many, many));
+        let numbers: Vec<u64> = found.written_down().iter().map(|late| late.number).collect();
+        assert_eq!(numbers, (0..many).step_by(3).collect::<Vec<u64>>());
     }
 }

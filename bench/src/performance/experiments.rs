@@ -126,14 +126,11 @@ impl Bench<'_> {
             quick: self.quick,
             contenders: self.those(|key| key != "writev" && (key != AGAIN || payload == JUDGED)),
             scenario,
-            rounds: self.rounds
-                * if !judged {
-                    1
-                } else if self.quick {
-                    3
-                } else {
-                    10
-                },
+            rounds: match (self.quick, judged) {
+                (_, false) => self.rounds,
+                (true, true) => 3 * self.rounds,
+                (false, true) => 10 * self.rounds,
+            },
             judged: NOBODY,
             warm_up: plan(0.0, 0.0, self.warm_up()),
             pooled: judged,
