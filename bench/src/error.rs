@@ -47,6 +47,15 @@ pub enum BenchError {
         /// What it must be.
         must_be: &'static str,
     },
+    /// An option names a contender that there is not.
+    NoContender {
+        /// Which one, as written on the command line.
+        option: &'static str,
+        /// What it names.
+        key: String,
+        /// What it may name.
+        keys: Vec<&'static str>,
+    },
 }
 
 impl BenchError {
@@ -65,6 +74,9 @@ impl fmt::Display for BenchError {
             Self::Protocol { contender, reason } => write!(f, "{contender} {reason}"),
             Self::NotShown { found } => f.write_str(found),
             Self::Option { name, must_be } => write!(f, "{name} must be {must_be}"),
+            Self::NoContender { option, key, keys } => {
+                write!(f, "{option}: there is no contender `{key}`; there are {}", keys.join(", "))
+            }
         }
     }
 }
@@ -77,7 +89,8 @@ impl std::error::Error for BenchError {
             | Self::Setup { .. }
             | Self::Protocol { .. }
             | Self::NotShown { .. }
-            | Self::Option { .. } => None,
+            | Self::Option { .. }
+            | Self::NoContender { .. } => None,
         }
     }
 }

@@ -174,14 +174,14 @@ Examples:
 const PERFORMANCE_EXAMPLES: &str = "\
 Examples:
   campanile bench performance --quick                          a check, in about four minutes
-  campanile bench performance --rounds 1                       every row, in about 25 minutes
+  campanile bench performance --rounds 1                       every row, in about 28 minutes
   campanile bench performance --results bench/results --page docs/performance.md
   campanile bench performance --only campanile,relay,writev --json | jq .aims
 
 Contenders: campanile, relay (a bare TCP relay), relay-again (the same once
 more: what the harness cannot tell apart), writev (the floor of a fan-out), and
 the peers that are installed (bench/peers/install.sh): jacorb, omnievents,
-omniorb, nats, cyclonedds. All of it takes about 50 minutes.";
+omniorb, nats, cyclonedds. All of it takes about an hour.";
 
 const ENDURANCE_EXAMPLES: &str = "\
 Examples:
@@ -285,8 +285,9 @@ pub struct PerformanceOptions {
     /// Finish in about four minutes: fewer payloads, rates and consumers, shorter turns
     #[arg(long)]
     pub quick: bool,
-    /// Rounds of most scenarios; latency by which contenders are judged has ten short ones for each, what is compared with the
-    /// `writev` floor three, the rest of the fan-out one less. With 1, all of it takes about 25 minutes [default: 3, with --quick 1]
+    /// Rounds of most scenarios; latency by which contenders are judged has ten short ones for each, two at the same time and what is
+    /// compared with the `writev` floor three, the rest of the fan-out one less. With 1, all of it takes about 28 minutes [default: 3,
+    /// with --quick 1]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100))]
     pub rounds: Option<u32>,
     /// Run only these contenders [default: all that are installed]

@@ -1,7 +1,8 @@
 //! What was to be shown, what was found, and whether that is it.
 
 use super::cells::{Cell, Fit, Ratio};
-use super::experiments::AGAIN;
+use super::contender::OURS;
+use super::experiments::{AGAIN, SIDE_BY_SIDE};
 use super::pool::P999_OF_ALL;
 use crate::experiments::Aim;
 use crate::memory;
@@ -20,6 +21,9 @@ pub struct Growth {
     pub line: Fit,
 }
 
+/// What latency is judged by: a figure, its name, and how many times the bare relay's it may be.
+const LATENCIES: [(&str, &str, f64); 2] = [("p50_us", "p50", 1.3), ("p999_us", "p99.9", 1.5)];
+
 /// Cells, to be found by what they are.
 pub(super) struct Found<'a>(pub(super) &'a [Cell]);
 
@@ -32,6 +36,13 @@ impl<'a> Found<'a> {
                 && (cell.rate - rate).abs() < 0.5
                 && cell.pinned == pinned
         })
+    }
+
+    /// Who had his turns at the same time as that other one.
+    fn side_by_side(&self, contender: &str, beside: &str) -> Option<&'a Cell> {
+        self.0
+            .iter()
+            .find(|cell| cell.experiment == SIDE_BY_SIDE && cell.contender == contender && cell.beside == Some(beside))
     }
 
     /// One consumer, as many events as get through; `supplier` is how a publisher's description begins.
@@ -83,7 +94,7 @@ impl<'a> Found<'a> {
     pub(super) fn aims(&self) -> Vec<Aim> {
         let mut aims = Vec::new();
         for (rate, rate_name) in [(250.0, "250/s"), (10_000.0, "10,000/s")] {
-            for (figure, name, bound) in [("p50_us", "p50", 1.3), ("p999_us", "p99.9", 1.5)] {
+            for (figure, name, bound) in LATENCIES {
                 let ours = self.latency("campanile", 128, rate, true);
                 let floor = self.latency("relay", 128, rate, true);
                 let judged = |aim, above, below, bound| {
@@ -95,20 +106,40 @@ impl<'a> Found<'a> {
                     }
                     judged
                 };
-                let aim = format!("1 → 1, 128 B at {rate_name}: {name} at most {bound} × the bare relay's");
+                let aim = format!("1 → 1, 128 B at {rate_name}: {name} at most {bound} × the bare relay's, in turns");
                 aims.push(judged(aim, ours, floor, bound));
                 for peer in ["jacorb", "omnievents", "nats"] {
-                    let aim = format!("1 → 1, 128 B at {rate_name}: {name} below {peer}'s");
+                    let aim = format!("1 → 1, 128 B at {rate_name}: {name} below {peer}'s, in turns");
                     aims.push(judged(aim, ours, self.latency(peer, 128, rate, true), 1.0));
                 }
-                let aim = format!("(the harness: {name} at {rate_name} of the bare relay against itself)");
+                let aim = format!("(the harness: {name} at {rate_name} of the bare relay against itself, in turns)");
                 let again = self.latency(AGAIN, 128, rate, true);
                 aims.push(Aim { met: None, ..judged(aim, again, floor, 1.0) });
+            }
+            if rate < 500.0 {
+                self.side_by_side_aims(&mut aims);
             }
         }
         self.throughput_aims(&mut aims);
         self.fan_out_aims(&mut aims);
         aims
+    }
+
+    /// The same of two at the same time.
+    fn side_by_side_aims(&self, aims: &mut Vec<Aim>) {
+        let both = |one, other| (self.side_by_side(one, other), self.side_by_side(other, one));
+        for (figure, name, bound) in LATENCIES {
+            let what = format!("1 → 1, 128 B at 250/s, both at the same time: {name}");
+            let (ours, floor) = both(OURS, "relay");
+            aims.push(at_most(format!("{what} at most {bound} × the bare relay's"), ours, floor, figure, bound, "µs"));
+            for peer in ["jacorb", "omnievents", "nats"] {
+                let (ours, theirs) = both(OURS, peer);
+                aims.push(at_most(format!("{what} below {peer}'s"), ours, theirs, figure, 1.0, "µs"));
+            }
+            let aim = format!("(the harness: {name} at 250/s of the bare relay beside itself, at the same time)");
+            let (again, relay) = both(AGAIN, "relay");
+            aims.push(Aim { met: None, ..at_most(aim, again, relay, figure, 1.0, "µs") });
+        }
     }
 
     fn throughput_aims(&self, aims: &mut Vec<Aim>) {
@@ -243,7 +274,11 @@ fn at_least(aim: String, ours: Option<&Cell>, other: Option<&Cell>, figure: &str
 fn describe(found: Option<Ratio>, ours: Option<&Cell>, other: Option<&Cell>, figure: &str, unit: &str) -> String {
     let median = |cell: Option<&Cell>| cell.and_then(|cell| cell.figure(figure)).unwrap_or(f64::NAN);
     let Some(ratio) = found else {
-        let missing = if ours.is_none_or(|cell| cell.rounds.is_empty()) { "Campanile" } else { "the other" };
+        let missing = match [ours, other].map(|cell| cell.is_none_or(|cell| cell.rounds.is_empty())) {
+            [true, true] => "either",
+            [true, false] => "Campanile",
+            _ => "the other",
+        };
         return format!("not measured: no figures of {missing}");
     };
     let written = |value: f64| match value {
@@ -289,6 +324,38 @@ mod tests {
         assert_eq!(judged(std::slice::from_ref(&ours), aim).met, None);
         let faster = cell("nats", "p50_us", &[1.0, 1.0, 1.0]);
         assert_eq!(judged(&[ours, faster], "1 → 1, 128 B at 250/s: p50 below nats").met, Some(false));
+    }
+
+    #[test]
+    fn what_was_taken_at_the_same_time_is_compared_with_its_own_neighbour_and_never_with_turns() {
+        let beside = |contender, beside, p999: f64| {
+            let mut cell = cell(contender, "p999_us", &[p999, p999]);
+            (cell.experiment, cell.beside) = (SIDE_BY_SIDE, Some(beside));
+            cell
+        };
+        let cells = [
+            beside("campanile", "nats", 500.0),
+            beside("nats", "campanile", 1000.0),
+            beside("campanile", "relay", 300.0),
+            beside("relay", "campanile", 200.0),
+            beside("relay", "relay-again", 70.0),
+            beside("relay-again", "relay", 77.0),
+        ];
+        let aim = |what: &str| judged(&cells, &format!("1 → 1, 128 B at 250/s, both at the same time: {what}"));
+        let found = aim("p99.9 at most 1.5 × the bare relay's");
+        assert_eq!((found.met, found.found.starts_with("1.50 × ")), (Some(true), true), "{}", found.found);
+        let found = aim("p99.9 below nats's");
+        assert_eq!((found.met, found.found.starts_with("0.50 × ")), (Some(true), true), "{}", found.found);
+        assert_eq!(aim("p99.9 below jacorb's").met, None);
+        let found = judged(&cells, "(the harness: p99.9 at 250/s of the bare relay beside itself");
+        assert_eq!((found.met, found.found.starts_with("1.10 × ")), (None, true), "{}", found.found);
+        // Nothing was taken in turns here; and of what was, none is found at the same time.
+        let in_turns = "1 → 1, 128 B at 250/s: p99.9 at most 1.5 × the bare relay's";
+        assert_eq!(judged(&cells, in_turns).found, "not measured: no figures of either");
+        let turns = [cell("campanile", "p999_us", &[2.0]), cell("relay", "p999_us", &[1.0])];
+        assert_eq!(judged(&turns, in_turns).met, Some(false));
+        let at_once = "1 → 1, 128 B at 250/s, both at the same time: p99.9 at most";
+        assert_eq!(judged(&turns, at_once).found, "not measured: no figures of either");
     }
 
     #[test]

@@ -16,10 +16,12 @@ pub(super) type Figures = BTreeMap<&'static str, f64>;
 /// One contender in one scenario.
 #[derive(Debug, Clone, Serialize)]
 pub struct Cell {
-    /// What was measured: `latency`, `throughput`, `steady state` or `fan-out`.
+    /// What was measured: `latency`, `side by side`, `throughput`, `steady state` or `fan-out`.
     pub experiment: &'static str,
     /// Who carried the events: a contender's key.
     pub contender: &'static str,
+    /// Who carried events of his own at the same time: a contender's key. `null` where each had his turns alone.
+    pub beside: Option<&'static str>,
     /// Octets of payload of an event.
     pub payload_bytes: u32,
     /// How the publisher sent.
@@ -38,8 +40,8 @@ pub struct Cell {
     pub note: Option<String>,
     /// Each figure over the rounds.
     pub figures: BTreeMap<&'static str, Spread>,
-    /// Figures of the rounds together, where rounds are many and short: percentiles of the latencies of all but the worst, and
-    /// how many events were late or lost in all. They go before those of `figures`.
+    /// Figures of the rounds together, where they are pooled: percentiles of the latencies of all but the worst, side by side of
+    /// all, and how many events were late or lost in all. They go before those of `figures`.
     pub pooled: Figures,
     /// Each round's figures.
     pub rounds: Vec<Figures>,
@@ -63,6 +65,7 @@ impl Cell {
         Self {
             experiment,
             contender,
+            beside: None,
             payload_bytes: scenario.payload_bytes,
             supplier: scenario.supplier(),
             consumer: scenario.consume.describe(),

@@ -152,6 +152,23 @@ pub(crate) trait Contender {
     fn start(&self, scenario: &Scenario) -> Result<Box<dyn Server>, Absence>;
 }
 
+/// The key of the service that all others are compared with.
+pub(crate) const OURS: &str = "campanile";
+
+/// Those of these contenders that have one of these keys, in the order of the tables. An error that names them all, if a key is
+/// nobody's.
+pub(crate) fn named<'a>(
+    all: &[&'a dyn Contender],
+    option: &'static str,
+    keys: &[String],
+) -> Result<Vec<&'a dyn Contender>, BenchError> {
+    let known = || all.iter().map(|contender| contender.key());
+    if let Some(key) = keys.iter().find(|key| !known().any(|known| known == *key)) {
+        return Err(BenchError::NoContender { option, key: key.clone(), keys: known().collect() });
+    }
+    Ok(all.iter().copied().filter(|contender| keys.iter().any(|key| key == contender.key())).collect())
+}
+
 /// All contenders, in the order of the tables.
 pub(crate) fn all() -> Vec<Box<dyn Contender>> {
     vec![
@@ -327,6 +344,21 @@ impl Scenario {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn contenders_are_chosen_by_their_keys_and_an_unknown_key_is_told_which_there_are() {
+        let all = all();
+        let all: Vec<&dyn Contender> = all.iter().map(AsRef::as_ref).collect();
+        let named = |keys: &[&str]| named(&all, "--only", &keys.iter().map(ToString::to_string).collect::<Vec<_>>());
+        let chosen: Vec<&str> = named(&["nats", "relay", "nats"]).unwrap().iter().map(|one| one.key()).collect();
+        assert_eq!(chosen, ["relay", "nats"]);
+        assert!(named(&[]).unwrap().is_empty());
+        assert_eq!(
+            named(&["relay", "nuts"]).err().unwrap().to_string(),
+            "--only: there is no contender `nuts`; there are campanile, relay, relay-again, writev, jacorb, omnievents, omniorb, \
+             nats, cyclonedds"
+        );
+    }
 
     #[test]
     fn shares_consumers_evenly_and_completely() {

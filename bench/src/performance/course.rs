@@ -17,7 +17,7 @@ const GLANCE: u64 = 2 * clock::SECOND;
 const COUNT_LEAD: u64 = clock::SECOND / 20;
 
 /// From the order to send to the first event.
-const LEAD: u64 = clock::SECOND / 20;
+pub(super) const LEAD: u64 = clock::SECOND / 20;
 
 /// A server with its publisher and its subscribers, connected.
 pub(super) struct Course {
@@ -95,18 +95,26 @@ impl Course {
 
     /// Sends and records.
     pub(super) fn run(&mut self, plan: &Plan) -> Result<Outcome, BenchError> {
-        self.run_watched(plan, |_, _| Ok(()))
+        self.run_watched(plan, None, |_, _| Ok(()))
     }
 
-    /// Sends and records, and tells every two seconds which events came late since: when the first event was due, and them.
+    /// The same while others do so too. The first event is due then, which is at least [`LEAD`] away.
+    pub(super) fn run_beside(&mut self, plan: &Plan, began: u64) -> Result<Outcome, BenchError> {
+        self.run_watched(plan, Some(began), |_, _| Ok(()))
+    }
+
+    /// Sends and records, and tells every two seconds which events came late since: when the first event was due, and them. If it
+    /// is not said when the first is to be due, it is soon.
     pub(super) fn run_watched(
         &mut self,
         plan: &Plan,
+        began: Option<u64>,
         mut watch: impl FnMut(u64, &[LateEvent]) -> Result<(), BenchError>,
     ) -> Result<Outcome, BenchError> {
         self.run += 1;
         let at_rest = if plan.counted { self.server.counting()? } else { None };
-        let began = clock::now() + LEAD;
+        let at_once = began.is_some();
+        let began = began.unwrap_or_else(|| clock::now() + LEAD);
         let from = began + plan.warm_up;
         let until = from + plan.window;
         let recording = Recording { run: self.run, from, until, spans: plan.spans, late: plan.late };
@@ -128,6 +136,10 @@ impl Course {
         let usage = Meters::read(&pids)?.since(&used);
         let later = if plan.counted { self.server.glance()? } else { None };
         let (resident_bytes, threads) = memory_and_threads(&pids)?;
+        if at_once {
+            // Asking what came is not to make late what the others have yet to send: their last event is due within a period.
+            clock::sleep_until(until + 2 * plan.period)?;
+        }
         let sent = self.publisher.sent()?;
         for subscriber in &mut self.subscribers {
             subscriber.collect(sent.events, QUIET)?;

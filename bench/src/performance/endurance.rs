@@ -197,7 +197,7 @@ impl Party {
         let mut found = Found::default();
         let mut stolen = crate::system::stolen_seconds();
         let (mut before, mut ticks) = (0.0, 0);
-        let outcome = course.run_watched(&plan, |from, events| {
+        let outcome = course.run_watched(&plan, None, |from, events| {
             let now = crate::system::stolen_seconds();
             let stolen_ms = (now - stolen) * 1000.0;
             stolen = now;

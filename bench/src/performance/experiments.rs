@@ -1,10 +1,10 @@
 //! What is measured: latency at fixed rates, throughput, and time to the first and the last of many consumers.
 
 use super::cells::{Cell, Figures};
-use super::contender::{Consume, Contender, Scenario, Supply};
+use super::contender::{Consume, Contender, OURS, Scenario, Supply};
 use super::course::{Outcome, Plan};
 use super::ends::Span;
-use super::pool::percentiles;
+use super::pool::{Kept, percentiles};
 use super::race::{Missing, Race};
 use crate::latency::{Recorder, ratio};
 use crate::{BenchError, Output, clock};
@@ -49,6 +49,15 @@ const SEQUENCE_WINDOW: u16 = 8;
 /// The relay, once more: what the harness says of two contenders that are the same.
 pub(super) const AGAIN: &str = "relay-again";
 
+/// What two are measured in that run at the same time.
+pub(super) const SIDE_BY_SIDE: &str = "side by side";
+
+/// Who that is with Campanile: by whom its latency is judged.
+const BESIDE_OURS: [&str; 4] = ["relay", "jacorb", "omnievents", "nats"];
+
+/// Events a second of each of the two.
+pub(super) const SIDE_BY_SIDE_RATE: f64 = 250.0;
+
 /// Who is in the whole of the fan-out; the others are in a part of it.
 const IN_WHOLE_FAN_OUT: [&str; 2] = ["campanile", "writev"];
 
@@ -87,6 +96,7 @@ impl Bench<'_> {
             self.latency(payload, true, out)?;
         }
         self.latency(JUDGED, false, out)?;
+        self.side_by_side(out)?;
         for &payload in payloads {
             self.throughput(payload, out)?;
         }
@@ -133,12 +143,42 @@ impl Bench<'_> {
             },
             judged: NOBODY,
             warm_up: plan(0.0, 0.0, self.warm_up()),
-            pooled: judged,
+            pooled: judged.then_some(Kept::ButTheWorst),
+            at_once: false,
             plans: rates.iter().map(|&rate| plan(rate, 0.1, seconds(rate))).collect(),
             figures: latencies,
             system_calls: None,
         };
         self.race(&race, out)
+    }
+
+    /// The latency by which contenders are judged at the lowest rate, of two that run at the same time: what this machine does
+    /// every second or two decides it, and thus falls on both. The last two are the same.
+    fn side_by_side(&mut self, out: &mut Output<'_>) -> Result<(), BenchError> {
+        let Some((ends, server)) = self.cores else { return Ok(()) };
+        let pairs = BESIDE_OURS.map(|other| [OURS, other]);
+        for pair in pairs.into_iter().chain([["relay", AGAIN]]) {
+            let contenders = self.those(|key| pair.contains(&key));
+            if contenders.len() < pair.len() {
+                continue;
+            }
+            let race = Race {
+                experiment: SIDE_BY_SIDE,
+                quick: self.quick,
+                contenders,
+                scenario: Scenario { ends_core: Some(ends), server_core: Some(server), ..Scenario::one_to_one(JUDGED) },
+                rounds: 3 * self.rounds,
+                judged: NOBODY,
+                warm_up: plan(0.0, 0.0, self.warm_up()),
+                pooled: Some(Kept::All),
+                at_once: true,
+                plans: vec![plan(SIDE_BY_SIDE_RATE, 0.1, if self.quick { 0.3 } else { 10.0 })],
+                figures: latencies,
+                system_calls: None,
+            };
+            self.race(&race, out)?;
+        }
+        Ok(())
     }
 
     /// One publisher, one consumer, as many events as get through.
@@ -219,7 +259,8 @@ impl Bench<'_> {
                 judged: NOBODY,
                 // As long in a check: what a queue takes as it grows comes after 0.2 s too.
                 warm_up: Plan { counted: true, ..plan(0.0, 0.0, 0.5) },
-                pooled: false,
+                pooled: None,
+                at_once: false,
                 plans: vec![Plan { counted: true, ..plan(0.0, warm_up, if self.quick { 0.25 } else { 2.0 }) }],
                 figures: allocations,
                 system_calls: None,
@@ -244,7 +285,8 @@ impl Bench<'_> {
             rounds: self.rounds,
             judged: if scenario.consumers > 1 { self.judged() } else { NOBODY },
             warm_up: turn(self.warm_up()),
-            pooled: false,
+            pooled: None,
+            at_once: false,
             plans: vec![Plan { counted: true, ..turn(if self.quick { 0.25 } else { 0.7 }) }],
             figures: throughput,
             system_calls: Some(turn(0.1)),
@@ -280,7 +322,8 @@ impl Bench<'_> {
                     rounds: if judged { self.rounds } else { self.rounds.saturating_sub(1).max(1) },
                     judged: if judged { self.judged() } else { NOBODY },
                     warm_up: plan(5.0 * FAN_OUT_RATE, 0.0, 0.4),
-                    pooled: false,
+                    pooled: None,
+                    at_once: false,
                     plans: vec![Plan { spans: true, ..plan(FAN_OUT_RATE, 0.1, seconds) }],
                     figures: arrivals,
                     system_calls: None,

@@ -8,10 +8,11 @@ use std::path::Path;
 use super::aims::Growth;
 use super::cells::Cell;
 use super::endurance;
+use super::experiments::{SIDE_BY_SIDE, SIDE_BY_SIDE_RATE};
 use super::whole::{About, Report};
 use crate::experiments::chart::{Axis, Bars, Chart, Labels, Mark, Series};
 use crate::experiments::{Aim, verdict};
-use crate::table::{Cell as Field, Table};
+use crate::table::{Cell as Field, Table, counted};
 use crate::{BenchError, Machine};
 
 /// What stands between marks is written here.
@@ -77,7 +78,7 @@ fn measured(report: &Report, folder: &str, charts: &[(&'static str, String)]) ->
     let _ = writeln!(
         text,
         "; {:.0} minutes{}. Figures are medians over the rounds and ratios are taken round by round, except latencies of 128 B with the \
-         parties pinned, which are those of many short rounds together. \
+         parties pinned, which are those of many short rounds together, and latencies of two at the same time, which are those of all rounds together. \
          [bench/README.md](../bench/README.md) says what each figure is.\n",
         seconds / 60.0,
         if *quick { ", with `--quick`, which is a check and no measurement" } else { "" }
@@ -88,16 +89,30 @@ fn measured(report: &Report, folder: &str, charts: &[(&'static str, String)]) ->
     for (title, table) in tables(report) {
         let _ = writeln!(text, "### {title}\n\n{}", table.markdown());
     }
-    let mut noted: Vec<&Cell> = report.cells.iter().filter(|cell| cell.note.is_some()).collect();
-    noted.dedup_by_key(|cell| (cell.contender, cell.note.clone()));
-    for cell in noted {
-        let note = in_one_line(cell.note.as_deref().unwrap_or_default());
-        let _ = writeln!(text, "- {} ({}, {}): {note}", cell.contender, cell.experiment, describe(cell));
+    for (of, note) in notes(&report.cells) {
+        let _ = writeln!(text, "- {of}: {note}");
     }
     if let Some(missing) = &report.memory_missing {
         let _ = writeln!(text, "- What the service keeps for consumers that wait was not measured: {missing}");
     }
     text
+}
+
+/// The notes, each with all cells that have it: their contender, and what was measured.
+fn notes(cells: &[Cell]) -> Vec<(String, String)> {
+    let mut notes: Vec<((&str, &str), Vec<String>)> = Vec::new();
+    for cell in cells {
+        let Some(note) = cell.note.as_deref() else { continue };
+        let what = format!("{}, {}", cell.experiment, describe(cell));
+        match notes.iter_mut().find(|(of, _)| *of == (cell.contender, note)) {
+            Some((_, all)) => all.push(what),
+            None => notes.push(((cell.contender, note), vec![what])),
+        }
+    }
+    let told = |((contender, note), all): ((&str, &str), Vec<String>)| {
+        (format!("{contender} ({})", all.join("; ")), in_one_line(note))
+    };
+    notes.into_iter().map(told).collect()
 }
 
 /// A note without its line ends: what happened, then what a process said, line after line.
@@ -113,7 +128,8 @@ pub(super) fn tables(report: &Report) -> Vec<(String, Table)> {
     let mut tables = vec![("What was to be shown".to_owned(), aims(&report.aims))];
     tables.push(("Contenders".to_owned(), contenders(&report.contenders)));
     let names: BTreeMap<&str, &str> = report.contenders.iter().map(|about| (about.key, about.name)).collect();
-    let name = |cell: &Cell| Field::from(names.get(cell.contender).copied().unwrap_or(cell.contender));
+    let named = |key: &'static str| Field::from(names.get(key).copied().unwrap_or(key));
+    let name = |cell: &Cell| named(cell.contender);
     for (rate, pinned) in
         [(250.0, true), (1000.0, true), (10_000.0, true), (250.0, false), (1000.0, false), (10_000.0, false)]
     {
@@ -124,6 +140,9 @@ pub(super) fn tables(report: &Report) -> Vec<(String, Table)> {
         tables.extend(
             table.map(|table| (format!("Latency at {rate}/s, in µs from when an event was due; {how}"), table)),
         );
+        if pinned && (rate - SIDE_BY_SIDE_RATE).abs() < 0.5 {
+            tables.extend(side_by_side(report, &named));
+        }
     }
     let throughput = |consumers: u32| {
         let cells =
@@ -199,6 +218,27 @@ fn latencies<'a>(cells: impl Iterator<Item = &'a Cell>, name: &impl Fn(&Cell) ->
     of_cells(cells, ["payload B", "contender"], what, &figures)
 }
 
+/// Those who ran at the same time, two by two.
+fn side_by_side(report: &Report, named: &impl Fn(&'static str) -> Field) -> Option<(String, Table)> {
+    let cells = report.cells.iter().filter(|cell| cell.experiment == SIDE_BY_SIDE);
+    let what = |cell: &Cell| [named(cell.contender), named(cell.beside.unwrap_or_default())];
+    let figures = [
+        ("p50", "p50_us"),
+        ("p90", "p90_us"),
+        ("p99", "p99_us"),
+        ("p99.9", "p999_us"),
+        ("max", "max_us"),
+        ("late", "late_pushes"),
+        ("lost", "lost"),
+    ];
+    let table = of_cells(cells, ["contender", "at the same time"], what, &figures)?;
+    let title = format!(
+        "Latency of two at the same time, 128 B, each at {SIDE_BY_SIDE_RATE}/s, in µs from when an event was due; cores awake, parties \
+         pinned, all rounds together and none left out"
+    );
+    Some((title, table))
+}
+
 fn throughputs<'a>(cells: impl Iterator<Item = &'a Cell>, name: &impl Fn(&Cell) -> Field) -> Option<Table> {
     let headings = ["payload B", "supplier", "consumers", "contender", "events/s", "least and most"];
     let what = |cell: &Cell| {
@@ -257,7 +297,10 @@ fn growth(growth: &[Growth]) -> Table {
 }
 
 fn describe(cell: &Cell) -> String {
-    format!("{} B, {}, {} consumers", cell.payload_bytes, cell.supplier, cell.consumers)
+    let consumers = counted(cell.consumers, "consumer");
+    let rate = if cell.rate > 0.0 { format!(", {}/s", cell.rate) } else { String::new() };
+    let beside = cell.beside.map_or_else(String::new, |other| format!(", at the same time as {other}"));
+    format!("{} B, {}, {consumers}{rate}{beside}", cell.payload_bytes, cell.supplier)
 }
 
 /// The charts: names of files without their ending, and documents.
@@ -353,11 +396,28 @@ fn bars(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::performance::contender::Scenario;
 
     #[test]
     fn a_note_tells_in_one_line_what_was_said() {
         assert_eq!(in_one_line("it ended; it did not say why"), "it ended; it did not say why");
         assert_eq!(in_one_line("it ended; the last was:\n  one\n\n  two"), "it ended; the last was: one / two");
+    }
+
+    #[test]
+    fn a_note_names_every_cell_that_has_it() {
+        let cell = |contender, rate, note: Option<&str>| {
+            let mut cell = Cell::new("latency", contender, &Scenario::one_to_one(128), rate, true);
+            cell.note = note.map(ToOwned::to_owned);
+            cell
+        };
+        let broken = Some("it ended;\nkilled");
+        let mut pair = cell("nats", 250.0, broken);
+        (pair.experiment, pair.beside) = ("side by side", Some("campanile"));
+        let cells = [cell("nats", 250.0, broken), cell("relay", 250.0, None), cell("nats", 1000.0, broken), pair];
+        let of = "nats (latency, 128 B, two-way, 1 consumer, 250/s; latency, 128 B, two-way, 1 consumer, 1000/s; \
+                  side by side, 128 B, two-way, 1 consumer, 250/s, at the same time as campanile)";
+        assert_eq!(notes(&cells), [(of.to_owned(), "it ended; killed".to_owned())]);
     }
 
     #[test]

@@ -1,7 +1,8 @@
 //! Latencies of several short turns of a contender taken together: a turn alone has too few events for a 99.9th percentile.
 //!
 //! A host that stalls the machine for a tenth of a second would decide that of all turns, whoever has his turn then; so a few
-//! turns, those that were worst, are left out of each contender's. How far the ratio of two contenders can be trusted is told by
+//! turns, those that were worst, are left out of each contender's. Where contenders have their turns at the same time, what
+//! stalls one stalls the other, and none is left out. How far the ratio of two contenders can be trusted is told by
 //! an interval that takes turns, and not events, to be independent: a stall makes many events late at once.
 
 use super::cells::Figures;
@@ -29,9 +30,30 @@ const DRAWS: usize = 1000;
 /// The first seed of the draws: the same report always tells the same interval.
 const SEED: u64 = 0x0063_616d_7061_6e69;
 
+/// Which turns are taken together.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) enum Kept {
+    /// All but one in five.
+    #[default]
+    ButTheWorst,
+    /// All.
+    All,
+}
+
+impl Kept {
+    /// How many of so many turns.
+    const fn of(self, turns: usize) -> usize {
+        match self {
+            Self::ButTheWorst => turns - turns / LEFT_OUT,
+            Self::All => turns,
+        }
+    }
+}
+
 /// Latencies, turn by turn.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Pool {
+    keeps: Kept,
     since_due: Vec<Counts>,
     since_sent: Vec<Counts>,
 }
@@ -40,6 +62,11 @@ pub(super) struct Pool {
 type Counts = Vec<(u64, u64)>;
 
 impl Pool {
+    /// One without turns.
+    pub(super) const fn new(keeps: Kept) -> Self {
+        Self { keeps, since_due: Vec::new(), since_sent: Vec::new() }
+    }
+
     /// Adds a turn.
     pub(super) fn push(&mut self, outcome: &Outcome) {
         self.since_due.push(outcome.since_due().counts());
@@ -48,7 +75,7 @@ impl Pool {
 
     /// How many turns there are, without those that are left out.
     pub(super) const fn kept(&self) -> usize {
-        kept(self.since_due.len())
+        self.keeps.of(self.since_due.len())
     }
 
     /// The percentiles of all turns together, without those that are left out; but the longest latency is that of all, and so is
@@ -56,7 +83,7 @@ impl Pool {
     pub(super) fn figures(&self) -> Figures {
         let all = percentiles(&together(self.since_due.iter()), &together(self.since_sent.iter()));
         let mut times = vec![1; self.since_due.len()];
-        Sorted::of(self.since_due.iter()).leave_out(&mut times);
+        Sorted::of(self.since_due.iter(), self.keeps).leave_out(&mut times);
         let of = |turns: &[Counts]| {
             together(turns.iter().zip(&times).filter(|(_, times)| **times > 0).map(|(turn, _)| turn))
         };
@@ -77,7 +104,7 @@ impl Pool {
         if turns < 2 {
             return None;
         }
-        let [above, below] = [self, below].map(|pool| Sorted::of(pool.since_due.iter().take(turns)));
+        let [above, below] = [self, below].map(|pool| Sorted::of(pool.since_due.iter().take(turns), pool.keeps));
         let mut numbers = Numbers(SEED);
         let mut ratios = Vec::new();
         for _ in 0..DRAWS {
@@ -92,11 +119,6 @@ impl Pool {
     }
 }
 
-/// How many of so many turns are taken together.
-const fn kept(turns: usize) -> usize {
-    turns - turns / LEFT_OUT
-}
-
 fn together<'a>(turns: impl Iterator<Item = &'a Counts>) -> Recorder {
     Received::recorder(turns.map(Vec::as_slice))
 }
@@ -105,7 +127,7 @@ fn together<'a>(turns: impl Iterator<Item = &'a Counts>) -> Recorder {
 impl Pool {
     /// A pool of these turns' latencies from when events were due.
     pub(super) const fn of_latencies(since_due: Vec<Counts>) -> Self {
-        Self { since_due, since_sent: Vec::new() }
+        Self { keeps: Kept::ButTheWorst, since_due, since_sent: Vec::new() }
     }
 }
 
@@ -128,11 +150,12 @@ struct Sorted {
     turns: Vec<u64>,
     /// The turns, the one with the largest 99.9th percentile first.
     worst_first: Vec<usize>,
+    keeps: Kept,
 }
 
 impl Sorted {
-    fn of<'a>(turns: impl Iterator<Item = &'a Counts>) -> Self {
-        let mut sorted = Self { falling: Vec::new(), turns: Vec::new(), worst_first: Vec::new() };
+    fn of<'a>(turns: impl Iterator<Item = &'a Counts>, keeps: Kept) -> Self {
+        let mut sorted = Self { falling: Vec::new(), turns: Vec::new(), worst_first: Vec::new(), keeps };
         for (turn, counts) in turns.enumerate() {
             sorted.falling.extend(counts.iter().map(|&(nanoseconds, count)| (nanoseconds, turn, count)));
             sorted.turns.push(counts.iter().map(|(_, count)| count).sum());
@@ -158,7 +181,7 @@ impl Sorted {
 
     /// Leaves out the worst turns, of which each counts so many times.
     fn leave_out(&self, times: &mut [u64]) {
-        let mut left = u64::try_from(times.len() - kept(times.len())).unwrap_or(0);
+        let mut left = u64::try_from(times.len() - self.keeps.of(times.len())).unwrap_or(0);
         for &turn in &self.worst_first {
             if let Some(times) = times.get_mut(turn) {
                 let out = left.min(*times);
@@ -248,9 +271,25 @@ mod tests {
         close(figures["max_us"], 120_000.0);
         close(figures[P999_OF_ALL], 120_000.0);
         // Drawn twice, it is left out once.
-        let sorted = Sorted::of(pool.since_due.iter());
+        let sorted = Sorted::of(pool.since_due.iter(), pool.keeps);
         close(ratio(sorted.of_kept(1.0, &[2, 0, 2, 1, 0]).unwrap(), 1000), 120_000.0);
         close(ratio(sorted.of_kept(1.0, &[2, 1, 1, 1, 0]).unwrap(), 1000), 30.0);
+    }
+
+    #[test]
+    fn nothing_is_left_out_of_turns_that_contenders_had_at_the_same_time() {
+        let (quiet, stalled): (&[u64], &[u64]) = (&[10; 100], &[2000; 100]);
+        let of = |turns: &[&[u64]]| Pool { keeps: Kept::All, ..pool(turns) };
+        let turns = of(&[quiet, stalled, quiet, quiet, quiet]);
+        assert_eq!(turns.kept(), 5);
+        let figures = turns.figures();
+        close(figures["p999_us"], 2000.0);
+        assert_eq!(figures["p999_us"], figures[P999_OF_ALL]);
+        // What stalled both says nothing of their ratio; what stalled one of them does, in those draws that have that turn.
+        assert_eq!(turns.interval_95(&turns, "p999_us"), Some((1.0, 1.0)));
+        let (from, to) = turns.interval_95(&of(&[quiet; 5]), "p999_us").unwrap();
+        close(from, 1.0);
+        close(to, 200.0);
     }
 
     #[test]
@@ -259,12 +298,12 @@ mod tests {
             (1..5).map(|turn| (0..300).map(|event| 1 + (event * event * turn) % 997).collect()).collect();
         let pool = pool(&turns.iter().map(Vec::as_slice).collect::<Vec<_>>());
         let figures = pool.figures();
-        let sorted = Sorted::of(pool.since_due.iter());
+        let sorted = Sorted::of(pool.since_due.iter(), pool.keeps);
         for (name, part) in SINCE_DUE {
             close(ratio(sorted.quantile(part, &[1; 4]).unwrap(), 1000), figures[name]);
         }
         assert_eq!(sorted.quantile(0.5, &[0; 4]), None);
-        let last = Sorted::of(pool.since_due.iter().skip(3));
+        let last = Sorted::of(pool.since_due.iter().skip(3), pool.keeps);
         assert_eq!(sorted.quantile(0.9, &[0, 0, 0, 3]), last.quantile(0.9, &[1]));
     }
 

@@ -1,11 +1,14 @@
-//! All contenders side by side in one scenario: in each round, one after the other has its turn.
+//! All contenders in one scenario: in each round, one after the other has its turn, or two have it at the same time.
 
 use std::collections::BTreeMap;
+use std::panic::resume_unwind;
+use std::thread;
 
 use super::cells::{Cell, Figures};
 use super::contender::{Absence, Contender, Scenario};
-use super::course::{Course, Outcome, Plan};
+use super::course::{Course, LEAD, Outcome, Plan};
 use super::perf;
+use super::pool::{Kept, Pool};
 use crate::latency::ratio;
 use crate::spin::Awake;
 use crate::{BenchError, Output, clock};
@@ -29,8 +32,10 @@ pub(super) struct Race<'a> {
     /// Events that nobody records, before the first round: caches fill, and virtual machines compile. Where the server's own
     /// counters are read meanwhile, they are sent again until it has allocated nothing, so and so often at most.
     pub(super) warm_up: Plan,
-    /// Whether latencies of all turns are taken together, since each is too short for percentiles of its own.
-    pub(super) pooled: bool,
+    /// Which turns' latencies are taken together, where one turn alone has too few for a 99.9th percentile.
+    pub(super) pooled: Option<Kept>,
+    /// Whether the contenders, which then are two, have each turn at the same time, so that what the machine does falls on both.
+    pub(super) at_once: bool,
     /// Whether this is a check only, in which nobody is warmed up for longer.
     pub(super) quick: bool,
     /// What is sent in each turn, one after the other.
@@ -47,24 +52,11 @@ pub(super) type Missing = BTreeMap<&'static str, String>;
 impl Race<'_> {
     /// Runs it; the cells of each contender, for each plan.
     pub(super) fn run(&self, missing: &mut Missing, out: &mut Output<'_>) -> Result<Vec<Cell>, BenchError> {
-        let Self { scenario, contenders, .. } = self;
-        let _awake = self.pinned().then(|| Awake::keep(&[scenario.server_core, scenario.ends_core])).transpose()?;
-        let mut lanes: Vec<Lane> = Vec::new();
-        for contender in contenders {
-            if missing.contains_key(contender.key()) {
-                continue;
-            }
-            out.progress(&format!("{}: starting {}", self.title(), contender.name()))?;
-            match Course::lay(*contender, scenario) {
-                Ok(course) => lanes.push(self.lane(*contender, Some(course))),
-                Err(Absence::NotInstalled(how)) => drop(missing.insert(contender.key(), how)),
-                Err(Absence::NotOffered(_)) => {}
-                Err(Absence::Failed(error)) => {
-                    let mut lane = self.lane(*contender, None);
-                    lane.fail(&error);
-                    lanes.push(lane);
-                }
-            }
+        let cores = [self.scenario.server_core, self.scenario.ends_core];
+        let _awake = self.pinned().then(|| Awake::keep(&cores)).transpose()?;
+        let mut lanes = self.lanes(missing, out)?;
+        if self.at_once && lanes.len() < 2 {
+            return Ok(Vec::new());
         }
         for lane in &mut lanes {
             if let Some(plan) = self.longer_warm_up(lane.warm_up_times) {
@@ -73,11 +65,16 @@ impl Race<'_> {
             lane.act(|course, _| self.warm_up(course));
         }
         let (judged, rounds) = self.judged;
-        for round in 1..=self.rounds.max(rounds) {
-            out.progress(&format!("{}: round {round} of {}", self.title(), self.rounds.max(rounds)))?;
+        let rounds = self.rounds.max(rounds);
+        for round in 1..=rounds {
+            out.progress(&format!("{}: round {round} of {rounds}", self.title()))?;
             let takes_part = |lane: &&mut Lane| round <= self.rounds || judged.contains(&lane.key);
             for plan in 0..self.plans.len() {
                 let mut turns: Vec<&mut Lane> = lanes.iter_mut().filter(takes_part).collect();
+                if self.at_once {
+                    self.turn_at_once(plan, (round, rounds), turns);
+                    continue;
+                }
                 // What the machine does changes from second to second: nobody is always the one who comes later.
                 if round % 2 == 0 {
                     turns.reverse();
@@ -93,6 +90,28 @@ impl Race<'_> {
             }
         }
         Ok(lanes.into_iter().flat_map(|lane| lane.cells).collect())
+    }
+
+    /// Starts everybody who is there.
+    fn lanes(&self, missing: &mut Missing, out: &mut Output<'_>) -> Result<Vec<Lane>, BenchError> {
+        let mut lanes: Vec<Lane> = Vec::new();
+        for contender in &self.contenders {
+            if missing.contains_key(contender.key()) {
+                continue;
+            }
+            out.progress(&format!("{}: starting {}", self.title(), contender.name()))?;
+            match Course::lay(*contender, &self.scenario) {
+                Ok(course) => lanes.push(self.lane(*contender, Some(course))),
+                Err(Absence::NotInstalled(how)) => drop(missing.insert(contender.key(), how)),
+                Err(Absence::NotOffered(_)) => {}
+                Err(Absence::Failed(error)) => {
+                    let mut lane = self.lane(*contender, None);
+                    lane.fail(&error);
+                    lanes.push(lane);
+                }
+            }
+        }
+        Ok(lanes)
     }
 
     fn lane(&self, contender: &dyn Contender, course: Option<Course>) -> Lane {
@@ -120,12 +139,43 @@ impl Race<'_> {
     fn turn(&self, plan: usize, course: &mut Course, cells: &mut [Cell]) -> Result<(), BenchError> {
         let (Some(plan), Some(cell)) = (self.plans.get(plan), cells.get_mut(plan)) else { return Ok(()) };
         let outcome = course.run(plan)?;
-        cell.rounds.push((self.figures)(&self.scenario, &outcome));
-        if self.pooled {
-            cell.latencies.get_or_insert_default().push(&outcome);
+        self.enter(&outcome, cell);
+        Ok(())
+    }
+
+    fn enter(&self, outcome: &Outcome, cell: &mut Cell) {
+        cell.rounds.push((self.figures)(&self.scenario, outcome));
+        if let Some(kept) = self.pooled {
+            cell.latencies.get_or_insert_with(|| Pool::new(kept)).push(outcome);
         }
         cell.sum_up();
-        Ok(())
+    }
+
+    /// Has all of them run at the same time. A turn in which one fails counts for nobody, and there is none without him.
+    fn turn_at_once(&self, number: usize, round: (u32, u32), mut turns: Vec<&mut Lane>) {
+        let Some(plan) = self.plans.get(number) else { return };
+        let lanes = turns.len();
+        let courses: Vec<&mut Course> = turns.iter_mut().filter_map(|lane| lane.course.as_mut()).collect();
+        if courses.len() < lanes {
+            return;
+        }
+        let began = clock::now() + LEAD;
+        let outcomes: Vec<Result<Outcome, BenchError>> = thread::scope(|scope| {
+            let mut running = Vec::new();
+            for (place, course) in (0..).zip(courses) {
+                let began = began + later(plan.period, place, round);
+                running.push(scope.spawn(move || course.run_beside(plan, began)));
+            }
+            running.into_iter().map(|run| run.join().unwrap_or_else(|panic| resume_unwind(panic))).collect()
+        });
+        let complete = outcomes.iter().all(Result::is_ok);
+        for (lane, outcome) in turns.into_iter().zip(outcomes) {
+            match (outcome, lane.cells.get_mut(number)) {
+                (Ok(outcome), Some(cell)) if complete => self.enter(&outcome, cell),
+                (Err(error), _) => lane.fail(&error),
+                _ => {}
+            }
+        }
     }
 
     fn count_system_calls(&self, plan: &Plan, course: &mut Course, cells: &mut [Cell]) -> Result<(), BenchError> {
@@ -148,9 +198,13 @@ impl Race<'_> {
     }
 
     fn cells(&self, contender: &dyn Contender) -> Vec<Cell> {
+        let mut others = self.contenders.iter().map(|other| other.key()).filter(|other| *other != contender.key());
+        let beside = others.next().filter(|_| self.at_once);
         let cell = |plan: &Plan| {
             let rate = if plan.period == 0 { 0.0 } else { ratio(clock::SECOND, plan.period) };
-            Cell::new(self.experiment, contender.key(), &self.scenario, rate, self.pinned())
+            let mut cell = Cell::new(self.experiment, contender.key(), &self.scenario, rate, self.pinned());
+            cell.beside = beside;
+            cell
         };
         self.plans.iter().map(cell).collect()
     }
@@ -162,6 +216,14 @@ impl Race<'_> {
     fn title(&self) -> String {
         format!("{}: {}", self.experiment, self.scenario.describe())
     }
+}
+
+/// How much later who is in this place begins than the first of those who run at the same time, in this round of so many. It is
+/// another share of the period in each round, since with the same in all of them one would always come right behind the other. Of
+/// two, each is as often behind the other by a share as it is ahead of it.
+fn later(period: u64, place: u32, (round, rounds): (u32, u32)) -> u64 {
+    let share = period * (2 * u64::from(round) - 1) / (2 * u64::from(rounds));
+    share * u64::from(place) % period.max(1)
 }
 
 /// A contender in the race.
@@ -190,5 +252,19 @@ impl Lane {
             let text: String = error.to_string().chars().take(500).collect();
             cell.note = Some(text);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_two_at_the_same_time_each_is_behind_the_other_by_every_share_of_the_period() {
+        let behind: Vec<u64> = (1..=4).map(|round| later(4000, 1, (round, 4))).collect();
+        assert_eq!(behind, [500, 1500, 2500, 3500]);
+        let ahead: Vec<u64> = behind.iter().rev().map(|behind| 4000 - behind).collect();
+        assert_eq!(behind, ahead);
+        assert_eq!((later(4000, 0, (3, 4)), later(0, 1, (1, 4))), (0, 0));
     }
 }

@@ -65,13 +65,9 @@ pub fn run(options: &PerformanceOptions, out: &mut Output<'_>) -> Result<(), Ben
     let began = clock::now();
     clock::wake_on_time();
     let all = contender::all();
-    let known = |key: &String| all.iter().any(|contender| contender.key() == key);
-    if !options.only.iter().all(known) {
-        return Err(BenchError::Option { name: "--only", must_be: "keys of contenders, as in the report" });
-    }
-    let wanted =
-        |contender: &&dyn Contender| options.only.is_empty() || options.only.iter().any(|key| key == contender.key());
-    let contenders: Vec<&dyn Contender> = all.iter().map(AsRef::as_ref).filter(wanted).collect();
+    let everybody: Vec<&dyn Contender> = all.iter().map(AsRef::as_ref).collect();
+    let only = contender::named(&everybody, "--only", &options.only)?;
+    let contenders = if only.is_empty() { everybody } else { only };
     let mut machine = Machine::describe();
     let mut bench = Bench {
         contenders: &contenders,

@@ -6,7 +6,7 @@ use std::ops::Range;
 use client::notify::Property;
 use giop::ior::{Component, ORB_TYPE_CAMPANILE};
 
-use super::{Absence, Consume, Contender, End, Scenario, Server, consumers_behind};
+use super::{Absence, Consume, Contender, End, OURS, Scenario, Server, consumers_behind};
 use crate::campanile::{self, Campanile, Channel, Consumer, ProxyAddress};
 use crate::floor::counting::Counting;
 use crate::performance::ends::{Publish, Subscribe};
@@ -18,7 +18,7 @@ pub(crate) struct CampanileContender;
 
 impl Contender for CampanileContender {
     fn key(&self) -> &'static str {
-        "campanile"
+        OURS
     }
 
     fn name(&self) -> &'static str {
