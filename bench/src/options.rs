@@ -188,10 +188,12 @@ Examples:
   campanile bench endurance                                    an hour
   campanile bench endurance --minutes 1 --rates 1000
   campanile bench endurance --together                         both rates in half an hour
+  campanile bench endurance --rates 250 --beside relay         the bare relay at the same time
   campanile bench endurance --page docs/performance.md --results bench/results
 
 The kernel's trace of its scheduler explains late events where it may be read
-(tracefs, root).";
+(tracefs, root). Beside Campanile: relay, relay-again, writev, jacorb,
+omnievents, nats.";
 
 const SATURATE_EXAMPLES: &str = "\
 Examples:
@@ -319,6 +321,9 @@ pub struct EnduranceOptions {
     /// All rates at the same time, each with a service, a publisher and a consumer of its own
     #[arg(long)]
     pub together: bool,
+    /// Have these contenders carry as many events at the same time, each with processes of its own [default: none]
+    #[arg(long, value_name = "CONTENDER", value_delimiter = ',')]
+    pub beside: Vec<String>,
     /// Also write the JSON object into this folder, under date and commit
     #[arg(long, value_name = "DIR")]
     pub results: Option<PathBuf>,

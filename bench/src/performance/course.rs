@@ -1,6 +1,6 @@
 //! One contender in one scenario, from the start of its processes to what came of a run.
 
-use super::contender::{Absence, Contender, End, Scenario, Server};
+use super::contender::{Absence, Contender, End, OURS, Scenario, Server};
 use super::ends::{LateEvent, PublisherProcess, Received, Recording, Run, Sent, SubscriberProcess};
 use super::meters::{Meters, Usage, memory_and_threads};
 use crate::floor::Counted;
@@ -25,6 +25,8 @@ pub(super) struct Course {
     publisher: PublisherProcess,
     subscribers: Vec<SubscriberProcess>,
     server: Box<dyn Server>,
+    /// Whose the server's threads are said to be.
+    in_the_middle: &'static str,
     run: u32,
 }
 
@@ -69,6 +71,7 @@ impl Course {
     /// Starts everybody.
     pub(super) fn lay(contender: &dyn Contender, scenario: &Scenario) -> Result<Self, Absence> {
         let mut server = contender.start(scenario)?;
+        let in_the_middle = if contender.key() == OURS { "service" } else { contender.key() };
         let mut subscribers = Vec::new();
         for process in 0..scenario.processes {
             let End { order, program } = server.subscribe(scenario.consumers_of(process))?;
@@ -78,7 +81,7 @@ impl Course {
         }
         let End { order, program } = server.publish()?;
         let publisher = PublisherProcess::start(&order, program, scenario.ends_core)?;
-        Ok(Self { publisher, subscribers, server, run: 0 })
+        Ok(Self { publisher, subscribers, server, in_the_middle, run: 0 })
     }
 
     /// The processes in the middle.
@@ -86,9 +89,9 @@ impl Course {
         self.server.pids()
     }
 
-    /// All processes, with whose they are.
+    /// All processes, with whose they are: `publisher`, `subscriber`, and between them `service` or another contender's key.
     pub(super) fn parties(&self) -> Vec<(u32, &'static str)> {
-        let servers = self.server.pids().into_iter().map(|pid| (pid, "service"));
+        let servers = self.server.pids().into_iter().map(|pid| (pid, self.in_the_middle));
         let subscribers = self.subscribers.iter().map(|subscriber| (subscriber.pid(), "subscriber"));
         servers.chain(subscribers).chain([(self.publisher.pid(), "publisher")]).collect()
     }

@@ -8,14 +8,14 @@ use std::thread;
 
 use serde::Serialize;
 
-use super::contender::{self, Scenario};
-use super::course::{Course, Plan};
+use super::contender::{self, Contender, OURS, Scenario};
+use super::course::{Course, LEAD, Plan};
 use super::sched::{Trace, Wait};
 use super::{meters, page};
 use crate::experiments::book::today;
 use crate::latency::{Percentiles, ratio};
 use crate::output::{write_json, write_result};
-use crate::table::Table;
+use crate::table::{Cell as Field, Table};
 use crate::{BenchError, EnduranceOptions, Losses, Machine, Output, clock};
 
 /// Events later than this many nanoseconds are looked into.
@@ -41,13 +41,15 @@ pub struct Report {
     pub machine: Machine,
     /// Whether all rates ran at the same time, each with a service of its own.
     pub together: bool,
-    /// One for each rate.
+    /// One for each rate and contender.
     pub runs: Vec<Endured>,
 }
 
 /// One rate for a long time.
 #[derive(Debug, Clone, Serialize)]
 pub struct Endured {
+    /// Who carried the events: a contender's key. All of one rate ran at the same time.
+    pub contender: &'static str,
     /// Events a second.
     pub rate: f64,
     /// For how long, in minutes.
@@ -105,11 +107,13 @@ pub fn run(options: &EnduranceOptions, out: &mut Output<'_>) -> Result<(), Bench
     if options.rates.iter().any(|rate| !(*rate > 0.0 && *rate <= 100_000.0)) {
         return Err(BenchError::Option { name: "--rates", must_be: "above 0 and at most 100000 events per second" });
     }
+    let all = contender::all();
+    let contenders = contenders(&all, &options.beside)?;
     let mut machine = Machine::describe();
     let mut runs = Vec::new();
     let at_once = if options.together { options.rates.len().max(1) } else { 1 };
     for rates in options.rates.chunks(at_once) {
-        runs.extend(endure(rates, options, out)?);
+        runs.extend(endure(rates, &contenders, options, out)?);
     }
     out.end_progress()?;
     machine.note_stolen();
@@ -136,36 +140,58 @@ pub fn run(options: &EnduranceOptions, out: &mut Output<'_>) -> Result<(), Bench
     Ok(())
 }
 
-/// Everybody of one rate, ready to run.
+/// Whose consumers are programs of their own that tell of late events at the end only, when the trace of most is gone.
+const TELL_AT_THE_END: [&str; 2] = ["omniorb", "cyclonedds"];
+
+/// Campanile and who is to run beside it.
+fn contenders<'a>(all: &'a [Box<dyn Contender>], beside: &[String]) -> Result<Vec<&'a dyn Contender>, BenchError> {
+    let all = all.iter().map(AsRef::as_ref);
+    let (mut contenders, others): (Vec<_>, Vec<_>) = all.partition(|contender| contender.key() == OURS);
+    let others: Vec<_> = others.into_iter().filter(|other| !TELL_AT_THE_END.contains(&other.key())).collect();
+    contenders.extend(contender::named(&others, "--beside", beside)?);
+    Ok(contenders)
+}
+
+/// Everybody of one rate and contender, ready to run.
 struct Party {
+    contender: &'static str,
     rate: f64,
+    /// How much later than the others its first event is due, in nanoseconds; `None` where nobody runs beside Campanile.
+    later: Option<u64>,
     course: Course,
     /// Whose each thread is.
     owners: BTreeMap<u32, &'static str>,
 }
 
-/// Runs these rates at the same time.
-fn endure(rates: &[f64], options: &EnduranceOptions, out: &mut Output<'_>) -> Result<Vec<Endured>, BenchError> {
-    let contenders = contender::all();
-    let campanile = contenders.first().ok_or(BenchError::Option { name: "--rates", must_be: "for a contender" })?;
+/// Runs these rates at the same time, each with all contenders.
+fn endure(
+    rates: &[f64],
+    contenders: &[&dyn Contender],
+    options: &EnduranceOptions,
+    out: &mut Output<'_>,
+) -> Result<Vec<Endured>, BenchError> {
     let mut parties = Vec::new();
-    for &rate in rates {
-        let laid = Course::lay(campanile.as_ref(), &Scenario::one_to_one(options.payload));
-        let course = laid.map_err(|absence| absence.into_error(campanile.name()))?;
+    for (&rate, contender) in rates.iter().flat_map(|rate| contenders.iter().map(move |contender| (rate, contender))) {
+        out.progress(&format!("starting {}", contender.name()))?;
+        let laid = Course::lay(*contender, &Scenario::one_to_one(options.payload));
+        let course = laid.map_err(|absence| absence.into_error(contender.name()))?;
         let mut owners = BTreeMap::new();
         for (pid, owner) in course.parties() {
             owners.extend(meters::threads(pid)?.into_iter().map(|thread| (thread, owner)));
         }
-        parties.push(Party { rate, course, owners });
+        parties.push(Party { contender: contender.key(), rate, later: None, course, owners });
+    }
+    if contenders.len() > 1 {
+        keep_apart(&mut parties, rates);
     }
     let threads: Vec<u32> = parties.iter().flat_map(|party| party.owners.keys().copied()).collect();
     let trace = Trace::start(&threads);
-    let (trace, (told, telling)) = (&trace, mpsc::channel());
+    let (trace, (told, telling), began) = (&trace, mpsc::channel(), clock::now() + LEAD);
     thread::scope(|scope| {
         let mut running = Vec::new();
         for party in parties {
             let told = told.clone();
-            running.push(scope.spawn(move || party.endure(options, trace.as_ref(), &told)));
+            running.push(scope.spawn(move || party.endure(options, began, trace.as_ref(), &told)));
         }
         // What is left of it ends with the parties.
         drop(told);
@@ -176,14 +202,25 @@ fn endure(rates: &[f64], options: &EnduranceOptions, out: &mut Output<'_>) -> Re
     })
 }
 
+/// Shares the shortest period out among all: with the same period for so long, who came right behind another one would do so to the
+/// end.
+fn keep_apart(parties: &mut [Party], rates: &[f64]) {
+    let shortest = rates.iter().map(|rate| clock::nanoseconds(1.0 / rate)).min().unwrap_or(0);
+    let count = u64::try_from(parties.len()).unwrap_or(u64::MAX);
+    for (place, party) in (0..).zip(parties) {
+        party.later = Some(shortest * place / count);
+    }
+}
+
 impl Party {
     fn endure(
         self,
         options: &EnduranceOptions,
+        began: u64,
         trace: Result<&Trace, &String>,
         told: &Sender<String>,
     ) -> Result<Endured, BenchError> {
-        let Self { rate, mut course, owners } = self;
+        let Self { contender, rate, later, mut course, owners } = self;
         // Looking into what was late is not to make others late. Where it is not granted, so be it.
         let _ = crate::system::run_only_when_idle();
         let plan = Plan {
@@ -197,7 +234,7 @@ impl Party {
         let mut found = Found::default();
         let mut stolen = crate::system::stolen_seconds();
         let (mut before, mut ticks) = (0.0, 0);
-        let outcome = course.run_watched(&plan, None, |from, events| {
+        let outcome = course.run_watched(&plan, later.map(|later| began + later), |from, events| {
             let now = crate::system::stolen_seconds();
             let stolen_ms = (now - stolen) * 1000.0;
             stolen = now;
@@ -212,11 +249,12 @@ impl Party {
             ticks += 1;
             if ticks % 30 == 0 {
                 // Who listens may have gone, and then nobody has to be told.
-                let _ = told.send(format!("{rate}/s: {} events late so far", found.events));
+                let _ = told.send(format!("{contender}, {rate}/s: {} events late so far", found.events));
             }
             Ok(())
         })?;
         Ok(Endured {
+            contender,
             rate,
             minutes: options.minutes,
             payload_bytes: options.payload,
@@ -319,11 +357,65 @@ impl Endured {
     }
 }
 
+impl Report {
+    fn has_others(&self) -> bool {
+        self.runs.iter().any(|run| run.contender != OURS)
+    }
+
+    /// The heading of the contender's column, where there are several.
+    fn whose(&self) -> Option<&'static str> {
+        self.has_others().then_some("contender")
+    }
+
+    /// What stands in it.
+    fn contender(&self, run: &Endured) -> Option<Field> {
+        self.has_others().then(|| run.contender.into())
+    }
+
+    /// A run, by its rate, and by its contender where there are several.
+    pub(super) fn which(&self, run: &Endured) -> String {
+        let contender = if self.has_others() { format!(", {}", run.contender) } else { String::new() };
+        format!("{}/s{contender}", run.rate)
+    }
+
+    /// Campanile's latencies divided by those of the others of the same rate: the rate, the other, and the ratios of the median, of
+    /// p99 and of p99.9.
+    fn ratios(&self) -> Vec<(f64, &'static str, [f64; 3])> {
+        let found = |run: &Endured| run.latency.as_ref().map(|latency| [latency.median, latency.p99, latency.p999]);
+        let others = self.runs.iter().filter(|run| run.contender != OURS);
+        let ratio = |other: &Endured| {
+            let same = |run: &&Endured| run.contender == OURS && run.rate.to_bits() == other.rate.to_bits();
+            let (ours, theirs) = (found(self.runs.iter().find(same)?)?, found(other)?);
+            let divided = ours.into_iter().zip(theirs).map(|(ours, theirs)| ours / theirs).collect::<Vec<f64>>();
+            Some((other.rate, other.contender, divided.try_into().ok()?))
+        };
+        others.filter_map(ratio).collect()
+    }
+}
+
 /// The tables: what was endured, and the latest events.
 pub(super) fn tables(report: &Report) -> Vec<(String, Table)> {
-    const SHOWN: usize = 20;
-    let mut table = Table::new([
-        "events/s",
+    let others = match (report.together, report.has_others()) {
+        (true, false) => ", all rates at the same time, each with a service of its own",
+        (true, true) => ", all rates and contenders at the same time, each with processes of its own",
+        (false, true) => ", all contenders of a rate at the same time, each with processes of its own",
+        (false, false) => "",
+    };
+    let mut tables = vec![(format!("Endurance, 1 → 1, from when an event was due{others}"), endured(report))];
+    let mut ratios = Table::new(["events/s", "Campanile divided by", "p50", "p99", "p99.9"]);
+    for (rate, other, found) in report.ratios() {
+        ratios.row([rate.into(), other.into()].into_iter().chain(found.map(Field::from)));
+    }
+    if report.has_others() {
+        tables.push(("Campanile's latencies divided by those of who ran at the same time".to_owned(), ratios));
+    }
+    tables.extend(late(report));
+    tables
+}
+
+/// A row for each run.
+fn endured(report: &Report) -> Table {
+    let headings = [
         "minutes",
         "events",
         "p50 µs",
@@ -334,11 +426,11 @@ pub(super) fn tables(report: &Report) -> Vec<(String, Table)> {
         "explained",
         "lost",
         "resident MB",
-    ]);
+    ];
+    let mut table = Table::new(["events/s"].into_iter().chain(report.whose()).chain(headings));
     for run in &report.runs {
         let latency = |pick: fn(&Percentiles) -> f64| run.latency.as_ref().map(pick);
-        table.row([
-            run.rate.into(),
+        let figures: [Field; 10] = [
             run.minutes.into(),
             run.losses.sent.into(),
             latency(|latency| latency.median).into(),
@@ -349,14 +441,22 @@ pub(super) fn tables(report: &Report) -> Vec<(String, Table)> {
             u64::try_from(run.explained).unwrap_or(u64::MAX).into(),
             run.losses.lost.into(),
             ratio(run.resident_bytes, 1_000_000).into(),
-        ]);
+        ];
+        table.row([run.rate.into()].into_iter().chain(report.contender(run)).chain(figures));
     }
-    let together = if report.together { ", all rates at the same time, each with a service of its own" } else { "" };
-    let mut tables = vec![(format!("Endurance, 1 → 1, from when an event was due{together}"), table)];
-    let mut causes = Table::new(["events/s", "what made events take more than 1 ms", "events", "max µs"]);
+    table
+}
+
+/// What made events late, and the latest of them.
+fn late(report: &Report) -> Vec<(String, Table)> {
+    const SHOWN: usize = 20;
+    let mut tables = Vec::new();
+    let headings = ["what made events take more than 1 ms", "events", "max µs"];
+    let mut causes = Table::new(["events/s"].into_iter().chain(report.whose()).chain(headings));
     for run in &report.runs {
         for (cause, count, most) in run.causes() {
-            causes.row([run.rate.into(), cause.into(), count.into(), most.into()]);
+            let figures: [Field; 3] = [cause.into(), count.into(), most.into()];
+            causes.row([run.rate.into()].into_iter().chain(report.contender(run)).chain(figures));
         }
     }
     if report.runs.iter().any(|run| run.late_events > 0) {
@@ -371,7 +471,7 @@ pub(super) fn tables(report: &Report) -> Vec<(String, Table)> {
         }
         if run.late_events > 0 {
             tables.push((
-                format!("The latest at {}/s (of {}; the JSON has more of them)", run.rate, run.late_events),
+                format!("The latest at {} (of {}; the JSON has more of them)", report.which(run), run.late_events),
                 table,
             ));
         }
@@ -382,9 +482,82 @@ pub(super) fn tables(report: &Report) -> Vec<(String, Table)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::performance::ends::Received;
 
     fn wait(us: f64) -> Wait {
         Wait { who: "service".to_owned(), waited_for: "a core that make had".to_owned(), us }
+    }
+
+    fn endured(contender: &'static str, rate: f64, latency: Option<Percentiles>) -> Endured {
+        Endured {
+            contender,
+            rate,
+            minutes: 1.0,
+            payload_bytes: 128,
+            latency,
+            losses: Losses::default(),
+            late_pushes: 0,
+            resident_bytes: 0,
+            untraced: None,
+            late_events: 0,
+            explained: 0,
+            causes: BTreeMap::new(),
+            late: Vec::new(),
+        }
+    }
+
+    fn report(runs: Vec<Endured>) -> Report {
+        let machine = Machine::describe();
+        Report { benchmark: "endurance", date: String::new(), machine, together: true, runs }
+    }
+
+    /// All of this latency, in µs.
+    fn all(us: u64) -> Option<Percentiles> {
+        Received::recorder([[(us * 1000, 10)].as_slice()]).percentiles()
+    }
+
+    #[test]
+    fn campanile_is_divided_by_each_that_ran_at_the_same_rate() {
+        let runs = vec![
+            endured(OURS, 250.0, all(120)),
+            endured("relay", 250.0, all(100)),
+            endured(OURS, 1000.0, all(30)),
+            endured("relay", 1000.0, all(60)),
+            endured("nats", 1000.0, all(10)),
+            endured("nats", 250.0, None),
+        ];
+        let report = report(runs);
+        let ratios = report.ratios();
+        let told: Vec<(f64, &str)> = ratios.iter().map(|&(rate, other, _)| (rate, other)).collect();
+        assert_eq!(told, [(250.0, "relay"), (1000.0, "relay"), (1000.0, "nats")]);
+        for (&(_, _, found), expected) in ratios.iter().zip([1.2, 0.5, 3.0]) {
+            assert!(found.iter().all(|ratio| (ratio - expected).abs() < 0.01), "{found:?} should be {expected}");
+        }
+        assert_eq!(report.which(&report.runs[1]), "250/s, relay");
+    }
+
+    #[test]
+    fn nothing_is_said_of_contenders_where_campanile_ran_alone() {
+        let alone = report(vec![endured(OURS, 250.0, all(120)), endured(OURS, 1000.0, all(30))]);
+        assert!(alone.ratios().is_empty());
+        assert_eq!(alone.which(&alone.runs[0]), "250/s");
+        let tables = tables(&alone);
+        assert_eq!(tables.len(), 1);
+        assert!(!tables[0].1.markdown().contains("contender"));
+    }
+
+    #[test]
+    fn beside_campanile_is_nobody_or_who_tells_of_late_events() {
+        let everybody = contender::all();
+        let found = |keys: &[&str]| contenders(&everybody, &keys.iter().map(ToString::to_string).collect::<Vec<_>>());
+        let keys = |chosen: Vec<&dyn Contender>| chosen.iter().map(|contender| contender.key()).collect::<Vec<_>>();
+        assert_eq!(keys(found(&[]).unwrap()), [OURS]);
+        assert_eq!(keys(found(&["nats", "relay"]).unwrap()), [OURS, "relay", "nats"]);
+        for key in [OURS, "omniorb", "cyclonedds", "nuts"] {
+            let refused = found(&["relay", key]).err().unwrap().to_string();
+            let known = "there are relay, relay-again, writev, jacorb, omnievents, nats";
+            assert_eq!(refused, format!("--beside: there is no contender `{key}`; {known}"));
+        }
     }
 
     #[test]
@@ -406,18 +579,11 @@ mod tests {
         let mut found = Found::default();
         late.into_iter().for_each(|late| found.note(late));
         let run = Endured {
-            rate: 250.0,
-            minutes: 1.0,
-            payload_bytes: 128,
-            latency: None,
-            losses: Losses::default(),
-            late_pushes: 0,
-            resident_bytes: 0,
-            untraced: None,
             late_events: found.events,
             explained: found.explained,
             causes: core::mem::take(&mut found.causes),
             late: found.written_down(),
+            ..endured(OURS, 250.0, None)
         };
         assert_eq!(run.causes(), [("a wait for a core that kworker had", 2, 4000.0), (UNEXPLAINED, 1, 4000.0)]);
         assert_eq!((run.late_events, run.explained, run.late.len()), (3, 2, 3));

@@ -39,7 +39,7 @@ pub(super) fn write_endurance(report: &endurance::Report, page: &Path) -> Result
     text.push_str(".\n\n");
     for run in &report.runs {
         if let Some(why) = &run.untraced {
-            let _ = writeln!(text, "At {}/s nothing could be explained: {why}.\n", run.rate);
+            let _ = writeln!(text, "At {} nothing could be explained: {why}.\n", report.which(run));
         }
     }
     for (title, table) in endurance::tables(report) {

@@ -49,7 +49,7 @@ enum Kind {
 /// Something that made an event late.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Wait {
-    /// Whose thread: `publisher`, `subscriber` or `service`.
+    /// Whose thread: `publisher`, `subscriber`, or who is between them: `service`, or another contender's key.
     pub who: String,
     /// What it waited for: `a core that NAME had`, or `its timer`.
     pub waited_for: String,
