@@ -134,7 +134,7 @@ impl Core {
             route.unanswered.push_back(Sent { serial, connection: token, request_id });
             connection.pending.insert(request_id, Pending::Push { outbox, serial });
         }
-        self.outgoing.note_push(token);
+        self.outgoing.note_push(token, one_way);
         self.counters.add(Counter::PushesSent, 1);
         Ok(())
     }
