@@ -25,7 +25,7 @@ check:
 install-test-tools:
 	interop/install.sh
 
-# Campanile beside floors and peers, which this installs: some fifty minutes. Writes docs/performance.md and bench/results; see
+# Campanile beside floors and peers, which this installs: about an hour. Writes docs/performance.md and bench/results; see
 # bench/README.md.
 bench: build install-test-tools
 	bench/peers/install.sh
