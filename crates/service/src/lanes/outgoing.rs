@@ -40,7 +40,7 @@ const GATHERED_BYTES_MAX: usize = 128 << 10;
 /// ever more to write spends no more than about half of its time in system calls, and what waits does not wait twice as long.
 const GATHERED_FOR: Duration = Duration::from_micros(50);
 /// What nobody is to answer is gathered twice as long, and three times as long as writing took: no consumer's next push waits for
-/// it, and one to each of a hundred consumers costs a quarter less. Where pushes are answered, queues were longer with that.
+/// it, and one to each of a hundred consumers costs up to a quarter less. Where pushes are answered, queues were longer with that.
 const GATHERED_ONE_WAY_FOR: Duration = Duration::from_micros(100);
 const GATHERED_ONE_WAY_TIMES: u32 = 3;
 /// Pushes between two looks at the clock.
