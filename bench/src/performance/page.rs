@@ -202,19 +202,15 @@ fn of_cells<'a, const N: usize>(
     Some(table)
 }
 
+/// Figures of latency, each after its heading, and of what went wrong.
+const PERCENTILES: [(&str, &str); 5] =
+    [("p50", "p50_us"), ("p90", "p90_us"), ("p99", "p99_us"), ("p99.9", "p999_us"), ("max", "max_us")];
+const MISSED: [(&str, &str); 2] = [("late", "late_pushes"), ("lost", "lost")];
+
 fn latencies<'a>(cells: impl Iterator<Item = &'a Cell>, name: &impl Fn(&Cell) -> Field) -> Option<Table> {
     let what = |cell: &Cell| [u64::from(cell.payload_bytes).into(), name(cell)];
-    let figures = [
-        ("p50", "p50_us"),
-        ("p90", "p90_us"),
-        ("p99", "p99_us"),
-        ("p99.9", "p999_us"),
-        ("max", "max_us"),
-        ("CPU µs/event", "cpu_us_per_event"),
-        ("switches/event", "switches_per_event"),
-        ("late", "late_pushes"),
-        ("lost", "lost"),
-    ];
+    let server = [("CPU µs/event", "cpu_us_per_event"), ("switches/event", "switches_per_event")];
+    let figures = [&PERCENTILES[..], &server, &MISSED].concat();
     of_cells(cells, ["payload B", "contender"], what, &figures)
 }
 
@@ -222,15 +218,7 @@ fn latencies<'a>(cells: impl Iterator<Item = &'a Cell>, name: &impl Fn(&Cell) ->
 fn side_by_side(report: &Report, named: &impl Fn(&'static str) -> Field) -> Option<(String, Table)> {
     let cells = report.cells.iter().filter(|cell| cell.experiment == SIDE_BY_SIDE);
     let what = |cell: &Cell| [named(cell.contender), named(cell.beside.unwrap_or_default())];
-    let figures = [
-        ("p50", "p50_us"),
-        ("p90", "p90_us"),
-        ("p99", "p99_us"),
-        ("p99.9", "p999_us"),
-        ("max", "max_us"),
-        ("late", "late_pushes"),
-        ("lost", "lost"),
-    ];
+    let figures = [&PERCENTILES[..], &MISSED].concat();
     let table = of_cells(cells, ["contender", "at the same time"], what, &figures)?;
     let title = format!(
         "Latency of two at the same time, 128 B, each at {SIDE_BY_SIDE_RATE}/s, in µs from when an event was due; cores awake, parties \
