@@ -4,8 +4,12 @@
 //! A client is dead if it says so, if its server says `OBJECT_NOT_EXIST`, or if it could not be reached for `GiveUpAfter`
 //! without interruption. Any other exception is a sign of life. A client that does not answer in time is neither: it may
 //! be busy. One that only calls this service (a supplier that pushes, a consumer that pulls) need not be reachable at all,
-//! so only one that once was can die of being unreachable. Clients that gave no reference cannot be asked, and live until
-//! they disconnect or their proxy is destroyed; so do proxies to which nobody connected.
+//! so only one that once was can die of being unreachable; one that never was stays, and is asked at its interval like any
+//! other. Clients that gave no reference cannot be asked, and live until they disconnect or their proxy is destroyed; so do
+//! proxies to which nobody connected.
+//!
+//! Whatever happened, a client is asked once in its interval at most. So its next probe always lies ahead, and administration
+//! comes to rest: what is due is a number of clients that only gets smaller while the time stands still.
 
 use super::{Asked, ClientAnswer, Door, Effect, Question};
 use crate::corba::table::{AdminKey, Level};
@@ -15,6 +19,8 @@ use std::time::Duration;
 
 /// Probes that may be unanswered at once; more wait.
 const PROBES_MAX: usize = 64;
+/// Clients that are looked at in one go; requests are served before the next.
+const LOOKED_AT_MAX: usize = 64;
 
 /// Who is to be asked when.
 #[derive(Debug, Default)]
@@ -31,7 +37,7 @@ pub(super) struct Health {
     being_asked: bool,
     /// When it was last asked, or connected.
     asked: Time,
-    /// Since when it cannot be reached.
+    /// When it was asked for the first time of those in a row at which it could not be reached.
     unreachable_since: Option<Time>,
     /// Whether it could ever be reached.
     was_reached: bool,
@@ -59,10 +65,14 @@ struct Pace {
 }
 
 impl Door {
-    /// Takes note of the time, and has those asked whose turn it is.
+    /// Takes note of the time, and has those asked whose turn it is: a few, if they are many, and [`Door::poll_timeout`] says
+    /// that it is to be called again at once.
     pub fn handle_time(&mut self, now: Time) {
         self.time = self.time.max(now);
-        while self.probes.unanswered < PROBES_MAX {
+        for _ in 0..LOOKED_AT_MAX {
+            if self.probes.unanswered >= PROBES_MAX {
+                break;
+            }
             let Some(&(due, peer)) = self.probes.due.first() else { break };
             if due > self.time {
                 break;
@@ -83,7 +93,7 @@ impl Door {
     /// Arranges for a client's next probe.
     pub(super) fn schedule(&mut self, peer: Peer) {
         let Some(client) = self.clients.get(&peer) else { return };
-        let Some(Pace { interval, give_up_after }) = self.pace(client.proxy) else { return };
+        let Some(Pace { interval, .. }) = self.pace(client.proxy) else { return };
         let Some(client) = self.clients.get_mut(&peer) else { return };
         let health = &mut client.health;
         if let Some(due) = health.due.take() {
@@ -92,11 +102,9 @@ impl Door {
         if interval.is_zero() || health.being_asked {
             return;
         }
-        let mut due = health.asked + interval.max(INTERVAL_MIN);
-        if let Some(since) = health.unreachable_since.filter(|_| !give_up_after.is_zero()) {
-            due = due.min(since + give_up_after);
-        }
-        let due = due.max(self.time);
+        // Ahead of the time at which it was asked last, and of nothing else: who is not due sooner for having failed cannot be
+        // due at once for ever. It is behind the present only if the interval has just become shorter, and then once.
+        let due = (health.asked + interval.max(INTERVAL_MIN)).max(self.time);
         health.due = Some(due);
         self.probes.due.insert((due, peer));
     }
@@ -164,7 +172,7 @@ impl Door {
     fn unreachable(&mut self, peer: Peer) {
         let now = self.time;
         let Some(client) = self.clients.get_mut(&peer) else { return };
-        let since = *client.health.unreachable_since.get_or_insert(now);
+        let since = *client.health.unreachable_since.get_or_insert(client.health.asked);
         let has_to_be_reached = client.health.was_reached || !client.address.operation.is_empty();
         let key = client.proxy;
         let Some(pace) = self.pace(key) else { return };
