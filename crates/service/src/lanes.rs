@@ -41,6 +41,7 @@ pub(crate) mod system;
 pub(crate) mod tally;
 mod turns;
 mod unfinished;
+mod waiting_pulls;
 pub(crate) mod worker;
 
 #[cfg(test)]

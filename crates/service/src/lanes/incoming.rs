@@ -5,7 +5,7 @@ use std::io;
 use std::net::{SocketAddr, TcpStream};
 use std::sync::atomic::Ordering;
 
-use engine::{LaneId, ProxyKey, Time};
+use engine::{LaneId, Time};
 use giop::cdr::{CharSet, Version};
 use giop::framing::{Inbound, Limits};
 use giop::message;
@@ -32,6 +32,9 @@ const UNANSWERED_MAX: u32 = 64;
 const UNANSWERED_BYTES_MAX: usize = 1 << 20;
 /// Bytes of replies that a client may leave unread before its requests are not read any more.
 const REPLIES_UNREAD_MAX: usize = 1 << 20;
+/// Replies with pulled events that the socket has yet to take before no further requests are read: what they hold goes back
+/// to its proxies in one go if the client dies.
+const WRITTEN_MAX: usize = 256;
 /// Bytes of replies that are written to one connection in one round: a large one must not keep the others' events waiting.
 const REPLY_BYTES_PER_ROUND: usize = 64 << 10;
 /// Connections accepted in one round: a storm of them must not delay the events of those that are there.
@@ -61,8 +64,8 @@ pub(crate) struct Caller {
     unanswered_bytes: usize,
     /// Since when the rest of a message has been owed, or, of one that is being closed, that it takes its last bytes.
     pub(crate) overdue_since: Option<Time>,
-    /// The proxies at which requests of its wait for events.
-    pub(crate) waits: Vec<ProxyKey>,
+    /// Requests of its that wait for events.
+    pub(crate) waits: Vec<Token>,
     /// Replies with events that the socket has yet to take.
     pub(crate) written: VecDeque<Written>,
     /// Where it wants to be.
@@ -136,6 +139,7 @@ impl Caller {
             || self.unanswered >= UNANSWERED_MAX
             || self.unanswered_bytes > UNANSWERED_BYTES_MAX
             || self.output.queued_bytes() > REPLIES_UNREAD_MAX
+            || self.written.len() >= WRITTEN_MAX
     }
 
     /// A request of that size, event included, is to be answered later.
@@ -164,9 +168,9 @@ impl Caller {
         self.unanswered_bytes = self.unanswered_bytes.saturating_sub(bytes);
     }
 
-    /// One of its requests does not wait at a proxy any more.
-    pub(crate) fn forget_wait(&mut self, key: ProxyKey) {
-        if let Some(at) = self.waits.iter().position(|wait| *wait == key) {
+    /// One of its requests does not wait for events any more.
+    pub(crate) fn forget_wait(&mut self, wait: Token) {
+        if let Some(at) = self.waits.iter().position(|one| *one == wait) {
             self.waits.swap_remove(at);
         }
     }
@@ -477,8 +481,9 @@ impl Worker {
     }
 
     /// Sends the replies that were withheld until a channel had room again, in the order in which their events came.
-    pub(super) fn answer_released(&mut self) {
-        while let Some(owed) = self.core.released.pop_front() {
+    pub(super) fn answer_released(&mut self, most: usize) {
+        for _ in 0..most {
+            let Some(owed) = self.core.released.pop_front() else { return };
             let (connection, answer, bytes) = match owed.to {
                 OwedTo::Client { connection, answer, bytes } => (connection, answer, bytes),
                 OwedTo::Guest(guest) => {
@@ -499,8 +504,9 @@ impl Worker {
     }
 
     /// Answers those who asked for events.
-    pub(super) fn answer_pulls(&mut self) {
-        while let Some(due) = self.core.due.pop_front() {
+    pub(super) fn answer_pulls(&mut self, most: usize) {
+        for _ in 0..most {
+            let Some(due) = self.core.due.pop_front() else { return };
             let connection = due.waiter().connection;
             let entry = self.incoming.get_mut(connection).filter(|entry| !entry.caller.closing);
             let is_there = entry.is_some();

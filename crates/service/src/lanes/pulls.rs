@@ -4,19 +4,18 @@
 //! connection go on. Who waits at one proxy is served in the order in which he came. An event counts as delivered when the
 //! socket has taken the reply; if the client is gone before that, it is put back and goes to the next who asks.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 
 use engine::{ConsumerRoute, Delivery, Event, Form, OutboxId, Outcome, ProxyKey, Snapshot};
 use giop::exception::{Kind, SystemException};
 use giop::framing::Message;
 use giop::message::{ReplyStatus, Request};
-use hashbrown::HashMap;
 
 use super::incoming::Caller;
 use super::path::answer_exception;
 use super::replies::DISCONNECTED;
 use super::slots::Token;
+use super::waiting_pulls::Left;
 use super::worker::{Answer, Core};
 use crate::corba::event::{self, FORM_STRUCTURED, Pulled};
 use crate::corba::keys::ObjectKey;
@@ -25,6 +24,9 @@ use crate::counters::Counter;
 
 /// Pulls that may wait on one connection; a further one is refused.
 const WAITING_MAX: usize = 256;
+/// Waits of clients that are gone, and of proxies that are, that are ended in one round of the lane.
+const LEAVING_PER_ROUND: usize = 1024;
+const TOLD_PER_ROUND: usize = 256;
 /// Events in one reply, whatever the client asks for.
 const EVENTS_MAX: u32 = 4096;
 
@@ -48,9 +50,11 @@ pub(crate) struct Waiter {
     pub(crate) answer: Answer,
     pub(crate) pull: Pull,
     /// Events that it takes.
-    max: u32,
+    pub(super) max: u32,
     /// Whether the engine was told that it waits, and takes it for waiting again if nothing comes of a delivery.
     awaited: bool,
+    /// Where it waits, if it could not be answered at once.
+    pub(super) wait: Option<Token>,
 }
 
 /// What is to be told to a client that asked for events.
@@ -78,20 +82,6 @@ pub(crate) struct Written {
     serial: u32,
     /// See [`super::output::Output::taken`].
     end: u64,
-}
-
-/// Those who wait at one proxy.
-#[derive(Default)]
-struct Line {
-    waiters: VecDeque<Waiter>,
-    /// How many of them the engine knows of: the first, and those whose delivery came to nothing.
-    told: usize,
-}
-
-/// All who wait for events.
-#[derive(Default)]
-pub(crate) struct Waiting {
-    lines: HashMap<ProxyKey, Line>,
 }
 
 impl Core {
@@ -144,22 +134,21 @@ impl Core {
         let Some(max) = u32::try_from(max).ok().filter(|max| *max > 0) else {
             return answer_exception(caller, answer, SystemException::new(Kind::BadParam, 0));
         };
-        let waiter = Waiter { connection, answer, pull, max: max.min(EVENTS_MAX), awaited: false };
+        let waiter = Waiter { connection, answer, pull, max: max.min(EVENTS_MAX), awaited: false, wait: None };
         self.serve_waiter(caller, waiter);
     }
 
     fn serve_waiter(&mut self, caller: &mut Caller, waiter: Waiter) {
         let key = waiter.pull.key;
         // Those who wait came first.
-        let others_wait = self.waiting.lines.get(&key).is_some_and(|line| !line.waiters.is_empty());
+        let others_wait = self.waiting.has_line(key);
         // A sequence may have to wait until it is full.
         if waiter.pull.tried || (!others_wait && waiter.pull.pulled != Pulled::Batch) {
             let mut events = self.take_events();
             loop {
                 match self.lane.pull(key, waiter.max, &mut events, self.now) {
                     Ok(Some(delivery)) if delivery.ask.is_some() => {
-                        caller.waits.push(key);
-                        return self.question_delivery(delivery, events, Some(waiter));
+                        return self.question_pull(caller, delivery, events, waiter);
                     }
                     Ok(Some(delivery)) => {
                         let Delivery { outbox, serial, .. } = delivery;
@@ -180,34 +169,57 @@ impl Core {
         if waiter.pull.tried {
             return give_nothing(caller, &waiter);
         }
+        if let Some(wait) = self.begin_wait(caller, waiter) {
+            self.waiting.join_last(wait);
+            self.tell_engine_who_waits(key);
+        }
+    }
+
+    /// Has remote filters asked about what a client is to get at once.
+    fn question_pull(&mut self, caller: &mut Caller, delivery: Delivery, events: Vec<Arc<Event>>, waiter: Waiter) {
+        let Some(wait) = self.begin_wait(caller, waiter) else {
+            self.recycle(events);
+            let Delivery { outbox, serial, .. } = delivery;
+            return self.lane.handle_outcome(outbox, serial, Outcome::Unreachable, self.now);
+        };
+        self.question_delivery(delivery, events, Some(Waiter { wait: Some(wait), ..waiter }));
+    }
+
+    /// Notes that a request is to be answered later; it is refused if too many of its connection are.
+    fn begin_wait(&mut self, caller: &mut Caller, waiter: Waiter) -> Option<Token> {
         if caller.waits.len() >= WAITING_MAX {
             self.counters.add(Counter::PullsRefused, 1);
-            return answer_exception(caller, waiter.answer, SystemException::new(Kind::NoResources, 0));
+            answer_exception(caller, waiter.answer, SystemException::new(Kind::NoResources, 0));
+            return None;
         }
-        caller.waits.push(key);
-        self.waiting.lines.entry(key).or_default().waiters.push_back(waiter);
-        self.tell_engine_who_waits(key);
+        let wait = self.waiting.begin(waiter);
+        caller.waits.push(wait);
+        Some(wait)
+    }
+
+    /// A request that had to wait is answered.
+    fn end_wait(&mut self, caller: &mut Caller, waiter: &Waiter) {
+        if let Some(wait) = waiter.wait {
+            caller.forget_wait(wait);
+            self.waiting.end(wait);
+        }
     }
 
     /// Has the engine know that somebody waits at a proxy: always the first only, so that what it hands out is as many
     /// events as he takes.
     fn tell_engine_who_waits(&mut self, key: ProxyKey) {
-        let Some(line) = self.waiting.lines.get_mut(&key) else { return };
-        let Some(first) = line.waiters.front() else { return };
-        if line.told == 0 {
-            // A proxy that is not connected any more is found out with the routing that says so.
-            line.told = usize::from(self.lane.await_events(key, first.max, self.now).is_ok());
+        // A proxy that is not connected any more is found out with the routing that says so.
+        if let Some(max) = self.waiting.untold(key)
+            && self.lane.await_events(key, max, self.now).is_ok()
+        {
+            self.waiting.note_told(key);
         }
     }
 
     /// The engine has events for the first who waits at a proxy.
     pub(crate) fn hand_over(&mut self, delivery: Delivery, events: Vec<Arc<Event>>) {
         let Delivery { outbox, key, serial, .. } = delivery;
-        let line = self.waiting.lines.get_mut(&key);
-        let waiter = line.and_then(|line| {
-            line.told = line.told.saturating_sub(1);
-            line.waiters.pop_front_if(|first| first.max as usize >= events.len())
-        });
+        let waiter = self.waiting.take_first(key, events.len());
         let waiter = waiter.map(|waiter| Waiter { awaited: true, ..waiter });
         self.tell_engine_who_waits(key);
         match waiter {
@@ -229,10 +241,12 @@ impl Core {
         if self.consumer(waiter.pull.key).is_none() {
             return self.due.push_back(Due::Disconnected(waiter));
         }
-        let line = self.waiting.lines.entry(waiter.pull.key).or_default();
-        line.told += usize::from(waiter.awaited);
-        line.waiters.push_front(waiter);
-        self.tell_engine_who_waits(waiter.pull.key);
+        if waiter.wait.is_some_and(|wait| self.waiting.join_first(wait, waiter.awaited)) {
+            self.tell_engine_who_waits(waiter.pull.key);
+        } else if waiter.awaited {
+            // Its client is gone.
+            self.lane.cancel_wait(waiter.pull.key);
+        }
     }
 
     /// Tells a client what is due to it. False if it has to wait again.
@@ -242,7 +256,7 @@ impl Core {
                 let given = self.give(caller, &waiter, outbox, serial, &mut events);
                 self.recycle(events);
                 if given {
-                    caller.forget_wait(waiter.pull.key);
+                    self.end_wait(caller, &waiter);
                 } else {
                     self.wait_again(waiter);
                 }
@@ -252,11 +266,11 @@ impl Core {
                 self.lane.handle_outcome(outbox, serial, Outcome::Unreachable, self.now);
             }
             (Some(caller), Due::Again(waiter)) => {
-                caller.forget_wait(waiter.pull.key);
-                self.serve_waiter(caller, waiter);
+                self.end_wait(caller, &waiter);
+                self.serve_waiter(caller, Waiter { wait: None, ..waiter });
             }
             (Some(caller), Due::Disconnected(waiter)) => {
-                caller.forget_wait(waiter.pull.key);
+                self.end_wait(caller, &waiter);
                 let buffer = caller.output.bytes();
                 let open = waiter.answer.begin(buffer, ReplyStatus::UserException);
                 open.body(buffer, caller.chars).string(DISCONNECTED);
@@ -309,52 +323,63 @@ impl Core {
 
     /// A client does not wait for the answer to a request any more.
     pub(crate) fn cancel_request(&mut self, connection: Token, request_id: u32, caller: &mut Caller) {
-        let is_it = |waiter: &Waiter| waiter.connection == connection && waiter.answer.request_id == request_id;
-        for at in 0..caller.waits.len() {
-            let Some(key) = caller.waits.get(at).copied() else { return };
-            if self.leave_line(key, is_it) {
-                caller.forget_wait(key);
-                return;
-            }
+        let is_it = |wait: &Token| {
+            let waiter = self.waiting.in_line(*wait);
+            waiter.is_some_and(|waiter| waiter.connection == connection && waiter.answer.request_id == request_id)
+        };
+        if let Some(wait) = caller.waits.iter().copied().find(is_it) {
+            caller.forget_wait(wait);
+            self.leave(wait);
         }
     }
 
-    /// A client is gone.
+    /// A client is gone. What it waited for is forgotten in the next rounds.
     pub(crate) fn forget_caller(&mut self, connection: Token, caller: &mut Caller) {
         for Written { outbox, serial, .. } in caller.written.drain(..) {
             self.lane.handle_outcome(outbox, serial, Outcome::Unreachable, self.now);
             self.undelivered = true;
         }
-        if caller.waits.is_empty() {
-            return;
+        if !caller.waits.is_empty() {
+            self.waiting.client_gone(connection, core::mem::take(&mut caller.waits));
         }
-        for key in caller.waits.drain(..) {
-            while self.leave_line(key, |waiter| waiter.connection == connection) {}
-        }
-        self.cancel_questions_of(connection);
     }
 
-    /// Takes one out of those who wait at a proxy.
-    fn leave_line(&mut self, key: ProxyKey, is_it: impl Fn(&Waiter) -> bool) -> bool {
-        let Some(line) = self.waiting.lines.get_mut(&key) else { return false };
-        let Some(at) = line.waiters.iter().position(is_it) else { return false };
-        line.waiters.remove(at);
-        if at < line.told {
-            line.told -= 1;
-            self.lane.cancel_wait(key);
-            self.tell_engine_who_waits(key);
+    /// Takes one out of those who wait.
+    fn leave(&mut self, wait: Token) {
+        match self.waiting.leave(wait) {
+            Left::Quietly => {}
+            Left::Untold(key) => {
+                self.lane.cancel_wait(key);
+                self.tell_engine_who_waits(key);
+            }
+            Left::Asked(question) => {
+                if let Some((outbox, serial)) = self.cancel_question(question) {
+                    self.lane.handle_outcome(outbox, serial, Outcome::Unreachable, self.now);
+                    self.undelivered = true;
+                }
+            }
         }
-        true
     }
 
-    /// Tells those who wait at proxies that are not connected any more, or were connected anew.
+    /// Ends some of the waits of clients and at proxies that are gone.
+    pub(crate) fn end_some_waits(&mut self) {
+        for _ in 0..LEAVING_PER_ROUND {
+            let Some(wait) = self.waiting.next_leaving() else { break };
+            self.leave(wait);
+        }
+        for _ in 0..TOLD_PER_ROUND {
+            let Some(waiter) = self.waiting.next_over() else { break };
+            self.due.push_back(Due::Disconnected(waiter));
+        }
+    }
+
+    /// Has those told who wait at proxies that are not connected any more, or were connected anew.
     pub(crate) fn end_waits(&mut self, before: &Snapshot) {
-        if self.waiting.lines.is_empty() {
+        if self.waiting.is_empty() {
             return;
         }
         for key in self.lane.snapshot().consumers_gone_since(before) {
-            let Some(line) = self.waiting.lines.remove(&key) else { continue };
-            self.due.extend(line.waiters.into_iter().map(Due::Disconnected));
+            self.waiting.proxy_gone(key);
         }
     }
 
@@ -376,6 +401,14 @@ impl Core {
         for event in events.drain(..) {
             self.lane.release(event);
         }
+    }
+}
+
+#[cfg(test)]
+impl Waiter {
+    pub(super) fn for_test(connection: Token, key: ProxyKey, max: u32) -> Self {
+        let pull = Pull { key, pulled: Pulled::Batch, tried: false };
+        Self { connection, answer: Answer::NONE, pull, max, awaited: false, wait: None }
     }
 }
 

@@ -171,7 +171,11 @@ impl Core {
                 question.limit = settings.filter_timeout;
                 question.connect_timeout = settings.connect_timeout;
                 question.until = until;
-                self.questions.insert(question)
+                let token = self.questions.insert(question);
+                if let Some(wait) = waiter.and_then(|waiter| waiter.wait) {
+                    self.waiting.note_question(wait, token);
+                }
+                token
             }
             // It is gone; the engine knows what to make of the outcome.
             None => return self.rule_on(subject, Ruling::No, false),
@@ -387,22 +391,8 @@ impl Core {
         }
     }
 
-    /// A client that was to get events is gone.
-    pub(crate) fn cancel_questions_of(&mut self, connection: Token) {
-        let is_its = |question: &Question| match &question.subject {
-            Subject::Delivery { waiter, .. } => waiter.is_some_and(|waiter| waiter.connection == connection),
-            Subject::Admission { .. } => false,
-        };
-        let its = self.questions.all.iter().filter(|(_, question)| is_its(question));
-        let its: Vec<Token> = its.map(|(token, _)| token).collect();
-        for token in its {
-            if let Some((outbox, serial)) = self.cancel_question(token) {
-                self.lane.handle_outcome(outbox, serial, Outcome::Unreachable, self.now);
-            }
-        }
-    }
-
-    fn cancel_question(&mut self, token: Token) -> Option<(OutboxId, u32)> {
+    /// What filters say of an event is not waited for any more.
+    pub(crate) fn cancel_question(&mut self, token: Token) -> Option<(OutboxId, u32)> {
         let (question, _) = self.questions.remove(token)?;
         if let Some((under_way, _)) = question.under_way {
             self.stop_asking(under_way);

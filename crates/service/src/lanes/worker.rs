@@ -27,7 +27,7 @@ use super::mail::{LaneThread, Lookup, Resolved, ToAdministration, ToLane};
 use super::outgoing::Outgoings;
 use super::post::{Inbox, Post};
 use super::pullers::Pullers;
-use super::pulls::{self, Due, Waiting};
+use super::pulls::{self, Due};
 use super::pulse::Pulse;
 use super::questions::QuestionsOpen;
 use super::recall::Recall;
@@ -37,6 +37,7 @@ use super::slots::{Slots, Token};
 use super::survey::Surveying;
 use super::system::{self, Bell, Interest, Poll};
 use super::unfinished::Unfinished;
+use super::waiting_pulls::WaitingPulls;
 use crate::corba::Published;
 use crate::corba::event::{Batch, CorbaForms, UtcClock};
 use crate::counters::{Block, Counter};
@@ -162,7 +163,7 @@ pub(crate) struct Core {
     /// Suppliers that are asked for events.
     pub(crate) pullers: Pullers,
     /// Clients that wait for events, and what is due to those that asked for some.
-    pub(crate) waiting: Waiting,
+    pub(crate) waiting: WaitingPulls,
     pub(crate) due: VecDeque<Due>,
     /// Events about which remote filters are asked, and those that came through a proxy while they were.
     pub(crate) questions: QuestionsOpen,
@@ -216,6 +217,9 @@ pub(crate) const fn datum(kind: u64, token: Token) -> u64 {
 
 /// Limits (connect, completion, calls) are looked after this often while there is one running.
 const SWEEP: Duration = Duration::from_millis(50);
+/// Answers given between two looks at the clock, and how long they are given before the sockets are looked at again.
+const ANSWERS_PER_LOOK: usize = 64;
+const ANSWERING_FOR: Duration = Duration::from_micros(500);
 /// Mail served in one round.
 const MAIL_PER_ROUND: usize = 256;
 
@@ -279,7 +283,7 @@ impl Worker {
                 clock: UtcClock::default(),
                 owed: Slots::new(),
                 pullers: Pullers::default(),
-                waiting: Waiting::default(),
+                waiting: WaitingPulls::default(),
                 due: VecDeque::with_capacity(64),
                 questions: QuestionsOpen::default(),
                 undecided: UndecidedEvents::default(),
@@ -312,6 +316,8 @@ impl Worker {
         is_due
             || core.undelivered
             || !core.instalments.is_empty()
+            || core.waiting.is_moving()
+            || core.has_to_answer()
             || core.lane.turns_waiting() > 0
             || core.has_to_survey()
     }
@@ -340,6 +346,7 @@ impl Worker {
         self.serve_timers();
         self.serve_unfinished();
         self.core.go_on_surveying();
+        self.core.end_some_waits();
         self.core.settle();
         self.answer_all();
         self.serve_instalments();
@@ -353,12 +360,20 @@ impl Worker {
         self.end_retired();
     }
 
-    /// Answers whoever can be answered. Who is may go on, and what he sends may release others.
+    /// Answers whoever can be answered. Who is may go on, and what he sends may release others: where there is no end of that,
+    /// the sockets are looked at before it goes on.
     pub(super) fn answer_all(&mut self) {
-        while !self.core.released.is_empty() || !self.core.due.is_empty() {
-            self.answer_released();
-            self.answer_pulls();
+        let mut until = None;
+        while self.core.has_to_answer() {
+            self.answer_released(ANSWERS_PER_LOOK);
+            self.answer_pulls(ANSWERS_PER_LOOK);
             self.core.settle();
+            if self.core.has_to_answer() {
+                let now = self.core.time();
+                if now >= *until.get_or_insert(now + ANSWERING_FOR) {
+                    return;
+                }
+            }
         }
     }
 
@@ -563,6 +578,11 @@ impl Core {
         }
         self.failures.clear();
         self.reports.hand_over(&mut self.administration, self.now);
+    }
+
+    /// Whether somebody can be answered who had to wait.
+    fn has_to_answer(&self) -> bool {
+        !self.released.is_empty() || !self.due.is_empty()
     }
 
     /// Whether anything has to be looked after by the clock.
