@@ -315,13 +315,16 @@ impl Administration {
         let missing = |kind| Exception::System(SystemException::new(kind, 0));
         let key = parsed.target.key().ok_or_else(|| missing(Kind::ObjectNotExist))?;
         let operation = core::str::from_utf8(parsed.operation).map_err(|_| missing(Kind::BadOperation))?;
-        let call = Call { key, operation, args };
+        let call = Call { key, operation, args, principal: &request.account };
         if key == statistics::KEY {
             statistics::handle(&self.registry, &call, reply)
         } else {
             self.door.handle_utc(time_now());
             let outcome = self.door.handle(&call, reply);
             self.counters.add(Counter::FilterCallsCut, self.door.take_filter_cuts());
+            while let Some(spent) = self.door.poll_spent() {
+                self.counters.add(spent.counter(), 1);
+            }
             outcome
         }
     }

@@ -66,6 +66,9 @@ pub struct Naming {
 pub struct Limits {
     /// Connections accepted at the same time, 1 to 1,000,000. Default 4096. One more is closed at once.
     pub connections_max: u32,
+    /// What the clients of one address may have of each limit while nobody else has anything of it, in percent, 1 to 100.
+    /// Default 75. With 100 one may have everything.
+    pub client_share_percent: u8,
     /// Largest GIOP message in bytes, 1024 to 1 GiB. Default 16 MiB. A larger one ends its connection.
     pub message_bytes_max: u32,
     /// Messages in fragments being put together on one connection, 1 to 1024. Default 16.
@@ -216,6 +219,7 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             connections_max: 4096,
+            client_share_percent: 75,
             message_bytes_max: 16 << 20,
             fragment_sets_max: 16,
             message_completion_ms: 60_000,
@@ -333,6 +337,7 @@ impl Config {
         let delivery = &self.delivery;
         for (key, value, min, max) in [
             ("limits.connections_max", u64::from(limits.connections_max), 1, 1_000_000),
+            ("limits.client_share_percent", u64::from(limits.client_share_percent), 1, 100),
             ("limits.message_bytes_max", u64::from(limits.message_bytes_max), 1024, 1 << 30),
             ("limits.fragment_sets_max", u64::from(limits.fragment_sets_max), 1, 1024),
             ("limits.message_completion_ms", u64::from(limits.message_completion_ms), 100, 86_400_000),

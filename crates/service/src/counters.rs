@@ -198,6 +198,46 @@ counters! {
     LaneSaturated = "lane_saturated",
     /// Log lines that were only counted because there were too many of their kind in a second.
     LogLinesLeftOut = "log_lines_left_out",
+    /// Connections: claims not granted because the service's limit was reached.
+    ConnectionsLimit = "connections_limit_reached",
+    /// Connections: claims not granted because the client had its share.
+    ConnectionsShare = "connections_share_reached",
+    /// Octets of incomplete messages: claims not granted because the service's limit was reached.
+    IncompleteBytesLimit = "incomplete_bytes_limit_reached",
+    /// Octets of incomplete messages: claims not granted because the client had its share.
+    IncompleteBytesShare = "incomplete_bytes_share_reached",
+    /// Octets of unread replies: claims not granted because the service's limit was reached.
+    ReplyBytesLimit = "reply_bytes_limit_reached",
+    /// Octets of unread replies: claims not granted because the client had its share.
+    ReplyBytesShare = "reply_bytes_share_reached",
+    /// Octets of administrative requests: claims not granted because the service's limit was reached.
+    RequestBytesLimit = "request_bytes_limit_reached",
+    /// Octets of administrative requests: claims not granted because the client had its share.
+    RequestBytesShare = "request_bytes_share_reached",
+    /// Octets that administration keeps: claims not granted because the service's limit was reached.
+    KeptBytesLimit = "kept_bytes_limit_reached",
+    /// Octets that administration keeps: claims not granted because the client had its share.
+    KeptBytesShare = "kept_bytes_share_reached",
+    /// Channels: claims not granted because the service's limit was reached.
+    ChannelsLimit = "channels_limit_reached",
+    /// Channels: claims not granted because the client had its share.
+    ChannelsShare = "channels_share_reached",
+    /// Proxies: claims not granted because the service's limit was reached.
+    ProxiesLimit = "proxies_limit_reached",
+    /// Proxies: claims not granted because the client had its share.
+    ProxiesShare = "proxies_share_reached",
+    /// Threads of pools: claims not granted because the service's limit was reached.
+    ThreadsLimit = "threads_limit_reached",
+    /// Threads of pools: claims not granted because the client had its share.
+    ThreadsShare = "threads_share_reached",
+    /// Lookups of host names: claims not granted because the service's limit was reached.
+    LookupsLimit = "lookups_limit_reached",
+    /// Lookups of host names: claims not granted because the client had its share.
+    LookupsShare = "lookups_share_reached",
+    /// Analyses: claims not granted because the service's limit was reached.
+    AnalysesLimit = "analyses_limit_reached",
+    /// Analyses: claims not granted because the client had its share.
+    AnalysesShare = "analyses_share_reached",
 }
 
 impl Counter {

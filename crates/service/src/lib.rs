@@ -11,6 +11,7 @@
 //! # Ok::<(), service::StartError>(())
 //! ```
 
+pub mod accounts;
 mod administration;
 pub mod allocations;
 mod config;

@@ -5,7 +5,6 @@ use core::time::Duration;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::path::PathBuf;
-use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex};
 use std::thread::{Builder, JoinHandle};
 use std::time::Instant;
@@ -16,6 +15,7 @@ use giop::cdr::CharSet;
 use giop::framing;
 use hashbrown::HashMap;
 
+use crate::accounts::{Accounts, Ceilings, Resource};
 use crate::administration::{Administration, LINES, OutsideNaming};
 use crate::config::{Config, ConfigError, NarrowCodeSet};
 use crate::corba::naming::NamingLimits;
@@ -291,8 +291,7 @@ fn common(config: &Config, published: &Arc<ArcSwap<Published>>, connections_max:
     Common {
         published: Arc::clone(published),
         framing: framing_limits(config),
-        connections_max,
-        connections_open: Arc::new(AtomicUsize::new(0)),
+        accounts: Accounts::new(ceilings(config, connections_max)),
         message_completion: config.message_completion(),
         incomplete_bytes_max: usize::try_from(config.limits.incomplete_bytes_max).unwrap_or(usize::MAX),
         share: config.share(),
@@ -301,6 +300,34 @@ fn common(config: &Config, published: &Arc<ArcSwap<Published>>, connections_max:
         main_discipline: config.lanes.discipline.of_lane(),
         origin,
     }
+}
+
+/// What an address may have whatever its share: what a few ordinary clients need.
+const CONNECTIONS_MIN: u64 = 16;
+const INCOMPLETE_BYTES_MIN: u64 = 1 << 20;
+const REPLY_BYTES_MIN: u64 = 1 << 20;
+const REQUEST_BYTES_MIN: u64 = 256 << 10;
+const CHANNELS_MIN: u64 = 4;
+/// Replies that clients have not taken, of all.
+const REPLY_BYTES_MAX: u64 = 256 << 20;
+/// Host names that may be looked up for an address whatever its share.
+const LOOKUPS_MIN: u64 = 4;
+/// Analyses under way, of all.
+const ANALYSES_MAX: u64 = 64;
+/// Requests that administration has, of all.
+const REQUEST_BYTES_MAX: u64 = 64 << 20;
+
+/// The limit of each thing that clients can have.
+fn ceilings(config: &Config, connections_max: usize) -> Ceilings {
+    let limits = &config.limits;
+    Ceilings::new(limits.client_share_percent)
+        .with(Resource::Connections, connections_max as u64, CONNECTIONS_MIN)
+        .with(Resource::IncompleteBytes, limits.incomplete_bytes_max, INCOMPLETE_BYTES_MIN)
+        .with(Resource::ReplyBytes, REPLY_BYTES_MAX, REPLY_BYTES_MIN)
+        .with(Resource::RequestBytes, REQUEST_BYTES_MAX, REQUEST_BYTES_MIN)
+        .with(Resource::Channels, HierarchyLimits::default().channels_max.into(), CHANNELS_MIN)
+        .with(Resource::Lookups, resolver::QUEUE as u64, LOOKUPS_MIN)
+        .with(Resource::Analyses, ANALYSES_MAX, 1)
 }
 
 /// Locks memory if that is asked for, and says if it cannot be.

@@ -47,7 +47,10 @@ fn is_served(stream: &mut TcpStream) -> bool {
 fn a_storm_of_connections_is_served_and_the_one_too_many_counted() {
     // 10,000, unless the descriptors do not suffice: the service keeps a quarter of them for connections to consumers.
     let count = (raise_descriptor_limit() / 4 * 3 - 32).min(10_000);
-    let limits = format!("[limits]\nconnections_max = {}\nadministration_queue = 65536\n", count + OWN);
+    let limits = format!(
+        "[limits]\nconnections_max = {}\nclient_share_percent = 100\nadministration_queue = 65536\n",
+        count + OWN
+    );
     let config = File::new("storm.toml", &limits);
     let serve = Serve::start_with(&["--listen", "127.0.0.1:0", "--log", "error", "--config", config.path()]);
     let connect = || TcpStream::connect(&serve.address).unwrap();

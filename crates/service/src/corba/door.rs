@@ -1,6 +1,7 @@
 //! The door itself: one state machine that answers administrative requests and says what the event path must know.
 
 mod changes;
+mod charges;
 mod clients;
 mod filters;
 mod objections;
@@ -20,6 +21,7 @@ use super::proxy_kind::ProxyKind;
 use super::qos::{PoolKind, Profile, Wanted};
 use super::references::References;
 use super::table::{self, AdminKey, Servant, Target};
+use crate::accounts::{Account, Charge, Resource, Spent};
 use engine::{
     AdminId, ChannelId, ChannelLimits, DisconnectReason, FilterId, FilterTarget, Hierarchy, HierarchyLimits,
     LaneChange, LaneId, Operator, Peer, PoolId, ProxyId, ProxyKey, SettingsPatch, Side, Snapshot, Time, Topics,
@@ -74,6 +76,12 @@ pub struct Door {
     naming: Naming,
     random: fastrand::Rng,
     nonces: BTreeMap<ChannelId, Nonces>,
+    /// Who asks, while a request is executed.
+    principal: Option<Arc<Account>>,
+    /// Claims that were not granted and are not counted yet.
+    spent: Vec<Spent>,
+    /// What the channels' makers are charged for them.
+    channel_charges: BTreeMap<ChannelId, Charge>,
     kinds: BTreeMap<ProxyKey, ProxyKind>,
     /// By which property each pool was set.
     pool_kinds: BTreeMap<PoolId, PoolKind>,
@@ -107,6 +115,8 @@ pub struct Call<'a> {
     pub operation: &'a str,
     /// Stands in front of the arguments.
     pub args: Reader<'a>,
+    /// Who asks: whom to charge for what is kept or done because of it.
+    pub principal: &'a Arc<Account>,
 }
 
 /// What follows from a request beside its reply.
@@ -239,6 +249,9 @@ impl Door {
             limits,
             random,
             nonces: BTreeMap::new(),
+            principal: None,
+            spent: Vec::new(),
+            channel_charges: BTreeMap::new(),
             kinds: BTreeMap::new(),
             pool_kinds: BTreeMap::new(),
             real_time: BTreeSet::new(),
@@ -273,7 +286,10 @@ impl Door {
     /// means nothing.
     pub fn handle(&mut self, call: &Call<'_>, reply: &mut Writer<'_>) -> Result<(), Exception> {
         let (encoding, phase) = (reply.encoding(), reply.phase());
-        self.dispatch(call, reply).map_err(|raised| {
+        self.principal = Some(Arc::clone(call.principal));
+        let outcome = self.dispatch(call, reply);
+        self.principal = None;
+        outcome.map_err(|raised| {
             log::debug!(
                 target: "campanile::corba",
                 "{} on {}: {raised:?}", call.operation.escape_debug(), call.key.escape_ascii()
@@ -512,8 +528,10 @@ impl Door {
     }
 
     pub(super) fn create_channel(&mut self, wanted: Wanted) -> Result<ChannelId, Raised> {
+        let charge = self.charge(Resource::Channels, 1)?;
         let patch = self.with_pool(None, &wanted)?;
         let channel = self.hierarchy.create_channel(patch, wanted.limits)?;
+        self.channel_charges.extend(charge.map(|charge| (channel, charge)));
         self.set_profile(channel, wanted.profile);
         self.set_topics(channel, wanted.topics)?;
         let nonce = self.random.u32(1..);
@@ -526,6 +544,7 @@ impl Door {
         let removed = self.hierarchy.destroy_channel(channel)?;
         self.forget_all(&removed);
         self.nonces.remove(&channel);
+        self.channel_charges.remove(&channel);
         self.nonces_changed = true;
         self.real_time.remove(&channel);
         self.forget_filters(channel);

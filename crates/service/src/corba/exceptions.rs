@@ -78,6 +78,11 @@ impl Raised {
         Self::system(Kind::ImpLimit, 0)
     }
 
+    /// A bound of this service, or the client's share of it, is reached; it may be granted once something is given back.
+    pub(super) fn no_resources() -> Self {
+        Self::system(Kind::NoResources, 0)
+    }
+
     /// The object is one that every service has and that nobody may destroy.
     pub(super) fn no_permission() -> Self {
         Self::system(Kind::NoPermission, 0)

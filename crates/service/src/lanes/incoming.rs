@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::io;
 use std::net::{SocketAddr, TcpStream};
-use std::sync::atomic::Ordering;
+use std::sync::Arc;
 
 use engine::{LaneId, Time};
 use giop::cdr::{CharSet, Version};
@@ -21,6 +21,7 @@ use super::slots::Token;
 use super::system::{self, Interest, Ready};
 use super::unfinished::Claim;
 use super::worker::{KIND_INCOMING, KIND_LISTENER, Worker, datum};
+use crate::accounts::{Account, Charge, Resource, SpentBy};
 use crate::counters::Counter;
 
 /// Requests a connection may have unanswered before it is not read any more: those whose replies are withheld (its
@@ -54,6 +55,8 @@ pub(crate) struct Incoming {
 pub(crate) struct Caller {
     pub(crate) stream: TcpStream,
     pub(crate) address: SocketAddr,
+    /// Its place among the connections, and with that who it is.
+    place: Charge,
     pub(crate) output: Output,
     /// Code set of its narrow strings, from the code set service context.
     pub(crate) chars: CharSet,
@@ -93,12 +96,13 @@ pub(crate) struct Caller {
 }
 
 impl Incoming {
-    fn new(stream: TcpStream, address: SocketAddr, limits: Limits) -> Self {
+    fn new(stream: TcpStream, address: SocketAddr, place: Charge, limits: Limits) -> Self {
         Self {
             inbound: Inbound::new(limits),
             caller: Caller {
                 stream,
                 address,
+                place,
                 output: Output::default(),
                 chars: CharSet::Latin1,
                 version: Version::V1_2,
@@ -140,6 +144,11 @@ impl Caller {
             || self.unanswered_bytes > UNANSWERED_BYTES_MAX
             || self.output.queued_bytes() > REPLIES_UNREAD_MAX
             || self.written.len() >= WRITTEN_MAX
+    }
+
+    /// Whom to charge for what it makes the service keep.
+    pub(crate) const fn account(&self) -> &Arc<Account> {
+        self.place.account()
     }
 
     /// A request of that size, event included, is to be answered later.
@@ -195,25 +204,37 @@ impl Worker {
                     return self.listen(false);
                 }
             };
-            if self.connections_open.load(Ordering::Relaxed) >= self.connections_max {
-                self.core.counters.add(Counter::ConnectionsRefused, 1);
-                let max = self.connections_max;
-                self.note_refusal(|| {
-                    format!("closed a connection from {address}: limits.connections_max = {max} are open")
-                });
-                continue;
-            }
-            let token = self.incoming.insert(Incoming::new(stream, address, self.core.outgoing.framing));
+            let Some(place) = self.place_for(address) else { continue };
+            let token = self.incoming.insert(Incoming::new(stream, address, place, self.core.outgoing.framing));
             let Some(entry) = self.incoming.get(token) else { continue };
             if self.core.poll.add(&entry.caller.stream, datum(KIND_INCOMING, token), Interest::READ).is_err() {
                 self.incoming.remove(token);
                 continue;
             }
             self.refusing = false;
-            self.connections_open.fetch_add(1, Ordering::Relaxed);
             self.note_open(1);
             self.core.counters.add(Counter::ConnectionsAccepted, 1);
         }
+    }
+
+    /// A place for a connection from there, if there is one for it.
+    fn place_for(&mut self, address: SocketAddr) -> Option<Charge> {
+        let account = self.addresses.as_mut()?.open(address.ip());
+        let spent = match account.charge(Resource::Connections, 1) {
+            Ok(place) => return Some(place),
+            Err(spent) => spent,
+        };
+        self.core.counters.add(Counter::ConnectionsRefused, 1);
+        self.core.counters.add(spent.counter(), 1);
+        let open = account.used_by_address(Resource::Connections);
+        let max = account.accounts().limit(Resource::Connections);
+        self.note_refusal(|| match spent.by {
+            SpentBy::All => format!("closed a connection from {address}: limits.connections_max = {max} are open"),
+            SpentBy::Client => {
+                format!("closed a connection from {address}: {open} from there are open, its share of {max}")
+            }
+        });
+        None
     }
 
     /// Begins or stops to listen for connections.
@@ -459,7 +480,6 @@ impl Worker {
             self.core.buffers.recover(&mut entry.inbound);
             self.unfinished.release(&mut entry.caller.claim);
             self.core.forget_caller(token, &mut entry.caller);
-            self.connections_open.fetch_sub(1, Ordering::Relaxed);
             self.note_open(-1);
         }
     }

@@ -5,6 +5,7 @@
 
 use core::time::Duration;
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Instant;
 
 use engine::{DisconnectReason, Notice, OutboxStats, ProxyKey, TypeDrops};
@@ -14,6 +15,7 @@ use giop::ior::Ior;
 
 use super::reports::printable;
 use super::slots::Token;
+use crate::accounts::Account;
 
 /// A lane's thread. The id of a lane that has ended is used again; this is not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,6 +36,8 @@ pub(crate) struct Request {
     pub(crate) message: Vec<u8>,
     /// Code set of the connection's narrow strings.
     pub(crate) chars: CharSet,
+    /// The client that asks.
+    pub(crate) account: Arc<Account>,
 }
 
 impl Request {

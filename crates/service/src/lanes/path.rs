@@ -5,6 +5,8 @@
 //! the engine. Whoever waits for nothing gets it written to his socket before the supplier's reply is.
 //! Everything else a client can ask goes to administration.
 
+use std::sync::Arc;
+
 use engine::{LaneId, PriorityModel, ProxyKey, ProxyState};
 use giop::cdr::{CharSet, ReadErrorKind, Reader};
 use giop::codeset;
@@ -291,7 +293,8 @@ impl Core {
         let fits = self.administration_bytes.saturating_add(bytes) <= ADMINISTRATION_BYTES_MAX;
         let posted = fits && {
             let lane = self.thread;
-            let request = mail::Request { lane, connection, message: message.bytes.to_vec(), chars: caller.chars };
+            let (message, chars, account) = (message.bytes.to_vec(), caller.chars, Arc::clone(caller.account()));
+            let request = mail::Request { lane, connection, message, chars, account };
             self.tally();
             self.administration.post(ToAdministration::Request(request)).is_ok()
         };

@@ -4,7 +4,6 @@ use core::time::Duration;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
-use std::sync::atomic::AtomicUsize;
 use std::time::Instant;
 
 use arc_swap::ArcSwap;
@@ -21,6 +20,7 @@ use super::post::{Inbox, Post, post_to};
 use super::shares::Share;
 use super::system::Bell;
 use super::worker::{Common, LaneEnds, Worker, WorkerOptions};
+use crate::accounts::{Accounts, Ceilings};
 use crate::corba::naming::NamingLimits;
 use crate::corba::{Door, DoorSettings};
 use crate::counters::{Counter, Counters};
@@ -77,8 +77,7 @@ impl Bench {
             common: Common {
                 published: Arc::new(ArcSwap::from_pointee(door.publish().unwrap())),
                 framing: framing::Limits::default(),
-                connections_max: 16,
-                connections_open: Arc::new(AtomicUsize::new(0)),
+                accounts: Accounts::new(Ceilings::new(100)),
                 message_completion: Duration::from_secs(60),
                 incomplete_bytes_max: 256 << 20,
                 share: Share { messages: 64, time: Duration::from_secs(1) },

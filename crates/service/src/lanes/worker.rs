@@ -9,7 +9,6 @@ use std::collections::VecDeque;
 use std::io;
 use std::net::TcpListener;
 use std::sync::Arc;
-use std::sync::atomic::AtomicUsize;
 use std::time::{Instant, SystemTime};
 
 use arc_swap::ArcSwap;
@@ -38,6 +37,7 @@ use super::survey::Surveying;
 use super::system::{self, Bell, Interest, Poll};
 use super::unfinished::Unfinished;
 use super::waiting_pulls::WaitingPulls;
+use crate::accounts::{Accounts, Addresses};
 use crate::corba::Published;
 use crate::corba::event::{Batch, CorbaForms, UtcClock};
 use crate::counters::{Block, Counter};
@@ -72,9 +72,8 @@ pub(crate) struct LaneEnds {
 pub(crate) struct Common {
     pub(crate) published: Arc<ArcSwap<Published>>,
     pub(crate) framing: framing::Limits,
-    pub(crate) connections_max: usize,
-    /// Connections from clients that are open, on whichever lane.
-    pub(crate) connections_open: Arc<AtomicUsize>,
+    /// What clients have.
+    pub(crate) accounts: Arc<Accounts>,
     pub(crate) message_completion: Duration,
     /// What messages that are not complete may take together in a lane, in octets.
     pub(crate) incomplete_bytes_max: usize,
@@ -92,6 +91,8 @@ pub(crate) struct Common {
 /// A lane's thread. What it does with clients' connections is in [`super::incoming`].
 pub(crate) struct Worker {
     pub(super) listener: Option<TcpListener>,
+    /// Whom it accepts connections from.
+    pub(super) addresses: Option<Addresses>,
     pub(super) incoming: Slots<Incoming>,
     pub(super) incoming_open: usize,
     /// Connections that have had their share of a round and may have more.
@@ -105,8 +106,6 @@ pub(crate) struct Worker {
     office: Inbox<ToLane>,
     resolved: Inbox<Resolved>,
     bell: Arc<Bell>,
-    pub(super) connections_max: usize,
-    pub(super) connections_open: Arc<AtomicUsize>,
     pub(super) message_completion: Duration,
     /// Messages that are not complete.
     pub(super) unfinished: Unfinished,
@@ -227,8 +226,10 @@ impl Worker {
     pub(crate) fn new(options: WorkerOptions) -> io::Result<Self> {
         let WorkerOptions { id, thread, name, priority, listener, ends, counters, common } = options;
         let poll = poll_for(listener.as_ref(), &ends.bell)?;
+        let addresses = listener.as_ref().map(|_| Addresses::new(&common.accounts));
         Ok(Self {
             listener,
+            addresses,
             incoming: Slots::new(),
             incoming_open: 0,
             hungry: VecDeque::new(),
@@ -238,8 +239,6 @@ impl Worker {
             office: ends.office,
             resolved: ends.resolved,
             bell: ends.bell,
-            connections_max: common.connections_max,
-            connections_open: common.connections_open,
             message_completion: common.message_completion,
             unfinished: Unfinished::new(common.incomplete_bytes_max),
             share: common.share,

@@ -4,7 +4,7 @@ mod pools;
 mod real_time;
 mod topics;
 
-use crate::corba::tests::dialogue::{Dialogue, Expect, STYLES};
+use crate::corba::tests::dialogue::{Dialogue, Expect, STYLES, somebody};
 use engine::{ChannelLimits, DiscardPolicy, FullOutbox, OrderPolicy, OutboxSettings, ProxyKey, SettingsPatch};
 use giop::cdr::{Reader, Writer};
 use giop::ior::Ior;
@@ -567,7 +567,8 @@ fn a_value_too_intricate_to_read_is_refused() {
         w.u32(Kind::Any.number());
     }
     w.u32(0);
-    let call = crate::corba::Call { key, operation: "set_qos", args: Reader::new(&args, encoding) };
+    let call =
+        crate::corba::Call { key, operation: "set_qos", args: Reader::new(&args, encoding), principal: somebody() };
     let refused = scene.d.door.handle(&call, &mut Writer::new(&mut Vec::new(), encoding)).unwrap_err();
     let crate::corba::Exception::System(refused) = refused else { panic!("{refused:?}") };
     assert_eq!(refused.kind, giop::exception::Kind::Marshal);

@@ -1,6 +1,6 @@
 //! Offers and subscriptions: who is told what, and when.
 
-use super::dialogue::{Dialogue, Expect, STYLES, client, write_types};
+use super::dialogue::{Dialogue, Expect, STYLES, client, somebody, write_types};
 use super::proxies::{every_proxy, new_channel};
 use crate::corba::{ClientAnswer, Effect, Question};
 use giop::cdr::{Encoding, Endian, Reader};
@@ -335,7 +335,7 @@ fn too_many_types_are_told_as_everything() {
         write_types(&offered, &mut w);
         write_types(&[("*", "*")], &mut w);
         let args = Reader::new(&args, Encoding::new(Endian::NATIVE));
-        let call = crate::corba::Call { key: &key, operation: "offer_change", args };
+        let call = crate::corba::Call { key: &key, operation: "offer_change", args, principal: somebody() };
         let mut reply = Vec::new();
         scene.d.door.handle(&call, &mut giop::cdr::Writer::new(&mut reply, Encoding::new(Endian::NATIVE))).unwrap();
     }

@@ -3,7 +3,7 @@
 mod hostile;
 
 use super::dialogue::{
-    Body, Dialogue, Expect, STYLES, Thrown, client, key_of, settings, write_empty_event, write_types,
+    Body, Dialogue, Expect, STYLES, Thrown, client, key_of, settings, somebody, write_empty_event, write_types,
 };
 use super::objects::new_channel;
 use super::proxies::every_proxy;
@@ -147,7 +147,7 @@ fn answered(
     let mut args = Vec::new();
     arguments(&mut Writer::new(&mut args, encoding));
     let key = &object.iiop().unwrap().key;
-    let call = Call { key, operation, args: Reader::new(&args, encoding) };
+    let call = Call { key, operation, args: Reader::new(&args, encoding), principal: somebody() };
     let outcome = d.door.handle(&call, &mut Writer::new(&mut Vec::new(), encoding));
     if let Err(Exception::User { id, .. }) = &outcome {
         d.raised.insert((*id).into());

@@ -1,7 +1,7 @@
 //! Every operation of every kind of object, in every version and byte order, with every exception.
 
 use super::changes;
-use super::dialogue::{Dialogue, Expect, STYLES, Style, client, key_of, write_types};
+use super::dialogue::{Dialogue, Expect, STYLES, Style, client, key_of, somebody, write_types};
 use super::filters;
 use super::proxies::{self, every_proxy};
 use super::scheduling;
@@ -316,7 +316,12 @@ fn useless_consumers(d: &mut Dialogue) {
     let encoding = giop::cdr::Encoding::new(d.style.endian);
     huge.write(&mut giop::cdr::Writer::new(&mut args, encoding));
     let key = &proxy.iiop().unwrap().key;
-    let call = crate::corba::Call { key, operation: connect, args: giop::cdr::Reader::new(&args, encoding) };
+    let call = crate::corba::Call {
+        key,
+        operation: connect,
+        args: giop::cdr::Reader::new(&args, encoding),
+        principal: somebody(),
+    };
     let refused = d.door.handle(&call, &mut giop::cdr::Writer::new(&mut Vec::new(), encoding)).unwrap_err();
     let crate::corba::Exception::System(refused) = refused else { panic!("{refused:?}") };
     assert_eq!(refused.kind, giop::exception::Kind::ImpLimit);

@@ -250,7 +250,12 @@ fn bodies_with_any_octet_changed_end_in_a_result_or_an_exception() {
             let at = random.usize(0..args.len());
             args[at] = if random.bool() { random.u8(..) } else { args[at] ^ 1 << random.u8(0..8) };
         }
-        let call = Call { key: &object.iiop().unwrap().key, operation, args: Reader::new(&args, encoding) };
+        let call = Call {
+            key: &object.iiop().unwrap().key,
+            operation,
+            args: Reader::new(&args, encoding),
+            principal: somebody(),
+        };
         if let Err(Exception::System(refused)) = d.door.handle(&call, &mut Writer::new(&mut Vec::new(), encoding)) {
             assert_ne!(refused.kind, Kind::Internal, "seed {seed:#x}: {operation} of {args:?}");
             assert_ne!(refused.kind, Kind::Unknown, "seed {seed:#x}: {operation} of {args:?}");

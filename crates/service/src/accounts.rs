@@ -1,0 +1,448 @@
+//! What each client has of what the service has to give: every [`Resource`] has a limit, and no client can have all of it.
+//!
+//! A client is charged by its connection ([`Account`]) and by the address that the connection came from; IPv6 addresses are
+//! taken together by their first 64 bits, since a host has all of those. A claim is granted if the limit of the whole
+//! process allows it, and if what the address has then is no more than a fixed multiple of what is left for everybody
+//! (the dynamic thresholds by which switches share their buffers: Choudhury and Hahne, 1998). The multiple follows from
+//! `limits.client_share`, the percentage that one address may have while nobody else has anything: with 75 it is three
+//! times what is left, so that two addresses that want all can have three sevenths each, and a seventh is left for others. The
+//! same rule, applied to what is left of the address's share, divides that among its connections. A small amount of each
+//! resource is granted to every address, whatever its share, as long as the limit allows it.
+//!
+//! Claims and returns come from any thread, take no lock and allocate nothing. Only the table of addresses
+//! ([`Addresses`]) belongs to one thread, the lane that accepts connections.
+
+use core::sync::atomic::{AtomicU64, Ordering};
+use std::collections::VecDeque;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use hashbrown::HashMap;
+
+use crate::counters::Counter;
+
+macro_rules! resources {
+    ($($(#[doc = $help:literal])+ $variant:ident = $name:literal, $limit:ident, $share:ident;)+) => {
+        /// What clients are charged for.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+        #[non_exhaustive]
+        pub enum Resource {
+            $($(#[doc = $help])+ $variant,)+
+        }
+
+        impl Resource {
+            /// Every resource.
+            pub const ALL: &'static [Self] = &[$(Self::$variant,)+];
+
+            /// What it is called in log lines and refusals.
+            #[must_use]
+            pub const fn name(self) -> &'static str {
+                match self { $(Self::$variant => $name,)+ }
+            }
+
+            const fn limit_counter(self) -> Counter {
+                match self { $(Self::$variant => Counter::$limit,)+ }
+            }
+
+            const fn share_counter(self) -> Counter {
+                match self { $(Self::$variant => Counter::$share,)+ }
+            }
+        }
+    };
+}
+
+resources! {
+    /// Connections from clients that are open.
+    Connections = "connections", ConnectionsLimit, ConnectionsShare;
+    /// Octets of messages that have begun and are not complete.
+    IncompleteBytes = "octets of incomplete messages", IncompleteBytesLimit, IncompleteBytesShare;
+    /// Octets of replies that clients have not taken.
+    ReplyBytes = "octets of unread replies", ReplyBytesLimit, ReplyBytesShare;
+    /// Octets of requests that administration has and has not answered.
+    RequestBytes = "octets of administrative requests", RequestBytesLimit, RequestBytesShare;
+    /// Octets that administration keeps: objects, filters, properties, names, references, subscriptions.
+    KeptBytes = "octets kept", KeptBytesLimit, KeptBytesShare;
+    /// Event channels.
+    Channels = "channels", ChannelsLimit, ChannelsShare;
+    /// Proxies, of all channels.
+    Proxies = "proxies", ProxiesLimit, ProxiesShare;
+    /// Threads of thread pools.
+    Threads = "threads", ThreadsLimit, ThreadsShare;
+    /// Host names being looked up.
+    Lookups = "lookups of host names", LookupsLimit, LookupsShare;
+    /// Scheduling analyses under way.
+    Analyses = "analyses", AnalysesLimit, AnalysesShare;
+}
+
+const COUNT: usize = Resource::ALL.len();
+
+/// An amount of each resource.
+#[derive(Debug)]
+struct Amounts([AtomicU64; COUNT]);
+
+impl Default for Amounts {
+    fn default() -> Self {
+        Self(core::array::from_fn(|_| AtomicU64::new(0)))
+    }
+}
+
+impl Amounts {
+    fn of(&self, resource: Resource) -> &AtomicU64 {
+        #[expect(clippy::indexing_slicing, reason = "there is a place for each resource")]
+        &self.0[resource as usize]
+    }
+
+    fn read(&self, resource: Resource) -> u64 {
+        // Relaxed here and everywhere: these are amounts, and nothing is published through them.
+        self.of(resource).load(Ordering::Relaxed)
+    }
+
+    fn add(&self, resource: Resource, amount: u64) {
+        self.of(resource).fetch_add(amount, Ordering::Relaxed);
+    }
+
+    /// Adds, unless what there is then is not `allowed`.
+    fn add_if(&self, resource: Resource, amount: u64, allowed: impl Fn(u64) -> bool) -> bool {
+        let sum = |now: u64| now.checked_add(amount).filter(|sum| allowed(*sum));
+        self.of(resource).fetch_update(Ordering::Relaxed, Ordering::Relaxed, sum).is_ok()
+    }
+
+    fn subtract(&self, resource: Resource, amount: u64) {
+        let before = self.of(resource).fetch_sub(amount, Ordering::Relaxed);
+        debug_assert!(before >= amount, "{amount} {} given back of {before}", resource.name());
+    }
+}
+
+/// The limit of each resource, and what shares follow from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Ceilings {
+    share_percent: u8,
+    limits: [Ceiling; COUNT],
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Ceiling {
+    limit: u64,
+    minimum: u64,
+}
+
+impl Ceilings {
+    /// No limits as yet, and shares of so many percent (1 to 100): what one address may have of each resource while no other
+    /// has any of it. 100 leaves it without a share.
+    #[must_use]
+    pub const fn new(share_percent: u8) -> Self {
+        Self { share_percent, limits: [Ceiling { limit: u64::MAX, minimum: 0 }; COUNT] }
+    }
+
+    /// Limits one resource. Every address may have `minimum` of it whatever its share.
+    #[must_use]
+    pub const fn with(mut self, resource: Resource, limit: u64, minimum: u64) -> Self {
+        #[expect(clippy::indexing_slicing, reason = "there is a place for each resource")]
+        {
+            self.limits[resource as usize] = Ceiling { limit, minimum };
+        }
+        self
+    }
+
+    const fn of(&self, resource: Resource) -> Ceiling {
+        #[expect(clippy::indexing_slicing, reason = "there is a place for each resource")]
+        self.limits[resource as usize]
+    }
+
+    /// Whether somebody may have so much, where so much is left besides.
+    fn is_fair(&self, has: u64, left: u64) -> bool {
+        let percent = u128::from(self.share_percent);
+        u128::from(has) * (100_u128.saturating_sub(percent)) <= percent * u128::from(left)
+    }
+
+    /// The most that may be had besides, where so much is left for everybody.
+    fn fair_part(&self, left: u64) -> u64 {
+        let percent = u128::from(self.share_percent);
+        let part = (percent * u128::from(left)).checked_div(100_u128.saturating_sub(percent));
+        part.and_then(|part| u64::try_from(part).ok()).unwrap_or(u64::MAX)
+    }
+}
+
+/// What all clients have together.
+#[derive(Debug)]
+pub struct Accounts {
+    ceilings: Ceilings,
+    used: Amounts,
+}
+
+impl Accounts {
+    /// Nobody has anything yet.
+    #[must_use]
+    pub fn new(ceilings: Ceilings) -> Arc<Self> {
+        Arc::new(Self { ceilings, used: Amounts::default() })
+    }
+
+    /// How much of a resource is in use.
+    #[must_use]
+    pub fn used(&self, resource: Resource) -> u64 {
+        self.used.read(resource)
+    }
+
+    /// The limit of a resource.
+    #[must_use]
+    pub const fn limit(&self, resource: Resource) -> u64 {
+        self.ceilings.of(resource).limit
+    }
+
+    /// An account that is in no table: the service's own, or a test's.
+    #[must_use]
+    pub fn account_of(self: &Arc<Self>, ip: IpAddr) -> Arc<Account> {
+        Arc::new(Account::new(&Arc::new(Address::new(self, ip))))
+    }
+}
+
+/// What the connections from one address have.
+#[derive(Debug)]
+struct Address {
+    accounts: Arc<Accounts>,
+    ip: IpAddr,
+    used: Amounts,
+}
+
+impl Address {
+    fn new(accounts: &Arc<Accounts>, ip: IpAddr) -> Self {
+        Self { accounts: Arc::clone(accounts), ip, used: Amounts::default() }
+    }
+}
+
+/// What one connection has. It outlives its connection as long as something is charged to it.
+#[derive(Debug)]
+pub struct Account {
+    address: Arc<Address>,
+    used: Amounts,
+}
+
+/// Why a claim was not granted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Spent {
+    /// What was claimed.
+    pub resource: Resource,
+    /// Whose part of it is spent.
+    pub by: SpentBy,
+}
+
+/// Whose part of a resource is spent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SpentBy {
+    /// That of the whole service: its limit is reached.
+    All,
+    /// That of the client, its connection or its address: the rest is for others.
+    Client,
+}
+
+impl Spent {
+    /// Where it is counted.
+    #[must_use]
+    pub const fn counter(self) -> Counter {
+        match self.by {
+            SpentBy::All => self.resource.limit_counter(),
+            SpentBy::Client => self.resource.share_counter(),
+        }
+    }
+}
+
+impl core::fmt::Display for Spent {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        let name = self.resource.name();
+        match self.by {
+            SpentBy::All => write!(f, "the service's limit of {name} is reached"),
+            SpentBy::Client => write!(f, "the client has its share of the service's {name}"),
+        }
+    }
+}
+
+impl core::error::Error for Spent {}
+
+impl Account {
+    fn new(address: &Arc<Address>) -> Self {
+        Self { address: Arc::clone(address), used: Amounts::default() }
+    }
+
+    /// The address that it is of.
+    #[must_use]
+    pub fn ip(&self) -> IpAddr {
+        self.address.ip
+    }
+
+    /// What all clients have together.
+    #[must_use]
+    pub fn accounts(&self) -> &Arc<Accounts> {
+        &self.address.accounts
+    }
+
+    /// How much of a resource the connection has.
+    #[must_use]
+    pub fn used(&self, resource: Resource) -> u64 {
+        self.used.read(resource)
+    }
+
+    /// How much of a resource all connections of its address have.
+    #[must_use]
+    pub fn used_by_address(&self, resource: Resource) -> u64 {
+        self.address.used.read(resource)
+    }
+
+    /// Claims an amount of a resource, which is given back when what this returns is dropped, on whichever thread.
+    ///
+    /// # Errors
+    /// When the limit of the service, or the client's share, is spent. Nothing was claimed then.
+    pub fn charge(self: &Arc<Self>, resource: Resource, amount: u64) -> Result<Charge, Spent> {
+        self.take(resource, amount)?;
+        Ok(Charge { account: Arc::clone(self), resource, amount })
+    }
+
+    /// The same for those who keep the amount themselves: each such claim needs its [`Account::give`].
+    ///
+    /// Of two claims of one address at the same time on two threads, one may be refused that would have been granted a moment
+    /// later. The limit holds always.
+    ///
+    /// # Errors
+    /// As those of [`Account::charge`].
+    pub fn take(&self, resource: Resource, amount: u64) -> Result<(), Spent> {
+        let Address { accounts, used: of_address, .. } = &*self.address;
+        let Accounts { ceilings, used: of_all } = &**accounts;
+        let Ceiling { limit, minimum } = ceilings.of(resource);
+        let left = limit.checked_sub(of_all.read(resource).saturating_add(amount));
+        let Some(left) = left else { return Err(Spent { resource, by: SpentBy::All }) };
+        let by_client = Err(Spent { resource, by: SpentBy::Client });
+        let is_address_fair = |has: u64| has <= minimum || ceilings.is_fair(has, left);
+        if !of_address.add_if(resource, amount, is_address_fair) {
+            return by_client;
+        }
+        let left_to_address = ceilings.fair_part(left).saturating_sub(of_address.read(resource));
+        if !self.used.add_if(resource, amount, |has| has <= minimum || ceilings.is_fair(has, left_to_address)) {
+            of_address.subtract(resource, amount);
+            return by_client;
+        }
+        if !of_all.add_if(resource, amount, |sum| sum <= limit) {
+            // Another thread was quicker.
+            self.used.subtract(resource, amount);
+            of_address.subtract(resource, amount);
+            return Err(Spent { resource, by: SpentBy::All });
+        }
+        Ok(())
+    }
+
+    /// Claims what cannot be refused any more, such as what has been read already: beyond share and limit if need be.
+    pub fn take_anyway(&self, resource: Resource, amount: u64) {
+        self.address.used.add(resource, amount);
+        self.used.add(resource, amount);
+        self.address.accounts.used.add(resource, amount);
+    }
+
+    /// Gives back what [`Account::take`] or [`Account::take_anyway`] claimed.
+    pub fn give(&self, resource: Resource, amount: u64) {
+        self.address.accounts.used.subtract(resource, amount);
+        self.used.subtract(resource, amount);
+        self.address.used.subtract(resource, amount);
+    }
+}
+
+/// What an account has been charged, until this is dropped.
+#[derive(Debug)]
+pub struct Charge {
+    account: Arc<Account>,
+    resource: Resource,
+    amount: u64,
+}
+
+impl Charge {
+    /// How much it is.
+    #[must_use]
+    pub const fn amount(&self) -> u64 {
+        self.amount
+    }
+
+    /// Who has it.
+    #[must_use]
+    pub const fn account(&self) -> &Arc<Account> {
+        &self.account
+    }
+
+    /// Makes it more or less.
+    ///
+    /// # Errors
+    /// When it would be more and that is not granted: it stays as it was.
+    pub fn resize(&mut self, amount: u64) -> Result<(), Spent> {
+        match amount.checked_sub(self.amount) {
+            Some(more) => self.account.take(self.resource, more)?,
+            None => self.account.give(self.resource, self.amount - amount),
+        }
+        self.amount = amount;
+        Ok(())
+    }
+}
+
+impl Drop for Charge {
+    fn drop(&mut self) {
+        self.account.give(self.resource, self.amount);
+    }
+}
+
+/// The addresses that have connections, or from which something comes that is still kept. The thread that accepts
+/// connections alone has it.
+#[derive(Debug)]
+pub struct Addresses {
+    accounts: Arc<Accounts>,
+    known: HashMap<IpAddr, Arc<Address>>,
+    /// All that are known, in the order in which they are looked at for whether they are still needed.
+    order: VecDeque<IpAddr>,
+}
+
+/// Known addresses that are looked at when a new one comes: more than one, so that those which are not needed go faster
+/// than others come, and few, so that no connection waits for them.
+const LOOKED_AT: usize = 4;
+
+impl Addresses {
+    /// Knows nobody yet.
+    #[must_use]
+    pub fn new(accounts: &Arc<Accounts>) -> Self {
+        Self { accounts: Arc::clone(accounts), known: HashMap::new(), order: VecDeque::new() }
+    }
+
+    /// An account for a new connection from there.
+    pub fn open(&mut self, ip: IpAddr) -> Arc<Account> {
+        let ip = representative(ip);
+        if let Some(address) = self.known.get(&ip) {
+            return Arc::new(Account::new(address));
+        }
+        self.forget_some();
+        let address = Arc::new(Address::new(&self.accounts, ip));
+        self.order.push_back(ip);
+        let account = Arc::new(Account::new(&address));
+        self.known.insert(ip, address);
+        account
+    }
+
+    /// Forgets a few addresses of which no account is left.
+    fn forget_some(&mut self) {
+        for _ in 0..LOOKED_AT {
+            let Some(ip) = self.order.pop_front() else { return };
+            // Whoever else has it cannot get it anew: only this table gives it out.
+            if self.known.get(&ip).is_some_and(|address| Arc::strong_count(address) > 1) {
+                self.order.push_back(ip);
+            } else {
+                self.known.remove(&ip);
+            }
+        }
+    }
+}
+
+/// The address under which one is known.
+fn representative(ip: IpAddr) -> IpAddr {
+    match ip.to_canonical() {
+        IpAddr::V6(ip) => {
+            let [a, b, c, d, ..] = ip.segments();
+            IpAddr::from([a, b, c, d, 0, 0, 0, 0])
+        }
+        v4 @ IpAddr::V4(_) => v4,
+    }
+}
+
+#[cfg(test)]
+mod tests;
