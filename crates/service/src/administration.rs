@@ -39,6 +39,8 @@ const BATCH: usize = 64;
 const CALL_TIMEOUT: Duration = Duration::from_secs(10);
 /// Lines in a second about consumers that were disconnected and clients that could not be told something.
 pub(crate) const LINES: u32 = 100;
+/// Octets of an answer, and so of what one connection is owed beside what it has left unread.
+const ANSWER_BYTES_MAX: usize = 16 << 20;
 /// An outside naming service that cannot be reached is tried again after this time.
 const NAMING_RETRY: Duration = Duration::from_secs(5);
 
@@ -174,6 +176,7 @@ impl Administration {
             }
             ToAdministration::Request(request) => {
                 let bytes = self.answer(&request).unwrap_or_default();
+                let bytes = self.limited(&request, bytes);
                 answers.push(request.answered(bytes));
             }
             ToAdministration::Notice(notice, why) => self.note(&notice, why.as_deref()),
@@ -213,6 +216,7 @@ impl Administration {
         let survey = core::mem::take(&mut self.survey).together();
         for request in core::mem::take(&mut self.surveying) {
             let bytes = self.describe(&survey, &request).unwrap_or_default();
+            let bytes = self.limited(&request, bytes);
             answers.push(request.answered(bytes));
         }
         self.survey();
@@ -231,6 +235,15 @@ impl Administration {
         }
         open.finish(&mut bytes);
         Some(bytes)
+    }
+
+    /// An answer, or an exception where it would be larger than clients accept a message to be.
+    fn limited(&self, request: &mail::Request, bytes: Vec<u8>) -> Vec<u8> {
+        if bytes.len() <= ANSWER_BYTES_MAX {
+            return bytes;
+        }
+        self.counters.add(Counter::AnswersTooLarge, 1);
+        too_large(request).unwrap_or_default()
     }
 
     fn publish(&mut self) {
@@ -609,6 +622,18 @@ const fn reply_head(request: &Request<'_>, header: &Header) -> ReplyHead<'static
         status: ReplyStatus::NoException,
         contexts: &[],
     }
+}
+
+/// What is answered instead of more than an answer may have.
+fn too_large(request: &mail::Request) -> Option<Vec<u8>> {
+    let header = Header::parse(&request.message).ok()?;
+    let parsed = Request::parse(&request.message, &header).ok()?;
+    let head = ReplyHead { status: ReplyStatus::SystemException, ..reply_head(&parsed, &header) };
+    let mut bytes = Vec::new();
+    let open = message::begin_reply(&mut bytes, &head);
+    SystemException::new(Kind::ImpLimit, 0).write(&mut open.body(&mut bytes, request.chars));
+    open.finish(&mut bytes);
+    Some(bytes)
 }
 
 /// Whether a request is for this operation of the `Statistics` object.

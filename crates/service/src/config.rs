@@ -79,6 +79,9 @@ pub struct Limits {
     /// as their headers announce them; those of up to 128 KiB are not counted. Default 256 MiB. The connection with one more
     /// is not read until there is room.
     pub incomplete_bytes_max: u64,
+    /// Bytes that answers of administration which clients have yet to read may take together in a lane, 1 MiB to 1 TiB. Default
+    /// 256 MiB. Requests whose answers may be large wait beyond it, and who reads nothing for `message_completion_ms` is closed.
+    pub unread_reply_bytes_max: u64,
     /// Messages of one connection that are handled before the others have their turn, 1 to 65,536. Default 1024.
     pub share_messages: u32,
     /// Microseconds that one connection's messages may take before the others have their turn, 10 to 1,000,000; the message
@@ -224,6 +227,7 @@ impl Default for Limits {
             fragment_sets_max: 16,
             message_completion_ms: 60_000,
             incomplete_bytes_max: 256 << 20,
+            unread_reply_bytes_max: 256 << 20,
             share_messages: 1024,
             share_us: 250,
             administration_queue: 4096,
@@ -342,6 +346,7 @@ impl Config {
             ("limits.fragment_sets_max", u64::from(limits.fragment_sets_max), 1, 1024),
             ("limits.message_completion_ms", u64::from(limits.message_completion_ms), 100, 86_400_000),
             ("limits.incomplete_bytes_max", limits.incomplete_bytes_max, 1 << 20, 1 << 40),
+            ("limits.unread_reply_bytes_max", limits.unread_reply_bytes_max, 1 << 20, 1 << 40),
             ("limits.share_messages", u64::from(limits.share_messages), 1, 65_536),
             ("limits.share_us", u64::from(limits.share_us), 10, 1_000_000),
             ("limits.administration_queue", u64::from(limits.administration_queue), 1, 65_536),

@@ -104,6 +104,12 @@ counters! {
     IncompleteMessages = "incomplete_messages",
     /// Messages that waited for others to be complete, because these took `limits.incomplete_bytes_max`.
     MessagesWaited = "lane_messages_waited",
+    /// Requests whose answers may be large that waited: for the answer to another of their connection, or for clients to read theirs.
+    LargeAnswersHeldBack = "lane_large_answers_held_back",
+    /// Connections ended because they did not read their answers while others waited for the memory.
+    UnreadAnswersEnded = "unread_answers_ended",
+    /// Answers that would have been larger than a message may be, and were an exception instead.
+    AnswersTooLarge = "refused_answer_too_large",
     /// Times a connection had more messages than its share of a round, and waited for the next.
     SharesSpent = "lane_shares_spent",
     /// Times what was read of a connection and had to wait was copied, because too many of the lane's buffers were out.

@@ -16,6 +16,7 @@ pub(crate) mod foreign;
 pub(crate) mod incoming;
 pub(crate) mod instalments;
 pub(crate) mod intake;
+mod large_answers;
 pub(crate) mod lines;
 pub(crate) mod mail;
 pub(crate) mod moving;

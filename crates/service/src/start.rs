@@ -294,6 +294,7 @@ fn common(config: &Config, published: &Arc<ArcSwap<Published>>, connections_max:
         accounts: Accounts::new(ceilings(config, connections_max)),
         message_completion: config.message_completion(),
         incomplete_bytes_max: usize::try_from(config.limits.incomplete_bytes_max).unwrap_or(usize::MAX),
+        unread_reply_bytes_max: usize::try_from(config.limits.unread_reply_bytes_max).unwrap_or(usize::MAX),
         share: config.share(),
         connect_timeout: Duration::from_millis(config.delivery.connect_timeout_ms.into()),
         silence: Duration::from_millis(config.delivery.reply_timeout_ms.into()),

@@ -178,7 +178,7 @@ impl Worker {
                 entry.caller.note_answer(size);
                 if let Ok(header) = Header::parse(&push.bytes) {
                     let message = Message { header, bytes: &push.bytes };
-                    if !self.core.pass_on(connection, message, &mut entry.caller) {
+                    if !self.core.pass_on(connection, message, &mut entry.caller, false) {
                         let transient = SystemException::new(Kind::Transient, 0);
                         answer_exception(&mut entry.caller, push.answer, transient);
                     }

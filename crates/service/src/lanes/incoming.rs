@@ -12,6 +12,7 @@ use giop::message;
 
 use super::foreign::ForeignPush;
 use super::intake::OwedTo;
+use super::large_answers::LargeOwed;
 use super::moving::Settling;
 use super::output::{Flushed, Output, would_block};
 use super::path::{answer_done, answer_exception};
@@ -75,6 +76,8 @@ pub(crate) struct Caller {
     pub(super) settling: Settling,
     /// A message that waits: a push for another lane until there is room there, a pull until this is the main lane's.
     pub(super) parked: Option<(LaneId, Box<ForeignPush>)>,
+    /// What it has asked for, and not read, of what may be large.
+    pub(super) large: LargeOwed,
     /// To be closed once its output is written.
     closing: bool,
     /// What it has of the lane's memory for messages that are not complete.
@@ -113,6 +116,7 @@ impl Incoming {
                 written: VecDeque::new(),
                 settling: Settling::default(),
                 parked: None,
+                large: LargeOwed::default(),
                 closing: false,
                 claim: Claim::default(),
                 ended: false,
@@ -138,6 +142,7 @@ impl Caller {
     fn is_paused(&self) -> bool {
         self.closing
             || self.parked.is_some()
+            || self.large.is_held_back()
             || self.settling.bound_for.is_some()
             || self.claim.waits
             || self.unanswered >= UNANSWERED_MAX
@@ -159,7 +164,11 @@ impl Caller {
 
     /// Whether nothing is outstanding on it.
     pub(super) fn can_move(&self) -> bool {
-        self.unanswered == 0 && self.waits.is_empty() && self.written.is_empty() && !self.closing
+        self.unanswered == 0
+            && self.waits.is_empty()
+            && self.written.is_empty()
+            && !self.closing
+            && !self.large.is_held_back()
     }
 
     /// Forgets what is of this lane only.
@@ -443,6 +452,7 @@ impl Worker {
             return self.close(token);
         };
         let written = flushed == Flushed::All;
+        self.core.large_answers.note_queued(&mut caller.large, caller.output.queued_bytes(), self.core.now);
         if !caller.written.is_empty() {
             self.core.note_taken(caller);
         }
@@ -479,6 +489,7 @@ impl Worker {
         if let Some(mut entry) = self.incoming.remove(token) {
             self.core.buffers.recover(&mut entry.inbound);
             self.unfinished.release(&mut entry.caller.claim);
+            self.core.large_answers.release(&mut entry.caller.large);
             self.core.forget_caller(token, &mut entry.caller);
             self.note_open(-1);
         }
@@ -541,11 +552,34 @@ impl Worker {
         }
     }
 
+    /// Ends those that leave answers unread for which others wait.
+    fn end_those_who_do_not_read(&mut self) {
+        let Some(since) =
+            self.core.now.0.checked_sub(u64::try_from(self.message_completion.as_nanos()).unwrap_or(u64::MAX))
+        else {
+            return;
+        };
+        let idle = self.incoming.iter().filter(|(_, entry)| entry.caller.large.is_idle_since(Time(since)));
+        let idle: Vec<(Token, SocketAddr)> = idle.map(|(token, entry)| (token, entry.caller.address)).collect();
+        for (token, address) in idle {
+            self.core.counters.add(Counter::UnreadAnswersEnded, 1);
+            self.core.log(log::Level::Warn, || {
+                format!(
+                    "closed the connection from {address}: it does not read its answers, and others wait for the memory"
+                )
+            });
+            self.close(token);
+        }
+    }
+
     /// Ends those that have owed the rest of a message, or have been being closed, for too long. True when others may
     /// still become late.
     pub(super) fn end_overdue(&mut self) -> bool {
         let mut late = Vec::new();
-        let mut again = false;
+        let mut again = self.core.large_answers.is_short();
+        if again {
+            self.end_those_who_do_not_read();
+        }
         for (token, entry) in self.incoming.iter() {
             if let Some(since) = entry.caller.overdue_since {
                 if since + self.message_completion <= self.core.now {

@@ -38,13 +38,15 @@ pub(crate) struct Request {
     pub(crate) chars: CharSet,
     /// The client that asks.
     pub(crate) account: Arc<Account>,
+    /// Whether the answer may be large: a connection has one such request here at a time.
+    pub(crate) may_be_large: bool,
 }
 
 impl Request {
     /// Which lane is told what when it is answered: `bytes`, or nothing if it was one-way.
     pub(crate) fn answered(self, bytes: Vec<u8>) -> (LaneThread, ToLane) {
-        let reply = ToLane::Reply { connection: self.connection, bytes, request_bytes: self.message.len() };
-        (self.lane, reply)
+        let Self { lane, connection, message, may_be_large, .. } = self;
+        (lane, ToLane::Reply { connection, bytes, request_bytes: message.len(), may_be_large })
     }
 }
 
@@ -191,7 +193,7 @@ impl core::fmt::Display for CallFailure {
 #[derive(Debug)]
 pub(crate) enum ToLane {
     /// What a connection's request of that size is answered; nothing if it is one-way. Every request gets one.
-    Reply { connection: Token, bytes: Vec<u8>, request_bytes: usize },
+    Reply { connection: Token, bytes: Vec<u8>, request_bytes: usize, may_be_large: bool },
     /// A call to a client's object.
     Call { call: u64, to: Ior, operation: &'static str, body: Vec<u8>, timeout: Duration },
     /// Tell how each outbox stands and, if asked, what was dropped by event type.

@@ -20,6 +20,7 @@ use giop::typecode::Work;
 
 use super::incoming::Caller;
 use super::intake::{Intake, OwedTo};
+use super::large_answers;
 use super::mail::{self, ToAdministration};
 use super::recall::Recalled;
 use super::slots::Token;
@@ -68,7 +69,7 @@ impl Core {
             MessageKind::LocateRequest => {
                 let locate = message::LocateRequest::parse(message.bytes, &message.header)
                     .map_err(|error| format!("a locate request that cannot be read: {error}"))?;
-                if !self.pass_on(connection, message, caller) {
+                if !self.pass_on(connection, message, caller, false) {
                     // Before GIOP 1.2 there is no way to say "later" to this; the request that follows is told so.
                     let Header { version, endian, .. } = message.header;
                     let here = LocateStatus::ObjectHere;
@@ -151,8 +152,8 @@ impl Core {
             } else {
                 self.park_message(&message, caller);
             }
-        } else if !self.pass_on(connection, message, caller) {
-            answer_exception(caller, answer, SystemException::new(Kind::Transient, 0));
+        } else {
+            self.pass_request_on(connection, message, &request, caller, answer);
         }
         Ok(())
     }
@@ -287,24 +288,51 @@ impl Core {
     }
 
     /// Passes a request on. False when administration has no room: the client is to be told so and may come again.
-    pub(super) fn pass_on(&mut self, connection: Token, message: Message<'_>, caller: &mut Caller) -> bool {
+    pub(super) fn pass_on(
+        &mut self,
+        connection: Token,
+        message: Message<'_>,
+        caller: &mut Caller,
+        may_be_large: bool,
+    ) -> bool {
         self.counters.add(Counter::Requests, 1);
         let bytes = message.bytes.len();
         let fits = self.administration_bytes.saturating_add(bytes) <= ADMINISTRATION_BYTES_MAX;
         let posted = fits && {
             let lane = self.thread;
             let (message, chars, account) = (message.bytes.to_vec(), caller.chars, Arc::clone(caller.account()));
-            let request = mail::Request { lane, connection, message, chars, account };
+            let request = mail::Request { lane, connection, message, chars, account, may_be_large };
             self.tally();
             self.administration.post(ToAdministration::Request(request)).is_ok()
         };
         if posted {
             self.administration_bytes += bytes;
             caller.await_answer(bytes);
+            if may_be_large {
+                self.note_large(caller);
+            }
         } else {
             self.counters.add(Counter::AdministrationFull, 1);
         }
         posted
+    }
+
+    /// The same, for a request that is told if there is no room; one whose answer may be large may have to wait.
+    fn pass_request_on(
+        &mut self,
+        connection: Token,
+        message: Message<'_>,
+        request: &Request<'_>,
+        caller: &mut Caller,
+        answer: Answer,
+    ) {
+        let may_be_large = large_answers::may_be_large(request);
+        if may_be_large && !self.admit_large(connection, &message, caller) {
+            return;
+        }
+        if !self.pass_on(connection, message, caller, may_be_large) {
+            answer_exception(caller, answer, SystemException::new(Kind::Transient, 0));
+        }
     }
 }
 

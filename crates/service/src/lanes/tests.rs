@@ -11,7 +11,7 @@ use engine::{ChannelLimits, HierarchyLimits, LaneId, SettingsPatch};
 use giop::cdr::{CharSet, Endian, Version};
 use giop::framing;
 use giop::ior::Ior;
-use giop::message::{self, ReplyHead, ReplyStatus};
+use giop::message::{self, ReplyHead, ReplyStatus, RequestHead, Response};
 use giop::url::Corbaloc;
 
 use super::lines::Line;
@@ -38,6 +38,10 @@ struct Bench {
 
 impl Bench {
     fn new() -> Self {
+        Self::with_unread_max(256 << 20)
+    }
+
+    fn with_unread_max(unread_reply_bytes_max: usize) -> Self {
         let mut door = Door::new(DoorSettings {
             host: "127.0.0.1".into(),
             port: 1,
@@ -80,6 +84,7 @@ impl Bench {
                 accounts: Accounts::new(Ceilings::new(100)),
                 message_completion: Duration::from_secs(60),
                 incomplete_bytes_max: 256 << 20,
+                unread_reply_bytes_max,
                 share: Share { messages: 64, time: Duration::from_secs(1) },
                 connect_timeout: Duration::from_secs(5),
                 silence: Duration::from_secs(30),
@@ -94,7 +99,8 @@ impl Bench {
     /// A connection that the lane has accepted.
     fn connect(&mut self) -> TcpStream {
         let stream = TcpStream::connect(self.lane.listener.as_ref().unwrap().local_addr().unwrap()).unwrap();
-        while self.counters.read(Counter::ConnectionsOpen) == 0 {
+        let before = self.counters.read(Counter::ConnectionsAccepted);
+        while self.counters.read(Counter::ConnectionsAccepted) == before {
             self.lane.round_within(Duration::from_millis(10));
         }
         stream
@@ -262,4 +268,105 @@ fn a_large_answer_of_administration_is_written_in_pieces_and_arrives_whole() {
     }
     assert_eq!(arrived, bytes);
     assert!(pieces.iter().all(|piece| *piece <= 64 << 10), "{pieces:?}");
+}
+
+/// A request for an operation without arguments.
+fn asking(request_id: u32, operation: &str) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let head = RequestHead {
+        version: Version::V1_2,
+        endian: Endian::Little,
+        request_id,
+        response: Response::Expected,
+        key: b"NotificationService",
+        operation: operation.as_bytes(),
+        contexts: &[],
+        body_phase: None,
+    };
+    message::begin_request(&mut bytes, &head).finish(&mut bytes);
+    bytes
+}
+
+/// The requests that administration has been given.
+fn requests(bench: &mut Bench) -> Vec<super::mail::Request> {
+    let letters = core::iter::from_fn(|| bench.administration.take());
+    letters
+        .filter_map(|letter| if let ToAdministration::Request(request) = letter { Some(request) } else { None })
+        .collect()
+}
+
+#[test]
+fn a_client_that_asks_for_much_and_reads_nothing_is_owed_one_answer_beyond_what_it_leaves_unread() {
+    // Whether too much is unread was looked at before requests were read only: 64 of a hundred octets each, sent at once,
+    // had answers of 852 MB made that nobody read.
+    const ANSWER: usize = 4 << 20;
+    const REQUESTS: u32 = 12;
+    let mut bench = Bench::new();
+    let mut client = bench.connect();
+    let all: Vec<u8> = (0..REQUESTS).flat_map(|id| asking(id, "get_all_channels")).collect();
+    client.write_all(&all).unwrap();
+    let mut given = 0;
+    for _ in 0..200 {
+        bench.lane.round_within(Duration::from_millis(1));
+        let mut requests = requests(&mut bench);
+        assert!(requests.len() <= 1);
+        let Some(request) = requests.pop() else { continue };
+        given += 1;
+        bench.office.post(request.answered(vec![0; ANSWER]).1).unwrap();
+    }
+    assert!(given <= 2, "{given}: what the socket takes, and one more");
+    // It goes on as it reads.
+    client.set_nonblocking(true).unwrap();
+    let mut sink = vec![0; 1 << 20];
+    let mut read = 0;
+    while read < REQUESTS as usize * ANSWER {
+        bench.lane.round_within(Duration::from_millis(1));
+        read += core::iter::from_fn(|| client.read(&mut sink).ok().filter(|count| *count > 0)).sum::<usize>();
+        for request in requests(&mut bench) {
+            bench.office.post(request.answered(vec![0; ANSWER]).1).unwrap();
+        }
+    }
+    assert!(bench.counters.read(Counter::LargeAnswersHeldBack) > 0);
+}
+
+#[test]
+fn requests_with_small_answers_and_events_pass_while_a_large_answer_is_awaited() {
+    let mut bench = Bench::new();
+    let mut client = bench.connect();
+    let sent = [asking(1, "get_all_channels"), asking(2, "_is_a"), asking(3, "_is_a")].concat();
+    client.write_all(&sent).unwrap();
+    let mut given = Vec::new();
+    while given.len() < 3 {
+        bench.lane.round_within(Duration::from_millis(10));
+        given.extend(requests(&mut bench));
+    }
+    assert_eq!(given.iter().map(|request| request.may_be_large).collect::<Vec<bool>>(), [true, false, false]);
+}
+
+#[test]
+fn who_does_not_read_is_let_go_when_others_wait_for_the_memory() {
+    let mut bench = Bench::with_unread_max(1 << 20);
+    let mut hoards = bench.connect();
+    hoards.write_all(&asking(1, "get_all_channels")).unwrap();
+    let request = loop {
+        bench.lane.round_within(Duration::from_millis(10));
+        if let Some(request) = requests(&mut bench).pop() {
+            break request;
+        }
+    };
+    bench.office.post(request.answered(vec![0; 16 << 20]).1).unwrap();
+    (0..1000).for_each(|_| bench.lane.round_within(Duration::ZERO));
+    bench.lane.core.set_clock_forward(Duration::from_secs(300));
+    bench.lane.round_within(Duration::ZERO);
+    assert_eq!(bench.counters.read(Counter::ConnectionsOpen), 1, "nobody needs the memory");
+    let mut other = bench.connect();
+    other.write_all(&asking(1, "get_all_channels")).unwrap();
+    while bench.counters.read(Counter::LargeAnswersHeldBack) == 0 {
+        bench.lane.round_within(Duration::from_millis(10));
+    }
+    bench.lane.core.set_clock_forward(Duration::from_millis(100));
+    while requests(&mut bench).is_empty() {
+        bench.lane.round_within(Duration::from_millis(10));
+    }
+    assert_eq!(bench.counters.read(Counter::UnreadAnswersEnded), 1);
 }

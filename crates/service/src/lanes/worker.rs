@@ -21,6 +21,7 @@ use super::foreign::{self, ForeignPush, Guest};
 use super::incoming::Incoming;
 use super::instalments::Instalments;
 use super::intake::{Owed, UndecidedEvents};
+use super::large_answers::LargeAnswers;
 use super::lines::{HeldForPeer, Line, Lines};
 use super::mail::{LaneThread, Lookup, Resolved, ToAdministration, ToLane};
 use super::outgoing::Outgoings;
@@ -77,6 +78,8 @@ pub(crate) struct Common {
     pub(crate) message_completion: Duration,
     /// What messages that are not complete may take together in a lane, in octets.
     pub(crate) incomplete_bytes_max: usize,
+    /// What answers of administration that clients have yet to read may take together in a lane, in octets.
+    pub(crate) unread_reply_bytes_max: usize,
     /// What one connection may have of a round.
     pub(crate) share: Share,
     pub(crate) connect_timeout: Duration,
@@ -151,6 +154,8 @@ pub(crate) struct Core {
     pub(crate) administration: Post<ToAdministration>,
     /// Bytes of the requests that administration has.
     pub(crate) administration_bytes: usize,
+    /// Requests that administration has, or is to have, and whose answers may be large.
+    pub(crate) large_answers: LargeAnswers,
     pub(crate) outgoing: Outgoings,
     pub(crate) counters: Arc<Block>,
     pub(crate) now: Time,
@@ -268,6 +273,7 @@ impl Worker {
                 surveying: None,
                 administration: ends.administration,
                 administration_bytes: 0,
+                large_answers: LargeAnswers::new(common.unread_reply_bytes_max),
                 outgoing: Outgoings::new(ends.resolver, common.framing, common.connect_timeout, common.silence),
                 counters,
                 now: Time(0),
@@ -342,6 +348,7 @@ impl Worker {
         }
         self.write_due();
         self.serve_parked();
+        self.serve_held_back();
         self.serve_timers();
         self.serve_unfinished();
         self.core.go_on_surveying();
@@ -352,7 +359,8 @@ impl Worker {
         self.serve_turns();
         self.write_due();
         // Last of all, since whatever was done may have begun something that has a time limit.
-        if self.core.has_deadlines() || self.core.reports.is_waiting() {
+        let is_short = self.core.large_answers.is_short();
+        if is_short || self.core.has_deadlines() || self.core.reports.is_waiting() {
             self.plan_sweep();
         }
         self.core.account(began);
@@ -423,7 +431,10 @@ impl Worker {
             // What a reply speaks of was published before the reply was posted, so look before passing it on.
             self.core.refresh();
             match letter {
-                ToLane::Reply { connection, bytes, request_bytes } => {
+                ToLane::Reply { connection, bytes, request_bytes, may_be_large } => {
+                    if may_be_large {
+                        self.note_large_answer(connection, bytes.len());
+                    }
                     self.core.administration_bytes = self.core.administration_bytes.saturating_sub(request_bytes);
                     self.pass_reply(connection, request_bytes, |output| output.push_bytes(bytes));
                 }
