@@ -79,7 +79,7 @@ pub struct Limits {
     /// as their headers announce them; those of up to 128 KiB are not counted. Default 256 MiB. The connection with one more
     /// is not read until there is room.
     pub incomplete_bytes_max: u64,
-    /// Bytes that answers of administration which clients have yet to read may take together in a lane, 1 MiB to 1 TiB. Default
+    /// Bytes that answers of administration which clients have yet to read may take together, 1 MiB to 1 TiB. Default
     /// 256 MiB. Requests whose answers may be large wait beyond it, and who reads nothing for `message_completion_ms` is closed.
     pub unread_reply_bytes_max: u64,
     /// Messages of one connection that are handled before the others have their turn, 1 to 65,536. Default 1024.

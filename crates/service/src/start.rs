@@ -294,7 +294,6 @@ fn common(config: &Config, published: &Arc<ArcSwap<Published>>, connections_max:
         accounts: Accounts::new(ceilings(config, connections_max)),
         message_completion: config.message_completion(),
         incomplete_bytes_max: usize::try_from(config.limits.incomplete_bytes_max).unwrap_or(usize::MAX),
-        unread_reply_bytes_max: usize::try_from(config.limits.unread_reply_bytes_max).unwrap_or(usize::MAX),
         share: config.share(),
         connect_timeout: Duration::from_millis(config.delivery.connect_timeout_ms.into()),
         silence: Duration::from_millis(config.delivery.reply_timeout_ms.into()),
@@ -309,8 +308,6 @@ const INCOMPLETE_BYTES_MIN: u64 = 1 << 20;
 const REPLY_BYTES_MIN: u64 = 1 << 20;
 const REQUEST_BYTES_MIN: u64 = 256 << 10;
 const CHANNELS_MIN: u64 = 4;
-/// Replies that clients have not taken, of all.
-const REPLY_BYTES_MAX: u64 = 256 << 20;
 /// Host names that may be looked up for an address whatever its share.
 const LOOKUPS_MIN: u64 = 4;
 /// Analyses under way, of all.
@@ -324,7 +321,7 @@ fn ceilings(config: &Config, connections_max: usize) -> Ceilings {
     Ceilings::new(limits.client_share_percent)
         .with(Resource::Connections, connections_max as u64, CONNECTIONS_MIN)
         .with(Resource::IncompleteBytes, limits.incomplete_bytes_max, INCOMPLETE_BYTES_MIN)
-        .with(Resource::ReplyBytes, REPLY_BYTES_MAX, REPLY_BYTES_MIN)
+        .with(Resource::ReplyBytes, limits.unread_reply_bytes_max, REPLY_BYTES_MIN)
         .with(Resource::RequestBytes, REQUEST_BYTES_MAX, REQUEST_BYTES_MIN)
         .with(Resource::Channels, HierarchyLimits::default().channels_max.into(), CHANNELS_MIN)
         .with(Resource::Lookups, resolver::QUEUE as u64, LOOKUPS_MIN)

@@ -77,7 +77,7 @@ pub(crate) struct Caller {
     /// A message that waits: a push for another lane until there is room there, a pull until this is the main lane's.
     pub(super) parked: Option<(LaneId, Box<ForeignPush>)>,
     /// What it has asked for, and not read, of what may be large.
-    pub(super) large: LargeOwed,
+    large: LargeOwed,
     /// To be closed once its output is written.
     closing: bool,
     /// What it has of the lane's memory for messages that are not complete.
@@ -154,6 +154,21 @@ impl Caller {
     /// Whom to charge for what it makes the service keep.
     pub(crate) const fn account(&self) -> &Arc<Account> {
         self.place.account()
+    }
+
+    /// What it has asked for of what may be large, and whom to charge for that.
+    pub(super) fn large(&mut self) -> (&mut LargeOwed, &Account) {
+        (&mut self.large, self.place.account())
+    }
+
+    /// Notes how much of its answers it has yet to take.
+    #[inline]
+    fn note_queued(&mut self, now: Time) {
+        self.large.note_queued(self.place.account(), self.output.queued_bytes(), now);
+    }
+
+    fn release_answers(&mut self) {
+        self.large.release(self.place.account());
     }
 
     /// A request of that size, event included, is to be answered later.
@@ -452,7 +467,7 @@ impl Worker {
             return self.close(token);
         };
         let written = flushed == Flushed::All;
-        self.core.large_answers.note_queued(&mut caller.large, caller.output.queued_bytes(), self.core.now);
+        caller.note_queued(self.core.now);
         if !caller.written.is_empty() {
             self.core.note_taken(caller);
         }
@@ -489,7 +504,7 @@ impl Worker {
         if let Some(mut entry) = self.incoming.remove(token) {
             self.core.buffers.recover(&mut entry.inbound);
             self.unfinished.release(&mut entry.caller.claim);
-            self.core.large_answers.release(&mut entry.caller.large);
+            entry.caller.release_answers();
             self.core.forget_caller(token, &mut entry.caller);
             self.note_open(-1);
         }
@@ -576,8 +591,8 @@ impl Worker {
     /// still become late.
     pub(super) fn end_overdue(&mut self) -> bool {
         let mut late = Vec::new();
-        let mut again = self.core.large_answers.is_short();
-        if again {
+        let mut again = self.core.large_answers.is_waiting();
+        if self.core.large_answers.is_short() {
             self.end_those_who_do_not_read();
         }
         for (token, entry) in self.incoming.iter() {

@@ -2,8 +2,8 @@
 //!
 //! A request of a hundred octets can ask for megabytes. So a connection has one such request with administration at a time,
 //! and a lane a few; further ones are held back, and their connections are not read, until an answer has come and, where the
-//! answers that clients have yet to read take more than `limits.unread_reply_bytes_max`, until somebody has read. Whoever
-//! reads nothing for long while others wait for that is let go.
+//! answers that clients have yet to read take all of `limits.unread_reply_bytes_max` or the client's share of it, until
+//! somebody has read. Whoever reads nothing for long while others wait for that is let go.
 
 use std::collections::VecDeque;
 
@@ -14,6 +14,7 @@ use giop::message::{Header, Request, Response};
 use super::incoming::{Caller, Incoming};
 use super::slots::Token;
 use super::worker::{Core, Worker};
+use crate::accounts::{Account, Resource, Spent};
 use crate::counters::Counter;
 
 /// Such requests that a lane has with administration at once.
@@ -56,16 +57,20 @@ pub(super) fn may_be_large(request: &Request<'_>) -> bool {
     request.response != Response::None && !is_small
 }
 
-/// What a lane's clients have asked for and not read, of what may be large.
-#[derive(Debug)]
+/// What a client is charged for an answer that has yet to come.
+const RESERVED: u64 = 64 << 10;
+/// Connections that are tried in one round, where requests are held back.
+const TRIED_PER_ROUND: usize = 16;
+
+/// What a lane's clients have asked for of what may be large.
+#[derive(Debug, Default)]
 pub(crate) struct LargeAnswers {
     /// Requests that administration has.
     out: u32,
-    /// Octets of answers that sockets have not taken.
-    unread: usize,
-    unread_max: usize,
     /// Connections of which a request is held back until there is room.
     waiting: VecDeque<Token>,
+    /// They wait for others to read.
+    is_short: bool,
 }
 
 /// What one connection has of it.
@@ -88,30 +93,47 @@ impl LargeOwed {
     pub(super) fn is_idle_since(&self, time: Time) -> bool {
         self.unread > 0 && self.read_at <= time
     }
+
+    /// So many octets of the connection's answers, of whatever size, are still to be taken.
+    #[inline]
+    pub(super) fn note_queued(&mut self, account: &Account, queued: usize, now: Time) {
+        if self.unread > queued {
+            account.give(Resource::ReplyBytes, (self.unread - queued) as u64);
+            self.unread = queued;
+            self.read_at = now;
+        }
+    }
+
+    /// The connection ends.
+    pub(super) fn release(&mut self, account: &Account) {
+        let reserved = if self.is_out { RESERVED } else { 0 };
+        account.give(Resource::ReplyBytes, reserved + self.unread as u64);
+        *self = Self::default();
+    }
 }
 
 impl LargeAnswers {
-    pub(crate) const fn new(unread_max: usize) -> Self {
-        Self { out: 0, unread: 0, unread_max, waiting: VecDeque::new() }
-    }
-
-    /// Whether requests are held back because of what others have unread.
+    /// Whether requests are held back because of what clients have not read.
     pub(super) fn is_short(&self) -> bool {
-        !self.waiting.is_empty() && self.unread > self.unread_max
+        self.is_short && !self.waiting.is_empty()
     }
 
-    fn has_room(&self) -> bool {
-        self.out < OUT_MAX && self.unread <= self.unread_max
+    /// Whether requests are held back.
+    pub(super) fn is_waiting(&self) -> bool {
+        !self.waiting.is_empty()
     }
 
-    /// Whether a connection may have such a request with administration now.
-    fn may_begin(&self, of: &LargeOwed) -> bool {
-        !of.is_out && self.has_room()
-    }
-
-    fn begin(&mut self, of: &mut LargeOwed) {
+    /// Has a connection have such a request with administration, unless that cannot be now.
+    fn begin(&mut self, of: &mut LargeOwed, account: &Account) -> Result<(), Option<Spent>> {
+        if of.is_out || self.out >= OUT_MAX {
+            return Err(None);
+        }
+        let taken = account.take(Resource::ReplyBytes, RESERVED);
+        self.is_short = taken.is_err();
+        taken.map_err(Some)?;
         of.is_out = true;
         self.out += 1;
+        Ok(())
     }
 
     /// Keeps a request until it may be passed on.
@@ -123,55 +145,40 @@ impl LargeAnswers {
         of.held_back = Some(bytes);
     }
 
-    /// An answer has come from administration, of so many octets.
-    fn answered(&mut self, connection: Token, of: Option<&mut LargeOwed>, octets: usize, now: Time) {
+    /// An answer has come from administration, of so many octets, or administration had no room.
+    fn answered(&mut self, connection: Token, of: Option<(&mut LargeOwed, &Account)>, octets: usize, now: Time) {
         self.out = self.out.saturating_sub(1);
-        let Some(of) = of else { return };
-        of.is_out = false;
+        let Some((of, account)) = of else { return };
+        if core::mem::take(&mut of.is_out) {
+            account.give(Resource::ReplyBytes, RESERVED);
+        }
         if of.unread == 0 {
             of.read_at = now;
         }
         of.unread += octets;
-        self.unread += octets;
+        account.take_anyway(Resource::ReplyBytes, octets as u64);
         if of.is_held_back() {
             self.waiting.push_back(connection);
         }
-    }
-
-    /// So many octets of a connection's answers, of whatever size, are still to be taken.
-    #[inline]
-    pub(super) fn note_queued(&mut self, of: &mut LargeOwed, queued: usize, now: Time) {
-        if of.unread > queued {
-            self.unread -= of.unread - queued;
-            of.unread = queued;
-            of.read_at = now;
-        }
-    }
-
-    /// A connection ends, or leaves the lane with what it has unread.
-    pub(super) fn release(&mut self, of: &mut LargeOwed) {
-        self.unread -= core::mem::take(&mut of.unread);
-    }
-
-    fn next(&mut self) -> Option<Token> {
-        if self.has_room() { self.waiting.pop_front() } else { None }
     }
 }
 
 impl Core {
     /// Notes that a request whose answer may be large is passed on, or holds it back. False if it is held back.
     pub(super) fn admit_large(&mut self, connection: Token, message: &Message<'_>, caller: &mut Caller) -> bool {
-        if self.large_answers.may_begin(&caller.large) {
-            return true;
+        let (of, account) = caller.large();
+        let Err(spent) = self.large_answers.begin(of, account) else { return true };
+        if let Some(spent) = spent {
+            self.counters.add(spent.counter(), 1);
         }
         self.counters.add(Counter::LargeAnswersHeldBack, 1);
-        self.large_answers.hold_back(connection, &mut caller.large, message.bytes.to_vec());
+        self.large_answers.hold_back(connection, of, message.bytes.to_vec());
         false
     }
 
-    /// It was passed on.
-    pub(super) fn note_large(&mut self, caller: &mut Caller) {
-        self.large_answers.begin(&mut caller.large);
+    /// It could not be passed on.
+    pub(super) fn withdraw_large(&mut self, connection: Token, caller: &mut Caller) {
+        self.large_answers.answered(connection, Some(caller.large()), 0, self.now);
     }
 }
 
@@ -179,15 +186,19 @@ impl Worker {
     /// Administration has answered such a request.
     pub(super) fn note_large_answer(&mut self, connection: Token, octets: usize) {
         let Self { incoming, core, .. } = self;
-        let of = incoming.get_mut(connection).map(|entry| &mut entry.caller.large);
+        let of = incoming.get_mut(connection).map(|entry| entry.caller.large());
         core.large_answers.answered(connection, of, octets, core.now);
     }
 
     /// Passes on what was held back, as far as there is room.
     pub(super) fn serve_held_back(&mut self) {
-        while let Some(connection) = self.core.large_answers.next() {
+        for _ in 0..self.core.large_answers.waiting.len().min(TRIED_PER_ROUND) {
+            if self.core.large_answers.out >= OUT_MAX {
+                return;
+            }
+            let Some(connection) = self.core.large_answers.waiting.pop_front() else { return };
             let Some(Incoming { caller, .. }) = self.incoming.get_mut(connection) else { continue };
-            let Some(bytes) = caller.large.held_back.take() else { continue };
+            let Some(bytes) = caller.large().0.held_back.take() else { continue };
             if let Ok(header) = Header::parse(&bytes) {
                 let message = Message { header, bytes: &bytes };
                 if let Err(why) = self.core.handle_message(connection, message, caller) {
@@ -203,6 +214,7 @@ impl Worker {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::accounts::{Accounts, Ceilings};
     use giop::cdr::{Endian, Version};
     use giop::message::{self, RequestHead};
 
@@ -260,43 +272,55 @@ mod tests {
         }
     }
 
-    #[test]
-    fn a_connection_has_one_such_request_out_and_the_next_when_it_is_answered() {
-        let mut answers = LargeAnswers::new(16 * MIB);
-        let mut of = LargeOwed::default();
-        assert!(answers.may_begin(&of));
-        answers.begin(&mut of);
-        assert!(!answers.may_begin(&of));
-        answers.hold_back(ONE, &mut of, vec![1]);
-        assert_eq!(answers.next(), None);
-        answers.answered(ONE, Some(&mut of), MIB, Time(1));
-        assert_eq!((answers.next(), answers.unread), (Some(ONE), MIB));
+    /// Two clients at two addresses, of which each may have all but a quarter.
+    fn accounts(limit: u64) -> [std::sync::Arc<Account>; 2] {
+        let accounts = Accounts::new(Ceilings::new(75).with(Resource::ReplyBytes, limit, 0));
+        ["127.0.0.2", "127.0.0.3"].map(|ip| accounts.account_of(ip.parse().unwrap()))
     }
 
     #[test]
-    fn what_is_unread_in_all_holds_others_back_until_somebody_reads_or_goes() {
-        let mut answers = LargeAnswers::new(16 * MIB);
+    fn a_connection_has_one_such_request_out_and_the_next_when_it_is_answered() {
+        let [account, _] = accounts(u64::MAX);
+        let mut answers = LargeAnswers::default();
+        let mut of = LargeOwed::default();
+        assert_eq!(answers.begin(&mut of, &account), Ok(()));
+        assert_eq!(answers.begin(&mut of, &account), Err(None));
+        answers.hold_back(ONE, &mut of, vec![1]);
+        assert!(!answers.is_waiting());
+        answers.answered(ONE, Some((&mut of, &account)), MIB, Time(1));
+        assert_eq!((answers.waiting.pop_front(), account.used(Resource::ReplyBytes)), (Some(ONE), MIB as u64));
+    }
+
+    #[test]
+    fn what_one_leaves_unread_is_its_share_and_what_all_do_the_limit_until_somebody_reads_or_goes() {
+        let [here, there] = accounts(16 << 20);
+        let mut answers = LargeAnswers::default();
         let (mut one, mut two) = (LargeOwed::default(), LargeOwed::default());
-        answers.begin(&mut one);
-        answers.answered(ONE, Some(&mut one), 20 * MIB, Time(5));
-        assert!(!answers.may_begin(&two));
+        assert_eq!(answers.begin(&mut one, &here), Ok(()));
+        answers.answered(ONE, Some((&mut one, &here)), 15 * MIB, Time(5));
+        // It has more than its share, and another address has something yet.
+        assert!(matches!(answers.begin(&mut one, &here), Err(Some(_))));
+        assert!(answers.begin(&mut two, &there).is_ok());
+        answers.answered(TWO, Some((&mut two, &there)), 2 * MIB, Time(6));
+        assert!(matches!(answers.begin(&mut two, &there), Err(Some(_))));
         answers.hold_back(TWO, &mut two, vec![2]);
-        assert!(answers.is_short() && answers.next().is_none());
+        assert!(answers.is_short());
         assert!(one.is_idle_since(Time(5)) && !two.is_idle_since(Time(5)));
-        answers.note_queued(&mut one, 15 * MIB, Time(9));
+        one.note_queued(&here, 4 * MIB, Time(9));
         assert!(!one.is_idle_since(Time(8)));
-        assert_eq!(answers.next(), Some(TWO));
-        answers.release(&mut one);
-        assert_eq!(answers.unread, 0);
+        assert_eq!(answers.begin(&mut two, &there), Ok(()));
+        one.release(&here);
+        two.release(&there);
+        assert_eq!(here.accounts().used(Resource::ReplyBytes), 0);
     }
 
     #[test]
     fn a_lane_asks_for_a_few_at_once_and_those_whose_client_is_gone_count_until_they_come() {
-        let mut answers = LargeAnswers::new(MIB);
-        (0..OUT_MAX).for_each(|_| answers.begin(&mut LargeOwed::default()));
-        assert!(!answers.may_begin(&LargeOwed::default()));
+        let [account, _] = accounts(u64::MAX);
+        let mut answers = LargeAnswers::default();
+        (0..OUT_MAX).for_each(|_| answers.begin(&mut LargeOwed::default(), &account).unwrap());
+        assert_eq!(answers.begin(&mut LargeOwed::default(), &account), Err(None));
         answers.answered(ONE, None, MIB, Time(0));
-        assert!(answers.may_begin(&LargeOwed::default()));
-        assert_eq!(answers.unread, 0);
+        assert_eq!(answers.begin(&mut LargeOwed::default(), &account), Ok(()));
     }
 }

@@ -87,7 +87,6 @@ impl Worker {
         let _ = self.core.poll.remove(&entry.caller.stream);
         self.core.buffers.recover(&mut entry.inbound);
         self.unfinished.release(&mut entry.caller.claim);
-        self.core.large_answers.release(&mut entry.caller.large);
         entry.caller.prepare_to_move();
         self.note_open(-1);
         self.core.counters.add(Counter::ConnectionsMoved, 1);

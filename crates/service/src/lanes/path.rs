@@ -308,9 +308,6 @@ impl Core {
         if posted {
             self.administration_bytes += bytes;
             caller.await_answer(bytes);
-            if may_be_large {
-                self.note_large(caller);
-            }
         } else {
             self.counters.add(Counter::AdministrationFull, 1);
         }
@@ -331,6 +328,9 @@ impl Core {
             return;
         }
         if !self.pass_on(connection, message, caller, may_be_large) {
+            if may_be_large {
+                self.withdraw_large(connection, caller);
+            }
             answer_exception(caller, answer, SystemException::new(Kind::Transient, 0));
         }
     }

@@ -20,7 +20,7 @@ use super::post::{Inbox, Post, post_to};
 use super::shares::Share;
 use super::system::Bell;
 use super::worker::{Common, LaneEnds, Worker, WorkerOptions};
-use crate::accounts::{Accounts, Ceilings};
+use crate::accounts::{Accounts, Ceilings, Resource};
 use crate::corba::naming::NamingLimits;
 use crate::corba::{Door, DoorSettings};
 use crate::counters::{Counter, Counters};
@@ -41,7 +41,7 @@ impl Bench {
         Self::with_unread_max(256 << 20)
     }
 
-    fn with_unread_max(unread_reply_bytes_max: usize) -> Self {
+    fn with_unread_max(unread_reply_bytes_max: u64) -> Self {
         let mut door = Door::new(DoorSettings {
             host: "127.0.0.1".into(),
             port: 1,
@@ -81,10 +81,9 @@ impl Bench {
             common: Common {
                 published: Arc::new(ArcSwap::from_pointee(door.publish().unwrap())),
                 framing: framing::Limits::default(),
-                accounts: Accounts::new(Ceilings::new(100)),
+                accounts: Accounts::new(Ceilings::new(100).with(Resource::ReplyBytes, unread_reply_bytes_max, 0)),
                 message_completion: Duration::from_secs(60),
                 incomplete_bytes_max: 256 << 20,
-                unread_reply_bytes_max,
                 share: Share { messages: 64, time: Duration::from_secs(1) },
                 connect_timeout: Duration::from_secs(5),
                 silence: Duration::from_secs(30),

@@ -78,8 +78,6 @@ pub(crate) struct Common {
     pub(crate) message_completion: Duration,
     /// What messages that are not complete may take together in a lane, in octets.
     pub(crate) incomplete_bytes_max: usize,
-    /// What answers of administration that clients have yet to read may take together in a lane, in octets.
-    pub(crate) unread_reply_bytes_max: usize,
     /// What one connection may have of a round.
     pub(crate) share: Share,
     pub(crate) connect_timeout: Duration,
@@ -273,7 +271,7 @@ impl Worker {
                 surveying: None,
                 administration: ends.administration,
                 administration_bytes: 0,
-                large_answers: LargeAnswers::new(common.unread_reply_bytes_max),
+                large_answers: LargeAnswers::default(),
                 outgoing: Outgoings::new(ends.resolver, common.framing, common.connect_timeout, common.silence),
                 counters,
                 now: Time(0),
@@ -359,8 +357,8 @@ impl Worker {
         self.serve_turns();
         self.write_due();
         // Last of all, since whatever was done may have begun something that has a time limit.
-        let is_short = self.core.large_answers.is_short();
-        if is_short || self.core.has_deadlines() || self.core.reports.is_waiting() {
+        let holds_back = self.core.large_answers.is_waiting();
+        if holds_back || self.core.has_deadlines() || self.core.reports.is_waiting() {
             self.plan_sweep();
         }
         self.core.account(began);
