@@ -534,7 +534,9 @@ impl Flow {
 /// Whether what was refused so will be asked again, or nothing more will be. After other exceptions the next event follows.
 fn comes_again(error: &ServantError) -> bool {
     match error {
-        ServantError::System(SystemException { kind, .. }) => kind.says_not_now() || *kind == Kind::ObjectNotExist,
+        ServantError::System(SystemException { kind, .. }) => {
+            kind.says_not_now() || matches!(kind, Kind::ObjectNotExist | Kind::Unknown)
+        }
         ServantError::User(id) | ServantError::UserWith(id, _) => *id == crate::notify::DISCONNECTED,
     }
 }

@@ -110,6 +110,7 @@ impl Core {
             self.block(outbox, token);
             return Err(Unsent::Because(Outcome::NoRoom));
         }
+        let event = events.first().map_or(0, |event| event.serial);
         let (request_id, tell) = connection.next_request(self.now);
         let priority = route.priority.and_then(|priority| priority.of(events));
         connection.output.lend(spares);
@@ -117,9 +118,9 @@ impl Core {
         let head = Head { encoding, phase, one_way, priority, tell, starts_flow };
         match body {
             Some(body) => {
-                let Some(event) = events.pop() else { return Err(Unsent::Because(Outcome::Untranslatable)) };
-                route.append_head(&head, connection.output.bytes(), request_id, body.of(&event).len());
-                events.extend(connection.output.push_event(event, body));
+                let Some(only) = events.pop() else { return Err(Unsent::Because(Outcome::Untranslatable)) };
+                route.append_head(&head, connection.output.bytes(), request_id, body.of(&only).len());
+                events.extend(connection.output.push_event(only, body));
             }
             None => {
                 let written = route.append_batch(&head, connection.output.bytes(), request_id, events, want);
@@ -131,7 +132,7 @@ impl Core {
         if one_way {
             route.succeed();
         } else {
-            route.unanswered.push_back(Sent { serial, connection: token, request_id });
+            route.unanswered.push_back(Sent { serial, connection: token, request_id, event });
             connection.pending.insert(request_id, Pending::Push { outbox, serial });
         }
         self.outgoing.note_push(token, one_way);

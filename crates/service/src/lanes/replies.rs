@@ -123,7 +123,7 @@ impl Core {
     fn conclude_push(&mut self, outbox: OutboxId, serial: u32, verdict: Verdict) {
         let Some(route) = self.outgoing.routes.get_mut(outbox) else { return };
         // Nothing if an earlier one failed: then this one was put back with it and is nobody's any more.
-        let Some(before) = route.take_unanswered(serial) else { return };
+        let Some((before, sent)) = route.take_unanswered(serial) else { return };
         if let Verdict::Forward(to) = &verdict
             && route.forward(to)
         {
@@ -137,6 +137,7 @@ impl Core {
         let outcome = match outcome_of(&verdict) {
             // That there is nothing where it was forwarded to does not mean that there is nothing at its own address.
             Outcome::Gone if route.is_forwarded => Outcome::Refused,
+            Outcome::Rejected if is_fault(&verdict) && route.note_fault(sent.event) => Outcome::Refused,
             outcome => outcome,
         };
         if !matches!(outcome, Outcome::Delivered | Outcome::Unreachable) {
@@ -146,6 +147,7 @@ impl Core {
             Outcome::Unreachable | Outcome::Refused => self.fail_push(outbox, serial, outcome, || verdict.to_string()),
             _ => {
                 route.succeed();
+                route.forget_fault(sent.event);
                 self.lane.handle_outcome(outbox, serial, outcome, self.now);
             }
         }
@@ -209,6 +211,12 @@ fn verdict_of(reply: &Reply<'_>, message: &Message<'_>, chars: CharSet) -> Verdi
         // We always address by key, and there is no other way an object of a client's could ask for.
         ReplyStatus::NeedsAddressingMode => Verdict::Unreadable,
     }
+}
+
+/// Whether the consumer failed while it handled the push: what a servant throws that its ORB does not know, in Java a runtime
+/// exception, is `UNKNOWN` (CORBA 3.3 part 1, 7.15.3). That may be the event's doing or a mishap that is over the next time.
+fn is_fault(verdict: &Verdict) -> bool {
+    matches!(verdict, Verdict::System(exception) if exception.kind == Kind::Unknown)
 }
 
 /// What an ended push means for the consumer's outbox. An exception that says "not now" is worth another try; one that

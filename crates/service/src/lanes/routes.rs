@@ -91,6 +91,8 @@ pub(crate) struct Route {
     pub(crate) given_up: Option<(Token, u64)>,
     /// Pushes fail, and why has been noted.
     pub(crate) is_failing: bool,
+    /// Events at which the consumer failed, and how many times.
+    faults: Vec<(u64, u8)>,
 }
 
 /// The Real-time CORBA priority that is told with each push to a consumer whose reference says `CLIENT_PROPAGATED`.
@@ -172,7 +174,14 @@ pub(crate) struct Sent {
     pub(crate) serial: u32,
     pub(crate) connection: Token,
     pub(crate) request_id: u32,
+    /// The event's number in the lane; of several the first one's.
+    pub(crate) event: u64,
 }
+
+/// How many times a push is tried that the consumer answers with `UNKNOWN`.
+const FAULTY_TRIES: u8 = 3;
+/// Events whose tries are counted at the same time for one consumer. Of more, the one noted first begins anew.
+const FAULTS_MAX: usize = 16;
 
 /// One per GIOP version and narrow code set.
 const CONNECTIONS: usize = 6;
@@ -197,6 +206,7 @@ impl Route {
             lost: None,
             given_up: None,
             is_failing: false,
+            faults: Vec::new(),
         })
     }
 
@@ -299,15 +309,35 @@ impl Route {
         self.is_failing = false;
     }
 
-    /// Takes a push off those without a reply, and says how many are before it.
-    pub(crate) fn take_unanswered(&mut self, serial: u32) -> Option<usize> {
+    /// A consumer failed at a push in a way that may be its own mishap or the event's doing. Says whether it is to be tried
+    /// again.
+    pub(crate) fn note_fault(&mut self, event: u64) -> bool {
+        let noted = self.faults.iter_mut().find(|(noted, _)| *noted == event);
+        let Some((_, tries)) = noted else {
+            if self.faults.len() >= FAULTS_MAX {
+                self.faults.remove(0);
+            }
+            self.faults.push((event, 1));
+            return true;
+        };
+        *tries += 1;
+        *tries < FAULTY_TRIES
+    }
+
+    /// An event is done with, taken or not.
+    pub(crate) fn forget_fault(&mut self, event: u64) {
+        if !self.faults.is_empty() {
+            self.faults.retain(|(noted, _)| *noted != event);
+        }
+    }
+
+    /// Takes a push off those without a reply; says how many are before it, and which it is.
+    pub(crate) fn take_unanswered(&mut self, serial: u32) -> Option<(usize, Sent)> {
         if self.unanswered.front().is_some_and(|sent| sent.serial == serial) {
-            self.unanswered.pop_front();
-            return Some(0);
+            return Some((0, self.unanswered.pop_front()?));
         }
         let at = self.unanswered.iter().position(|sent| sent.serial == serial)?;
-        self.unanswered.remove(at);
-        Some(at)
+        Some((at, self.unanswered.remove(at)?))
     }
 }
 
