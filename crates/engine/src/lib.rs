@@ -58,6 +58,7 @@ mod subscription;
 mod table;
 mod time;
 mod topics;
+mod wildcard;
 
 pub use event::{
     Alternate, Alternates, Draft, EVENT_OVERHEAD_BYTES, Event, EventPool, HOLDER_OVERHEAD_BYTES, SORTED_OVERHEAD_BYTES,

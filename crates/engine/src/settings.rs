@@ -90,9 +90,9 @@ pub struct OutboxSettings {
     /// `Timeout`: how long after its arrival an event expires for this consumer, where neither the event nor its
     /// supplier says. `None`, the default: never.
     pub timeout: Option<Duration>,
-    /// `StartTimeSupported`: whether an event's `StartTime` is heeded. Default false.
+    /// `StartTimeSupported`: whether an event's `StartTime` is heeded. Default true.
     pub start_time_supported: bool,
-    /// `StopTimeSupported`: whether an event's `StopTime` is heeded. Default false.
+    /// `StopTimeSupported`: whether an event's `StopTime` is heeded. Default true.
     pub stop_time_supported: bool,
     /// `MaximumBatchSize`: how many events one delivery has at most, where the consumer takes sequences. Default 1. A
     /// consumer that pulls says itself how many it takes, and 1 does not bound that; more does.
@@ -154,8 +154,8 @@ impl Default for OutboxSettings {
             backoff_max: Duration::from_secs(5),
             order_policy: OrderPolicy::Fifo,
             timeout: None,
-            start_time_supported: false,
-            stop_time_supported: false,
+            start_time_supported: true,
+            stop_time_supported: true,
             batch_size_max: NonZeroU32::MIN,
             pacing_interval: Duration::ZERO,
             filter_timeout: Duration::from_secs(1),

@@ -1,14 +1,17 @@
 //! Which events a consumer wants: event types with wildcards, and how a proxy's and its admin's lists combine.
 
+use alloc::borrow::Cow;
+use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::sync::Arc;
+use alloc::vec::Vec;
 
-use crate::Operator;
+use crate::{Operator, wildcard};
 
 /// An event type or a pattern of them (OMG Notification Service 1.1, `EventType`).
 ///
-/// `""` and `"*"` mean any domain; `""`, `"*"` and `"%ALL"` any name. In either, a final `*` after other characters
-/// stands for any rest. A `*` elsewhere is itself.
+/// `""` and `"*"` mean any domain; `""`, `"*"` and `"%ALL"` any name. In either, a `*` stands for any characters, also none,
+/// wherever it is.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct EventType {
     /// The domain, for instance `"Telecom"`.
@@ -39,101 +42,68 @@ impl EventType {
     /// Whether an event of this domain and name matches.
     #[must_use]
     pub fn matches(&self, domain: &[u8], name: &[u8]) -> bool {
-        (self.any_domain() || text_matches(&self.domain, domain)) && (self.any_name() || text_matches(&self.name, name))
+        (self.any_domain() || wildcard::matches(&self.domain, domain))
+            && (self.any_name() || wildcard::matches(&self.name, name))
     }
 
     /// Whether the two say the same, spelling of the wildcards aside.
     pub(crate) fn same_as(&self, other: &Self) -> bool {
-        (self.domain == other.domain || (self.any_domain() && other.any_domain()))
-            && (self.name == other.name || (self.any_name() && other.any_name()))
+        self.parts() == other.parts()
     }
 
-    /// The same in one spelling: `*` where anything matches.
+    /// The same in one spelling: `*` where anything matches, and never two together.
     pub(crate) fn canonical(&self) -> Self {
-        let spelt = |any: bool, text: &String| if any { "*".into() } else { text.clone() };
-        Self { domain: spelt(self.any_domain(), &self.domain), name: spelt(self.any_name(), &self.name) }
+        let (domain, name) = self.parts();
+        Self { domain: domain.into(), name: name.into() }
     }
 
     /// Whether it stands for more than one event type.
     pub(crate) fn is_pattern(&self) -> bool {
-        [self.domain_part(), self.name_part()].iter().any(|part| !matches!(part, Part::Exactly(_)))
+        let (domain, name) = self.parts();
+        domain.contains('*') || name.contains('*')
     }
 
     /// Whether every event that the other matches matches this one too.
     pub(crate) fn covers(&self, other: &Self) -> bool {
-        self.domain_part().covers(other.domain_part()) && self.name_part().covers(other.name_part())
+        let ((domain, name), (narrow_domain, narrow_name)) = (self.parts(), other.parts());
+        wildcard::covers(&domain, &narrow_domain) && wildcard::covers(&name, &narrow_name)
     }
 
-    /// What both match, canonical; `None` if there is nothing.
+    /// What both match, canonical; `None` if there is nothing. Where no one pattern says it, the one of the two that says more
+    /// about the names: it matches more than both do, never less.
     pub(crate) fn and(&self, other: &Self) -> Option<Self> {
-        let narrower = |a: Part<'_>, b: Part<'_>| match (a.covers(b), b.covers(a)) {
-            (true, _) => Some(b.spelt()),
-            (_, true) => Some(a.spelt()),
-            _ => None,
+        let narrower = |a: Cow<'_, str>, b: Cow<'_, str>| {
+            if wildcard::are_apart(&a, &b) {
+                None
+            } else if wildcard::covers(&a, &b) {
+                Some(String::from(b))
+            } else if wildcard::covers(&b, &a) {
+                Some(String::from(a))
+            } else {
+                let says = |pattern: &str| pattern.bytes().filter(|byte| *byte != b'*').count();
+                Some(String::from(if says(&a) < says(&b) { b } else { a }))
+            }
         };
-        Some(Self {
-            domain: narrower(self.domain_part(), other.domain_part())?,
-            name: narrower(self.name_part(), other.name_part())?,
-        })
+        let ((domain, name), (other_domain, other_name)) = (self.parts(), other.parts());
+        Some(Self { domain: narrower(domain, other_domain)?, name: narrower(name, other_name)? })
     }
 
-    fn domain_part(&self) -> Part<'_> {
-        if self.any_domain() { Part::Anything } else { Part::of(&self.domain) }
-    }
-
-    fn name_part(&self) -> Part<'_> {
-        if self.any_name() { Part::Anything } else { Part::of(&self.name) }
+    /// Domain and name in one spelling.
+    fn parts(&self) -> (Cow<'_, str>, Cow<'_, str>) {
+        let spelt = |any: bool, text| if any { Cow::Borrowed("*") } else { wildcard::canonical(text) };
+        (spelt(self.any_domain(), &self.domain), spelt(self.any_name(), &self.name))
     }
 
     fn any_domain(&self) -> bool {
-        matches!(self.domain.as_str(), "" | "*")
+        wildcard::is_any(&self.domain)
     }
 
     fn any_name(&self) -> bool {
-        matches!(self.name.as_str(), "" | "*" | "%ALL")
+        wildcard::is_any(&self.name) || self.name == "%ALL"
     }
 }
 
-/// A domain or a name, by what it matches.
-#[derive(Clone, Copy)]
-enum Part<'t> {
-    Anything,
-    Beginning(&'t str),
-    Exactly(&'t str),
-}
-
-impl<'t> Part<'t> {
-    fn of(text: &'t str) -> Self {
-        text.strip_suffix('*').map_or(Self::Exactly(text), Self::Beginning)
-    }
-
-    /// Whether it matches all that the other matches. Of two parts that have something in common one covers the other.
-    fn covers(self, other: Part<'_>) -> bool {
-        match (self, other) {
-            (Self::Anything, _) => true,
-            (Self::Beginning(a), Part::Beginning(b) | Part::Exactly(b)) => b.starts_with(a),
-            (Self::Exactly(a), Part::Exactly(b)) => a == b,
-            _ => false,
-        }
-    }
-
-    fn spelt(self) -> String {
-        match self {
-            Self::Anything => "*".into(),
-            Self::Beginning(text) => alloc::format!("{text}*"),
-            Self::Exactly(text) => text.into(),
-        }
-    }
-}
-
-fn text_matches(pattern: &str, text: &[u8]) -> bool {
-    match pattern.strip_suffix('*') {
-        Some(prefix) => text.starts_with(prefix.as_bytes()),
-        None => text == pattern.as_bytes(),
-    }
-}
-
-/// A list of event types as someone left it. It begins as everything, `("*", "*")`.
+/// A list of event types as someone left it. It begins as everything, `("*", "*")`, which nobody has named.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Subscription {
     types: Arc<[EventType]>,
@@ -153,19 +123,31 @@ impl Subscription {
         self.changed
     }
 
-    /// The list with `removed` taken out and `added` put in. Removing everything empties it first.
-    pub(crate) fn with(&self, added: &[EventType], removed: &[EventType]) -> Self {
-        let mut types = self.types.to_vec();
-        if removed.iter().any(EventType::is_everything) {
-            types.clear();
+    /// The list with `removed` taken out and `added` put in; `None` if there are more than `types_max` then.
+    ///
+    /// Removing everything empties it first. The everything that nobody has named gives way to the first types that are named;
+    /// nothing less than everything can be taken out of it. Everything that was named stays until it is removed.
+    pub(crate) fn with(&self, added: &[EventType], removed: &[EventType], types_max: usize) -> Option<Self> {
+        let removes_all = removed.iter().any(EventType::is_everything);
+        if !self.changed && added.is_empty() && !removes_all {
+            return Some(self.clone());
         }
-        types.retain(|kept| !removed.iter().any(|gone| gone.same_as(kept)));
-        for new in added {
-            if !types.iter().any(|kept| kept.same_as(new)) {
-                types.push(new.clone());
+        let kept: &[EventType] = if self.changed && !removes_all { &self.types } else { &[] };
+        // Their order is as it was; whoever sends the lists chooses how long they are.
+        let mut places: BTreeMap<_, usize> = kept.iter().enumerate().map(|(at, kind)| (kind.parts(), at)).collect();
+        for gone in removed {
+            places.remove(&gone.parts());
+        }
+        for (at, new) in (kept.len()..).zip(added) {
+            places.entry(new.parts()).or_insert(at);
+            if places.len() > types_max {
+                return None;
             }
         }
-        Self { types: types.into(), changed: true }
+        let mut places: Vec<usize> = places.into_values().collect();
+        places.sort_unstable();
+        let types = places.into_iter().filter_map(|at| kept.iter().chain(added).nth(at)).cloned();
+        Some(Self { types: types.collect(), changed: true })
     }
 
     pub(crate) fn matches(&self, domain: &[u8], name: &[u8]) -> bool {
@@ -213,6 +195,13 @@ mod tests {
         Subscription::default()
     }
 
+    fn changed(list: &Subscription, added: &[(&str, &str)], removed: &[(&str, &str)]) -> Subscription {
+        let types = |types: &[(&str, &str)]| -> Vec<EventType> {
+            types.iter().map(|(domain, name)| EventType::new(*domain, *name)).collect()
+        };
+        list.with(&types(added), &types(removed), 10).unwrap()
+    }
+
     #[test]
     fn wildcards_match_in_every_spelling() {
         for (domain, name) in [("", ""), ("*", "*"), ("*", "%ALL"), ("", "%ALL"), ("ALMA", "*"), ("AL*", "Tem*")] {
@@ -230,9 +219,10 @@ mod tests {
     }
 
     #[test]
-    fn a_star_inside_a_name_is_itself() {
-        assert!(!EventType::new("a*b", "x").matches(b"aab", b"x"));
-        assert!(EventType::new("a*b", "x").matches(b"a*b", b"x"));
+    fn a_star_may_be_anywhere_in_domain_and_name() {
+        assert!(EventType::new("*MA", "W*d").matches(b"ALMA", b"World"));
+        assert!(!EventType::new("*MA", "W*d").matches(b"ALMA", b"Word "));
+        assert!(EventType::new("**", "%ALL").is_everything() && !EventType::new("%ALL", "*").is_everything());
         assert!(EventType::new("%ALL", "x").matches(b"%ALL", b"x"));
         assert!(!EventType::new("%ALL", "x").matches(b"other", b"x"));
     }
@@ -253,14 +243,52 @@ mod tests {
 
     #[test]
     fn removing_everything_leaves_what_is_added() {
-        let list = never_changed().with(&[EventType::new("a", "x")], &[EventType::new("*", "%ALL")]);
+        let list = changed(&never_changed(), &[("a", "x")], &[("*", "%ALL")]);
         assert_eq!(list.types(), [EventType::new("a", "x")]);
     }
 
+    /// ALMA's consumers only ever add, on a proxy that has just been made: TAO and omniNotify narrow it to what is added. Here
+    /// it stayed everything, so that each of those consumers got the whole channel.
     #[test]
-    fn adding_to_everything_stays_everything() {
-        let list = never_changed().with(&[EventType::new("a", "x")], &[]);
-        assert!(list.matches(b"b", b"y") && list.is_changed());
+    fn what_nobody_named_gives_way_to_the_first_types_that_are_named() {
+        let first = changed(&never_changed(), &[("d", "A")], &[]);
+        assert_eq!(first.types(), [EventType::new("d", "A")]);
+        assert!(first.is_changed() && !first.matches(b"d", b"B"));
+        let more = changed(&first, &[("d", "B")], &[]);
+        assert!(more.matches(b"d", b"A") && more.matches(b"d", b"B"));
+        assert_eq!(changed(&never_changed(), &[("d", "A")], &[("d", "A")]), first);
+    }
+
+    #[test]
+    fn everything_that_was_named_stays_until_it_is_removed() {
+        for everything in [("*", "*"), ("", ""), ("**", "%ALL")] {
+            let named = changed(&never_changed(), &[everything, ("d", "A")], &[]);
+            let more = changed(&changed(&named, &[("d", "B")], &[]), &[], &[("d", "B")]);
+            assert!(more.matches(b"x", b"y"));
+            assert_eq!(changed(&more, &[("d", "B")], &[("*", "*")]).types(), [EventType::new("d", "B")]);
+        }
+    }
+
+    #[test]
+    fn the_last_type_removed_leaves_nothing() {
+        let list = changed(&changed(&never_changed(), &[("d", "A")], &[]), &[], &[("d", "A")]);
+        assert!(list.is_changed() && list.types().is_empty());
+        assert_eq!(changed(&never_changed(), &[], &[("", "")]), list);
+    }
+
+    #[test]
+    fn nothing_less_than_everything_is_removed_from_what_nobody_named() {
+        for list in [changed(&never_changed(), &[], &[("d", "A")]), changed(&never_changed(), &[], &[])] {
+            assert_eq!(list, never_changed());
+        }
+    }
+
+    #[test]
+    fn refuses_more_types_than_there_may_be() {
+        let two = list(&[("d", "A"), ("d", "B")]);
+        assert_eq!(two.with(&[EventType::new("d", "C")], &[], 2), None);
+        let same = two.with(&[EventType::new("d", "C"), EventType::new("d", "B")], &[EventType::new("d", "A")], 2);
+        assert_eq!(same.unwrap().types(), [EventType::new("d", "B"), EventType::new("d", "C")]);
     }
 
     #[test]
@@ -270,6 +298,8 @@ mod tests {
         assert_eq!(and(("ALMA", "xy*"), ("AL*", "x*")), Some(EventType::new("ALMA", "xy*")));
         assert_eq!(and(("*", ""), ("", "*")), Some(EventType::everything()));
         assert_eq!(and(("a", "x"), ("a", "y*")), None);
+        assert_eq!(and(("a", "*x"), ("a", "*y")), None);
+        assert_eq!(and(("a", "*MA"), ("*", "AL*")), Some(EventType::new("a", "*MA")), "more than both match");
         assert_eq!(and(("a", "x"), ("b", "x")), None);
     }
 
@@ -279,11 +309,12 @@ mod tests {
         assert!(covers(("*", "%ALL"), ("a", "x")) && covers(("a*", "x"), ("ab*", "x")));
         assert!(!covers(("ab*", "x"), ("a*", "x")) && !covers(("a", "x"), ("a*", "x")));
         assert!(!covers(("a", "*"), ("*", "x")));
+        assert!(covers(("*a", "x*"), ("b*a", "xy*z")) && !covers(("b*a", "x"), ("*a", "x")));
     }
 
     #[test]
     fn a_type_is_listed_once() {
-        let list = list(&[("a", "*")]).with(&[EventType::new("a", "%ALL"), EventType::new("b", "x")], &[]);
+        let list = changed(&list(&[("a", "*"), ("a*b", "c")]), &[("a", "%ALL"), ("a**b", "c")], &[]);
         assert_eq!(list.types().len(), 2);
     }
 }

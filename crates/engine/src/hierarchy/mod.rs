@@ -416,7 +416,8 @@ impl Hierarchy {
     }
 
     /// Changes a subscription (on the suppliers' side: an offer): takes `removed` out and puts `added` in. It begins
-    /// as everything; removing everything, in any spelling, empties it before `added` is put in.
+    /// as everything, which gives way to the first types that are added; removing everything, in any spelling, empties it
+    /// before `added` is put in.
     ///
     /// # Errors
     ///
@@ -439,11 +440,8 @@ impl Hierarchy {
             }
             SubscriptionTarget::Proxy(key) => &mut self.channel_mut(key.channel)?.proxy_mut(key.proxy)?.subscription,
         };
-        let changed = subscription.with(added, removed);
-        if changed.types().len() > limit as usize {
-            return Err(Refusal::TooManyEventTypes { limit });
-        }
-        *subscription = changed;
+        *subscription =
+            subscription.with(added, removed, limit as usize).ok_or(Refusal::TooManyEventTypes { limit })?;
         self.channel_mut(channel)?.note_types_changed(side);
         Ok(())
     }

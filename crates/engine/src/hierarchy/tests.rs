@@ -117,7 +117,7 @@ fn refuses_more_than_it_may_hold_and_says_the_limit() {
     proxy(&mut hierarchy, channel, Side::Suppliers);
     let more = hierarchy.create_proxy(channel, Side::Suppliers, AdminId(0), Form(1), ProxyKind::default());
     assert_eq!(more, Err(Refusal::TooManyProxies { limit: 2 }));
-    let types = [EventType::new("a", "x"), EventType::new("b", "x")];
+    let types = [EventType::new("a", "x"), EventType::new("b", "x"), EventType::new("c", "x")];
     let more = hierarchy.subscribe(SubscriptionTarget::Proxy(key), &types, &[]);
     assert_eq!(more, Err(Refusal::TooManyEventTypes { limit: 2 }));
     assert!(!hierarchy.proxy(key).unwrap().subscription.is_changed(), "a refused command changes nothing");

@@ -221,8 +221,6 @@ pub(super) enum UserException {
     // CosNotification
     UnsupportedQoS(Vec<PropertyError>),
     UnsupportedAdmin(Vec<PropertyError>),
-    // CosNotifyComm
-    InvalidEventType { domain: String, name: String },
     // CosNotifyFilter
     UnsupportedFilterableData,
     InvalidGrammar,
@@ -259,7 +257,6 @@ impl UserException {
             Self::TypeError => "IDL:omg.org/CosEventChannelAdmin/TypeError:1.0",
             Self::UnsupportedQoS(_) => "IDL:omg.org/CosNotification/UnsupportedQoS:1.0",
             Self::UnsupportedAdmin(_) => "IDL:omg.org/CosNotification/UnsupportedAdmin:1.0",
-            Self::InvalidEventType { .. } => "IDL:omg.org/CosNotifyComm/InvalidEventType:1.0",
             Self::UnsupportedFilterableData => "IDL:omg.org/CosNotifyFilter/UnsupportedFilterableData:1.0",
             Self::InvalidGrammar => "IDL:omg.org/CosNotifyFilter/InvalidGrammar:1.0",
             Self::InvalidConstraint(_) => "IDL:omg.org/CosNotifyFilter/InvalidConstraint:1.0",
@@ -288,10 +285,6 @@ impl UserException {
     fn write_members(&self, out: &mut Writer<'_>) {
         match self {
             Self::UnsupportedQoS(errors) | Self::UnsupportedAdmin(errors) => write_property_errors(errors, out),
-            Self::InvalidEventType { domain, name } => {
-                out.string(domain);
-                out.string(name);
-            }
             Self::InvalidConstraint(constraint) => constraint.write(out),
             Self::ConstraintNotFound(id) => out.i32(*id),
             Self::InvalidValue { constraint, value } => {

@@ -1,6 +1,6 @@
 //! Pieces that the arguments and results of several operations have in common.
 
-use super::exceptions::{Raised, UserException};
+use super::exceptions::Raised;
 use engine::EventType;
 use giop::cdr::{ReadError, ReadErrorKind, Reader, Writer};
 use giop::ior::Ior;
@@ -65,16 +65,5 @@ pub(super) fn write_event_types(types: &[EventType], out: &mut Writer<'_>) {
     for EventType { domain, name } in types {
         out.string(domain);
         out.string(name);
-    }
-}
-
-/// Refuses event types with a wildcard where none is understood: a `*` has to be the last character.
-pub(super) fn check_event_types(types: &[EventType]) -> Result<(), Raised> {
-    let is_inside = |text: &str| text.strip_suffix('*').unwrap_or(text).contains('*');
-    match types.iter().find(|kind| is_inside(&kind.domain) || is_inside(&kind.name)) {
-        Some(EventType { domain, name }) => {
-            Err(UserException::InvalidEventType { domain: domain.clone(), name: name.clone() }.into())
-        }
-        None => Ok(()),
     }
 }

@@ -277,8 +277,8 @@ impl World {
             backoff_max: nearest(&levels, |patch| patch.backoff_max, default.backoff_max),
             order_policy: order,
             timeout: nearest(&levels, |patch| patch.timeout, None),
-            start_time_supported: nearest(&levels, |patch| patch.start_time_supported, false),
-            stop_time_supported: nearest(&levels, |patch| patch.stop_time_supported, false),
+            start_time_supported: nearest(&levels, |patch| patch.start_time_supported, true),
+            stop_time_supported: nearest(&levels, |patch| patch.stop_time_supported, true),
             batch_size_max: nearest(&levels, |patch| patch.batch_size_max, default.batch_size_max),
             pacing_interval: nearest(&levels, |patch| patch.pacing_interval, default.pacing_interval),
             filter_timeout: nearest(&levels, |patch| patch.filter_timeout, default.filter_timeout),
@@ -353,22 +353,28 @@ fn normal(event_type: &EventType) -> (Option<&str>, Option<&str>) {
     (domain, name)
 }
 
+/// Everything that nobody has named gives way to the first types that are; nothing less than everything is taken out of it.
 fn change(types: &mut Option<Vec<EventType>>, added: &[EventType], removed: &[EventType]) {
-    let mut list = types.clone().unwrap_or_else(|| vec![EventType::new("*", "*")]);
-    if removed.iter().any(|removed| normal(removed) == (None, None)) {
-        list = vec![];
-    }
+    let removes_all = removed.iter().any(|removed| normal(removed) == (None, None));
+    let mut list = match types.take() {
+        None if added.is_empty() && !removes_all => return,
+        Some(list) if !removes_all => list,
+        _ => vec![],
+    };
     list.retain(|kept| !removed.iter().any(|removed| normal(removed) == normal(kept)));
     list.extend(added.iter().cloned());
     *types = Some(list);
 }
 
 pub(crate) fn matches(wanted: &EventType, domain: &str, name: &str) -> bool {
-    let text_matches = |wanted: Option<&str>, text: &str| match wanted {
-        None => true,
-        Some(wanted) if wanted.ends_with('*') => text.starts_with(wanted.trim_end_matches('*')),
-        Some(wanted) => wanted == text,
-    };
+    let text_matches = |wanted: Option<&str>, text: &str| wanted.is_none_or(|wanted| star_matches(wanted, text));
     let (wanted_domain, wanted_name) = normal(wanted);
     text_matches(wanted_domain, domain) && text_matches(wanted_name, name)
+}
+
+/// Each star is tried with nothing, with one character, with two, and so on.
+fn star_matches(wanted: &str, text: &str) -> bool {
+    let Some((beginning, rest)) = wanted.split_once('*') else { return wanted == text };
+    let Some(text) = text.strip_prefix(beginning) else { return false };
+    (0..=text.len()).any(|at| text.get(at..).is_some_and(|text| star_matches(rest, text)))
 }

@@ -96,8 +96,18 @@ pub fn run(seed: u64, operations: u32, trace: &mut dyn FnMut(&str)) -> Result<Su
 
 pub(crate) const DOMAINS: [&str; 2] = ["a", "b"];
 pub(crate) const NAMES: [&str; 3] = ["x", "xy", "z"];
-pub(crate) const PATTERNS: [(&str, &str); 8] =
-    [("*", "*"), ("", "%ALL"), ("a", "x"), ("a", "*"), ("b", "x*"), ("*", "z"), ("b*", ""), ("", "xy")];
+pub(crate) const PATTERNS: [(&str, &str); 10] = [
+    ("*", "*"),
+    ("", "%ALL"),
+    ("a", "x"),
+    ("a", "*"),
+    ("b", "x*"),
+    ("*", "z"),
+    ("b*", ""),
+    ("", "xy"),
+    ("*", "*y"),
+    ("*b", "x*y"),
+];
 
 /// A delivery that is unanswered, as far as the door knows.
 #[derive(Clone, Copy)]

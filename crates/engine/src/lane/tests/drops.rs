@@ -69,10 +69,6 @@ fn events_that_expire_are_counted_by_their_type() {
     let mut draft = rig.lane.begin_event();
     draft.stop = Some(Time(1));
     rig.lane.classify(&mut draft, b"domain", b"late");
-    rig.hierarchy
-        .set_proxy_settings(key, SettingsPatch { stop_time_supported: Some(true), ..SettingsPatch::default() })
-        .unwrap();
-    rig.route();
     rig.lane.handle_event(rig.source, draft, &NoFields, rig.now);
     let reason = DiscardReason::Expired;
     assert_eq!(rig.drops_of(key), named([("a", reason, 2), ("b", reason, 1), ("late", reason, 1)]));

@@ -305,10 +305,10 @@ fn a_consumers_events_expire_while_it_is_suspended() {
 }
 
 #[test]
-fn stop_time_counts_only_where_it_is_supported() {
+fn stop_time_counts_unless_it_is_not_supported() {
     let mut rig = Rig::plain();
-    let supports = SettingsPatch { stop_time_supported: Some(true), ..SettingsPatch::default() };
-    let (a, b) = (rig.consumer(supports), rig.consumer(SettingsPatch::default()));
+    let ignores = SettingsPatch { stop_time_supported: Some(false), ..SettingsPatch::default() };
+    let (a, b) = (rig.consumer(SettingsPatch::default()), rig.consumer(ignores));
     for key in [a, b] {
         rig.hierarchy.suspend(key).unwrap();
     }
@@ -328,8 +328,8 @@ fn stop_time_counts_only_where_it_is_supported() {
 #[test]
 fn an_event_waits_for_its_start_time_and_then_queues_as_if_it_had_just_arrived() {
     let mut rig = Rig::plain();
-    let supports = SettingsPatch { start_time_supported: Some(true), ..SettingsPatch::default() };
-    let (a, b) = (rig.consumer(supports), rig.consumer(SettingsPatch::default()));
+    let ignores = SettingsPatch { start_time_supported: Some(false), ..SettingsPatch::default() };
+    let (a, b) = (rig.consumer(SettingsPatch::default()), rig.consumer(ignores));
     let start = Some(rig.now + millis(10));
     rig.publish_with(0, |event| event.start = start);
     let got = rig.get().unwrap();
@@ -352,8 +352,7 @@ fn an_event_waits_for_its_start_time_and_then_queues_as_if_it_had_just_arrived()
 #[test]
 fn an_event_that_waits_for_its_start_time_counts_and_expires_like_any_other() {
     let mut rig = Rig::plain();
-    let patch = SettingsPatch { start_time_supported: Some(true), ..max_events(2) };
-    let key = rig.consumer(patch);
+    let key = rig.consumer(max_events(2));
     let start = Some(rig.now + millis(100));
     rig.publish_with(0, |event| (event.start, event.timeout) = (start, Some(millis(10))));
     rig.publish_with(1, |event| event.start = start);

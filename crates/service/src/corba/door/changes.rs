@@ -43,6 +43,8 @@ pub(super) struct Changes {
     known: BTreeMap<(ChannelId, Side), Known>,
     /// Proxies whose clients are not to be told of changes.
     silenced: BTreeSet<ProxyKey>,
+    /// What those who asked before they connected know.
+    asked: BTreeMap<ProxyKey, Arc<[EventType]>>,
     calls: usize,
     waiting: VecDeque<Peer>,
     /// The last change that somebody was told of; most are told the same.
@@ -91,6 +93,7 @@ impl Changes {
 
     pub(super) fn forget_proxy(&mut self, proxy: ProxyKey, client: Option<&Client>) {
         self.silenced.remove(&proxy);
+        self.asked.remove(&proxy);
         if client.is_some_and(|client| client.told.is_being_told()) {
             self.calls = self.calls.saturating_sub(1);
         }
@@ -113,14 +116,24 @@ impl Changes {
 }
 
 impl Door {
-    /// What a client knows when it connects: nothing is told of what was before.
-    pub(super) fn told_at_first(&self, key: ProxyKey, kind: ProxyKind, side: Side, client: &Ior) -> Told {
+    /// What a client knows when it connects: nothing is told of what was before, unless it asked then.
+    pub(super) fn told_at_first(&mut self, key: ProxyKey, kind: ProxyKind, side: Side, client: &Ior) -> Told {
         let interface = match side {
             Side::Consumers => &NOTIFY_PUBLISH,
             Side::Suppliers => &NOTIFY_SUBSCRIBE,
         };
         let hears = !kind.is_plain() && client_has(&client.type_id, interface) != Some(false);
-        Told { hears, last: self.types_known(key.channel, other(side)), before: None, waits: false }
+        let last = self.changes.asked.remove(&key);
+        let last = last.unwrap_or_else(|| self.types_known(key.channel, other(side)));
+        Told { hears, last, before: None, waits: false }
+    }
+
+    /// A client has connected: it may have asked before, and not know any more what there is.
+    pub(super) fn tell_what_changed_since_it_asked(&mut self, peer: Peer) {
+        let Some(client) = self.clients.get(&peer) else { return };
+        if *client.told.last != *self.types_known(client.proxy.channel, other(client.side)) {
+            self.want_to_tell(peer);
+        }
     }
 
     /// `obtain_offered_types` and `obtain_subscription_types`: what the other side offers or wants now, if that is asked
@@ -134,9 +147,12 @@ impl Door {
         } else {
             self.changes.silenced.insert(key);
         }
-        if let Some(client) = peer.and_then(|peer| self.clients.get_mut(&peer)) {
-            client.told.last = Arc::clone(&types);
-            client.told.before = client.told.before.take().map(|_| Arc::clone(&types));
+        match peer.and_then(|peer| self.clients.get_mut(&peer)) {
+            Some(client) => {
+                client.told.last = Arc::clone(&types);
+                client.told.before = client.told.before.take().map(|_| Arc::clone(&types));
+            }
+            None => _ = self.changes.asked.insert(key, Arc::clone(&types)),
         }
         Ok(if mode.all_now { types.to_vec() } else { Vec::new() })
     }

@@ -65,6 +65,7 @@ impl Door {
             }
             let health = Health::default();
             self.clients.insert(peer, Client { proxy: key, side, address, told, health, link });
+            self.tell_what_changed_since_it_asked(peer);
             self.begin_probes(peer);
         }
         Ok(())

@@ -4,7 +4,6 @@ use super::callbacks::Callbacks;
 use super::expression::{Expression, Held, New};
 use crate::corba::door::Door;
 use crate::corba::exceptions::{Raised, UserException};
-use crate::corba::wire::check_event_types;
 use engine::{ChannelId, ChannelLimits, EventType, FilterConstraint, FilterId, FilterTarget, Peer, Refusal};
 use filter::{Constraint, Limits};
 use std::collections::BTreeMap;
@@ -385,13 +384,6 @@ fn engine_constraint(installed: &Installed, value: i64) -> FilterConstraint {
 /// Checks a constraint and makes it ready. What is wrong with it is logged, since the exception has no room for it.
 fn check(new: New, role: &Role, limits: &ChannelLimits) -> Result<Checked, Raised> {
     let New { expression, value } = new;
-    if check_event_types(&expression.types).is_err() {
-        log::info!(
-            target: "campanile::corba",
-            "a constraint is refused: in an event type a * can only be the last character"
-        );
-        return Err(UserException::InvalidConstraint(expression).into());
-    }
     let language =
         Limits { bytes_max: limits.constraint_bytes_max, nodes_max: limits.constraint_nodes_max, ..Limits::default() };
     let program = match Constraint::parse(&expression.text, &language) {

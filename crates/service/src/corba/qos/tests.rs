@@ -433,6 +433,9 @@ fn what_an_event_may_ask_for_depends_on_what_its_proxy_heeds() {
             let refused = scene.d.call(&proxy, "validate_event_qos", |w| write(named, w)).raises("UnsupportedQoS");
             refused.read(read_errors).into_iter().map(|(code, name, ..)| (code, name)).collect()
         };
+        let all = ["EventReliability", "Priority", "StartTime", "StopTime", "Timeout"];
+        assert_eq!(available(&mut scene, &[]), all);
+        scene.set(&proxy, &[("StartTimeSupported", false.into()), ("StopTimeSupported", false.into())]);
         assert_eq!(available(&mut scene, &[]), ["EventReliability", "Priority", "Timeout"]);
         assert_eq!(available(&mut scene, &[("Priority", 1_i32.into())]), ["EventReliability", "Timeout"]);
         let asked = [
@@ -452,7 +455,6 @@ fn what_an_event_may_ask_for_depends_on_what_its_proxy_heeds() {
         ];
         assert_eq!(errors(&mut scene, &asked), expected.map(|(code, name)| (code, name.to_owned())));
         scene.set(&proxy, &[("StartTimeSupported", true.into()), ("StopTimeSupported", true.into())]);
-        let all = ["EventReliability", "Priority", "StartTime", "StopTime", "Timeout"];
         assert_eq!(available(&mut scene, &[]), all);
         assert_eq!(
             available(&mut scene, &[("StartTime", utc(u64::MAX)), ("StopTime", utc(0))]),

@@ -213,6 +213,60 @@ fn an_admin_speaks_for_its_proxies() {
     assert_eq!(scene.obtain(&consumer, "obtain_offered_types", ALL_NOW_UPDATES_ON), types(&[("B", "b")]));
 }
 
+/// ALMA's consumers make a proxy and only ever add: TAO and omniNotify take them to want what they added, and tell suppliers
+/// so. Here they went on getting the whole channel, and nobody was told. The other way round a supplier that added an offer
+/// announced everything, so that no later offer was news.
+#[test]
+fn what_a_fresh_proxy_or_admin_adds_is_what_it_wants_or_offers_and_the_others_are_told() {
+    let mut scene = Scene::new();
+    let supplier = scene.supplier("supplier");
+    let admin = scene.consumers.clone();
+    let proxy = scene.d.made(&admin, "obtain_notification_push_supplier", 1).0;
+    scene.change(&proxy, "subscription_change", &[("d", "A")], &[]);
+    scene.d.give(&proxy, "connect_structured_push_consumer", &client("consumer")).unwrap();
+    assert_eq!(scene.heard(), [("supplier".into(), "subscription_change", types(&[("d", "A")]), vec![])]);
+    let offered = |scene: &mut Scene, added: &[(&str, &str)]| {
+        scene.change(&supplier, "offer_change", added, &[]);
+        assert_eq!(scene.heard(), [("consumer".into(), "offer_change", types(added), vec![])]);
+    };
+    offered(&mut scene, &[("d", "A")]);
+    offered(&mut scene, &[("d", "B")]);
+
+    // The same on the admins, before their proxies are made.
+    let mut scene = Scene::new();
+    let (consumers, suppliers) = (scene.consumers.clone(), scene.suppliers.clone());
+    scene.change(&consumers, "subscription_change", &[("d", "A")], &[]);
+    scene.change(&suppliers, "offer_change", &[("d", "*B")], &[]);
+    let consumer = scene.consumer("consumer");
+    let supplier = scene.supplier("supplier");
+    let all = |scene: &mut Scene, object, operation| scene.obtain(object, operation, ALL_NOW_UPDATES_ON);
+    assert_eq!(all(&mut scene, &supplier, "obtain_subscription_types"), types(&[("d", "A")]));
+    assert_eq!(all(&mut scene, &consumer, "obtain_offered_types"), types(&[("d", "*B")]));
+    // Everything that is named is everything.
+    scene.change(&consumers, "subscription_change", &[("*", "*")], &[("d", "A")]);
+    scene.change(&consumers, "subscription_change", &[("d", "C")], &[]);
+    assert_eq!(all(&mut scene, &supplier, "obtain_subscription_types"), types(&[("*", "*")]));
+}
+
+/// A client that asks what there is before it connects was told nothing of what changed in between: it had asked, so it was
+/// not asked to ask again, and what it knows began anew when it connected.
+#[test]
+fn what_changes_between_asking_and_connecting_is_told() {
+    for (mode, now) in [(ALL_NOW_UPDATES_ON, vec![("d", "A")]), (NONE_NOW_UPDATES_ON, vec![])] {
+        let mut scene = Scene::new();
+        let supplier = scene.supplier("supplier");
+        scene.change(&supplier, "offer_change", &[("d", "A")], &[]);
+        let admin = scene.consumers.clone();
+        let proxy = scene.d.made(&admin, "obtain_notification_push_supplier", 1).0;
+        assert_eq!(scene.obtain(&proxy, "obtain_offered_types", mode), types(&now));
+        scene.change(&supplier, "offer_change", &[("d", "B")], &[("d", "A")]);
+        scene.d.give(&proxy, "connect_structured_push_consumer", &client("consumer")).unwrap();
+        let told: Vec<_> = scene.heard().into_iter().filter(|told| told.0 == "consumer").collect();
+        let expected = ("consumer".into(), "offer_change", types(&[("d", "B")]), types(&[("d", "A")]));
+        assert_eq!(told, [expected], "{mode}");
+    }
+}
+
 #[test]
 fn the_four_modes_decide_what_is_told_now_and_later() {
     let mut scene = Scene::new();

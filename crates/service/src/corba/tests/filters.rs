@@ -247,7 +247,7 @@ pub(super) fn constraints(d: &mut Dialogue) {
     assert_eq!(missing.read(|r| r.i32().unwrap()), 3);
 
     // All or nothing, whatever is wrong with a change.
-    let bad: Expression<'_> = (&[("ALMA", "b*d")], "TRUE");
+    let bad: Expression<'_> = (&[("ALMA", "b*d")], "FALSE or");
     for wrong in ["$a ==", "1 +", "((TRUE)", "$a === 2", "TRUE FALSE", "unknown($a)", "\u{e9}"] {
         let refused = add(d, &filter, &[(&[], "TRUE"), (&[("a", "b")], wrong)]).raises("InvalidConstraint");
         assert_eq!(refused.read(read_expression), (vec![("a".into(), "b".into())], wrong.to_owned()));
@@ -255,7 +255,7 @@ pub(super) fn constraints(d: &mut Dialogue) {
     for _ in 0..2 {
         let refused = add(d, &filter, &[(&[], "TRUE"), bad]).raises("InvalidConstraint");
         let refused = refused.read(read_expression);
-        assert_eq!(refused, (vec![("ALMA".to_owned(), "b*d".to_owned())], "TRUE".to_owned()));
+        assert_eq!(refused, (vec![("ALMA".to_owned(), "b*d".to_owned())], "FALSE or".to_owned()));
         modify(d, &filter, &[1], &[(bad, 2)]).raises("InvalidConstraint");
         for (deleted, modified, missing) in [(vec![1, 9], vec![], 9), (vec![1], vec![1], 1), (vec![], vec![2, -1], -1)]
         {
@@ -300,7 +300,7 @@ pub(super) fn mapping_constraints(d: &mut Dialogue) {
         assert_eq!(read_expression(r), (vec![], "TRUE".to_owned()));
         assert_eq!((r.u32().unwrap(), r.i32().unwrap()), (LONG, 77));
     });
-    add_mapping(d, &filter, &[((&[("", "**")], "TRUE"), 1)]).raises("InvalidConstraint");
+    add_mapping(d, &filter, &[((&[("", "*")], "TRUE TRUE"), 1)]).raises("InvalidConstraint");
     let mut change = |deleted: &[i32], modified: &[(Expression<'_>, i32)], kind: u32| {
         d.call(&filter, "modify_mapping_constraints", |w| {
             write_ids(deleted, w);
@@ -315,7 +315,7 @@ pub(super) fn mapping_constraints(d: &mut Dialogue) {
     };
     change(&[3], &[], SHORT).raises("ConstraintNotFound");
     change(&[1], &[((&[], ""), 3)], SHORT).raises("ConstraintNotFound");
-    change(&[1], &[((&[("", "x*x")], ""), 2)], SHORT).raises("InvalidConstraint");
+    change(&[1], &[((&[("", "x*x")], "()"), 2)], SHORT).raises("InvalidConstraint");
     change(&[1], &[((&[], ""), 2)], 4).raises("InvalidValue");
     change(&[1], &[((&[], ""), 2)], SHORT).unwrap();
     assert_eq!(mapping_infos(&d.get(&filter, "get_all_mapping_constraints")), [(2, String::new(), 9)]);

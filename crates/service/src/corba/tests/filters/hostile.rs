@@ -88,7 +88,7 @@ fn two_clients_who_change_one_filter_never_see_half_of_a_change() {
                 modify(&mut d, &filter, &[ids[0]], &[((&[], text), ids[0])]).raises("ConstraintNotFound");
             }
             2 => {
-                modify(&mut d, &filter, &[], &[((&[], text), ids[0]), ((&[("", "*x")], text), ids[1])])
+                modify(&mut d, &filter, &[], &[((&[], text), ids[0]), ((&[("", "*x")], "("), ids[1])])
                     .raises("InvalidConstraint");
             }
             _ => {
