@@ -15,6 +15,7 @@ use giop::value::{AnyValue, Value};
 use service::{Config, Service};
 use std::collections::VecDeque;
 use std::sync::{Arc, mpsc};
+use testing::NextInTime;
 
 const FORMS: [ClientType; 3] = [ClientType::Any, ClientType::Structured, ClientType::Sequence];
 const EVENTS: i32 = 20;
@@ -137,7 +138,7 @@ impl Consumer {
     /// Waits for the next event.
     fn next(&mut self) -> Got {
         match self {
-            Self::Pushed(receiver, _) => receiver.recv().unwrap(),
+            Self::Pushed(receiver, _) => receiver.next_in_time(),
             Self::Any(proxy) => Got::Any(proxy.pull().unwrap()),
             Self::Structured(proxy) => Got::Structured(proxy.pull_structured_event().unwrap()),
             Self::Sequence(proxy, events) => {

@@ -8,6 +8,7 @@ use giop::value::AnyValue;
 use service::{Config, Service};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
+use testing::{NextInTime, wait_until};
 
 fn start_at(listen: &str) -> Service {
     Service::start(Config { listen: listen.into(), ..Config::default() }).unwrap()
@@ -39,7 +40,7 @@ fn events_arrive_in_order() {
         supplier.publish(&numbered(i)).unwrap();
     }
     for i in 0..500 {
-        assert_eq!(events.recv().unwrap(), numbered(i));
+        assert_eq!(events.next_in_time(), numbered(i));
     }
     assert_eq!(consumer.check().unwrap(), Health::Connected);
     supplier.close().unwrap();
@@ -60,9 +61,9 @@ fn types_and_forms_are_chosen() {
         SimpleSupplier::connect_with(&address, None, SupplierOptions { form, ..SupplierOptions::default() }).unwrap();
     any.publish_any(&AnyValue::from(7)).unwrap();
     structured.publish(&numbered(1)).unwrap();
-    assert_eq!(typed_events.recv().unwrap(), numbered(1));
-    assert_eq!(any_events.recv().unwrap().remainder, AnyValue::from(7));
-    let translated = any_events.recv().unwrap().remainder;
+    assert_eq!(typed_events.next_in_time(), numbered(1));
+    assert_eq!(any_events.next_in_time().remainder, AnyValue::from(7));
+    let translated = any_events.next_in_time().remainder;
     assert_eq!(translated.type_code.name(), "StructuredEvent");
 }
 
@@ -73,7 +74,7 @@ fn supplier_and_consumer_find_back_to_a_service_that_was_restarted() {
     let (consumer, events) = consume(&address, ConsumerOptions::default());
     let supplier = SimpleSupplier::connect(&address, None).unwrap();
     supplier.publish(&numbered(1)).unwrap();
-    assert_eq!(events.recv().unwrap(), numbered(1));
+    assert_eq!(events.next_in_time(), numbered(1));
     service.shutdown();
     assert!(supplier.publish(&numbered(2)).unwrap_err().is_connection_failure());
     assert!(consumer.check().unwrap_err().is_connection_failure());
@@ -82,7 +83,7 @@ fn supplier_and_consumer_find_back_to_a_service_that_was_restarted() {
     assert_eq!(consumer.check().unwrap(), Health::Reconnected);
     assert_eq!(consumer.check().unwrap(), Health::Connected);
     supplier.publish(&numbered(3)).unwrap();
-    assert_eq!(events.recv().unwrap(), numbered(3));
+    assert_eq!(events.next_in_time(), numbered(3));
     service.shutdown();
 }
 
@@ -98,9 +99,9 @@ fn consumer_that_wants_no_more_is_disconnected() {
     .unwrap();
     let supplier = SimpleSupplier::connect(&address, None).unwrap();
     supplier.publish(&numbered(1)).unwrap();
-    receiver.recv().unwrap();
+    receiver.next_in_time();
     // The service acts on the exception when it has read it.
-    while !consumer.proxy().unwrap().non_existent().unwrap() {}
+    wait_until("the proxy to be gone", || consumer.proxy().unwrap().non_existent().unwrap());
     supplier.publish(&numbered(2)).unwrap();
     assert!(receiver.try_recv().is_err());
 }

@@ -14,6 +14,7 @@ use giop::value::AnyValue;
 use service::{Config, Service};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
+use testing::NextInTime;
 
 fn start() -> Service {
     Service::start(Config { listen: "127.0.0.1:0".into(), ..Config::default() }).unwrap()
@@ -129,7 +130,7 @@ fn structured_event_goes_from_supplier_to_consumer() {
 
     into.push_structured_event(&StructuredEvent::new("B", "B", "not subscribed to")).unwrap();
     into.push_structured_event(&event).unwrap();
-    assert_eq!(events.recv().unwrap(), event);
+    assert_eq!(events.next_in_time(), event);
 
     out.suspend_connection().unwrap();
     assert!(out.suspend_connection().unwrap_err().is("ConnectionAlreadyInactive"));
@@ -137,7 +138,7 @@ fn structured_event_goes_from_supplier_to_consumer() {
     into.push_structured_event(&held).unwrap();
     assert!(events.try_recv().is_err());
     out.resume_connection().unwrap();
-    assert_eq!(events.recv().unwrap(), held);
+    assert_eq!(events.next_in_time(), held);
 
     into.disconnect_structured_push_consumer().unwrap();
     assert!(into.object().non_existent().unwrap());
@@ -159,7 +160,7 @@ fn any_goes_from_supplier_to_consumer() {
     into.connect_any_push_supplier(None).unwrap();
     let event = AnyValue::from(11.5);
     into.push(&event).unwrap();
-    assert_eq!(events.recv().unwrap(), event);
+    assert_eq!(events.next_in_time(), event);
     into.disconnect_push_consumer().unwrap();
     out.disconnect_push_supplier().unwrap();
 }
@@ -178,7 +179,7 @@ fn event_service_clients_meet() {
         into.push(&AnyValue::from(i)).unwrap();
     }
     for i in 0..100 {
-        assert_eq!(events.recv().unwrap(), AnyValue::from(i));
+        assert_eq!(events.next_in_time(), AnyValue::from(i));
     }
     into.disconnect_push_consumer().unwrap();
     out.disconnect_push_supplier().unwrap();

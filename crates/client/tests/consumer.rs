@@ -13,6 +13,7 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex};
+use testing::{patient, wait_until};
 
 /// A service that is only a socket.
 struct Pusher {
@@ -40,6 +41,7 @@ impl Pusher {
     fn connect(activation: &Activation) -> Self {
         let profile = activation.reference().ior().iiop().unwrap();
         let stream = TcpStream::connect((profile.host.as_str(), profile.port)).unwrap();
+        patient(&stream);
         Self { stream, inbound: Inbound::new(Limits::default()), key: profile.key.clone(), output: Vec::new() }
     }
 
@@ -101,13 +103,8 @@ fn consumer(
 
 /// What the orb was asked, once it has told of so many requests.
 fn served(activation: &Activation, requests: u64) -> Served {
-    loop {
-        let served = activation.orb().served();
-        if served.requests >= requests {
-            return served;
-        }
-        std::thread::yield_now();
-    }
+    wait_until("requests to be told", || activation.orb().served().requests >= requests);
+    activation.orb().served()
 }
 
 #[test]

@@ -13,6 +13,7 @@ use std::net::{TcpListener, TcpStream};
 use std::sync::{Arc, mpsc};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
+use testing::{AcceptInTime, EndInTime, NextInTime};
 
 const ANSWER: i32 = 42;
 
@@ -67,7 +68,7 @@ fn server(connections: usize, mut serve: impl FnMut(usize, &mut Peer) + Send + '
     let port = listener.local_addr().unwrap().port();
     let thread = thread::spawn(move || {
         for connection in 0..connections {
-            let (stream, _) = listener.accept().unwrap();
+            let stream = listener.accept_in_time();
             serve(connection, &mut Peer { stream, inbound: Inbound::new(Limits::default()) });
         }
     });
@@ -104,7 +105,7 @@ fn error_after(bytes: impl Fn(u32) -> Vec<u8> + Send + 'static) -> InvokeError {
     let object = object(ior);
     let error = ask(&object).unwrap_err();
     drop(object);
-    thread.join().unwrap();
+    thread.end_in_time();
     error
 }
 
@@ -126,7 +127,7 @@ fn next_address_is_tried() {
     let mut both = ior(dead);
     both.profiles.extend(good.profiles);
     assert_eq!(ask(&object(both)).unwrap(), ANSWER);
-    thread.join().unwrap();
+    thread.end_in_time();
 }
 
 #[test]
@@ -183,7 +184,7 @@ fn every_truncation_of_a_reply_ends_in_an_error() {
         });
         let error = ask(&object(ior)).unwrap_err();
         assert!(matches!(error, InvokeError::Lost { completed: Completed::Maybe, .. }), "{cut}: {error}");
-        thread.join().unwrap();
+        thread.end_in_time();
     }
 }
 
@@ -200,7 +201,7 @@ fn connection_closed_in_order_is_made_again() {
         }
     });
     assert_eq!(ask(&object(ior)).unwrap(), ANSWER);
-    thread.join().unwrap();
+    thread.end_in_time();
 }
 
 #[test]
@@ -213,7 +214,7 @@ fn server_that_always_closes_is_not_tried_for_ever() {
     });
     let error = ask(&object(ior)).unwrap_err();
     assert!(error.was_not_carried_out(), "{error}");
-    thread.join().unwrap();
+    thread.end_in_time();
 }
 
 #[test]
@@ -223,7 +224,7 @@ fn connection_that_breaks_is_not_tried_again_since_the_request_may_have_been_car
     });
     let error = ask(&object(ior)).unwrap_err();
     assert!(matches!(error, InvokeError::Lost { completed: Completed::Maybe, .. }), "{error}");
-    thread.join().unwrap();
+    thread.end_in_time();
 }
 
 #[test]
@@ -231,7 +232,7 @@ fn call_ends_at_its_time_limit_and_a_late_reply_is_dropped() {
     let (go, wait) = mpsc::channel::<()>();
     let (ior, thread) = server(1, move |_, peer| {
         let late = peer.request().unwrap();
-        wait.recv().unwrap();
+        wait.next_in_time();
         peer.answer(late);
         let second = peer.request().unwrap();
         peer.send(&reply(second, ReplyStatus::NoException, |w| w.i32(2)));
@@ -244,7 +245,7 @@ fn call_ends_at_its_time_limit_and_a_late_reply_is_dropped() {
     assert!(!error.was_not_carried_out());
     go.send(()).unwrap();
     assert_eq!(ask(&patient).unwrap(), 2);
-    thread.join().unwrap();
+    thread.end_in_time();
 }
 
 #[test]
@@ -267,7 +268,7 @@ fn server_is_told_when_nobody_waits_for_its_reply_any_more() {
     let hasty = patient.with_reply_timeout(Some(Duration::from_millis(20)));
     assert!(matches!(ask(&hasty).unwrap_err(), InvokeError::TimedOut { .. }));
     assert_eq!(ask(&patient).unwrap(), ANSWER);
-    thread.join().unwrap();
+    thread.end_in_time();
 }
 
 #[test]
@@ -286,7 +287,7 @@ fn replies_find_their_callers_in_whatever_order_they_come() {
             scope.spawn(|| assert_eq!(ask(&object).unwrap(), ANSWER));
         }
     });
-    thread.join().unwrap();
+    thread.end_in_time();
 }
 
 #[test]
@@ -303,7 +304,7 @@ fn every_caller_learns_that_the_connection_broke() {
             scope.spawn(|| assert!(ask(&object).unwrap_err().is("COMM_FAILURE")));
         }
     });
-    thread.join().unwrap();
+    thread.end_in_time();
 }
 
 struct Answerer;
@@ -333,7 +334,7 @@ fn forwarded_call_reaches_the_object_and_stays_there() {
         assert_eq!(ask(&object).unwrap(), ANSWER);
     }
     drop(object);
-    thread.join().unwrap();
+    thread.end_in_time();
 }
 
 #[test]
@@ -352,7 +353,7 @@ fn object_that_left_its_forward_is_asked_for_at_its_first_address_again() {
     drop(activation);
     assert_eq!(ask(&object).unwrap(), 7);
     drop(orb);
-    thread.join().unwrap();
+    thread.end_in_time();
 }
 
 #[test]
@@ -361,7 +362,7 @@ fn circle_of_forwards_ends() {
     let itself = ior(listener.local_addr().unwrap().port());
     let target = itself.clone();
     let thread = thread::spawn(move || {
-        let (stream, _) = listener.accept().unwrap();
+        let stream = listener.accept_in_time();
         let mut peer = Peer { stream, inbound: Inbound::new(Limits::default()) };
         while let Some(id) = peer.request() {
             peer.send(&reply(id, ReplyStatus::LocationForward, |w| itself.write(w)));
@@ -371,5 +372,5 @@ fn circle_of_forwards_ends() {
     let error = ask(&object).unwrap_err();
     assert!(matches!(error, InvokeError::TooManyForwards), "{error}");
     drop(object);
-    thread.join().unwrap();
+    thread.end_in_time();
 }

@@ -22,6 +22,7 @@ use giop::typecode::{Kind, Work};
 use giop::value::{AnyValue, Value};
 use std::sync::{Arc, Mutex};
 use std::thread;
+use testing::EndInTime;
 
 type Answer = dyn Fn(&str, &mut Reader<'_>, &mut Writer<'_>) -> Result<(), ServantError> + Send + Sync;
 
@@ -512,7 +513,7 @@ fn pull_waits_for_an_event_and_ends_with_the_connection() {
         let puller = scope.spawn(|| (proxy.pull_structured_event(), proxy.pull_structured_event()));
         queue.offer(temperature(1.0)).unwrap();
         StructuredProxyPullSupplier::unchecked(object).disconnect_structured_pull_supplier().unwrap();
-        let (first, second) = puller.join().unwrap();
+        let (first, second) = puller.end_in_time();
         // The event may or may not have been taken before the disconnection.
         assert!(first.is_ok_and(|event| event == temperature(1.0)) || queue.backlog() == 1);
         assert!(second.unwrap_err().is("CosEventComm/Disconnected"));

@@ -11,6 +11,7 @@ use giop::realtime::{self, PriorityModel, PriorityModelPolicy};
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::sync::{Arc, mpsc};
+use testing::{NextInTime, patient};
 
 type Told = mpsc::Receiver<Option<i16>>;
 
@@ -44,11 +45,11 @@ fn client_propagates_its_priority_with_each_request() {
         push(&object.with_private_connection());
         push(&object.with_reply_timeout(None));
         for _ in 0..3 {
-            assert_eq!(told.recv().unwrap(), Some(priority));
+            assert_eq!(told.next_in_time(), Some(priority));
         }
     }
     push(&object);
-    assert_eq!(told.recv().unwrap(), None);
+    assert_eq!(told.next_in_time(), None);
 }
 
 #[test]
@@ -58,7 +59,7 @@ fn priority_is_told_only_to_objects_that_ask_for_it() {
         let object = object.with_priority(300);
         assert_eq!(object.priority(), None);
         push(&object);
-        assert_eq!(told.recv().unwrap(), None);
+        assert_eq!(told.next_in_time(), None);
     }
 }
 
@@ -66,7 +67,7 @@ fn priority_is_told_only_to_objects_that_ask_for_it() {
 fn priority_below_zero_is_told_as_zero() {
     let (_activation, object, told) = consumer(Some(PriorityModel::ClientPropagated));
     push(&object.with_priority(-5));
-    assert_eq!(told.recv().unwrap(), Some(0));
+    assert_eq!(told.next_in_time(), Some(0));
 }
 
 #[test]
@@ -74,6 +75,7 @@ fn reply_tells_the_priority_of_its_request() {
     let (_activation, object, told) = consumer(Some(PriorityModel::ClientPropagated));
     let profile = object.ior().iiop().unwrap();
     let mut stream = TcpStream::connect((profile.host.as_str(), profile.port)).unwrap();
+    patient(&stream);
     let mut inbound = Inbound::new(Limits::default());
     let told_priority = realtime::priority_context(1234, Endian::Big);
     let bad = [0, 0, 0xff, 0xff];
@@ -107,6 +109,6 @@ fn reply_tells_the_priority_of_its_request() {
         };
         let expected = data.and_then(|data| realtime::parse_priority_context(data).ok());
         assert_eq!(echo, expected, "{data:?}");
-        assert_eq!(told.recv().unwrap(), expected, "{data:?}");
+        assert_eq!(told.next_in_time(), expected, "{data:?}");
     }
 }

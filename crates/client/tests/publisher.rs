@@ -12,6 +12,7 @@ use giop::message::{self, MessageKind, ReplyHead, ReplyStatus, Request, Response
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::time::Duration;
+use testing::{AcceptInTime, EndInTime, wait_until};
 
 const KEY: &[u8] = b"proxy";
 
@@ -41,7 +42,7 @@ impl Service {
     }
 
     fn accept(&self) -> Peer {
-        Peer { stream: self.0.accept().unwrap().0, inbound: Inbound::new(Limits::default()) }
+        Peer { stream: self.0.accept_in_time(), inbound: Inbound::new(Limits::default()) }
     }
 }
 
@@ -181,9 +182,10 @@ fn a_full_window_is_told_to_those_who_do_not_wait() {
     assert_eq!(publisher.try_publish(&event(4)).unwrap(), None);
     let first = peer.next().unwrap();
     peer.reply(first.id, None);
-    while publisher.tally().confirmed == 0 {
+    wait_until("an answer", || {
         publisher.poll();
-    }
+        publisher.tally().confirmed > 0
+    });
     assert_eq!(publisher.try_publish(&event(4)).unwrap(), Some(4));
     assert_eq!(publisher.try_publish(&event(5)).unwrap(), None);
     std::thread::spawn(move || {
@@ -208,13 +210,15 @@ fn a_lost_connection_says_which_events_are_unknown_and_which_were_never_sent() {
     let ids: Vec<u32> = (0..6).map(|_| peer.next().unwrap().id).collect();
     peer.reply(ids[0], None);
     peer.reply(ids[2], None);
-    while publisher.tally().confirmed < 2 {
+    wait_until("two answers", || {
         publisher.poll();
-    }
+        publisher.tally().confirmed == 2
+    });
     drop(peer);
-    while publisher.tally().lost() == 0 {
+    wait_until("the loss to be found", || {
         publisher.poll();
-    }
+        publisher.tally().lost() > 0
+    });
     let fates: Vec<_> = losses(&mut publisher)
         .into_iter()
         .map(|Loss { events, fate }| (events, matches!(fate, Fate::Unknown(_)), matches!(fate, Fate::NotSent(_))))
@@ -264,7 +268,7 @@ fn one_way_events_are_known_to_have_arrived_after_a_sync() {
     publish(&mut publisher, 0..25);
     assert_eq!(publisher.tally().unsettled(), 25);
     assert_eq!(publisher.sync(), Tally { published: 25, confirmed: 25, ..Tally::default() });
-    let mut peer = receiver.join().unwrap();
+    let mut peer = receiver.end_in_time();
     // Now the proxy is gone: what was sent to it went nowhere.
     let receiver = std::thread::spawn(move || {
         assert_eq!(peer.next().unwrap().events, ["25"]);
@@ -275,7 +279,7 @@ fn one_way_events_are_known_to_have_arrived_after_a_sync() {
     publisher.publish(&event(25)).unwrap();
     assert_eq!(publisher.sync().unknown, 1);
     // And now the connection.
-    drop(receiver.join().unwrap());
+    drop(receiver.end_in_time());
     publisher.publish(&event(26)).unwrap();
     let tally = publisher.sync();
     assert_eq!((tally.confirmed, tally.unknown, tally.unsettled()), (25, 2, 0));
@@ -320,10 +324,11 @@ fn what_was_gathered_leaves_after_its_time() {
     publisher.poll();
     // The clock has gone on by now, or has with one of the next calls.
     let receiver = std::thread::spawn(move || peer.next().unwrap().events);
-    while !receiver.is_finished() {
+    wait_until("the event to leave", || {
         publisher.poll();
-    }
-    assert_eq!(receiver.join().unwrap(), ["0"]);
+        receiver.is_finished()
+    });
+    assert_eq!(receiver.end_in_time(), ["0"]);
 }
 
 #[test]
@@ -346,7 +351,7 @@ fn a_socket_that_takes_nothing_bounds_what_is_kept() {
     // Waits for the room that is there now.
     publisher.publish(&large).unwrap();
     drop(publisher);
-    assert_eq!(reader.join().unwrap(), taken + 1);
+    assert_eq!(reader.end_in_time(), taken + 1);
 }
 
 #[test]

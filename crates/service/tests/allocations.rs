@@ -18,14 +18,14 @@ use service::allocations::CountingAllocator;
 use service::{Config, Counter, Lanes, Scheduling, Service};
 
 use kinds::{Consumer, FORMS, Model, Supplier, connect_pulling, new_channel};
+use testing::NextInTime;
 
 #[global_allocator]
 static ALLOCATOR: CountingAllocator = CountingAllocator;
 
-fn wait_until(mut condition: impl FnMut() -> bool) {
-    while !condition() {
-        std::thread::yield_now();
-    }
+#[track_caller]
+fn wait_until(condition: impl FnMut() -> bool) {
+    testing::wait_until("what the next line needs", condition);
 }
 
 /// Events that the consumers let gather before counting begins, so that buffers and tables have grown to what they need.
@@ -185,9 +185,10 @@ fn turns_cost_no_allocation_in_the_steady_state() {
     };
     let waiting_max = || service.counters().read(Counter::TurnsWaitingMax);
     // Single ones need not meet each other, and then the lists of those that wait would grow while counting.
-    while waiting_max() == 0 {
+    testing::wait_until("two to meet", || {
         pass(0..GATHERED_EACH);
-    }
+        waiting_max() > 0
+    });
     (0..GATHERED_EACH).for_each(|number| pass(number..number + 1));
     let before = service.counters().read(Counter::Allocations);
     (0..COUNTED_ACROSS).for_each(|number| pass(number..number + 1));
@@ -223,12 +224,12 @@ fn priorities_cost_no_allocation_in_the_steady_state() {
         (0..WARM_UP).for_each(|_| supplier.publish(&event).unwrap());
     }
     open.store(true, Ordering::Relaxed);
-    (0..2 * WARM_UP).for_each(|_| assert!(told.recv().unwrap().is_some()));
+    (0..2 * WARM_UP).for_each(|_| assert!(told.next_in_time().is_some()));
     let pass = |count: u64| {
         for _ in 0..count {
             for (priority, supplier) in &suppliers {
                 supplier.publish(&event).unwrap();
-                assert_eq!(told.recv().unwrap(), Some(*priority));
+                assert_eq!(told.next_in_time(), Some(*priority));
             }
         }
     };

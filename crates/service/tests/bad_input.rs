@@ -24,6 +24,7 @@ use peers::{
     Bare, BareSupplier, Link, REQUEST, assert_serves, numbered, read_message, read_to_end, start, start_limited,
     subscribe, subscribe_to, supply, wait_until,
 };
+use testing::NextInTime;
 
 /// Held by the test that runs.
 static ALONE: Mutex<()> = Mutex::new(());
@@ -61,7 +62,7 @@ impl Orderly {
     }
 
     fn next(&self) -> StructuredEvent {
-        self.events.recv().unwrap()
+        self.events.next_in_time()
     }
 }
 

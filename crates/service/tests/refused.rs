@@ -7,6 +7,7 @@ use client::notify::{EventChannelFactory, StructuredEvent, ThreadPool};
 use client::{ConsumerOptions, Orb, OrbOptions, SimpleConsumer, SimpleSupplier};
 use giop::realtime::PriorityModel;
 use service::{Config, Counter, Service};
+use testing::NextInTime;
 
 #[test]
 fn a_lane_that_cannot_be_started_is_served_by_the_main_lane() {
@@ -30,7 +31,7 @@ fn a_lane_that_cannot_be_started_is_served_by_the_main_lane() {
     let _consumer = consumer.unwrap();
     let supplier = SimpleSupplier::connect(&url, Some(id)).unwrap();
     (0..10).for_each(|_| supplier.publish(&StructuredEvent::new("Test", "Refused", "")).unwrap());
-    (0..10).for_each(|_| received.recv().unwrap());
+    (0..10).for_each(|_| received.next_in_time());
     assert_eq!(service.counters().read(Counter::HandedOver), 0);
     assert_eq!(service.counters().lanes().len(), 1);
 }

@@ -2,6 +2,7 @@
 
 use client::naming::NamingContext;
 use service::{Config, Naming, Service};
+use testing::wait_until;
 
 use crate::support::{Orb, Peer, service, service_with};
 
@@ -83,7 +84,7 @@ fn by_an_outside_naming_service() {
     // The name appears there when the outside service has taken it.
     let orb = client::Orb::new(client::OrbOptions::default());
     let root = NamingContext::unchecked(orb.resolve(&outside).expect("a reference"));
-    while root.resolve_text("NotifyEventChannelFactory").is_err() {}
+    wait_until("the factory to be bound", || root.resolve_text("NotifyEventChannelFactory").is_ok());
     for orb in Orb::ALL {
         reach(orb, &format!("--naming NotifyEventChannelFactory --initref NameService={outside}"));
     }

@@ -1,8 +1,8 @@
 //! Unmodified omniORB and JacORB programs as suppliers and consumers of a running service.
 //!
 //! Each test starts a service of its own inside the test's process, starts programs of both orbs against it, and waits
-//! for the lines that they print. Every event is checked field by field by the program that receives it. A test that
-//! waits for something that never happens waits for ever: there is no time limit that a busy machine could break.
+//! for the lines that they print. Every event is checked field by field by the program that receives it. Nothing
+//! measures time; a program that has not said for a minute what is waited for is killed, and its test fails.
 
 #[cfg(test)]
 mod code_sets;

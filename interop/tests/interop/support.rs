@@ -8,6 +8,7 @@ use std::thread::JoinHandle;
 
 use rustix::process::{Pid, Signal, kill_process};
 use service::{Config, Counter, Service};
+use testing::Leash;
 
 /// Whose program it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -78,6 +79,10 @@ impl Peer {
 
     /// Waits for a line that begins with `beginning` and gives what follows it.
     pub(crate) fn wait_for(&mut self, beginning: &str) -> String {
+        let _leash = Leash::new(
+            &self.child,
+            format_args!("{:?} of {}, which said\n{}", beginning, self.name, self.seen.join("\n")),
+        );
         for line in self.output.by_ref() {
             let line = line.expect("the programs print text");
             self.seen.push(line.clone());
@@ -108,10 +113,12 @@ impl Peer {
 
     /// Waits for its end, without telling it to end.
     pub(crate) fn end(mut self) -> Ended {
+        let leash = Leash::new(&self.child, format_args!("the end of {}", self.name));
         for line in self.output.by_ref() {
             self.seen.push(line.expect("the programs print text"));
         }
         let status = self.child.wait().expect("it is our child");
+        drop(leash);
         let errors = self.errors.take().map(|reader| reader.join().unwrap_or_default()).unwrap_or_default();
         Ended { name: self.name.clone(), status, lines: std::mem::take(&mut self.seen), errors }
     }
@@ -211,9 +218,7 @@ pub(crate) fn at(service: &Service) -> String {
 
 /// Waits until a counter has at least a value. Each turn lets others run; nothing measures time.
 pub(crate) fn wait_for_count(service: &Service, counter: Counter, value: u64) {
-    while service.counters().read(counter) < value {
-        std::thread::yield_now();
-    }
+    testing::wait_until(format_args!("{counter:?} to be {value}"), || service.counters().read(counter) >= value);
 }
 
 /// A consumer on a new channel, connected, and the channel's id.

@@ -3,9 +3,10 @@
 use crate::support::{PROGRAM, text};
 use serde_json::Value as Json;
 use std::process::{Command, Output};
+use testing::output_in_time;
 
 fn doctor(arguments: &[&str]) -> Output {
-    Command::new(PROGRAM).arg("doctor").args(arguments).output().unwrap()
+    output_in_time(Command::new(PROGRAM).arg("doctor").args(arguments))
 }
 
 #[test]

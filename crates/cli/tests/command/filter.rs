@@ -10,6 +10,7 @@ fn fed(arguments: &[&str], input: &str) -> Output {
     let mut command = Command::new(PROGRAM);
     command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().unwrap();
+    let _leash = testing::Leash::new(&child, format_args!("the end of {command:?}"));
     // The command may have ended already, having refused its arguments.
     let _ = child.stdin.take().unwrap().write_all(input.as_bytes());
     child.wait_with_output().unwrap()

@@ -10,6 +10,7 @@ use serde_json::Value as Json;
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
+use testing::{EndInTime, wait_until};
 
 #[test]
 fn channel_is_shown_with_its_settings_consumers_backlogs_and_drops() {
@@ -76,9 +77,9 @@ fn clients_that_wait_in_a_pull_are_counted() {
     assert_eq!(waiting(), 0);
     thread::scope(|scope| {
         let pull = scope.spawn(|| proxy.pull_structured_event().unwrap());
-        while waiting() != 1 {}
+        wait_until("the pull to wait", || waiting() == 1);
         serve.print("pub", &["--type", "A/B"]);
-        assert_eq!(pull.join().unwrap(), StructuredEvent::new("A", "B", ""));
+        assert_eq!(pull.end_in_time(), StructuredEvent::new("A", "B", ""));
     });
     assert_eq!(waiting(), 0);
 
@@ -86,7 +87,7 @@ fn clients_that_wait_in_a_pull_are_counted() {
     let hasty = proxy.object().with_reply_timeout(Some(Duration::from_millis(20)));
     let given_up = StructuredProxyPullSupplier::unchecked(hasty).pull_structured_event().unwrap_err();
     assert!(given_up.is("TIMEOUT"), "{given_up}");
-    while waiting() != 0 {}
+    wait_until("the pull to be answered", || waiting() == 0);
     serve.print("pub", &["--type", "A/C"]);
     assert_eq!(proxy.pull_structured_event().unwrap(), StructuredEvent::new("A", "C", ""));
 }

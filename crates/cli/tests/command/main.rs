@@ -16,13 +16,14 @@ use std::io::Write;
 use std::net::TcpListener;
 use std::process::{Command, Output, Stdio};
 use support::{File, PROGRAM, Serve, free_port, text};
+use testing::{AcceptInTime, EndInTime, output_in_time};
 
 fn json(line: &str) -> Json {
     serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"))
 }
 
 fn campanile(arguments: &[&str]) -> Output {
-    Command::new(PROGRAM).args(arguments).stdin(Stdio::null()).output().unwrap()
+    output_in_time(Command::new(PROGRAM).args(arguments).stdin(Stdio::null()))
 }
 
 /// What a command that has to fail says, with its status.
@@ -174,7 +175,9 @@ fn lines_of_input_become_events() {
     let mut publish = serve.command("pub", &["--lines"]);
     let mut child = publish.stdin(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     child.stdin.take().unwrap().write_all("one\ntwo\ndrei\n".as_bytes()).unwrap();
+    let leash = testing::Leash::new(&child, "a publisher to end");
     let output = child.wait_with_output().unwrap();
+    drop(leash);
     assert!(output.status.success());
     assert!(text(&output.stderr).starts_with("published 3 events in "));
     let bodies: Vec<_> = sub.wait().stdout.lines().map(|line| json(line)["body"]["value"].clone()).collect();
@@ -224,7 +227,9 @@ fn pub_waits_between_events_and_stops_on_a_signal() {
     assert_eq!(sub.wait().code, Some(0));
     let status = Command::new("kill").args(["-s", "INT", &child.id().to_string()]).status().unwrap();
     assert!(status.success());
+    let leash = testing::Leash::new(&child, "a publisher to end");
     let output = child.wait_with_output().unwrap();
+    drop(leash);
     assert_eq!(output.status.code(), Some(0));
     assert!(text(&output.stderr).starts_with("published "), "{}", text(&output.stderr));
 }
@@ -260,14 +265,14 @@ fn something_else_listening_is_told() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap().to_string();
     let server = std::thread::spawn(move || {
-        let (mut stream, _) = listener.accept().unwrap();
+        let mut stream = listener.accept_in_time();
         let _ = std::io::Read::read(&mut stream, &mut [0; 1024]);
         stream.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n").unwrap();
     });
     let (said, status) = refusal(&["ls", "--server", &address]);
     assert_eq!(status, 1);
     assert!(said.contains("cannot be read"), "{said}");
-    server.join().unwrap();
+    server.end_in_time();
 }
 
 #[test]

@@ -4,11 +4,12 @@ use crate::support::{File, PROGRAM, text};
 use serde_json::Value as Json;
 use service::planning::Plan;
 use std::process::{Command, Output};
+use testing::output_in_time;
 
 const EXAMPLE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../config/plan.toml");
 
 fn plan(arguments: &[&str]) -> Output {
-    Command::new(PROGRAM).arg("plan").args(arguments).output().unwrap()
+    output_in_time(Command::new(PROGRAM).arg("plan").args(arguments))
 }
 
 /// Burns and Wellings, "Real-Time Systems and Programming Languages", process set A.

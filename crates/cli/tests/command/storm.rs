@@ -30,7 +30,8 @@ fn raise_descriptor_limit() -> u64 {
 /// Reads an answer. False if the service has closed the connection instead.
 fn is_answered(stream: &mut TcpStream) -> bool {
     let mut reply = [0; LOCATE_REPLY.len()];
-    let is_open = stream.read_exact(&mut reply).is_ok();
+    testing::patient(stream);
+    let is_open = testing::unless_closed(stream.read_exact(&mut reply)).is_some();
     // Who is closed on while it has sent what was not read finds the connection reset.
     assert!(!is_open || &reply == LOCATE_REPLY, "{reply:?}");
     is_open
@@ -61,7 +62,9 @@ fn a_storm_of_connections_is_served_and_the_one_too_many_counted() {
     // All at once, and only then the answers.
     streams.iter_mut().for_each(|stream| stream.write_all(LOCATE_REQUEST).unwrap());
     assert!(streams.iter_mut().all(is_answered));
+    let leash = testing::Leash::new(&publishing, "a publisher to end");
     let published = publishing.wait_with_output().unwrap();
+    drop(leash);
     assert!(published.status.success(), "{}", text(&published.stderr));
     assert_eq!(sub.wait().code, Some(0));
     // Those two are gone, so all places that are left are to be had.

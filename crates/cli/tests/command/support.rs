@@ -4,6 +4,8 @@ use std::io::{BufRead, BufReader, Read};
 use std::path::PathBuf;
 use std::process::{Child, ChildStderr, ChildStdout, Command, Output, Stdio};
 
+use testing::{Leash, output_in_time};
+
 pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_campanile");
 
 /// A running `campanile serve` on a free port of loopback, killed when dropped.
@@ -24,7 +26,9 @@ impl Serve {
         let mut child = Command::new(PROGRAM).arg("serve").args(options).stdout(Stdio::piped()).spawn().unwrap();
         let mut stdout = BufReader::new(child.stdout.take().unwrap());
         let mut line = String::new();
+        let leash = Leash::new(&child, "a service to be ready");
         stdout.read_line(&mut line).unwrap();
+        drop(leash);
         let address = line
             .strip_prefix("campanile: ready at ")
             .and_then(|rest| rest.split_once(','))
@@ -36,6 +40,7 @@ impl Serve {
     /// Asks it to stop, and gives what it printed after the ready line and its exit code.
     pub(crate) fn stop(mut self, signal: &str) -> (String, Option<i32>) {
         send_signal(&self.child, signal);
+        let _leash = Leash::new(&self.child, "a service to stop");
         let mut rest = String::new();
         self.stdout.read_to_string(&mut rest).unwrap();
         let status = self.child.wait().unwrap();
@@ -44,7 +49,7 @@ impl Serve {
 
     /// A finished `campanile` command towards this service.
     pub(crate) fn run(&self, command: &str, options: &[&str]) -> Output {
-        self.command(command, options).output().unwrap()
+        output_in_time(&mut self.command(command, options))
     }
 
     /// As [`run`](Self::run), for a command that has to succeed; gives what it printed.
@@ -66,7 +71,9 @@ impl Serve {
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let mut stderr = BufReader::new(child.stderr.take().unwrap());
         let mut line = String::new();
+        let leash = Leash::new(&child, format_args!("{options:?} to subscribe"));
         stderr.read_line(&mut line).unwrap();
+        drop(leash);
         assert!(line.starts_with("campanile: subscribed"), "{line}");
         let stdout = child.stdout.take();
         Sub { child, stdout, stderr }
@@ -97,6 +104,7 @@ pub(crate) struct Ended {
 impl Sub {
     /// Waits until it ends by itself.
     pub(crate) fn wait(mut self) -> Ended {
+        let _leash = Leash::new(&self.child, "a subscriber to end");
         let mut stdout = String::new();
         if let Some(mut pipe) = self.stdout.take() {
             pipe.read_to_string(&mut stdout).unwrap();
@@ -118,6 +126,7 @@ impl Sub {
 
     /// Reads one line of its output.
     pub(crate) fn line(&mut self) -> String {
+        let _leash = Leash::new(&self.child, "a subscriber to print a line");
         let mut line = Vec::new();
         let mut byte = [0];
         let pipe = self.stdout.as_mut().unwrap();

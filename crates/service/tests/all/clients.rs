@@ -8,6 +8,7 @@ use client::{Orb, OrbOptions};
 use giop::cdr::{CharSet, Endian, Version};
 use giop::message::{self, LocateReply, LocateStatus, MessageKind, Reply, ReplyStatus, RequestHead, Response};
 use service::{Config, Counter, Limits, Service};
+use testing::EndInTime;
 
 use crate::peers::{
     Bare, BareSupplier, REQUEST, assert_serves, numbered, read_message, read_to_end, request, request_with, start,
@@ -295,7 +296,7 @@ fn a_client_that_floods_gives_way_to_the_others_again_and_again() {
     let push = supplier.push_message(&REQUEST, CharSet::Latin1, &numbered(0));
     let before = service.counters().read(Counter::Cycles);
     supplier.stream.write_all(&push.repeat(PUSHES)).unwrap();
-    reader.join().unwrap();
+    reader.end_in_time();
     wait_until("the rounds to be counted", || service.counters().read(Counter::Cycles) >= before + PUSHES as u64 / 64);
     // They are counted at the end of the round, when the last reply is out.
     wait_until("the events to be counted", || service.counters().read(Counter::EventsIn) == PUSHES as u64);

@@ -8,6 +8,7 @@ use giop::codeset::{self, CodeSetInfo};
 use giop::ior::{Ior, Profile};
 use giop::message::{self, MessageKind, ReplyStatus, Request, RequestHead, Response, ServiceContexts};
 use service::{Config, Counter, Delivery, Naming};
+use testing::EndInTime;
 
 use crate::peers::{Bare, BareSupplier, REQUEST, numbered, start, start_with, subscribe, supply, wait_until};
 
@@ -171,7 +172,7 @@ fn a_consumer_that_never_reads_fills_its_socket_and_nobody_elses() {
     for _ in 0..500 {
         good_link.accept_push();
     }
-    let event = sent.join().unwrap();
+    let event = sent.end_in_time();
     // 50 MB wait for the one that has not read a byte; then it reads, and has missed nothing.
     let mut link = stuck.accept();
     for _ in 0..500 {

@@ -13,6 +13,7 @@ use client::{
 use giop::exception::Kind;
 use giop::value::Value;
 use service::{Counter, Service};
+use testing::{EndInTime, NextInTime};
 
 use crate::peers::{start, wait_until};
 
@@ -44,7 +45,7 @@ struct Watched {
 
 impl Watched {
     fn numbers(&self, count: usize) -> Vec<i32> {
-        (0..count).map(|_| number_of(&self.events.recv().unwrap())).collect()
+        (0..count).map(|_| number_of(&self.events.next_in_time())).collect()
     }
 }
 
@@ -103,7 +104,7 @@ fn each_suppliers_events_arrive_complete_and_in_order() {
         for consumer in &consumers {
             let mut next: HashMap<String, i32> = HashMap::new();
             for _ in 0..1500 {
-                let event = consumer.events.recv().unwrap();
+                let event = consumer.events.next_in_time();
                 let expected = next.entry(event.type_name.clone()).or_default();
                 assert_eq!(number_of(&event), *expected);
                 *expected += 1;
@@ -131,15 +132,15 @@ fn anys_and_structured_events_become_each_other() {
     let any_supplier = SimpleSupplier::connect_with(&url, None, options).unwrap();
 
     any_supplier.publish_any(&2.5_f64.into()).unwrap();
-    let event_of_any = structured.events.recv().unwrap();
+    let event_of_any = structured.events.next_in_time();
     assert_eq!((event_of_any.domain.as_str(), event_of_any.type_name.as_str()), ("", "%ANY"));
     assert_eq!(event_of_any.remainder.value, Value::Double(2.5));
-    assert_eq!(anys.recv().unwrap().value, Value::Double(2.5));
+    assert_eq!(anys.next_in_time().value, Value::Double(2.5));
 
     let sent = event("s", 4, 3);
     supply(&service, None).publish(&sent).unwrap();
-    assert_eq!(structured.events.recv().unwrap(), sent);
-    let any_of_event = anys.recv().unwrap();
+    assert_eq!(structured.events.next_in_time(), sent);
+    let any_of_event = anys.next_in_time();
     assert_eq!(any_of_event.type_code.id(), "IDL:omg.org/CosNotification/StructuredEvent:1.0");
 }
 
@@ -191,7 +192,7 @@ fn suppliers_wait_when_the_memory_budget_is_spent_and_nothing_is_lost() {
     for _ in 0..300 {
         tokens.send(()).unwrap();
     }
-    sent.join().unwrap();
+    sent.end_in_time();
     assert_eq!(hanging.numbers(300), (0..300).collect::<Vec<_>>());
     assert_eq!(service.counters().read(Counter::Dropped), 0);
 }
@@ -374,7 +375,7 @@ fn an_event_refused_in_the_midst_of_a_window_comes_before_all_later_ones() {
     });
     let supplier = supply(&service, None);
     supplier.publish(&event("s", 0, 0)).unwrap();
-    entered.recv().unwrap();
+    entered.next_in_time();
     for number in 1..500 {
         supplier.publish(&event("s", number, 0)).unwrap();
     }
@@ -413,6 +414,6 @@ fn large_events_pass() {
         supplier.publish(&event("s", number, 8 << 20)).unwrap();
     }
     for number in 0..5 {
-        assert_eq!(consumer.events.recv().unwrap(), event("s", number, 8 << 20));
+        assert_eq!(consumer.events.next_in_time(), event("s", number, 8 << 20));
     }
 }

@@ -11,6 +11,7 @@ use client::notify::{
 use client::{Activation, Orb, OrbOptions, ServantError};
 use giop::value::AnyValue;
 use service::Service;
+use testing::{EndInTime, NextInTime};
 
 use crate::peers::{numbered, start};
 
@@ -216,13 +217,13 @@ fn a_filter_that_the_program_implements_is_asked_and_only_its_own_consumer_waits
         let waiting = asking.events.object().with_reply_timeout(None).with_private_connection();
         let waiting = StructuredProxyPullSupplier::unchecked(waiting);
         let got = scope.spawn(move || [(); 2].map(|()| number(&waiting.pull_structured_event().unwrap())));
-        assert_eq!(questions.recv().unwrap(), 0);
+        assert_eq!(questions.next_in_time(), 0);
         // It has not answered yet.
         assert_eq!(other.take(), [0, 1, 2]);
         for yes in [false, true, true] {
             answer.send(yes).unwrap();
         }
-        assert_eq!(got.join().unwrap(), [1, 2]);
+        assert_eq!(got.end_in_time(), [1, 2]);
     });
     drop(c.service);
 }
@@ -247,7 +248,7 @@ fn a_callback_is_told_of_the_event_types_that_a_filter_is_for() {
     let kind = EventType::new("ALMA", "Temperature");
     let one = ConstraintExp::new("TRUE").for_types(std::slice::from_ref(&kind));
     filter.add_constraints(&[one]).unwrap();
-    assert_eq!(changes.recv().unwrap(), [vec![kind.to_string()], vec![]]);
+    assert_eq!(changes.next_in_time(), [vec![kind.to_string()], vec![]]);
     filter.remove_all_constraints().unwrap();
-    assert_eq!(changes.recv().unwrap(), [vec![], vec![kind.to_string()]]);
+    assert_eq!(changes.next_in_time(), [vec![], vec![kind.to_string()]]);
 }

@@ -15,6 +15,7 @@ use giop::cdr::Reader;
 use giop::typecode::Work;
 use giop::value::{AnyValue, Value};
 use service::Service;
+use testing::NextInTime;
 
 pub(crate) const FORMS: [ClientType; 3] = [ClientType::Any, ClientType::Structured, ClientType::Sequence];
 
@@ -243,7 +244,7 @@ impl Consumer {
     }
 
     pub(crate) fn take(&self, count: usize) -> Vec<Got> {
-        (0..count).map(|_| self.events.recv().unwrap()).collect()
+        (0..count).map(|_| self.events.next_in_time()).collect()
     }
 
     pub(crate) fn numbers(&self, count: usize) -> Vec<i32> {

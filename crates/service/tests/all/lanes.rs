@@ -14,6 +14,7 @@ use giop::cdr::{CharSet, Endian};
 use giop::message::{RequestHead, Response, ServiceContexts};
 use giop::realtime::{self, PriorityModel};
 use service::{Config, Counter, LaneCounters, Lanes, Scheduling, Service};
+use testing::{EndInTime, NextInTime};
 
 use crate::kinds::{Consumer, FORMS, Got, Model, event_of};
 use crate::peers::{BareSupplier, REQUEST, numbered, start_with, wait_until};
@@ -65,7 +66,7 @@ fn consume(service: &Service, channel_id: i32, qos: &[Property]) -> Numbers {
 
 impl Numbers {
     fn take(&self, count: usize) -> Vec<i32> {
-        (0..count).map(|_| self.numbers.recv().unwrap()).collect()
+        (0..count).map(|_| self.numbers.next_in_time()).collect()
     }
 }
 
@@ -118,7 +119,7 @@ fn each_level_of_a_channel_may_have_threads_of_its_own() {
     };
     all(of_proxy.take(30));
     all(of_channel.take(30));
-    all((0..30).map(|_| of_admin.events.recv().unwrap().number).collect());
+    all((0..30).map(|_| of_admin.events.next_in_time().number).collect());
 
     wait_until("all replies", || read(&service, Counter::Delivered) == 90);
     let map = |counts: [u64; 5]| BTreeMap::from_iter([10, 20, 30, 40, 50].into_iter().zip(counts));
@@ -273,7 +274,7 @@ fn every_kind_of_supplier_reaches_every_kind_of_consumer_on_other_lanes() {
                 let supplier = crate::kinds::Supplier::new(&events, form, from);
                 supplier.give("Test", 0..20);
                 for consumer in &consumers {
-                    let numbers: Vec<i32> = (0..20).map(|_| consumer.events.recv().unwrap().number).collect();
+                    let numbers: Vec<i32> = (0..20).map(|_| consumer.events.next_in_time().number).collect();
                     assert_eq!(numbers, (0..20).collect::<Vec<i32>>(), "{form:?} {from:?} to {model:?}");
                 }
             }
@@ -367,7 +368,7 @@ fn a_lane_that_ends_gives_its_connections_back_and_disturbs_nobody() {
             wait_until("its end", || read(&service, Counter::LanesEnded) == round);
         }
         stop.store(true, Ordering::Relaxed);
-        let pushed = pushed.join().unwrap();
+        let pushed = pushed.end_in_time();
         assert_eq!(consumer.take(pushed.try_into().unwrap()), (0..pushed).collect::<Vec<i32>>());
         // What the lanes that have ended counted is still in the totals.
         let all = u64::try_from(pushed).unwrap() + 60;

@@ -12,6 +12,9 @@ use giop::ior::Ior;
 use giop::message::{self, Header, MessageKind, Reply, ReplyHead, ReplyStatus, Request, RequestHead, Response};
 use giop::url::Corbaloc;
 use service::{Config, Limits, Service};
+use testing::{AcceptInTime, patient, unless_closed};
+
+pub(crate) use testing::wait_until;
 
 pub(crate) fn start() -> Service {
     start_with(Config::default())
@@ -23,14 +26,6 @@ pub(crate) fn start_limited(limits: Limits) -> Service {
 
 pub(crate) fn start_with(config: Config) -> Service {
     Service::start(Config { listen: "127.0.0.1:0".into(), ..config }).unwrap()
-}
-
-pub(crate) fn wait_until(what: &str, mut condition: impl FnMut() -> bool) {
-    // The test harness ends a test that waits in vain; the name says for what.
-    let _waiting_for = what;
-    while !condition() {
-        std::thread::yield_now();
-    }
 }
 
 pub(crate) fn request(version: Version, key: &[u8], operation: &str, body: impl FnOnce(&mut Writer<'_>)) -> Vec<u8> {
@@ -59,11 +54,12 @@ pub(crate) fn request_with(head: &RequestHead<'_>, chars: CharSet, body: impl Fn
 }
 
 pub(crate) fn read_message(stream: &mut TcpStream) -> Option<(Header, Vec<u8>)> {
+    patient(stream);
     let mut bytes = vec![0; message::HEADER_LEN];
-    stream.read_exact(&mut bytes).ok()?;
+    unless_closed(stream.read_exact(&mut bytes))?;
     let header = Header::parse(&bytes).unwrap();
     bytes.resize(header.message_len(), 0);
-    stream.read_exact(&mut bytes[message::HEADER_LEN..]).ok()?;
+    unless_closed(stream.read_exact(&mut bytes[message::HEADER_LEN..]))?;
     Some((header, bytes))
 }
 
@@ -107,7 +103,7 @@ impl Bare {
     }
 
     pub(crate) fn accept(&self) -> Link {
-        Link { stream: self.listener.accept().unwrap().0 }
+        Link { stream: self.listener.accept_in_time() }
     }
 }
 

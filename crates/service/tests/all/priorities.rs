@@ -10,6 +10,7 @@ use giop::exception::{Kind, OMG_MINOR, SystemException};
 use giop::message::{Reply, ReplyStatus, RequestHead, Response, ServiceContexts};
 use giop::realtime::{self, PriorityModel, PriorityModelPolicy};
 use service::{Counter, Service};
+use testing::NextInTime;
 
 use crate::peers::{BareSupplier, REQUEST, numbered, read_message, start, wait_until};
 
@@ -61,14 +62,14 @@ fn priority_goes_with_the_event_and_comes_back_with_the_reply() {
             let context = realtime::priority_context(priority, endian);
             let event = numbered(i32::try_from(number).unwrap());
             assert_eq!(supplier.push_told(&event, Some(&context)), Ok(Some(priority)));
-            assert_eq!(asking.priorities.recv().unwrap(), Some(priority));
-            assert_eq!(declaring.priorities.recv().unwrap(), None);
-            assert_eq!(unaware.priorities.recv().unwrap(), None);
+            assert_eq!(asking.priorities.next_in_time(), Some(priority));
+            assert_eq!(declaring.priorities.next_in_time(), None);
+            assert_eq!(unaware.priorities.next_in_time(), None);
         }
     }
     assert_eq!(supplier.push_told(&numbered(9), None), Ok(None));
     // Nothing told this one's, and the main lane has none of its own.
-    assert_eq!(asking.priorities.recv().unwrap(), None);
+    assert_eq!(asking.priorities.next_in_time(), None);
 }
 
 #[test]
@@ -87,7 +88,7 @@ fn priority_that_is_none_is_refused_and_counted_and_the_event_goes_nowhere() {
         assert_eq!((refused.kind, refused.minor), (Kind::DataConversion, OMG_MINOR | 2), "{priority}");
     }
     assert_eq!(supplier.push_told(&numbered(1), Some(&whole)), Ok(Some(5)));
-    assert_eq!(asking.priorities.recv().unwrap(), Some(5));
+    assert_eq!(asking.priorities.next_in_time(), Some(5));
     assert_eq!(service.counters().read(Counter::WrongPriorities), 6);
     wait_until("the event", || service.counters().read(Counter::EventsIn) == 1);
 }
@@ -129,13 +130,13 @@ fn consumer_on_a_lane_is_told_the_suppliers_priority_or_else_the_lanes() {
         let supplier = supply(&service, told);
         assert_eq!(supplier.proxy().priority(), told);
         supplier.publish(&numbered(1)).unwrap();
-        assert_eq!(consumer.priorities.recv().unwrap(), Some(heard), "{told:?}");
+        assert_eq!(consumer.priorities.next_in_time(), Some(heard), "{told:?}");
     }
     // The event's own priority chooses the lane where no other is told, and the lane's is told then.
     let mut event = numbered(2);
     event.variable_header.push(client::notify::Property::new("Priority", 120_i16));
     supply(&service, None).publish(&event).unwrap();
-    assert_eq!(consumer.priorities.recv().unwrap(), Some(100));
+    assert_eq!(consumer.priorities.next_in_time(), Some(100));
 }
 
 #[test]
@@ -149,7 +150,7 @@ fn declared_priority_is_what_consumers_are_told_wherever_the_event_comes_from() 
         let supplier = supply(&service, told);
         assert_eq!(supplier.proxy().ior().priority_model().unwrap().model, PROPAGATED);
         supplier.publish(&numbered(1)).unwrap();
-        assert_eq!(consumer.priorities.recv().unwrap(), Some(300), "{told:?}");
+        assert_eq!(consumer.priorities.next_in_time(), Some(300), "{told:?}");
     }
 }
 
@@ -163,7 +164,7 @@ fn what_a_supplier_tells_a_declared_proxy_is_not_even_looked_at() {
     let mut supplier = BareSupplier::new(&service, None);
     for context in [&realtime::priority_context(9, Endian::Big)[..], &[0, 0, 0xff, 0xff], &[]] {
         assert_eq!(supplier.push_told(&numbered(1), Some(context)), Ok(None));
-        assert_eq!(consumer.priorities.recv().unwrap(), None, "the consumer's side has no pool and no priority");
+        assert_eq!(consumer.priorities.next_in_time(), None, "the consumer's side has no pool and no priority");
     }
     assert_eq!(service.counters().read(Counter::WrongPriorities), 0);
 }

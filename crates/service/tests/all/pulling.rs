@@ -10,6 +10,7 @@ use giop::exception::Kind;
 use giop::ior::Ior;
 use giop::message::{self, Reply, ReplyStatus, RequestHead};
 use service::Counter;
+use testing::EndInTime;
 
 use crate::kinds::{Consumer, FORMS, Model, Supplier, connect_pulling, new_channel, pull, try_pull};
 use crate::peers::{Bare, REQUEST, read_message, request_with, start, wait_until};
@@ -129,7 +130,7 @@ fn whoever_waits_is_told_when_the_proxy_goes() {
         let admin = channel.default_consumer_admin().unwrap();
         let _ = admin.get_proxy_supplier(0);
         disconnect(&proxy, form);
-        let told = thread.join().unwrap();
+        let told = thread.end_in_time();
         assert!(matches!(told, Err(InvokeError::User(_))), "{told:?}");
     }
 }
@@ -307,7 +308,7 @@ fn suppliers_and_consumers_can_be_destroyed_while_events_flow() {
             consumer.take(3);
         }
         channel.destroy().unwrap();
-        flowing.join().unwrap();
+        flowing.end_in_time();
         drop(consumers);
     }
     crate::peers::assert_serves(&service);

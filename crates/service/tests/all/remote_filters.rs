@@ -9,6 +9,7 @@ use client::{Activation, ObjectRef, Orb, OrbOptions, ServantError};
 use giop::exception::Kind;
 use giop::ior::Ior;
 use service::Counter;
+use testing::EndInTime;
 
 use crate::kinds::{Consumer, FORMS, Got, Model, Supplier, connect_pulling, new_channel, try_pull};
 use crate::peers::{Bare, start, wait_until};
@@ -128,7 +129,7 @@ fn a_filter_that_hangs_holds_only_its_own_supplier() {
     other.give("Other", 1..3);
     assert_eq!(consumer.numbers(2), [1, 2]);
     // A push succeeds whether or not a filter lets its event pass.
-    waits.join().unwrap().unwrap();
+    waits.end_in_time().unwrap();
     assert_eq!(service.counters().read(Counter::FilteredInFailed), 1);
 }
 

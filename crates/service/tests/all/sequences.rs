@@ -10,6 +10,7 @@ use client::notify::{
 use client::{InvokeError, Orb, OrbOptions, ServantError};
 use giop::exception::Kind;
 use service::Counter;
+use testing::NextInTime;
 
 use crate::kinds::{Consumer, Got, Model, Supplier, connect_pulling, event_of, new_channel, try_pull};
 use crate::peers::{start, wait_until};
@@ -79,7 +80,7 @@ fn a_sequence_that_fails_is_tried_again_whole_and_in_order() {
     let supplier = Supplier::new(&channel, ClientType::Sequence, Model::Push);
     let Supplier::Sequence(supplier) = supplier else { unreachable!() };
     SequenceProxyPushConsumer::push_structured_events(&supplier, &events(0..20)).unwrap();
-    let batches: Vec<Vec<i32>> = (0..4).map(|_| batches.recv().unwrap()).collect();
+    let batches: Vec<Vec<i32>> = (0..4).map(|_| batches.next_in_time()).collect();
     let (first, second): (Vec<i32>, Vec<i32>) = ((0..10).collect(), (10..20).collect());
     assert_eq!(batches, [first.clone(), first.clone(), first, second]);
 }

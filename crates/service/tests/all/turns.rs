@@ -13,6 +13,7 @@ use giop::cdr::CharSet;
 use giop::message::{Request, RequestHead, Response};
 use giop::realtime::PriorityModel;
 use service::{Config, Counter, Discipline, Lanes, Limits, Service};
+use testing::NextInTime;
 
 use crate::kinds::{Consumer, Model, Supplier, connect_pulling, event_of, new_channel, try_pull};
 use crate::peers::{Bare, BareSupplier, Link, REQUEST, request_with, start, start_with, subscribe_to, wait_until};
@@ -211,7 +212,7 @@ fn what_waits_for_its_turn_arrives_complete_and_in_order() {
         }
         let mut next = std::collections::HashMap::new();
         for _ in 0..4 * EVENTS {
-            let (channel, event) = received.recv().unwrap();
+            let (channel, event) = received.next_in_time();
             let expected: &mut i32 = next.entry((channel, event.type_name.clone())).or_default();
             assert_eq!(event.field("number"), Some(&giop::value::Value::Long(*expected)));
             *expected += 1;

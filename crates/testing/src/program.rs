@@ -1,0 +1,62 @@
+//! Waits for programs that a test has started.
+
+use std::fmt::Display;
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::thread;
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::PATIENCE;
+
+/// While it lives, a program has [`PATIENCE`] to do what is waited for; then it is killed, so that whoever reads its output or
+/// waits for its end goes on, and fails. What was waited for is said then.
+///
+/// To be dropped before the program's end is collected by anybody else, since its number may become another's.
+pub struct Leash {
+    _held: Sender<()>,
+}
+
+impl Leash {
+    /// Begins to wait for `what` of a program.
+    ///
+    /// # Panics
+    /// If no thread can be had.
+    #[must_use = "it ends when it is dropped"]
+    pub fn new(program: &Child, what: impl Display) -> Self {
+        let (held, dropped) = channel();
+        let (id, what) = (program.id(), what.to_string());
+        thread::spawn(move || {
+            if dropped.recv_timeout(PATIENCE) == Err(RecvTimeoutError::Timeout) {
+                eprintln!("waited a minute for {what}; program {id} is killed");
+                if let Some(pid) = i32::try_from(id).ok().and_then(Pid::from_raw) {
+                    let _ = kill_process(pid, Signal::KILL);
+                }
+            }
+        });
+        Self { _held: held }
+    }
+}
+
+/// Runs a program and gives what it printed, as [`Command::output`] does, unless it takes longer than [`PATIENCE`]: then it is killed,
+/// and its status says so.
+///
+/// # Panics
+/// If it cannot be started.
+#[track_caller]
+pub fn output_in_time(command: &mut Command) -> Output {
+    let what = format!("the end of {command:?}");
+    // As `Command::output` has it where nothing else was said.
+    let spawned = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+    let child = match spawned {
+        Ok(child) => child,
+        Err(error) => panic!("{command:?} cannot be started: {error}"),
+    };
+    let leash = Leash::new(&child, what);
+    let output = child.wait_with_output();
+    drop(leash);
+    match output {
+        Ok(output) => output,
+        Err(error) => panic!("{command:?} cannot be waited for: {error}"),
+    }
+}
