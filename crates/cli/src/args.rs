@@ -51,11 +51,13 @@ QoS of admins and proxies is shown where it differs from the level above. Where
 consumers are, what waits for them and what was dropped is told by Campanile
 only; the rest works with any OMG notification service.";
 
+// `{n}` means a new line to clap, so that it is taken apart here by an escape sequence of no effect, which clap leaves out
+// where there is no terminal.
 const PUB_EXAMPLES: &str = "\
 Examples:
   campanile pub --type Telescope/Temperature celsius=11.5 dome=3 site=north
   campanile pub --name door-2 code:string=17 'tags=[\"a\",\"b\"]' raw:octets=cafe
-  campanile pub --count 100 --rate 10 sequence={n}
+  campanile pub --count 100 --rate 10 sequence={\x1b[0mn}
   seq 5 | campanile pub --lines
   campanile pub --any 11.5
 
@@ -65,7 +67,13 @@ long long, whichever is the first to hold them; other numbers double; [..] is a
 sequence and {..} a struct, in JSON; the rest, or text in double quotes, string.
 KEY:TYPE=VALUE chooses one of: boolean, octet, char, short, ushort, long, ulong,
 longlong, ulonglong, float, double, string, wstring, octets (hexadecimal).
-{n} stands for the event's number, counted from 1.";
+{\x1b[0mn} stands for the event's number, counted from 1. What begins with a hyphen and
+is neither option nor number comes behind --.
+
+With --count 0, a service that goes away is waited for: the event that it did
+not take is published when it is back. One that it may have taken is not
+published again but counted as not confirmed. Otherwise that is a failure.
+Exit status: 0 all events were taken; 1 not all; 2 wrong usage.";
 
 const SUB_EXAMPLES: &str = "\
 Examples:
@@ -335,9 +343,9 @@ pub(crate) struct PubOptions {
     /// The channel [default: the default channel]
     #[arg(long, short = 'c', value_name = "ID")]
     pub(crate) channel: Option<i32>,
-    /// The event type
-    #[arg(long = "type", short = 't', value_name = "DOMAIN/NAME", default_value = "Campanile/Test", value_parser = event_type)]
-    pub(crate) event_type: EventTypeArg,
+    /// The event type [default: Campanile/Test]
+    #[arg(long = "type", short = 't', value_name = "DOMAIN/NAME", value_parser = event_type)]
+    pub(crate) event_type: Option<EventTypeArg>,
     /// The event name, which tells events of one type apart
     #[arg(long, value_name = "NAME", default_value = "")]
     pub(crate) name: String,
@@ -353,7 +361,7 @@ pub(crate) struct PubOptions {
     /// One event for each line of standard input, with the line as its body
     #[arg(long, conflicts_with = "count")]
     pub(crate) lines: bool,
-    /// Number of events; 0 goes on until Ctrl-C
+    /// Number of events; 0 goes on until Ctrl-C, also after the service was away
     #[arg(long, short = 'n', value_name = "N", default_value_t = 1)]
     pub(crate) count: u64,
     /// Events per second [default: as fast as the service takes them]
@@ -363,7 +371,7 @@ pub(crate) struct PubOptions {
     #[arg(long, conflicts_with_all = ["header", "body"])]
     pub(crate) any: bool,
     /// Fields of the event; with --any also a single value
-    #[arg(value_name = "KEY=VALUE", allow_hyphen_values = true)]
+    #[arg(value_name = "KEY=VALUE", allow_negative_numbers = true)]
     pub(crate) fields: Vec<String>,
 }
 
@@ -559,6 +567,16 @@ mod tests {
     fn fields_may_be_negative_numbers() {
         let Command::Pub(options) = parse("campanile pub --any -4.5").unwrap() else { panic!() };
         assert_eq!(options.fields, ["-4.5"]);
+    }
+
+    /// `campanile pub --type A/B x=1 --count 3` took `--count` for a field, and said that it is not KEY=VALUE.
+    #[test]
+    fn options_may_stand_behind_fields() {
+        let Command::Pub(options) = parse("campanile pub --type A/B x=1 --count 3 y=2").unwrap() else { panic!() };
+        assert_eq!((options.count, options.fields), (3, vec!["x=1".to_owned(), "y=2".to_owned()]));
+        let Command::Pub(options) = parse("campanile pub -n 3 -- -x=1 --y=2").unwrap() else { panic!() };
+        assert_eq!(options.fields, ["-x=1", "--y=2"]);
+        assert!(parse("campanile pub x=1 --cuont 3").is_err());
     }
 
     #[test]

@@ -5,7 +5,7 @@ use crate::failure::Failure;
 use crate::signals::{Waiter, Wake};
 use crate::{fields, ls, show};
 use client::notify::{ClientType, Property, StructuredEvent};
-use client::{SimpleSupplier, SupplierOptions};
+use client::{InvokeError, SimpleSupplier, SupplierOptions};
 use giop::value::AnyValue;
 use std::io::{self, BufRead, IsTerminal};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
@@ -18,6 +18,10 @@ const LINES_AHEAD: usize = 64;
 /// How often a wait for input looks at whether a signal came.
 const SIGNAL_CHECK: Duration = Duration::from_millis(50);
 
+/// Between two attempts to publish while there is no service: at first, and at most.
+const RETRY_FIRST: Duration = Duration::from_millis(50);
+const RETRY_MAX: Duration = Duration::from_secs(2);
+
 /// Publishes events.
 pub(crate) fn run(options: &PubOptions) -> Result<(), Failure> {
     // What makes no sense is told before anybody is called.
@@ -28,61 +32,199 @@ pub(crate) fn run(options: &PubOptions) -> Result<(), Failure> {
     let supplier = SimpleSupplier::connect_with(&options.server.server, options.channel, settings)
         .map_err(|error| Failure::remote(&error, &options.server))?;
     let started = Instant::now();
-    let (published, outcome) = publish(options, &supplier, &waiter, started);
+    let mut run =
+        Run { options, supplier: &supplier, waiter: &waiter, tally: Tally::default(), pace: Pace::new(options.rate) };
+    let outcome = run.publish();
+    let tally = run.tally;
     let took = started.elapsed();
-    let farewell = supplier.close().map_err(|error| Failure::remote(&error, &options.server));
-    if published != 1 || io::stderr().is_terminal() {
-        summary(published, took);
+    let farewell = supplier.close();
+    if says_nothing(options) && tally.published == 1 {
+        eprintln!(
+            "published 1 event of type {} without any field; `campanile pub --type Weather/Wind speed=12.5` gives it a type \
+             and fields, --help has more",
+            type_of(options)
+        );
+    } else if tally.published != 1 || tally.unconfirmed > 0 || io::stderr().is_terminal() {
+        eprintln!("{}", tally.summary(took));
     }
+    let farewell = match farewell {
+        // A service that is away has lost the proxy, too.
+        Err(_) if options.goes_on() => Ok(()),
+        farewell => farewell.map_err(|error| Failure::remote(&error, &options.server)),
+    };
     outcome.and(farewell)
 }
 
-/// Publishes until all is published, a signal comes or the service refuses; gives how many were published.
-fn publish(
-    options: &PubOptions,
-    supplier: &SimpleSupplier,
-    waiter: &Waiter,
-    started: Instant,
-) -> (u64, Result<(), Failure>) {
-    let mut lines = options.lines.then(read_lines);
-    let mut published = 0;
-    loop {
-        if !options.lines && options.count > 0 && published == options.count {
-            return (published, Ok(()));
-        }
-        if asked_to_stop(options, waiter, started, published) {
-            return (published, interrupted(options));
-        }
-        let line = match &mut lines {
-            None => None,
-            Some(lines) => match next_line(lines, waiter) {
-                Input::Line(line) => Some(line),
-                Input::End => return (published, Ok(())),
-                Input::Stopped => return (published, interrupted(options)),
-                Input::Failed(error) => {
-                    return (published, Err(Failure::Message(format!("cannot read standard input: {error}"))));
-                }
-            },
-        };
-        let sent = build(options, published + 1, line.as_deref()).and_then(|event| {
-            let sent = match &event {
-                Outgoing::Structured(event) => supplier.publish(event),
-                Outgoing::Any(event) => supplier.publish_any(event),
-            };
-            sent.map_err(|error| Failure::remote(&error, &options.server))
-        });
-        if let Err(failure) = sent {
-            return (published, Err(failure));
-        }
-        published += 1;
+/// Whether nothing was said of the event at all.
+fn says_nothing(options: &PubOptions) -> bool {
+    let PubOptions { event_type, name, header, body, size, lines, count, fields, .. } = options;
+    let contents = (event_type, name.as_str(), header.as_slice(), body, size, fields.as_slice());
+    matches!(contents, (None, "", [], None, None, [])) && !lines && *count == 1
+}
+
+fn type_of(options: &PubOptions) -> String {
+    options.event_type.as_ref().map_or_else(|| DEFAULT_TYPE.join("/"), |t| format!("{}/{}", t.domain, t.name))
+}
+
+/// The type of events of which none is given.
+const DEFAULT_TYPE: [&str; 2] = ["Campanile", "Test"];
+
+impl PubOptions {
+    /// Whether it publishes until it is stopped, and waits for the service to come back if it goes.
+    const fn goes_on(&self) -> bool {
+        self.count == 0 && !self.lines
     }
 }
 
-/// Waits for the next event's turn, and tells whether a signal came before it.
-fn asked_to_stop(options: &PubOptions, waiter: &Waiter, started: Instant, published: u64) -> bool {
-    #[expect(clippy::cast_precision_loss, reason = "exact up to 2^53 events")]
-    let due = options.rate.map_or(Duration::ZERO, |rate| Duration::from_secs_f64(published as f64 / rate));
-    matches!(waiter.wait(Some(due.saturating_sub(started.elapsed()))), Some(Wake::Signal))
+/// What became of the events.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Tally {
+    published: u64,
+    /// Those that the service may have, or not: it went away before it answered.
+    unconfirmed: u64,
+    /// How often and for how long there was no service.
+    outages: u64,
+    without_service: Duration,
+}
+
+impl Tally {
+    fn summary(&self, took: Duration) -> String {
+        let seconds = took.as_secs_f64();
+        let mut text = if self.published == 1 {
+            format!("published 1 event in {:.2} ms", seconds * 1e3)
+        } else {
+            #[expect(clippy::cast_precision_loss, reason = "three digits are shown")]
+            let rate = self.published as f64 / seconds;
+            format!("published {} events in {seconds:.3} s ({}/s)", show::count(self.published), show::rate(rate))
+        };
+        if self.unconfirmed > 0 {
+            text += &format!("; {} more sent but not confirmed", show::count(self.unconfirmed));
+        }
+        if self.outages > 0 {
+            let times = if self.outages == 1 { "once" } else { "several times" };
+            text += &format!("; without the service {times}, for {:.1} s in all", self.without_service.as_secs_f64());
+        }
+        text
+    }
+}
+
+/// When the next event is due.
+struct Pace {
+    rate: Option<f64>,
+    since: Instant,
+    events: u64,
+}
+
+impl Pace {
+    fn new(rate: Option<f64>) -> Self {
+        Self { rate, since: Instant::now(), events: 0 }
+    }
+
+    fn wait(&self) -> Duration {
+        #[expect(clippy::cast_precision_loss, reason = "exact up to 2^53 events")]
+        let due = self.rate.map_or(Duration::ZERO, |rate| Duration::from_secs_f64(self.events as f64 / rate));
+        due.saturating_sub(self.since.elapsed())
+    }
+}
+
+struct Run<'r> {
+    options: &'r PubOptions,
+    supplier: &'r SimpleSupplier,
+    waiter: &'r Waiter,
+    tally: Tally,
+    pace: Pace,
+}
+
+impl Run<'_> {
+    /// Publishes until all is published, a signal comes, the service refuses, or it is gone and not waited for.
+    fn publish(&mut self) -> Result<(), Failure> {
+        let options = self.options;
+        let mut lines = options.lines.then(read_lines);
+        loop {
+            if !options.lines && options.count > 0 && self.tally.published == options.count {
+                return Ok(());
+            }
+            if self.is_stopped_within(self.pace.wait()) {
+                return interrupted(options);
+            }
+            let line = match &mut lines {
+                None => None,
+                Some(lines) => match next_line(lines, self.waiter) {
+                    Input::Line(line) => Some(line),
+                    Input::End => return Ok(()),
+                    Input::Stopped => return interrupted(options),
+                    Input::Failed(error) => {
+                        return Err(Failure::Message(format!("cannot read standard input: {error}")));
+                    }
+                },
+            };
+            let event = build(options, self.tally.published + self.tally.unconfirmed + 1, line.as_deref())?;
+            match self.send(&event) {
+                Ok(()) => self.tally.published += 1,
+                Err(error) if options.goes_on() && is_of_an_outage(&error) => {
+                    eprintln!("campanile: {error}; trying again until Ctrl-C");
+                    if !self.gives_up(&error) && self.outlast(&event) {
+                        return Ok(());
+                    }
+                }
+                Err(error) => return Err(Failure::remote(&error, &options.server)),
+            }
+            self.pace.events += 1;
+        }
+    }
+
+    fn send(&self, event: &Outgoing) -> Result<(), InvokeError> {
+        match event {
+            Outgoing::Structured(event) => self.supplier.publish(event),
+            Outgoing::Any(event) => self.supplier.publish_any(event),
+        }
+    }
+
+    /// Counts an event whose fate is unknown, and lets it be.
+    fn gives_up(&mut self, error: &InvokeError) -> bool {
+        let is_unknown = !error.was_not_carried_out();
+        self.tally.unconfirmed += u64::from(is_unknown);
+        is_unknown
+    }
+
+    /// Tries again until there is a service, with an event that it certainly does not have: none is published twice. True if a
+    /// signal came first.
+    fn outlast(&mut self, event: &Outgoing) -> bool {
+        let began = Instant::now();
+        self.tally.outages += 1;
+        let mut pause = RETRY_FIRST;
+        let stopped = loop {
+            if self.is_stopped_within(pause) {
+                break true;
+            }
+            pause = (pause * 2).min(RETRY_MAX);
+            match self.send(event) {
+                Ok(()) => {
+                    self.tally.published += 1;
+                    break false;
+                }
+                Err(error) if self.gives_up(&error) => break false,
+                Err(_) => {}
+            }
+        };
+        self.tally.without_service += began.elapsed();
+        if !stopped {
+            eprintln!("campanile: the service is back after {:.1} s", began.elapsed().as_secs_f64());
+        }
+        // What was due meanwhile does not come in a burst.
+        self.pace = Pace::new(self.options.rate);
+        stopped
+    }
+
+    /// Waits, and tells whether a signal came.
+    fn is_stopped_within(&self, time: Duration) -> bool {
+        matches!(self.waiter.wait(Some(time)), Some(Wake::Signal))
+    }
+}
+
+/// Whether the service may be back later: it is away, or back and has not got its channel yet.
+fn is_of_an_outage(error: &InvokeError) -> bool {
+    error.is_connection_failure() || matches!(error, InvokeError::NoChannel { .. })
 }
 
 /// Stopped before the count was reached is a failure; stopped where there is no count is how it ends.
@@ -110,8 +252,9 @@ fn build(options: &PubOptions, number: u64, line: Option<&str>) -> Result<Outgoi
     if options.any {
         return any(options, body, &number).map(Outgoing::Any).map_err(Failure::Usage);
     }
-    let event_type = &options.event_type;
-    let mut event = StructuredEvent::new(&event_type.domain, &event_type.name, &number.fill(&options.name));
+    let [domain, name] =
+        options.event_type.as_ref().map_or(DEFAULT_TYPE, |event_type| [&*event_type.domain, &*event_type.name]);
+    let mut event = StructuredEvent::new(domain, name, &number.fill(&options.name));
     event.variable_header = number.properties(&options.header).map_err(Failure::Usage)?;
     event.filterable_data = number.properties(&options.fields).map_err(Failure::Usage)?;
     event.remainder = body.unwrap_or_default();
@@ -183,17 +326,6 @@ fn next_line(lines: &Receiver<io::Result<String>>, waiter: &Waiter) -> Input {
     }
 }
 
-fn summary(published: u64, took: Duration) {
-    let seconds = took.as_secs_f64();
-    if published == 1 {
-        eprintln!("published 1 event in {:.2} ms", seconds * 1e3);
-        return;
-    }
-    #[expect(clippy::cast_precision_loss, reason = "three digits are shown")]
-    let rate = published as f64 / seconds;
-    eprintln!("published {} events in {seconds:.3} s ({}/s)", show::count(published), show::rate(rate));
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -226,6 +358,26 @@ mod tests {
         assert_eq!(event.variable_header, [Property::new("Priority", 3_i16)]);
         assert_eq!(event.filterable_data, [Property::new("x", 1), Property::new("y", 7)]);
         assert_eq!(event.remainder, AnyValue::from(true));
+    }
+
+    #[test]
+    fn options_may_stand_behind_fields() {
+        let event = structured("campanile pub x=1 --type A/B y=-2 --name n");
+        assert_eq!((event.domain.as_str(), event.type_name.as_str(), event.event_name.as_str()), ("A", "B", "n"));
+        assert_eq!(event.filterable_data, [Property::new("x", 1), Property::new("y", -2)]);
+    }
+
+    #[test]
+    fn summary_tells_what_is_not_known_to_have_arrived() {
+        let took = Duration::from_secs(2);
+        let all = Tally { published: 10, ..Tally::default() };
+        assert_eq!(all.summary(took), "published 10 events in 2.000 s (5.00/s)");
+        let without_service = Duration::from_millis(1500);
+        let some = Tally { unconfirmed: 1, outages: 1, without_service, ..all };
+        assert_eq!(
+            some.summary(took),
+            "published 10 events in 2.000 s (5.00/s); 1 more sent but not confirmed; without the service once, for 1.5 s in all"
+        );
     }
 
     #[test]

@@ -6,15 +6,15 @@ use crate::select::{self, Field};
 use crate::signals::{Waiter, Wake};
 use crate::{json, ls, moment, show};
 use client::notify::{CallbackConsumer, ClientType, FilterRefusal, filter_refusal};
-use client::{ConsumerOptions, Health, InvokeError, OrbOptions, Received, ReceivedBody, ServantError, SimpleConsumer};
+use client::{ConsumerOptions, Gap, InvokeError, OrbOptions, Received, ReceivedBody, ServantError, SimpleConsumer};
 use giop::value::Value;
 use std::io::{self, Stdout, Write};
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
-/// How often the service is asked whether it still knows the subscription.
-const CHECK_EVERY: Duration = Duration::from_secs(5);
+/// How often it is looked whether the subscription was lost, or was made again.
+const LOOK_EVERY: Duration = Duration::from_millis(500);
 
 /// Prints events until enough came, time is up or a signal asks to stop.
 pub(crate) fn run(options: &SubOptions) -> Result<(), Failure> {
@@ -82,37 +82,44 @@ enum Ended {
     Stopped,
 }
 
-/// Waits for the end, and asks the service now and then whether all is well.
+/// Waits for the end, and tells what becomes of the subscription meanwhile.
 fn wait(options: &SubOptions, waiter: &Waiter, consumer: &SimpleConsumer, started: Instant) -> Result<Ended, Failure> {
     let mut reachable = true;
     loop {
         let left = options.wait.map(|wait| wait.saturating_sub(started.elapsed()));
-        match waiter.wait(Some(left.map_or(CHECK_EVERY, |left| left.min(CHECK_EVERY)))) {
+        match waiter.wait(Some(left.map_or(LOOK_EVERY, |left| left.min(LOOK_EVERY)))) {
             Some(Wake::Signal) => return Ok(Ended::Stopped),
             Some(Wake::Done) => return Ok(Ended::Enough),
             Some(Wake::Output(error)) => return Err(error.into()),
             None if options.wait.is_some_and(|wait| started.elapsed() >= wait) => return Ok(Ended::Stopped),
-            None => match consumer.check() {
-                Ok(Health::Connected) if reachable => {}
-                Ok(Health::Connected) => {
-                    eprintln!("campanile: the service answers again");
-                    reachable = true;
-                }
-                Ok(Health::Reconnected) => {
-                    eprintln!(
-                        "campanile: the service had forgotten this subscription; subscribed again, events in between \
-                         are lost"
-                    );
-                    reachable = true;
-                }
-                Err(error) if reachable => {
-                    eprintln!("campanile: {error}; trying again");
-                    reachable = false;
-                }
-                Err(_) => {}
-            },
+            None => {}
+        }
+        while let Some(gap) = consumer.next_gap() {
+            eprintln!("campanile: {}", missed(&gap));
+            reachable = true;
+        }
+        match consumer.trouble() {
+            Some(trouble) if reachable => {
+                eprintln!("campanile: {trouble}; trying again");
+                reachable = false;
+            }
+            None if !reachable => {
+                eprintln!("campanile: the service answers again, and still has this subscription");
+                reachable = true;
+            }
+            _ => {}
         }
     }
+}
+
+/// What a gap means for whoever reads the events.
+fn missed(gap: &Gap) -> String {
+    format!(
+        "the service had forgotten this subscription; subscribed again. Events between {} and {} are missing, how many \
+         nobody knows",
+        moment::time_of_day(gap.since),
+        moment::time_of_day(gap.until)
+    )
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,8 +2,12 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 
+use client::notify::EventChannel;
 use client::notify::{CallbackConsumer, ClientType, EventType, Property, StructuredEvent};
-use client::{ConsumerOptions, Health, OrbOptions, Received, SimpleConsumer, SimpleSupplier, SupplierOptions};
+use client::{
+    Answers, ConsumerOptions, Fate, Health, Orb, OrbOptions, Publisher, PublisherOptions, Received, SimpleConsumer,
+    SimpleSupplier, SupplierOptions,
+};
 use giop::value::AnyValue;
 use service::{Config, Service};
 use std::sync::mpsc::{Receiver, channel};
@@ -28,6 +32,30 @@ fn consume(address: &str, options: ConsumerOptions) -> (SimpleConsumer, Receiver
         Ok(())
     };
     (SimpleConsumer::connect(address, None, options, callback).unwrap(), receiver)
+}
+
+/// Calls `step` until it gives something.
+fn until<T>(what: &str, mut step: impl FnMut() -> Option<T>) -> T {
+    let mut found = None;
+    wait_until(what, || {
+        found = step();
+        found.is_some()
+    });
+    found.unwrap()
+}
+
+/// The channel that programs without settings get.
+fn channel_of(service: &Service) -> EventChannel {
+    let orb = Orb::new(OrbOptions::default());
+    let object = orb.resolve_service(&service.address().to_string()).unwrap();
+    client::notify::find_channel(&object, None).unwrap().0
+}
+
+/// How many proxies the channel has for consumers and for suppliers that push.
+fn proxies(service: &Service) -> (usize, usize) {
+    let channel = channel_of(service);
+    let consumers = channel.default_consumer_admin().unwrap().push_suppliers().unwrap();
+    (consumers.len(), channel.default_supplier_admin().unwrap().push_consumers().unwrap().len())
 }
 
 #[test]
@@ -84,7 +112,156 @@ fn supplier_and_consumer_find_back_to_a_service_that_was_restarted() {
     assert_eq!(consumer.check().unwrap(), Health::Connected);
     supplier.publish(&numbered(3)).unwrap();
     assert_eq!(events.next_in_time(), numbered(3));
+    assert_eq!(supplier.reconnections(), 1);
     service.shutdown();
+}
+
+/// A publisher went on after a restart of its service, over a new connection to a proxy that no longer was: `publish` said `Ok`, and
+/// every event was refused, for as long as the program ran.
+#[test]
+fn a_publisher_finds_back_to_a_service_that_was_restarted() {
+    let windowed = Answers::Windowed { unanswered_max: 8 };
+    for (form, answers, gather_events_max) in [
+        (ClientType::Structured, windowed, 1),
+        (ClientType::Sequence, windowed, 4),
+        (ClientType::Structured, Answers::OneWay, 1),
+    ] {
+        let service = start_at("127.0.0.1:0");
+        let address = service.address().to_string();
+        let options = SupplierOptions { form, ..SupplierOptions::default() };
+        let supplier = SimpleSupplier::connect_with(&address, None, options).unwrap();
+        let options = PublisherOptions { answers, gather_events_max, ..PublisherOptions::default() };
+        let mut publisher = supplier.publisher(options).unwrap();
+        // The publisher is all that is kept.
+        drop(supplier);
+        publisher.publish(&numbered(0)).unwrap();
+        assert_eq!(publisher.sync().confirmed, 1);
+        service.shutdown();
+
+        // With no service, events are counted as lost until that is known, and not taken from then on.
+        let error = until("publishing to fail", || publisher.publish(&numbered(1)).err());
+        assert!(error.is_connection_failure(), "{error}");
+        let before = publisher.sync();
+        assert_eq!((before.confirmed, before.unsettled()), (1, 0), "{before:?}");
+
+        let service = start_at(&address);
+        let (_consumer, events) = consume(&address, ConsumerOptions::default());
+        let number = until("an event to be taken", || publisher.publish(&numbered(2)).ok());
+        let tally = publisher.sync();
+        assert_eq!((tally.confirmed, tally.lost(), tally.unsettled()), (2, before.lost(), 0), "{form:?} {answers:?}");
+        assert_eq!((number, tally.reconnections), (before.published, 1));
+        assert_eq!(events.next_in_time(), numbered(2));
+        assert_eq!(proxies(&service), (1, 1));
+        drop(publisher);
+        assert_eq!(proxies(&service), (1, 0));
+        service.shutdown();
+    }
+}
+
+fn until_refused_and_back(publisher: &mut Publisher) -> u64 {
+    until("an event to be confirmed", || {
+        let before = publisher.tally().confirmed;
+        let _ = publisher.publish(&numbered(1));
+        let tally = publisher.sync();
+        (tally.confirmed > before).then_some(tally.refused)
+    })
+}
+
+/// An operator who disconnects a proxy, or a service that gives a supplier up, leaves the connection as it is: the publisher is to
+/// learn it from the answers.
+#[test]
+fn a_publisher_whose_proxy_was_disconnected_obtains_another_one() {
+    let service = start_at("127.0.0.1:0");
+    let address = service.address().to_string();
+    let supplier = SimpleSupplier::connect(&address, None).unwrap();
+    let mut publisher = supplier.publisher(PublisherOptions::default()).unwrap();
+    for round in 1..4 {
+        assert_eq!(until_refused_and_back(&mut publisher), round - 1);
+        supplier.proxy().invoke("disconnect_structured_push_consumer", |_| ()).unwrap();
+    }
+    assert_eq!(until_refused_and_back(&mut publisher), 3);
+    let refused = publisher.next_loss().unwrap();
+    assert!(matches!(&refused.fate, Fate::Refused(id) if id.contains("OBJECT_NOT_EXIST")), "{refused:?}");
+    assert_eq!((supplier.reconnections(), publisher.tally().reconnections), (3, 3));
+    // And one whose supplier was closed is not brought back.
+    supplier.close().unwrap();
+    until("publishing to fail", || publisher.publish(&numbered(1)).err());
+    assert_eq!(proxies(&service), (0, 0));
+}
+
+/// A consumer heard nothing any more after its service had been restarted, unless the program called `check` again and again.
+#[test]
+fn a_consumer_finds_back_by_itself_and_tells_that_it_missed_something() {
+    let service = start_at("127.0.0.1:0");
+    let address = service.address().to_string();
+    for shared_end_point in [false, true] {
+        let options = ConsumerOptions { shared_end_point, ..ConsumerOptions::default() };
+        let (consumer, events) = consume(&address, options);
+        SimpleSupplier::connect(&address, None).unwrap().publish(&numbered(1)).unwrap();
+        assert_eq!(events.next_in_time(), numbered(1));
+        assert_eq!((consumer.next_gap(), consumer.trouble()), (None, None));
+    }
+    let both = [false, true]
+        .map(|shared_end_point| consume(&address, ConsumerOptions { shared_end_point, ..ConsumerOptions::default() }));
+    // Whom the service has called notices at once that it ends.
+    SimpleSupplier::connect(&address, None).unwrap().publish(&numbered(1)).unwrap();
+    both.iter().for_each(|(_, events)| assert_eq!(events.next_in_time(), numbered(1)));
+    service.shutdown();
+    let service = start_at(&address);
+    let supplier = SimpleSupplier::connect(&address, None).unwrap();
+    for (consumer, events) in &both {
+        until("an event to arrive", || {
+            supplier.publish(&numbered(2)).unwrap();
+            events.try_recv().ok()
+        });
+        let gap = until("the gap to be told", || consumer.next_gap());
+        assert!(gap.since <= gap.until);
+        assert_eq!(consumer.next_gap(), None);
+    }
+    assert_eq!(proxies(&service), (2, 1));
+    service.shutdown();
+}
+
+/// Programs that ended without a word, or whose author trusted in destructors, left a proxy each; a service had thousands
+/// after a year.
+#[test]
+fn suppliers_and_consumers_that_are_dropped_leave_no_proxy() {
+    let service = start_at("127.0.0.1:0");
+    let address = service.address().to_string();
+    for form in [ClientType::Structured, ClientType::Any, ClientType::Sequence] {
+        let constraint = (form != ClientType::Any).then(|| "$i > 3".to_owned());
+        let options = ConsumerOptions { form, constraint, ..ConsumerOptions::default() };
+        let (consumer, _events) = consume(&address, options);
+        let options = SupplierOptions { form, ..SupplierOptions::default() };
+        let supplier = SimpleSupplier::connect_with(&address, None, options).unwrap();
+        let publisher = supplier.publisher(PublisherOptions::default()).unwrap();
+        assert_eq!(proxies(&service), (1, 1));
+        drop(supplier);
+        assert_eq!(proxies(&service), (1, 1), "its publisher goes on");
+        drop(publisher);
+        assert_eq!(proxies(&service), (1, 0));
+        drop(consumer);
+        assert_eq!(proxies(&service), (0, 0));
+    }
+}
+
+/// What was published one-way is still under way when its publisher is dropped, and the proxy's end must not overtake it.
+#[test]
+fn one_way_events_arrive_though_their_publisher_is_dropped() {
+    let service = start_at("127.0.0.1:0");
+    let address = service.address().to_string();
+    let (_consumer, events) = consume(&address, ConsumerOptions::default());
+    let supplier = SimpleSupplier::connect(&address, None).unwrap();
+    let options = PublisherOptions { answers: Answers::OneWay, gather_events_max: 7, ..PublisherOptions::default() };
+    let mut publisher = supplier.publisher(options).unwrap();
+    drop(supplier);
+    for i in 0..1000 {
+        publisher.publish(&numbered(i)).unwrap();
+    }
+    drop(publisher);
+    for i in 0..1000 {
+        assert_eq!(events.next_in_time(), numbered(i));
+    }
 }
 
 #[test]
@@ -104,6 +281,8 @@ fn consumer_that_wants_no_more_is_disconnected() {
     wait_until("the proxy to be gone", || consumer.proxy().unwrap().non_existent().unwrap());
     supplier.publish(&numbered(2)).unwrap();
     assert!(receiver.try_recv().is_err());
+    // It is not brought back against its will.
+    assert_eq!(consumer.check().unwrap(), Health::Ended);
 }
 
 #[test]

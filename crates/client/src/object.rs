@@ -10,7 +10,7 @@ use giop::ior::Ior;
 use giop::message::{ReplyStatus, Response};
 use giop::realtime::PriorityModel;
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// A remote object. Cheap to clone; a clone shares the connection and what was learned about where the object is.
 ///
@@ -228,6 +228,26 @@ impl ObjectRef {
         self.target().map(|target| target.connection.address().to_owned())
     }
 
+    /// Calls an operation without arguments on the way out: over the connection that there is or else a new one, once, and for
+    /// no longer than `limit`, whatever the object's own limits are.
+    pub(crate) fn take_leave(&self, operation: &str, limit: Duration) -> Result<(), InvokeError> {
+        let ends = Instant::now() + limit;
+        let known = lock(&self.inner.route).target.clone();
+        let target = match known.filter(|target| !target.connection.is_broken()) {
+            Some(target) => target,
+            None => self.inner.orb.connect_within(&self.inner.ior, limit)?,
+        };
+        let limit = Some(ends.saturating_duration_since(Instant::now()));
+        let call = Call { key: &target.key, operation, response: Response::Expected, limit, priority: None };
+        match target.connection.call(&call, &|_| Ok(())) {
+            Ok(Some(raw)) if raw.status == ReplyStatus::SystemException => {
+                Err(system_error(&ReplyBody { raw, home: target.connection }, operation))
+            }
+            Ok(_) => Ok(()),
+            Err(error) => Err(invoke_error(error, target.connection.address(), operation)),
+        }
+    }
+
     fn call(
         &self,
         operation: &str,
@@ -401,5 +421,27 @@ fn invoke_error(error: CallError, address: &str, operation: &str) -> InvokeError
         CallError::TimedOut { limit } => InvokeError::TimedOut { address, operation, limit },
         CallError::Bad { reason } => InvokeError::BadReply { address, operation, reason },
         CallError::Arguments { reason } => InvokeError::BadArguments { operation, reason },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::OrbOptions;
+    use std::net::TcpListener;
+
+    /// A program that ended while its service was stopped (Ctrl-Z, a debugger, a machine that went away) hung in the destructor
+    /// of its consumer for the whole reply timeout, a minute by default.
+    #[test]
+    fn taking_leave_of_a_mute_service_ends_in_time() {
+        let mute = TcpListener::bind("127.0.0.1:0").unwrap();
+        let options = OrbOptions { reply_timeout: None, ..OrbOptions::default() };
+        let object = Orb::new(options).resolve_service(&mute.local_addr().unwrap().to_string()).unwrap();
+        let error = object.take_leave("disconnect", Duration::from_millis(20)).unwrap_err();
+        assert!(matches!(error, InvokeError::TimedOut { .. }), "{error}");
+        // Over a connection that is there, too.
+        object.connect().unwrap();
+        let error = object.take_leave("disconnect", Duration::from_millis(20)).unwrap_err();
+        assert!(matches!(error, InvokeError::TimedOut { .. }), "{error}");
     }
 }

@@ -5,6 +5,7 @@ use crate::error::InvokeError;
 use crate::object::{ObjectRef, Target};
 use crate::servant::{Activation, Servant};
 use crate::server::{Server, Tally};
+use crate::simple::Watch;
 use crate::{lock, naming};
 use core::fmt;
 use giop::cdr::{CharSet, Endian, Version};
@@ -86,6 +87,8 @@ struct OrbInner {
     server: Mutex<Option<Server>>,
     /// This end of the first connection made.
     local_ip: Mutex<Option<IpAddr>>,
+    /// What looks after consumers; rung when a connection to servants ends.
+    watch: Watch,
 }
 
 /// What must be equal for objects to share a connection: code sets are a property of the connection.
@@ -98,30 +101,38 @@ struct EndPoint {
     negotiated: bool,
 }
 
-/// The orbs that consumers of one service share.
+/// The orbs that consumers of one service share, and those that its suppliers do.
 static SHARED: Mutex<Vec<SharedOrb>> = Mutex::new(Vec::new());
 
+/// What the objects of a shared orb are. Suppliers' are asked whether they exist, and are not to wait for consumers' callbacks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Role {
+    Consumers,
+    Suppliers,
+}
+
 struct SharedOrb {
+    role: Role,
     address: String,
     options: OrbOptions,
     orb: Weak<OrbInner>,
 }
 
 impl Orb {
-    /// The orb that the process has for that service, with these settings; made if there is none. With it go its
+    /// The orb that the process has for that service and role, with these settings; made if there is none. With it go its
     /// connections and its end point, so that a service has one connection to all consumers of the process.
     ///
     /// By address: an orb listens where the service that it reached first can reach it.
-    pub(crate) fn of_process(address: &str, options: &OrbOptions) -> Self {
+    pub(crate) fn of_process(role: Role, address: &str, options: &OrbOptions) -> Self {
         let mut shared = lock(&SHARED);
         shared.retain(|shared| shared.orb.strong_count() > 0);
-        let found = shared.iter().find(|shared| shared.address == address && shared.options == *options);
+        let found = shared.iter().find(|s| s.role == role && s.address == address && s.options == *options);
         if let Some(inner) = found.and_then(|shared| shared.orb.upgrade()) {
             return Self { inner };
         }
         let orb = Self::new(options.clone());
         let (address, options) = (address.to_owned(), options.clone());
-        shared.push(SharedOrb { address, options, orb: Arc::downgrade(&orb.inner) });
+        shared.push(SharedOrb { role, address, options, orb: Arc::downgrade(&orb.inner) });
         orb
     }
 
@@ -134,6 +145,7 @@ impl Orb {
                 connections: Mutex::default(),
                 server: Mutex::default(),
                 local_ip: Mutex::default(),
+                watch: Watch::default(),
             }),
         }
     }
@@ -234,11 +246,17 @@ impl Orb {
         Ok(server.activate(self.clone(), servant, policy))
     }
 
+    /// What looks after the orb's consumers.
+    pub(crate) fn watch(&self) -> &Watch {
+        &self.inner.watch
+    }
+
     fn listen(&self) -> Result<Server, InvokeError> {
         let options = &self.inner.options;
         let reached_from = lock(&self.inner.local_ip).unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST));
         let address = options.listen.clone().unwrap_or_else(|| SocketAddr::new(reached_from, 0).to_string());
-        Server::start(&address, reached_from, options).map_err(|error| InvokeError::Listen { address, error })
+        let bell = self.inner.watch.bell().clone();
+        Server::start(&address, reached_from, options, bell).map_err(|error| InvokeError::Listen { address, error })
     }
 
     fn resolve_url(&self, text: &str) -> Result<ObjectRef, InvokeError> {
@@ -261,9 +279,17 @@ impl Orb {
 
     /// As [`connect`](Self::connect), and leaves it to the caller to speak over the connection.
     pub(crate) fn connect_line(&self, ior: &Ior) -> Result<Line, InvokeError> {
-        let (mut line, key) = self.reach(ior, &|end_point| self.dial(&end_point))?;
+        let timeout = self.inner.options.connect_timeout;
+        let (mut line, key) = self.reach(ior, &|end_point| self.dial(&end_point, timeout))?;
         line.key = key;
         Ok(line)
+    }
+
+    /// As [`connect`](Self::connect), over a connection that nobody else uses, and for which `limit` is longest to wait for each
+    /// address.
+    pub(crate) fn connect_within(&self, ior: &Ior, limit: Duration) -> Result<Target, InvokeError> {
+        let (connection, key) = self.reach(ior, &|end_point| self.open(&end_point, limit).map(Arc::new))?;
+        Ok(Target { connection, key })
     }
 
     /// Opens a way to the first address of the reference that answers; gives it and the object's key there.
@@ -283,8 +309,9 @@ impl Orb {
     }
 
     fn connection(&self, end_point: EndPoint, private: bool) -> Result<SharedConnection, InvokeError> {
+        let timeout = self.inner.options.connect_timeout;
         if private {
-            return self.open(&end_point).map(Arc::new);
+            return self.open(&end_point, timeout).map(Arc::new);
         }
         if let Some(connection) = lock(&self.inner.connections).get(&end_point)
             && !connection.is_broken()
@@ -293,22 +320,22 @@ impl Orb {
         }
         // Connected without the lock, so that one dead server does not keep others from being reached. Should two
         // threads get here at once, the later connection replaces the earlier, which lives on with its caller.
-        let connection = Arc::new(self.open(&end_point)?);
+        let connection = Arc::new(self.open(&end_point, timeout)?);
         lock(&self.inner.connections).insert(end_point, connection.clone());
         Ok(connection)
     }
 
-    fn open(&self, end_point: &EndPoint) -> Result<Connection, InvokeError> {
-        let line = self.dial(end_point)?;
+    fn open(&self, end_point: &EndPoint, timeout: Duration) -> Result<Connection, InvokeError> {
+        let line = self.dial(end_point, timeout)?;
         let address = line.address.clone();
         Connection::new(line, &self.inner.options).map_err(|error| InvokeError::NotReachable { address, error })
     }
 
-    fn dial(&self, end_point: &EndPoint) -> Result<Line, InvokeError> {
+    fn dial(&self, end_point: &EndPoint, timeout: Duration) -> Result<Line, InvokeError> {
         let EndPoint { host, port, version, chars, negotiated } = end_point;
         let address = if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") };
         let code_sets = negotiated.then(|| codeset::context(*chars, Endian::NATIVE));
-        let stream = match dial(host, *port, self.inner.options.connect_timeout) {
+        let stream = match dial(host, *port, timeout) {
             Ok(stream) => stream,
             Err(error) => return Err(InvokeError::NotReachable { address, error }),
         };

@@ -8,6 +8,7 @@
 
 use crate::conversation::Conversation;
 use crate::servant::{Activation, Servant};
+use crate::simple::Bell;
 use crate::{Orb, OrbOptions, lock};
 use giop::cdr::Version;
 use giop::codeset::CodeSetInfo;
@@ -48,6 +49,8 @@ pub(crate) struct Table {
     /// Changes whenever another servant lives here than before.
     version: AtomicU64,
     pub(crate) tally: Tally,
+    /// Rung when a connection ends.
+    bell: Arc<Bell>,
 }
 
 /// What came in, together.
@@ -93,8 +96,9 @@ impl Table {
 }
 
 impl Server {
-    /// Listens. `reached_from` goes into references if neither `listen` nor the options name an address.
-    pub(crate) fn start(listen: &str, reached_from: IpAddr, options: &OrbOptions) -> io::Result<Self> {
+    /// Listens. `reached_from` goes into references if neither `listen` nor the options name an address; `bell` is rung when a
+    /// connection ends.
+    pub(crate) fn start(listen: &str, reached_from: IpAddr, options: &OrbOptions, bell: Arc<Bell>) -> io::Result<Self> {
         let listener = TcpListener::bind(listen)?;
         let address = listener.local_addr()?;
         let table = Arc::new(Table {
@@ -107,6 +111,7 @@ impl Server {
             connections_max: options.connections_max,
             version: AtomicU64::new(0),
             tally: Tally::default(),
+            bell,
         });
         let shared = table.clone();
         thread::Builder::new().name("client-accept".to_owned()).spawn(move || accept(&listener, &shared))?;
@@ -217,5 +222,6 @@ struct Registered {
 impl Drop for Registered {
     fn drop(&mut self) {
         lock(&self.table.connections).remove(&self.id);
+        self.table.bell.ring();
     }
 }

@@ -12,7 +12,7 @@ mod support;
 mod top;
 
 use serde_json::Value as Json;
-use std::io::Write;
+use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::process::{Command, Output, Stdio};
 use support::{File, PROGRAM, Serve, free_port, text};
@@ -266,7 +266,7 @@ fn something_else_listening_is_told() {
     let address = listener.local_addr().unwrap().to_string();
     let server = std::thread::spawn(move || {
         let mut stream = listener.accept_in_time();
-        let _ = std::io::Read::read(&mut stream, &mut [0; 1024]);
+        let _ = Read::read(&mut stream, &mut [0; 1024]);
         stream.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n").unwrap();
     });
     let (said, status) = refusal(&["ls", "--server", &address]);
@@ -366,6 +366,46 @@ fn service_that_comes_back_gets_its_subscriber_back() {
     child.wait().unwrap();
     assert_eq!(ended.code, Some(0));
     assert!(ended.stderr.contains("had forgotten"), "{}", ended.stderr);
+}
+
+/// `campanile pub -n 0`, left alone for a night, was found dead in the morning: the service had been restarted.
+#[test]
+fn pub_without_end_outlasts_a_restart() {
+    let serve = Serve::start();
+    let address = serve.address.clone();
+    let mut publish = serve.command("pub", &["--count", "0", "--rate", "100", "i={n}"]);
+    let mut child = publish.stderr(Stdio::piped()).spawn().unwrap();
+    serve.subscribe(&["-n", "2"]).wait();
+    serve.stop("TERM");
+    let serve = Serve::start_with(&["--listen", &address, "--log", "error"]);
+    assert_eq!(serve.subscribe(&["-n", "2"]).wait().code, Some(0));
+    let status = Command::new("kill").args(["-s", "INT", &child.id().to_string()]).status().unwrap();
+    assert!(status.success());
+    let mut said = String::new();
+    child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(0), "{said}");
+    assert!(said.contains("trying again until Ctrl-C"), "{said}");
+    assert!(said.lines().last().unwrap().starts_with("published "), "{said}");
+}
+
+/// A new user typed `campanile pub`, and nothing was said: had anything been published, and what?
+#[test]
+fn a_lone_pub_says_what_it_did_and_what_to_write() {
+    let serve = Serve::start();
+    let output = serve.run("pub", &[]);
+    assert!(output.status.success());
+    let said = text(&output.stderr);
+    assert!(said.contains("published 1 event of type Campanile/Test without any field"), "{said}");
+    assert!(said.contains("campanile pub --type Weather/Wind speed=12.5"), "{said}");
+    // Scripts that say what they want are left in peace.
+    assert_eq!(text(&serve.run("pub", &["x=1"]).stderr), "");
+}
+
+/// `{n}` means a new line to what prints the help, so that the one word that cannot be guessed was missing there.
+#[test]
+fn help_of_pub_shows_the_place_of_the_number() {
+    let help = text(&campanile(&["pub", "--help"]).stdout);
+    assert!(help.contains("sequence={n}\n") && help.contains("\n{n} stands for"), "{help}");
 }
 
 #[test]

@@ -23,6 +23,8 @@ pub struct Tally {
     /// Reports of losses that were dropped since nobody took them ([`next_loss`](super::Publisher::next_loss)); their events
     /// are in the numbers above.
     pub losses_untold: u64,
+    /// How often the connection had to be made anew, or the proxy.
+    pub reconnections: u64,
 }
 
 impl Tally {

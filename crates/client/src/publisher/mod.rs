@@ -5,7 +5,9 @@ mod stream;
 
 pub use ledger::{Fate, Loss, Tally};
 
+use crate::backoff::Backoff;
 use crate::notify::{ClientType, StructuredEvent};
+use crate::simple::Source;
 use crate::{Arguments, InvokeError, ObjectRef};
 use core::ops::Range;
 use core::time::Duration;
@@ -13,11 +15,15 @@ use giop::cdr::Writer;
 use giop::exception::Completed;
 use giop::value::AnyValue;
 use ledger::Ledger;
+use std::io;
+use std::sync::Arc;
 use std::time::Instant;
 use stream::{Begun, Broken, Stream};
 
 /// Longest time spent on the last answers when a publisher is dropped.
 const FAREWELL_TIMEOUT: Duration = Duration::from_secs(2);
+/// Longest wait between two attempts to find back to the service.
+const ATTEMPTS_EVERY_MAX: Duration = Duration::from_secs(1);
 
 /// Whether a publisher is told that its events arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,8 +69,15 @@ impl Default for PublisherOptions {
 ///
 /// Every event that is taken gets a number, from 0 on, and leaves in that order. Whether it arrived is told later: by
 /// [`tally`](Self::tally) in numbers, and by [`next_loss`](Self::next_loss) for those that did not, or perhaps not. An event is
-/// never sent twice. When the connection is lost, the next call that publishes makes a new one; what was under way is
-/// reported, and the caller decides what to publish again.
+/// never sent twice.
+///
+/// When the connection is lost, the next call that publishes makes a new one; what was under way is reported, and the caller
+/// decides what to publish again. When the proxy is gone, since the service was restarted or has disconnected the supplier, a
+/// publisher [of a supplier](crate::SimpleSupplier::publisher) obtains a new one, of the channel that is found by then as the first was;
+/// one [of a proxy](Self::new) has nowhere to obtain one, and its events are refused (`OBJECT_NOT_EXIST`). While there is no
+/// service, publishing is an error: the event was not taken. An attempt to find back is made with one of the calls that publish, at
+/// most a second after the last; in between they fail at once. One-way publishers find out that their proxy is gone by
+/// [`sync`](Self::sync), or when the connection ends.
 ///
 /// Memory is bounded: a publisher holds at most [`gather_bytes_max`](PublisherOptions::gather_bytes_max) octets and one event
 /// more. When as many pushes are unanswered as may be, or the socket is full, `publish…` waits, for at most the proxy's
@@ -103,6 +116,21 @@ pub struct Publisher {
     gathered: u32,
     gathering_since: Option<Instant>,
     ledger: Ledger,
+    /// Where a new proxy comes from.
+    source: Option<Arc<Source>>,
+    retry: Retry,
+}
+
+/// The way back to the service.
+#[derive(Debug)]
+struct Retry {
+    backoff: Backoff,
+    /// Why the last attempt failed.
+    failure: Option<InvokeError>,
+    /// Whether there was a connection before.
+    is_again: bool,
+    /// Events confirmed before the connection was made.
+    confirmed_before: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -118,6 +146,17 @@ impl Publisher {
     /// # Errors
     /// If no address of the proxy's reference can be reached.
     pub fn new(proxy: &ObjectRef, form: ClientType, options: PublisherOptions) -> Result<Self, InvokeError> {
+        Self::of(proxy, form, options, None)
+    }
+
+    /// As [`new`](Self::new); when the proxy is gone, `source` has another one.
+    pub(crate) fn of(
+        proxy: &ObjectRef,
+        form: ClientType,
+        options: PublisherOptions,
+        source: Option<Arc<Source>>,
+    ) -> Result<Self, InvokeError> {
+        let backoff = Backoff::up_to(ATTEMPTS_EVERY_MAX);
         let mut publisher = Self {
             proxy: proxy.clone(),
             form,
@@ -127,6 +166,8 @@ impl Publisher {
             gathered: 0,
             gathering_since: None,
             ledger: Ledger::default(),
+            source,
+            retry: Retry { backoff, failure: None, is_again: false, confirmed_before: 0 },
         };
         publisher.connect()?;
         Ok(publisher)
@@ -251,6 +292,9 @@ impl Publisher {
     #[inline]
     fn has_room(&self) -> bool {
         let Some(stream) = &self.stream else { return false };
+        if stream.proxy_is_gone() && self.source.is_some() {
+            return false;
+        }
         let window = self.batch.is_some() || stream.unanswered() < self.unanswered_max();
         window && stream.pending_bytes() < self.options.gather_bytes_max.max(1)
     }
@@ -334,6 +378,12 @@ impl Publisher {
     fn take_answers(&mut self) {
         let outcome = self.stream.as_mut().map_or(Ok(()), |stream| stream.read(&mut self.ledger));
         self.settle(outcome);
+        // Of what is under way to a proxy that is gone, the answers are still waited for: they tell its fate.
+        if self.source.is_some()
+            && self.stream.as_ref().is_some_and(|stream| stream.proxy_is_gone() && stream.unanswered() == 0)
+        {
+            self.settle(Err(Broken::new("the proxy is gone")));
+        }
     }
 
     /// Gives a broken connection up.
@@ -344,6 +394,14 @@ impl Publisher {
             self.gathering_since = None;
             if let Some(stream) = self.stream.take() {
                 stream.give_up(&broken, self.ledger.tally.published, &mut self.ledger);
+                // A connection that has brought nothing counts as an attempt that failed.
+                let is_one_way = self.options.answers == Answers::OneWay;
+                if is_one_way || self.ledger.tally.confirmed > self.retry.confirmed_before {
+                    self.retry.backoff.succeeded();
+                } else {
+                    self.retry.backoff.failed(Instant::now());
+                    self.retry.failure = Some(lost(&self.proxy, &broken.reason));
+                }
             }
         }
     }
@@ -415,23 +473,52 @@ impl Publisher {
         self.ledger.tally
     }
 
-    /// Makes a connection if there is none.
+    /// Makes a connection if there is none, and it is time to try.
     fn connect(&mut self) -> Result<(), InvokeError> {
         if self.stream.is_some() {
             return Ok(());
+        }
+        if self.retry.backoff.is_waiting(Instant::now())
+            && let Some(failure) = &self.retry.failure
+        {
+            return Err(again(&self.proxy, failure));
+        }
+        match self.find_back() {
+            Ok(stream) => {
+                self.stream = Some(stream);
+                self.retry.confirmed_before = self.ledger.tally.confirmed;
+                self.ledger.tally.reconnections += u64::from(self.retry.is_again);
+                self.retry.is_again = true;
+                Ok(())
+            }
+            Err(error) => {
+                self.retry.backoff.failed(Instant::now());
+                self.retry.failure = Some(again(&self.proxy, &error));
+                Err(error)
+            }
+        }
+    }
+
+    /// Connects to the proxy, or to another one if it is gone.
+    fn find_back(&mut self) -> Result<Stream, InvokeError> {
+        if let Some(source) = self.source.as_ref().filter(|_| self.retry.is_again) {
+            self.proxy = source.living(&self.proxy)?;
         }
         let line = self.proxy.orb().connect_line(self.proxy.ior())?;
         let address = line.address.clone();
         let two_way = self.options.answers != Answers::OneWay;
         let rest = (self.proxy.orb().options().message_bytes_max, self.ledger.tally.published);
         let stream = Stream::new(line, operation(self.form), two_way, self.proxy.priority(), rest);
-        self.stream = Some(stream.map_err(|error| InvokeError::NotReachable { address, error })?);
-        Ok(())
+        stream.map_err(|error| InvokeError::NotReachable { address, error })
     }
 }
 
 impl Drop for Publisher {
     fn drop(&mut self) {
+        // The proxy may end with the publisher, and is not to end before what was sent to it one-way has been read there.
+        if self.source.is_some() && self.options.answers == Answers::OneWay {
+            self.sync_within(Some(FAREWELL_TIMEOUT));
+        }
         // A socket that is closed with answers unread takes with it what the service has not read. Those who want to know
         // more have called `close`.
         let window = self.options.answers != Answers::OneWay;
@@ -457,6 +544,18 @@ pub(crate) const fn operation(form: ClientType) -> &'static str {
 /// Refuses an event of which nothing was written.
 fn checked(written: Result<(), String>, is_something: bool) -> Result<(), String> {
     written.and_then(|()| if is_something { Ok(()) } else { Err("nothing was written".to_owned()) })
+}
+
+/// The same failure for one more caller.
+fn again(proxy: &ObjectRef, failure: &InvokeError) -> InvokeError {
+    match failure {
+        InvokeError::NotReachable { address, error } => {
+            let error = io::Error::new(error.kind(), error.to_string());
+            InvokeError::NotReachable { address: address.clone(), error }
+        }
+        InvokeError::Lost { reason, .. } => lost(proxy, reason),
+        failure => lost(proxy, &failure.to_string()),
+    }
 }
 
 fn lost(proxy: &ObjectRef, reason: &str) -> InvokeError {

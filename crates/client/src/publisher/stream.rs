@@ -8,7 +8,7 @@ use crate::connection::limits;
 use crate::orb::Line;
 use core::time::Duration;
 use giop::cdr::{Encoding, Endian, Reader, Version, Writer};
-use giop::exception::SystemException;
+use giop::exception::{Kind, SystemException};
 use giop::framing::{Inbound, Message};
 use giop::message::{self, Header, MessageKind, Reply, ReplyStatus, RequestHead, Response, ServiceContexts};
 use giop::realtime;
@@ -79,6 +79,8 @@ pub(super) struct Stream {
     settled: u64,
     /// Events before that number are in requests that are complete.
     finished: u64,
+    /// The service has said that there is no such proxy any more.
+    proxy_is_gone: bool,
 }
 
 /// Heads of requests, of which number and size are to be filled in.
@@ -131,12 +133,18 @@ impl Stream {
             next_id: 1,
             settled,
             finished: settled,
+            proxy_is_gone: false,
         })
     }
 
     /// Requests that are unanswered, or not counted as answered since one before them is not.
     pub(super) fn unanswered(&self) -> usize {
         self.in_flight.len()
+    }
+
+    /// Whether the service has said that the proxy is gone: nothing more will be taken.
+    pub(super) fn proxy_is_gone(&self) -> bool {
+        self.proxy_is_gone
     }
 
     /// Octets that the socket has not taken.
@@ -301,7 +309,7 @@ impl Stream {
     // ---- answers ----
 
     fn take_messages(&mut self, ledger: &mut Ledger) -> Result<(), Broken> {
-        let Self { inbound, in_flight, front_id, settled, line, .. } = self;
+        let Self { inbound, in_flight, front_id, settled, line, proxy_is_gone, .. } = self;
         let malformed = |what: &dyn core::fmt::Display| Broken::new(format!("what came is not a reply: {what}"));
         while let Some(message) = inbound.poll_message().map_err(|error| malformed(&error))? {
             if let Some(id) = plain_reply(&message)
@@ -337,7 +345,10 @@ impl Stream {
             let body = reply.body(message.bytes, &message.header, line.chars);
             match fate(&reply, body, asked.is_question) {
                 None => ledger.tally.confirmed += count,
-                Some(fate) => ledger.lose(events, fate),
+                Some(fate) => {
+                    *proxy_is_gone |= fate.is_of_a_proxy_that_is_gone();
+                    ledger.lose(events, fate);
+                }
             }
             drop_answered(in_flight, front_id);
         }
@@ -425,7 +436,7 @@ fn fate(reply: &Reply<'_>, mut body: Reader<'_>, is_question: bool) -> Option<Fa
         ReplyStatus::NoException if !is_question => return None,
         ReplyStatus::NoException => match body.bool() {
             Ok(false) => return None,
-            _ => return Some(Fate::Unknown("the proxy is gone".to_owned())),
+            _ => return Some(Fate::Unknown(PROXY_IS_GONE.to_owned())),
         },
         ReplyStatus::SystemException => match SystemException::read(&mut body) {
             Ok(exception) => exception.kind.repository_id().to_owned(),
@@ -445,6 +456,21 @@ fn fate(reply: &Reply<'_>, mut body: Reader<'_>, is_question: bool) -> Option<Fa
 
 /// The exception that stands for a reply that has the request sent elsewhere, which a publisher does not do.
 const FORWARDED: &str = "IDL:omg.org/CORBA/TRANSIENT:1.0";
+
+/// What a question tells of events whose proxy is gone.
+const PROXY_IS_GONE: &str = "the proxy is gone";
+
+impl Fate {
+    /// Whether nothing more will arrive at that proxy: it does not exist, or nobody is connected to it.
+    fn is_of_a_proxy_that_is_gone(&self) -> bool {
+        const EXCEPTIONS: [&str; 2] =
+            [Kind::ObjectNotExist.repository_id(), "IDL:omg.org/CosEventComm/Disconnected:1.0"];
+        match self {
+            Self::Refused(id) | Self::Unknown(id) => EXCEPTIONS.contains(&id.as_str()) || id == PROXY_IS_GONE,
+            Self::NotSent(_) => false,
+        }
+    }
+}
 
 fn patch(output: &mut [u8], at: usize, value: u32) {
     if let Some(place) = output.get_mut(at..).and_then(|rest| rest.first_chunk_mut::<4>()) {

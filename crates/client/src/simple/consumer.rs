@@ -1,19 +1,28 @@
 //! A consumer that is connected with one call.
 
+use super::watch::Watched;
 use super::{FAREWELL_TIMEOUT, gone_is_fine};
+use crate::backoff::Backoff;
 use crate::notify::{
-    ClientType, ConstraintExp, ConsumerAdmin, Delivery, EXTENDED_TCL, EventChannel, EventType, Filter,
+    ClientType, ConstraintExp, ConsumerAdmin, DISCONNECTED, Delivery, EXTENDED_TCL, EventChannel, EventType, Filter,
     PrioritizedConsumer, Property, ProxyPushSupplier, SequenceProxyPushSupplier, StructuredEvent,
     StructuredProxyPushSupplier, events_of, find_channel,
 };
+use crate::orb::Role;
 use crate::{Activation, InvokeError, ObjectRef, Orb, OrbOptions, Servant, ServantError, Served, lock};
 use giop::cdr::{ReadError, Reader};
 use giop::realtime::PriorityModelPolicy;
 use giop::typecode::Work;
 use giop::value::AnyValue;
+use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::sync::{Arc, Mutex, Weak};
+use std::time::{Duration, Instant, SystemTime};
+
+/// Longest wait between two attempts to subscribe again.
+const ATTEMPTS_EVERY_MAX: Duration = Duration::from_secs(5);
+/// Gaps kept until they are asked for.
+const GAPS_MAX: usize = 64;
 
 /// Settings of a [`SimpleConsumer`].
 #[derive(Clone, Debug)]
@@ -45,6 +54,10 @@ pub struct ConsumerOptions {
     /// with one system call: for processes with many consumers. Their callbacks run on one thread, one after the other, so
     /// that one that takes long delays the others'. Default false: an end point, connections and a thread of its own.
     pub shared_end_point: bool,
+    /// How often the service is asked whether the subscription is still there, by a thread of the library's; it is made anew if
+    /// not. The service is asked at once when it closes its connection. Default 5 s. `None`: never but by
+    /// [`SimpleConsumer::check`].
+    pub check_every: Option<Duration>,
 }
 
 impl Default for ConsumerOptions {
@@ -58,6 +71,7 @@ impl Default for ConsumerOptions {
             priority_model: None,
             answer_early: false,
             shared_end_point: false,
+            check_every: Some(Duration::from_secs(5)),
         }
     }
 }
@@ -130,25 +144,43 @@ impl<'a> Received<'a> {
 
 /// What [`SimpleConsumer::check`] found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Health {
     /// The subscription is in place.
     Connected,
     /// The subscription was gone and has been made anew; events in between are lost.
     Reconnected,
+    /// The subscription has ended, since it was closed or the callback has said that it wants no more.
+    Ended,
+}
+
+/// A time in which the subscription was gone: the service was restarted, or had given the consumer up. How many events it
+/// missed, nobody knows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Gap {
+    /// When the subscription was last known to be there.
+    pub since: SystemTime,
+    /// When it had been made anew.
+    pub until: SystemTime,
+    /// Why the service could not be reached in between; nothing if it could.
+    pub unreachable: Option<String>,
 }
 
 /// Receives a channel's events by a callback.
 ///
-/// The service connects to the program, so a broken connection is the service's to make again, and it does. What the
-/// program must find out is whether its subscription still exists: a service that was restarted, or that gave the
-/// consumer up, has forgotten it. [`check`](Self::check) does that and subscribes anew; call it every few seconds if
-/// that matters.
+/// The service connects to the program, so a broken connection is the service's to make again, and it does. A service that was
+/// restarted, or that gave the consumer up, has forgotten the subscription: a thread of the library's finds that out
+/// ([`ConsumerOptions::check_every`]) and subscribes anew, on the channel that is found by then as the first was. It tries for as
+/// long as the consumer lives, every 5 seconds in the end. [`next_gap`](Self::next_gap) tells that events were missed, and
+/// [`trouble`](Self::trouble) what is wrong meanwhile.
 ///
 /// The callback runs on a thread of the orb's, for one event at a time, in the order in which the channel has them. Campanile
 /// sends some events ahead (64 unless the property `PushWindow` says otherwise), so that the next one is there when the
 /// callback returns; other services wait for that before they send. The callback's error is raised to the service; one that
 /// says "not now", such as `TRANSIENT`, has the event come again, before all later ones; others drop it;
 /// [`CallbackConsumer::disconnected`](crate::notify::CallbackConsumer::disconnected) ends the subscription.
+///
+/// When it is dropped it takes leave, for which a mute service is waited for a second at most.
 ///
 /// ```no_run
 /// use campanile_client::{ConsumerOptions, LOCAL_SERVICE, SimpleConsumer};
@@ -177,13 +209,27 @@ pub enum Health {
 /// ```
 #[derive(Debug)]
 pub struct SimpleConsumer {
+    core: Arc<Core>,
+    activation: Activation,
+}
+
+/// What a consumer and what looks after it share.
+#[derive(Debug)]
+struct Core {
     service: ObjectRef,
     channel: Option<i32>,
     options: ConsumerOptions,
-    activation: Activation,
+    /// The consumer's own.
+    reference: ObjectRef,
+    /// The service has said that it disconnected the consumer.
     disconnected: Arc<AtomicBool>,
+    /// The callback has said that it wants no more.
+    wants_no_more: Arc<AtomicBool>,
     /// `None` once closed.
     subscription: Mutex<Option<Subscription>>,
+    /// Held while the service is asked, so that a subscription that is gone is made anew once.
+    checking: Mutex<()>,
+    history: Mutex<History>,
 }
 
 /// What a consumer has at the service.
@@ -194,8 +240,19 @@ struct Subscription {
     filter: Option<Filter>,
 }
 
+/// How it went so far.
+#[derive(Debug)]
+struct History {
+    /// When the subscription was last known to be there.
+    known_at: SystemTime,
+    trouble: Option<String>,
+    /// The latest, as many as are kept.
+    gaps: VecDeque<Gap>,
+    backoff: Backoff,
+}
+
 impl SimpleConsumer {
-    /// Subscribes to a channel. `address` and `channel` as for [`SimpleSupplier::connect`].
+    /// Subscribes to a channel. `address` and `channel` as for [`SimpleSupplier::connect`](crate::SimpleSupplier::connect).
     ///
     /// # Errors
     /// See [`InvokeError`].
@@ -206,48 +263,70 @@ impl SimpleConsumer {
         mut callback: impl FnMut(Received<'_>) -> Result<(), ServantError> + Send + 'static,
     ) -> Result<Self, InvokeError> {
         let orb = if options.shared_end_point {
-            Orb::of_process(address.trim(), &options.orb)
+            Orb::of_process(Role::Consumers, address.trim(), &options.orb)
         } else {
             Orb::new(options.orb.clone())
         };
         let service = orb.resolve_service(address)?;
         // Connects before listening: the service is to call back at the address over which it was reached.
         let (found, _) = find_channel(&service, channel)?;
-        let disconnected = Arc::new(AtomicBool::new(false));
-        let told = disconnected.clone();
-        let deliver = move |delivery: Delivery<'_>, priority| match delivery {
-            Delivery::Structured(reader) => callback(Received { body: ReceivedBody::Structured(reader), priority }),
-            Delivery::Any(reader) => callback(Received { body: ReceivedBody::Any(reader), priority }),
-            Delivery::Batch(reader) => each_of_batch(reader, priority, &mut callback),
-            Delivery::OfferChange { .. } => Ok(()),
-            Delivery::Disconnected => {
-                told.store(true, Ordering::Release);
-                Ok(())
+        let (disconnected, wants_no_more) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
+        let (told, ended) = (disconnected.clone(), wants_no_more.clone());
+        // Those who answer before the callback runs end nothing by it.
+        let is_heard = !options.answer_early;
+        let deliver = move |delivery: Delivery<'_>, priority| {
+            let outcome = match delivery {
+                Delivery::Structured(reader) => callback(Received { body: ReceivedBody::Structured(reader), priority }),
+                Delivery::Any(reader) => callback(Received { body: ReceivedBody::Any(reader), priority }),
+                Delivery::Batch(reader) => each_of_batch(reader, priority, &mut callback),
+                Delivery::OfferChange { .. } => Ok(()),
+                Delivery::Disconnected => {
+                    told.store(true, Ordering::Release);
+                    Ok(())
+                }
+            };
+            if is_heard && matches!(outcome, Err(ServantError::User(DISCONNECTED))) {
+                ended.store(true, Ordering::Release);
             }
+            outcome
         };
         let servant: Arc<dyn Servant> =
             Arc::new(PrioritizedConsumer::new(options.form, deliver).answering_early(options.answer_early));
         let activation = orb.activate_at(servant, options.priority_model)?;
-        let subscription = Mutex::new(Some(subscribe(&found, &options, activation.reference())?));
-        Ok(Self { service, channel, options, activation, disconnected, subscription })
+        let reference = activation.reference().clone();
+        let subscription = Mutex::new(Some(subscribe(&found, &options, &reference)?));
+        let history = Mutex::new(History::new(options.check_every));
+        let checking = Mutex::default();
+        let core =
+            Core { service, channel, options, reference, disconnected, wants_no_more, subscription, checking, history };
+        let core = Arc::new(core);
+        if let Some(every) = core.options.check_every {
+            let whom: Weak<Core> = Arc::downgrade(&core);
+            orb.watch().add(whom, every);
+        }
+        Ok(Self { core, activation })
     }
 
-    /// Asks the service whether the subscription is still there, and makes it anew if not.
+    /// Asks the service whether the subscription is still there, and makes it anew if not. Without being called for, that is done
+    /// every few seconds ([`ConsumerOptions::check_every`]).
     ///
     /// # Errors
     /// If the service cannot be reached: the service may be back later, so call again.
     pub fn check(&self) -> Result<Health, InvokeError> {
-        let Some(old) = lock(&self.subscription).clone() else { return Ok(Health::Connected) };
-        if !self.disconnected.load(Ordering::Acquire) && !old.proxy.non_existent()? {
-            return Ok(Health::Connected);
-        }
-        let (channel, _) = find_channel(&self.service, self.channel)?;
-        let renewed = subscribe(&channel, &self.options, self.activation.reference())?;
-        self.disconnected.store(false, Ordering::Release);
-        *lock(&self.subscription) = Some(renewed);
-        // Gone already if the service was restarted; left alone otherwise, as the proxy was.
-        let _ = old.filter.map(|filter| filter.destroy());
-        Ok(Health::Reconnected)
+        self.core.check()
+    }
+
+    /// The next gap in the subscription that has not been told, the oldest first. Up to 64 are kept, the latest.
+    #[must_use]
+    pub fn next_gap(&self) -> Option<Gap> {
+        lock(&self.core.history).gaps.pop_front()
+    }
+
+    /// Why the service could not be asked, or not subscribed to again, when that was tried last; `None` if all is well, as far
+    /// as is known.
+    #[must_use]
+    pub fn trouble(&self) -> Option<String> {
+        lock(&self.core.history).trouble.clone()
     }
 
     /// What its end point was asked, in numbers: by this consumer's subscription alone, unless it is shared
@@ -260,7 +339,7 @@ impl SimpleConsumer {
     /// The proxy that pushes to it now; `None` once closed.
     #[must_use]
     pub fn proxy(&self) -> Option<ObjectRef> {
-        lock(&self.subscription).as_ref().map(|subscription| subscription.proxy.clone())
+        lock(&self.core.subscription).as_ref().map(|subscription| subscription.proxy.clone())
     }
 
     /// Ends the subscription. The callback may still be running for a last event.
@@ -268,29 +347,106 @@ impl SimpleConsumer {
     /// # Errors
     /// If the service could not be told; a proxy that is gone already is no error.
     pub fn close(self) -> Result<(), InvokeError> {
-        let timeout = self.options.orb.reply_timeout;
-        self.unsubscribe(timeout)
-    }
-
-    fn unsubscribe(&self, timeout: Option<Duration>) -> Result<(), InvokeError> {
-        let Some(Subscription { proxy, filter }) = lock(&self.subscription).take() else { return Ok(()) };
-        let operation = match self.options.form {
-            ClientType::Any => "disconnect_push_supplier",
-            ClientType::Structured => "disconnect_structured_push_supplier",
-            ClientType::Sequence => "disconnect_sequence_push_supplier",
-        };
-        gone_is_fine(proxy.with_reply_timeout(timeout).call_void(operation, |_| ()))?;
-        match filter {
-            Some(filter) => gone_is_fine(filter.object().with_reply_timeout(timeout).call_void("destroy", |_| ())),
-            None => Ok(()),
-        }
+        let Some(Subscription { proxy, filter }) = lock(&self.core.subscription).take() else { return Ok(()) };
+        gone_is_fine(proxy.call_void(self.core.farewell(), |_| ()))?;
+        filter.map_or(Ok(()), |filter| gone_is_fine(filter.object().call_void("destroy", |_| ())))
     }
 }
 
 impl Drop for SimpleConsumer {
     fn drop(&mut self) {
-        // Best effort: a service that is not told finds out when it cannot deliver.
-        let _ = self.unsubscribe(Some(FAREWELL_TIMEOUT));
+        let subscription = lock(&self.core.subscription).take();
+        if let Some(subscription) = subscription {
+            subscription.leave(self.core.farewell());
+        }
+    }
+}
+
+impl Subscription {
+    /// Best effort: a service that is not told finds out when it cannot deliver.
+    fn leave(&self, operation: &str) {
+        let ends = Instant::now() + FAREWELL_TIMEOUT;
+        let told = self.proxy.take_leave(operation, FAREWELL_TIMEOUT);
+        // Whoever is mute is not asked for more.
+        if let (Some(filter), Ok(()) | Err(InvokeError::System { .. })) = (&self.filter, told) {
+            let _ = filter.object().take_leave("destroy", ends.saturating_duration_since(Instant::now()));
+        }
+    }
+}
+
+impl Core {
+    fn check(&self) -> Result<Health, InvokeError> {
+        let _alone = lock(&self.checking);
+        let outcome = self.renew_if_lost();
+        lock(&self.history).note(&outcome);
+        outcome
+    }
+
+    fn renew_if_lost(&self) -> Result<Health, InvokeError> {
+        let Some(old) = lock(&self.subscription).clone() else { return Ok(Health::Ended) };
+        if self.wants_no_more.load(Ordering::Acquire) {
+            return Ok(Health::Ended);
+        }
+        if !self.disconnected.load(Ordering::Acquire) && !old.proxy.non_existent()? {
+            return Ok(Health::Connected);
+        }
+        let (channel, _) = find_channel(&self.service, self.channel)?;
+        let renewed = subscribe(&channel, &self.options, &self.reference)?;
+        self.disconnected.store(false, Ordering::Release);
+        if let Some(subscription) = lock(&self.subscription).as_mut() {
+            *subscription = renewed;
+        } else {
+            // Closed meanwhile.
+            renewed.leave(self.farewell());
+            return Ok(Health::Ended);
+        }
+        // Gone already if the service was restarted; left alone otherwise, as the proxy was.
+        let _ = old.filter.map(|filter| filter.destroy());
+        Ok(Health::Reconnected)
+    }
+
+    const fn farewell(&self) -> &'static str {
+        match self.options.form {
+            ClientType::Any => "disconnect_push_supplier",
+            ClientType::Structured => "disconnect_structured_push_supplier",
+            ClientType::Sequence => "disconnect_sequence_push_supplier",
+        }
+    }
+}
+
+impl Watched for Core {
+    fn look(&self) -> Duration {
+        let every = self.options.check_every.unwrap_or(ATTEMPTS_EVERY_MAX);
+        match self.check() {
+            Ok(_) => every,
+            Err(_) => lock(&self.history).backoff.failed(Instant::now()),
+        }
+    }
+}
+
+impl History {
+    fn new(check_every: Option<Duration>) -> Self {
+        let most = check_every.unwrap_or(ATTEMPTS_EVERY_MAX).clamp(Duration::from_millis(100), ATTEMPTS_EVERY_MAX);
+        Self { known_at: SystemTime::now(), trouble: None, gaps: VecDeque::new(), backoff: Backoff::up_to(most) }
+    }
+
+    fn note(&mut self, outcome: &Result<Health, InvokeError>) {
+        let now = SystemTime::now();
+        match outcome {
+            Err(error) => {
+                self.trouble = Some(error.to_string());
+                return;
+            }
+            Ok(Health::Reconnected) => {
+                if self.gaps.len() == GAPS_MAX {
+                    self.gaps.pop_front();
+                }
+                self.gaps.push_back(Gap { since: self.known_at, until: now, unreachable: self.trouble.take() });
+            }
+            Ok(_) => self.trouble = None,
+        }
+        self.known_at = now;
+        self.backoff.succeeded();
     }
 }
 

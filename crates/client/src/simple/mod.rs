@@ -1,14 +1,17 @@
 //! A supplier and a consumer, each connected with one call.
 //!
-//! What happens when the connection breaks or the service restarts is said on each type; in short: the supplier
-//! finds its way back by itself but never sends an event twice, and the consumer does so when its
-//! [`check`](SimpleConsumer::check) is called.
+//! What happens when the connection breaks or the service restarts is said on each type; in short: both find their way back
+//! by themselves, the supplier never sends an event twice, and both tell what was lost meanwhile. Both take leave of the
+//! service when they are dropped.
 
 mod consumer;
 mod supplier;
+mod watch;
 
-pub use consumer::{ConsumerOptions, Health, Received, ReceivedBody, SimpleConsumer};
+pub use consumer::{ConsumerOptions, Gap, Health, Received, ReceivedBody, SimpleConsumer};
+pub(crate) use supplier::Source;
 pub use supplier::{SimpleSupplier, SupplierOptions};
+pub(crate) use watch::{Bell, Watch};
 
 use crate::InvokeError;
 use std::time::Duration;
@@ -16,8 +19,8 @@ use std::time::Duration;
 /// Where a service is found with no configuration: the one that `campanile serve` without arguments starts.
 pub const LOCAL_SERVICE: &str = "corbaloc::127.0.0.1:2809/NotificationService";
 
-/// Longest time spent on taking leave when a consumer or supplier is dropped.
-const FAREWELL_TIMEOUT: Duration = Duration::from_secs(2);
+/// Longest time spent on taking leave of a service when a consumer or supplier is dropped.
+const FAREWELL_TIMEOUT: Duration = Duration::from_secs(1);
 
 fn gone_is_fine(outcome: Result<(), InvokeError>) -> Result<(), InvokeError> {
     match outcome {

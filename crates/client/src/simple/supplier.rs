@@ -1,12 +1,17 @@
 //! A supplier that is connected with one call.
 
-use super::gone_is_fine;
-use crate::notify::{ClientType, Property, StructuredEvent, connect, find_channel, write_batch};
+use super::{FAREWELL_TIMEOUT, gone_is_fine};
+use crate::notify::{
+    ClientType, EventChannel, Property, StructuredEvent, SupplierServant, connect, find_channel, write_batch,
+};
+use crate::orb::Role;
 use crate::publisher::operation;
-use crate::{InvokeError, ObjectRef, Orb, OrbOptions, Publisher, PublisherOptions, lock};
+use crate::{Activation, InvokeError, ObjectRef, Orb, OrbOptions, Publisher, PublisherOptions, lock};
 use giop::cdr::Writer;
+use giop::exception::Completed;
 use giop::value::AnyValue;
-use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 
 /// Settings of a [`SimpleSupplier`].
 #[derive(Clone, Debug)]
@@ -33,7 +38,13 @@ impl Default for SupplierOptions {
 /// `publish` returns once the service has taken the event. If the connection was closed in between, it is opened again;
 /// if the proxy is gone, because the service was restarted or disconnected the supplier, a new one is obtained and the
 /// event pushed there. An event whose fate is unknown, because the connection broke or time ran out after it was
-/// written, is not sent again: the error says so ([`InvokeError::was_not_carried_out`]) and the caller decides.
+/// written, is not sent again: the error says so ([`InvokeError::was_not_carried_out`]) and the caller decides. While there is no
+/// service, `publish` answers an error, and it succeeds again when there is one.
+///
+/// When the last of a supplier and its [publishers](Self::publisher) is dropped, the proxy is disconnected, for which a mute
+/// service is waited for a second at most. A program that ends without that is found out by the service: it was given a reference
+/// to an object of the program's, which it asks from time to time. All suppliers of a process that were connected to the same
+/// address with the same [`OrbOptions`] have one end point for that.
 ///
 /// ```no_run
 /// use campanile_client::notify::{Property, StructuredEvent};
@@ -48,10 +59,22 @@ impl Default for SupplierOptions {
 /// ```
 #[derive(Debug)]
 pub struct SimpleSupplier {
+    source: Arc<Source>,
+}
+
+/// What a supplier has at the service, and how it is found again. Its publishers share it; with the last of them it takes leave.
+#[derive(Debug)]
+pub(crate) struct Source {
     service: ObjectRef,
     channel: Option<i32>,
     options: SupplierOptions,
+    /// The object by which the service finds out whether the program still exists; nothing where no socket could be opened.
+    own: Option<Activation>,
     proxy: Mutex<ObjectRef>,
+    /// Held while a proxy is obtained, so that one that is gone is replaced once.
+    renewing: Mutex<()>,
+    reconnections: AtomicU64,
+    is_closed: AtomicBool,
 }
 
 impl SimpleSupplier {
@@ -70,31 +93,7 @@ impl SimpleSupplier {
     /// # Errors
     /// See [`InvokeError`].
     pub fn connect_with(address: &str, channel: Option<i32>, options: SupplierOptions) -> Result<Self, InvokeError> {
-        let service = Orb::new(options.orb.clone()).resolve_service(address)?;
-        let proxy = Mutex::new(Self::obtain(&service, channel, &options)?);
-        Ok(Self { service, channel, options, proxy })
-    }
-
-    fn obtain(service: &ObjectRef, channel: Option<i32>, options: &SupplierOptions) -> Result<ObjectRef, InvokeError> {
-        let (channel, _) = find_channel(service, channel)?;
-        let admin = channel.default_supplier_admin()?;
-        let (mut proxy, id) = admin.obtain_notification_push_consumer(options.form)?;
-        if !options.qos.is_empty() {
-            proxy.set_qos(&options.qos)?;
-            if options.priority.is_some() {
-                // What it was given may be a thread pool, and then its reference says another priority model.
-                proxy = admin.get_proxy_consumer(id)?;
-            }
-        }
-        let object = proxy.object().with_private_connection();
-        let object = options.priority.map_or_else(|| object.clone(), |priority| object.with_priority(priority));
-        let operation = match options.form {
-            ClientType::Any => "connect_any_push_supplier",
-            ClientType::Structured => "connect_structured_push_supplier",
-            ClientType::Sequence => "connect_sequence_push_supplier",
-        };
-        connect(&object, operation, None)?;
-        Ok(object)
+        Source::connect(address, channel, options).map(|source| Self { source: Arc::new(source) })
     }
 
     /// Pushes a structured event and waits until the service has taken it. Not if connected with [`ClientType::Any`].
@@ -102,7 +101,7 @@ impl SimpleSupplier {
     /// # Errors
     /// See [`InvokeError`].
     pub fn publish(&self, event: &StructuredEvent) -> Result<(), InvokeError> {
-        match self.options.form {
+        match self.source.options.form {
             ClientType::Sequence => self.publish_all(std::slice::from_ref(event)),
             _ => self.push("push_structured_event", |w| event.write(w)),
         }
@@ -130,41 +129,38 @@ impl SimpleSupplier {
     /// # Errors
     /// See [`InvokeError`].
     pub fn publish_written(&self, write: impl Fn(&mut Writer<'_>)) -> Result<(), InvokeError> {
-        self.push(operation(self.options.form), write)
+        self.push(operation(self.source.options.form), write)
     }
 
     /// Publishes through the same proxy without waiting for each event. Events published here and there have no order among
-    /// them. A proxy that is gone is made anew, as for [`publish`](Self::publish), but not later: a publisher whose proxy goes
-    /// has its events refused (`OBJECT_NOT_EXIST`), and is to be replaced by another one from here.
+    /// them. A proxy that is gone is made anew, as for [`publish`](Self::publish), now and later.
     ///
     /// # Errors
     /// See [`InvokeError`].
     pub fn publisher(&self, options: PublisherOptions) -> Result<Publisher, InvokeError> {
-        let mut proxy = self.proxy();
-        if proxy.non_existent()? {
-            proxy = Self::obtain(&self.service, self.channel, &self.options)?;
-            *lock(&self.proxy) = proxy.clone();
-        }
-        Publisher::new(&proxy, self.options.form, options)
+        let proxy = self.source.living(&self.proxy())?;
+        Publisher::of(&proxy, self.source.options.form, options, Some(self.source.clone()))
     }
 
     /// The proxy it is connected to now.
     #[must_use]
     pub fn proxy(&self) -> ObjectRef {
-        lock(&self.proxy).clone()
+        lock(&self.source.proxy).clone()
     }
 
-    /// Takes leave of the service: the proxy ends.
+    /// How often it has had to obtain a new proxy, since the service had been restarted or had disconnected it.
+    #[must_use]
+    pub fn reconnections(&self) -> u64 {
+        self.source.reconnections.load(Ordering::Relaxed)
+    }
+
+    /// Takes leave of the service: the proxy ends, for publishers, too.
     ///
     /// # Errors
     /// If the service could not be told; a proxy that is gone already is no error.
     pub fn close(self) -> Result<(), InvokeError> {
-        let operation = match self.options.form {
-            ClientType::Any => "disconnect_push_consumer",
-            ClientType::Structured => "disconnect_structured_push_consumer",
-            ClientType::Sequence => "disconnect_sequence_push_consumer",
-        };
-        gone_is_fine(self.proxy().call_void(operation, |_| ()))
+        self.source.is_closed.store(true, Ordering::Release);
+        gone_is_fine(self.proxy().call_void(self.source.farewell(), |_| ()))
     }
 
     fn push<A: crate::Arguments>(
@@ -175,11 +171,101 @@ impl SimpleSupplier {
         let proxy = self.proxy();
         match proxy.invoke(operation, &write) {
             Err(error) if error.object_is_gone() || error.is("Disconnected") => {
-                let renewed = Self::obtain(&self.service, self.channel, &self.options)?;
-                *lock(&self.proxy) = renewed.clone();
-                renewed.invoke(operation, &write).map(|_| ())
+                self.source.renew(&proxy)?.invoke(operation, &write).map(|_| ())
             }
             outcome => outcome.map(|_| ()),
         }
     }
+}
+
+impl Source {
+    fn connect(address: &str, channel: Option<i32>, options: SupplierOptions) -> Result<Self, InvokeError> {
+        let orb = Orb::of_process(Role::Suppliers, address.trim(), &options.orb);
+        let service = orb.resolve_service(address)?;
+        // Connects before listening: the service is to call back at the address over which it was reached.
+        let (found, _) = find_channel(&service, channel)?;
+        // Whoever may not listen supplies all the same; only its end is then not noticed.
+        let own = orb.activate(Arc::new(SupplierServant::new(options.form, ()))).ok();
+        let proxy = Mutex::new(obtain(&found, &options, own.as_ref().map(Activation::reference))?);
+        Ok(Self {
+            service,
+            channel,
+            options,
+            own,
+            proxy,
+            renewing: Mutex::default(),
+            reconnections: AtomicU64::new(0),
+            is_closed: AtomicBool::new(false),
+        })
+    }
+
+    /// A proxy that is there: `known` if it is, or a new one.
+    ///
+    /// # Errors
+    /// If the service cannot be reached, or does not give one.
+    pub(crate) fn living(&self, known: &ObjectRef) -> Result<ObjectRef, InvokeError> {
+        if known.non_existent()? { self.renew(known) } else { Ok(known.clone()) }
+    }
+
+    /// A proxy in place of one that is gone: one that another thread has obtained meanwhile, or a new one.
+    fn renew(&self, gone: &ObjectRef) -> Result<ObjectRef, InvokeError> {
+        let _alone = lock(&self.renewing);
+        let known = lock(&self.proxy).clone();
+        if known.ior() != gone.ior() {
+            return Ok(known);
+        }
+        if self.is_closed.load(Ordering::Acquire) {
+            let (address, operation) = (gone.address_text(), operation(self.options.form).to_owned());
+            let reason = "the supplier was closed".to_owned();
+            return Err(InvokeError::Lost { address, operation, reason, completed: Completed::No });
+        }
+        let (channel, _) = find_channel(&self.service, self.channel)?;
+        let renewed = obtain(&channel, &self.options, self.own.as_ref().map(Activation::reference))?;
+        *lock(&self.proxy) = renewed.clone();
+        self.reconnections.fetch_add(1, Ordering::Relaxed);
+        Ok(renewed)
+    }
+
+    const fn farewell(&self) -> &'static str {
+        match self.options.form {
+            ClientType::Any => "disconnect_push_consumer",
+            ClientType::Structured => "disconnect_structured_push_consumer",
+            ClientType::Sequence => "disconnect_sequence_push_consumer",
+        }
+    }
+}
+
+impl Drop for Source {
+    fn drop(&mut self) {
+        if !self.is_closed.load(Ordering::Acquire) {
+            // Best effort: a service that is not told finds out when it asks.
+            let _ = lock(&self.proxy).take_leave(self.farewell(), FAREWELL_TIMEOUT);
+        }
+    }
+}
+
+/// Makes a proxy and connects to it.
+fn obtain(
+    channel: &EventChannel,
+    options: &SupplierOptions,
+    own: Option<&ObjectRef>,
+) -> Result<ObjectRef, InvokeError> {
+    let admin = channel.default_supplier_admin()?;
+    let (mut proxy, id) = admin.obtain_notification_push_consumer(options.form)?;
+    if !options.qos.is_empty() {
+        proxy.set_qos(&options.qos)?;
+        if options.priority.is_some() {
+            // What it was given may be a thread pool, and then its reference says another priority model.
+            proxy = admin.get_proxy_consumer(id)?;
+        }
+    }
+    let object = proxy.object().with_private_connection();
+    let object = options.priority.map_or_else(|| object.clone(), |priority| object.with_priority(priority));
+    let operation = match options.form {
+        ClientType::Any => "connect_any_push_supplier",
+        ClientType::Structured => "connect_structured_push_supplier",
+        ClientType::Sequence => "connect_sequence_push_supplier",
+    };
+    connect(&object, operation, own)?;
+    Ok(object)
 }

@@ -1,0 +1,182 @@
+//! What looks after the consumers of an orb: a thread that asks now and then whether their subscriptions are still there.
+
+use crate::lock;
+use std::sync::{Arc, Condvar, Mutex, PoisonError, Weak};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// What is looked after.
+pub(crate) trait Watched: Send + Sync {
+    /// Looks whether all is well, and mends what is not. Gives the time until it wants to be looked at again.
+    fn look(&self) -> Duration;
+}
+
+/// Wakes the thread up.
+#[derive(Debug, Default)]
+pub(crate) struct Bell {
+    state: Mutex<State>,
+    rung: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// Something has happened since the thread looked last.
+    is_rung: bool,
+    /// There is somebody new to look after.
+    has_changed: bool,
+    /// Nobody is to be looked after any more.
+    has_ended: bool,
+}
+
+impl Bell {
+    /// Has all be looked at now.
+    pub(crate) fn ring(&self) {
+        lock(&self.state).is_rung = true;
+        self.rung.notify_all();
+    }
+
+    fn announce(&self) {
+        lock(&self.state).has_changed = true;
+        self.rung.notify_all();
+    }
+
+    fn end(&self) {
+        lock(&self.state).has_ended = true;
+        self.rung.notify_all();
+    }
+
+    /// Waits until that time, if there is one, or until something is to be done earlier. Says whether the bell was rung; nothing if
+    /// there is nothing to wait for any more.
+    fn wait(&self, until: Option<Instant>) -> Option<bool> {
+        let mut state = lock(&self.state);
+        loop {
+            if state.has_ended {
+                return None;
+            }
+            if core::mem::take(&mut state.is_rung) {
+                return Some(true);
+            }
+            if core::mem::take(&mut state.has_changed) {
+                return Some(false);
+            }
+            state = match until.map(|until| until.saturating_duration_since(Instant::now())) {
+                Some(Duration::ZERO) => return Some(false),
+                Some(left) => self.rung.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0,
+                None => self.rung.wait(state).unwrap_or_else(PoisonError::into_inner),
+            };
+        }
+    }
+}
+
+/// The thread, which begins with the first that is to be looked after and ends when this is dropped.
+#[derive(Default)]
+pub(crate) struct Watch {
+    bell: Arc<Bell>,
+    watched: Arc<Mutex<Option<Vec<Entry>>>>,
+}
+
+struct Entry {
+    whom: Weak<dyn Watched>,
+    due: Instant,
+}
+
+impl Watch {
+    pub(crate) fn bell(&self) -> &Arc<Bell> {
+        &self.bell
+    }
+
+    /// Looks after one more, for the first time after `first`. Without a thread, should there be no room for one, nobody is.
+    pub(crate) fn add(&self, whom: Weak<dyn Watched>, first: Duration) {
+        let entry = Entry { whom, due: Instant::now() + first };
+        let mut watched = lock(&self.watched);
+        if let Some(watched) = watched.as_mut() {
+            watched.push(entry);
+        } else {
+            let (bell, all) = (self.bell.clone(), self.watched.clone());
+            let spawned = thread::Builder::new().name("client-watch".to_owned()).spawn(move || run(&bell, &all));
+            *watched = spawned.ok().map(|_| vec![entry]);
+        }
+        drop(watched);
+        self.bell.announce();
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        self.bell.end();
+    }
+}
+
+fn run(bell: &Bell, watched: &Mutex<Option<Vec<Entry>>>) {
+    loop {
+        let first = lock(watched).iter().flatten().map(|entry| entry.due).min();
+        let Some(all) = bell.wait(first) else { return };
+        let now = Instant::now();
+        // Taken out, because looking takes time.
+        let due: Vec<Entry> = {
+            let mut watched = lock(watched);
+            let Some(entries) = watched.as_mut() else { return };
+            entries.retain(|entry| entry.whom.strong_count() > 0);
+            entries.extract_if(.., |entry| all || entry.due <= now).collect()
+        };
+        for Entry { whom, .. } in due {
+            let Some(next) = whom.upgrade().map(|whom| whom.look()) else { continue };
+            if let Some(entries) = lock(watched).as_mut() {
+                entries.push(Entry { whom, due: Instant::now() + next });
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc::{Receiver, Sender, channel};
+
+    struct Told(Sender<()>, Duration);
+
+    impl Watched for Told {
+        fn look(&self) -> Duration {
+            self.0.send(()).unwrap();
+            self.1
+        }
+    }
+
+    const LATER: Duration = Duration::from_secs(1_000_000);
+    const LONG: Duration = Duration::from_secs(60);
+
+    fn watch(watch: &Watch, first: Duration, next: Duration) -> (Arc<Told>, Receiver<()>) {
+        let (sender, receiver) = channel();
+        let told = Arc::new(Told(sender, next));
+        let weak: Weak<dyn Watched> = Arc::downgrade(&told) as Weak<dyn Watched>;
+        watch.add(weak, first);
+        (told, receiver)
+    }
+
+    #[test]
+    fn each_is_looked_at_when_it_wants_and_all_when_the_bell_is_rung() {
+        let all = Watch::default();
+        let (_often, looks) = watch(&all, Duration::ZERO, Duration::from_millis(1));
+        (0..10).for_each(|_| looks.recv_timeout(LONG).expect("looked at again and again"));
+        let (_seldom, looks) = watch(&all, LATER, LATER);
+        assert!(looks.try_recv().is_err());
+        all.bell().ring();
+        looks.recv_timeout(LONG).expect("looked at since the bell was rung");
+    }
+
+    #[test]
+    fn who_is_gone_is_not_looked_at_and_the_thread_ends_with_the_watch() {
+        let all = Watch::default();
+        let (gone, looks) = watch(&all, LATER, LATER);
+        drop(gone);
+        let (_there, others) = watch(&all, LATER, LATER);
+        all.bell().ring();
+        others.recv_timeout(LONG).expect("looked at");
+        assert!(looks.recv_timeout(LONG).is_err(), "nobody has the sender");
+        let watched = Arc::downgrade(&all.watched);
+        drop(all);
+        while watched.strong_count() > 0 {
+            thread::yield_now();
+        }
+    }
+}
