@@ -45,7 +45,7 @@ fn an_event_costs_no_allocation_in_the_steady_state() {
         .into_iter()
         .map(|form| {
             let (received, open) = (Arc::clone(&received), Arc::clone(&open));
-            let options = ConsumerOptions { form, ..ConsumerOptions::default() };
+            let options = ConsumerOptions { form, check_every: None, ..ConsumerOptions::default() };
             SimpleConsumer::connect(&url, None, options, move |_| {
                 wait_until(|| open.load(Ordering::Relaxed));
                 received.fetch_add(1, Ordering::Relaxed);
@@ -206,7 +206,7 @@ fn priorities_cost_no_allocation_in_the_steady_state() {
     let open = Arc::new(AtomicBool::new(false));
     let gate = Arc::clone(&open);
     let policy = PriorityModelPolicy { model: PriorityModel::ClientPropagated, server_priority: 0 };
-    let options = ConsumerOptions { priority_model: Some(policy), ..ConsumerOptions::default() };
+    let options = ConsumerOptions { priority_model: Some(policy), check_every: None, ..ConsumerOptions::default() };
     let _consumer = SimpleConsumer::connect(&url, None, options, move |received| {
         wait_until(|| gate.load(Ordering::Relaxed));
         // The test may have seen enough.
