@@ -43,6 +43,7 @@
 #![no_std]
 extern crate alloc;
 
+mod activity;
 mod event;
 mod forms;
 mod hierarchy;
@@ -60,6 +61,7 @@ mod time;
 mod topics;
 mod wildcard;
 
+pub use activity::Activity;
 pub use event::{
     Alternate, Alternates, Draft, EVENT_OVERHEAD_BYTES, Event, EventPool, HOLDER_OVERHEAD_BYTES, SORTED_OVERHEAD_BYTES,
 };

@@ -11,8 +11,8 @@ use crate::members::Members;
 use crate::shared::SharedMap;
 use crate::table::{Filtering, SupplierGroups};
 use crate::{
-    AdminId, ChannelId, ChannelLimits, Form, FullOutbox, Interest, LaneId, LaneInfo, OutboxSettings, Peer, Place,
-    PriorityModel, ProxyId, ProxyKey, ProxyState, SupplierSettings, Topics, Want,
+    Activity, AdminId, ChannelId, ChannelLimits, Form, FullOutbox, Interest, LaneId, LaneInfo, OutboxSettings, Peer,
+    Place, PriorityModel, ProxyId, ProxyKey, ProxyState, SupplierSettings, Topics, Want,
 };
 
 /// Who supplies and who consumes, channel by channel, at one moment.
@@ -242,6 +242,8 @@ pub struct SupplierRoute {
     pub places: Arc<[Place]>,
     /// How the priority of its events chooses, and the priority that its pool declares; `None` if it has no pool.
     pub priority_model: Option<(PriorityModel, i16)>,
+    /// Where what is heard of it is noted.
+    pub activity: Activity,
     /// Both groups of filters; `None` if there are none.
     pub(crate) groups: Option<Arc<SupplierGroups>>,
 }

@@ -185,6 +185,9 @@ pub struct SupplierSettings {
     pub give_up_after: Duration,
     /// How often the door asks whether the supplier still exists. Zero: never. Default 60 s.
     pub probe_interval: Duration,
+    /// How long the door waits for a supplier that cannot be asked and is not heard of, until it disconnects it. Zero, the
+    /// default: for ever.
+    pub supplier_linger: Duration,
     /// `OrderPolicy`: which of its events goes first where they wait for their topic's turn:
     /// [`OrderPolicy::Priority`], the one with the highest priority; any other, the first that came. Default
     /// [`OrderPolicy::Fifo`].
@@ -209,6 +212,7 @@ impl Default for SupplierSettings {
             connect_timeout: Duration::from_secs(5),
             give_up_after: Duration::from_secs(60),
             probe_interval: Duration::from_secs(60),
+            supplier_linger: Duration::ZERO,
             order_policy: OrderPolicy::Fifo,
         }
     }
@@ -259,6 +263,8 @@ pub struct SettingsPatch {
     pub filter_timeout: Option<Duration>,
     /// See [`OutboxSettings::probe_interval`] and [`SupplierSettings::probe_interval`].
     pub probe_interval: Option<Duration>,
+    /// See [`SupplierSettings::supplier_linger`].
+    pub supplier_linger: Option<Duration>,
     /// The pool whose lanes carry the events of the proxies beneath, from
     /// [`Hierarchy::create_pool`](crate::Hierarchy::create_pool). Where no level names one: the main lane.
     pub pool: Option<PoolId>,
@@ -290,6 +296,7 @@ impl SettingsPatch {
             pull_interval: _,
             filter_timeout,
             probe_interval,
+            supplier_linger: _,
             pool: _,
         } = *self;
         OutboxSettings {
@@ -326,6 +333,7 @@ impl SettingsPatch {
             connect_timeout: self.connect_timeout.unwrap_or(settings.connect_timeout),
             give_up_after: self.give_up_after.unwrap_or(settings.give_up_after),
             probe_interval: self.probe_interval.unwrap_or(settings.probe_interval),
+            supplier_linger: self.supplier_linger.unwrap_or(settings.supplier_linger),
             order_policy: self.order_policy.unwrap_or(settings.order_policy),
         }
     }

@@ -330,7 +330,9 @@ impl Administration {
         let operation = core::str::from_utf8(parsed.operation).map_err(|_| missing(Kind::BadOperation))?;
         let call = Call { key, operation, args, principal: &request.account };
         if key == statistics::KEY {
-            statistics::handle(&self.registry, &call, reply)
+            self.door.handle_time(self.now());
+            let (door, registry) = (&mut self.door, &self.registry);
+            statistics::handle(registry, door, &call, reply)
         } else {
             self.door.handle_utc(time_now());
             let outcome = self.door.handle(&call, reply);
@@ -403,12 +405,7 @@ impl Administration {
     }
 
     fn name_of(&self, what: &str, key: ProxyKey) -> String {
-        let at = format!("{what} proxy {} of channel {}", key.proxy.0, key.channel.0);
-        let peer = self.door.hierarchy().proxy(key).ok().and_then(|proxy| proxy.peer);
-        match peer.and_then(|peer| self.door.client(peer)) {
-            Some(consumer) => format!("{at} ({})", consumer.name),
-            None => at,
-        }
+        self.door.name(what, key)
     }
 
     fn carry_out_effects(&mut self) {
@@ -428,6 +425,12 @@ impl Administration {
                         None => "it does not exist any more".into(),
                     };
                     self.say(log::Level::Warn, &format!("disconnected {name} from {proxy}: {why}"));
+                }
+                Effect::LetGo { proxy, address, idle } => {
+                    self.counters.add(Counter::SuppliersIdle, 1);
+                    let whose = address.map_or_else(String::new, |address| format!(" of {address}"));
+                    let idle = idle.as_millis();
+                    self.say(log::Level::Warn, &format!("disconnected supplier {proxy}{whose}: idle for {idle} ms"));
                 }
                 // The lane forgets whoever is not in the published peers any more.
                 Effect::ReleasePeer(_) => {}

@@ -109,6 +109,9 @@ pub struct Delivery {
     /// Milliseconds after which a connected client is asked whether it still exists; 0 never. Default 60,000. QoS
     /// `ProbeInterval`.
     pub probe_interval_ms: u32,
+    /// Milliseconds after which a supplier that cannot be asked, is not heard of and has closed its connection is
+    /// disconnected; 0 never. Default 0. QoS `SupplierLinger`.
+    pub supplier_linger_ms: u32,
 }
 
 /// What a new channel gets.
@@ -243,6 +246,7 @@ impl Default for Delivery {
             reply_timeout_ms: 30_000,
             give_up_after_ms: 60_000,
             probe_interval_ms: 60_000,
+            supplier_linger_ms: 0,
         }
     }
 }
@@ -355,6 +359,7 @@ impl Config {
             ("delivery.reply_timeout_ms", u64::from(delivery.reply_timeout_ms), 10, 86_400_000),
             ("delivery.give_up_after_ms", u64::from(delivery.give_up_after_ms), 10, 86_400_000),
             ("delivery.probe_interval_ms", u64::from(delivery.probe_interval_ms), 0, 604_800_000),
+            ("delivery.supplier_linger_ms", u64::from(delivery.supplier_linger_ms), 0, 4_294_967_295),
             ("lanes.threads_max", u64::from(self.lanes.threads_max), 1, 256),
             ("lanes.main_priority", u64::from(self.lanes.main_priority.unwrap_or(0)), 0, 32_767),
             ("lanes.cpus", u64::from(self.lanes.cpus.iter().copied().max().unwrap_or(0)), 0, 1023),

@@ -132,6 +132,9 @@ counters! {
     AdministrationFull = "refused_administration_full",
     /// Consumers that the service disconnected: they failed for too long, or were full with `FullOutbox` = `Disconnect`.
     ConsumersGivenUp = "consumers_given_up",
+    /// Suppliers that the service disconnected because they were not heard of for `SupplierLinger`, or for as long as an operator
+    /// said.
+    SuppliersIdle = "suppliers_idle_disconnected",
     /// Evaluations that clients asked filters for and that were cut when their time or their steps were over.
     FilterCallsCut = "filter_calls_cut",
     /// Events in the sequences that were pushed.

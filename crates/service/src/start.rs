@@ -359,6 +359,7 @@ fn door_settings(config: &Config, host: &str, port: u16) -> DoorSettings {
             reply_timeout: millis(config.delivery.reply_timeout_ms),
             give_up_after: millis(config.delivery.give_up_after_ms),
             probe_interval: millis(config.delivery.probe_interval_ms),
+            supplier_linger: millis(config.delivery.supplier_linger_ms),
             ..SettingsPatch::default()
         },
         limits: ChannelLimits { memory_budget_bytes: config.channel.memory_budget_bytes, ..ChannelLimits::default() },

@@ -1,46 +1,15 @@
 //! The `Statistics` object: the service's counters, for whoever speaks CORBA.
 //!
-//! Found at `corbaloc::host:port/Statistics`. In IDL:
-//!
-//! ```idl
-//! module Campanile {
-//!   struct Statistic { string name; unsigned long long value; };
-//!   typedef sequence<Statistic> StatisticSeq;
-//!   struct ConsumerStatistic {
-//!     unsigned long channel, proxy; string name, state;
-//!     unsigned long long backlog_events, backlog_bytes, delivered, discarded; unsigned long in_flight, failures;
-//!     StatisticSeq discarded_by_reason;  // named as the counters `lane_dropped_…`; those that are not 0
-//!     unsigned long long delayed;        // of the backlog, wait for their StartTime
-//!     unsigned long pulls_waiting;       // clients that wait in `pull`
-//!   };
-//!   typedef sequence<ConsumerStatistic> ConsumerStatisticSeq;
-//!   struct DropStatistic {
-//!     unsigned long channel, proxy; string name;  // the consumer, which may be gone
-//!     string domain, type;                        // "*" and "*" for all types beyond the 65,536 that have a number
-//!     string reason;                              // as in `discarded_by_reason`
-//!     unsigned long long events;
-//!   };
-//!   typedef sequence<DropStatistic> DropStatisticSeq;
-//!   struct LaneStatistic { unsigned long lane; string name; StatisticSeq counters; };  // those that are not 0
-//!   typedef sequence<LaneStatistic> LaneStatisticSeq;
-//!   interface Statistics {
-//!     StatisticSeq get_statistics();
-//!     ConsumerStatisticSeq get_consumers();  // the largest backlog first
-//!     // What was dropped, by consumer, event type and reason: 1,024 entries at most; `others` counts what they leave out.
-//!     DropStatisticSeq get_drops(out unsigned long long others);
-//!     // What each lane counted by itself: `lane` (0) is the main one, `lane-3-p100` one of a pool, with its priority.
-//!     LaneStatisticSeq get_lanes();
-//!   };
-//! };
-//! ```
+//! Found at `corbaloc::host:port/Statistics`. Its IDL is in `docs/idl/Campanile.idl`.
 
 use core::cmp::Reverse;
+use core::time::Duration;
 
-use engine::{DiscardReason, OutboxState, OutboxStats, ProxyKey, TypeDrops};
-use giop::cdr::Writer;
+use engine::{ChannelId, DiscardReason, OutboxState, OutboxStats, ProxyId, ProxyKey, TypeDrops};
+use giop::cdr::{ReadError, Reader, Writer};
 use giop::exception::{Kind, SystemException};
 
-use crate::corba::{Call, Exception};
+use crate::corba::{AT_ONCE_MAX, Call, Door, Exception, SupplierStanding};
 use crate::counters::{Counter, Counters};
 use crate::lanes::mail::{NamedDrops, Survey};
 use crate::lanes::tally::DROPPED;
@@ -152,13 +121,46 @@ fn write_lanes(counters: &Counters, reply: &mut Writer<'_>) {
     }
 }
 
+/// Writes how suppliers stand: the first, or those behind a proxy.
+fn write_suppliers(door: &Door, behind: Option<ProxyKey>, reply: &mut Writer<'_>) {
+    let suppliers: Vec<SupplierStanding> = door.suppliers(behind).take(AT_ONCE_MAX).collect();
+    reply.length(suppliers.len());
+    for SupplierStanding { key, address, is_pulled, is_probed, is_open, events, idle } in suppliers {
+        reply.u32(key.channel.0);
+        reply.u32(key.proxy.0);
+        reply.string(&door.name("supplier", key));
+        reply.string(&address.map_or_else(String::new, |address| address.to_string()));
+        [is_pulled, is_probed, is_open].into_iter().for_each(|flag| reply.bool(flag));
+        reply.u64(events);
+        reply.u64(u64::try_from(idle.as_millis()).unwrap_or(u64::MAX));
+    }
+}
+
+/// The arguments of an operation about suppliers: a proxy, or how long it is idle.
+fn read_operands(operation: &str, mut args: Reader<'_>) -> Result<(ProxyKey, Duration), ReadError> {
+    let (mut key, mut idle) = (ProxyKey { channel: ChannelId(0), proxy: ProxyId(0) }, Duration::ZERO);
+    if operation == "disconnect_idle" {
+        idle = Duration::from_millis(args.u64()?);
+    } else {
+        key = ProxyKey { channel: ChannelId(args.u32()?), proxy: ProxyId(args.u32()?) };
+    }
+    args.finish("the arguments")?;
+    Ok((key, idle))
+}
+
 /// Answers a call on the object.
 ///
 /// # Errors
 /// `BAD_OPERATION` for what it does not have, `MARSHAL` for arguments that cannot be read.
-pub(crate) fn handle(counters: &Counters, call: &Call<'_>, reply: &mut Writer<'_>) -> Result<(), Exception> {
+pub(crate) fn handle(
+    counters: &Counters,
+    door: &mut Door,
+    call: &Call<'_>,
+    reply: &mut Writer<'_>,
+) -> Result<(), Exception> {
     let raise = |kind| Exception::System(SystemException::new(kind, 0));
     let mut args = call.args.clone();
+    let operands = |args: Reader<'_>| read_operands(call.operation, args).map_err(|_| raise(Kind::Marshal));
     match call.operation {
         "get_statistics" => {
             let statistics = counters.snapshot();
@@ -169,6 +171,10 @@ pub(crate) fn handle(counters: &Counters, call: &Call<'_>, reply: &mut Writer<'_
             }
         }
         "get_lanes" => write_lanes(counters, reply),
+        "get_suppliers" => write_suppliers(door, None, reply),
+        "get_suppliers_behind" => write_suppliers(door, Some(operands(args)?.0), reply),
+        "disconnect" => reply.bool(door.disconnect(operands(args)?.0)),
+        "disconnect_idle" => reply.length(door.disconnect_idle(operands(args)?.1)),
         "_is_a" => {
             let id = args.text().map_err(|_| raise(Kind::Marshal))?;
             reply.bool(id == ID || id == "IDL:omg.org/CORBA/Object:1.0");

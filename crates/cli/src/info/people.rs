@@ -216,7 +216,7 @@ fn type_list(types: &[EventType]) -> String {
 }
 
 /// Properties of ours and of the OMG's that are times in units of 100 ns.
-const TIMES: [&str; 9] = [
+const TIMES: [&str; 10] = [
     "Deadline",
     "Timeout",
     "PacingInterval",
@@ -226,6 +226,7 @@ const TIMES: [&str; 9] = [
     "FilterTimeout",
     "GiveUpAfter",
     "ProbeInterval",
+    "SupplierLinger",
 ];
 
 /// A property's value, of a time also in seconds.

@@ -10,8 +10,8 @@ use super::filters::{Attached, FilterTarget, Filters};
 use super::pools::Pools;
 use super::routes::{Book, Changes, Source};
 use crate::{
-    AdminId, ChannelId, ChannelLimits, ChannelRoutes, FilterId, Form, Operator, OutboxSettings, Peer, ProxyId,
-    ProxyKey, ProxyKind, Refusal, SettingsPatch, Side, Subscription, SupplierSettings, Topics, Want,
+    Activity, AdminId, ChannelId, ChannelLimits, ChannelRoutes, FilterId, Form, Operator, OutboxSettings, Peer,
+    ProxyId, ProxyKey, ProxyKind, Refusal, SettingsPatch, Side, Subscription, SupplierSettings, Topics, Want,
 };
 
 /// Whether a proxy is connected, and whether events pass.
@@ -77,6 +77,8 @@ pub struct Proxy {
     pub subscription: Subscription,
     /// Its filters and mapping filters.
     pub attached: Attached,
+    /// When it was last heard of, if it is a supplier's.
+    pub activity: Option<Activity>,
     pub(super) connection: u64,
 }
 
@@ -376,6 +378,7 @@ impl Channel {
             patch: Arc::clone(&self.unsaid),
             subscription: Subscription::default(),
             attached: Attached::default(),
+            activity: (side == Side::Suppliers).then(Activity::default),
             connection: 0,
             in_order: false,
         };

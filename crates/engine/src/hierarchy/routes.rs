@@ -321,6 +321,7 @@ impl Book {
             remote_filters: [self.remote(&proxy.attached), Arc::clone(&of_admin.remote)],
             places,
             priority_model,
+            activity: proxy.activity.clone().unwrap_or_default(),
             groups: supplier_groups(source, proxy, &of_admin),
         })
     }

@@ -12,8 +12,8 @@ use super::queue::{Ask, Entry};
 use super::verdict::Verdict;
 use super::{Admission, Lane};
 use crate::{
-    Draft, Event, Forms, FullOutbox, HOLDER_OVERHEAD_BYTES, ProxyKey, ProxyState, Refusal, SORTED_OVERHEAD_BYTES,
-    Ticket, Time,
+    Activity, Draft, Event, Forms, FullOutbox, HOLDER_OVERHEAD_BYTES, ProxyKey, ProxyState, Refusal,
+    SORTED_OVERHEAD_BYTES, Ticket, Time,
 };
 
 /// What the events of a supplier have from it, and from its channel.
@@ -78,25 +78,52 @@ impl Supplier {
 
 /// The suppliers whose events came lately: each at one place, which it may lose to another one.
 #[derive(Debug)]
-pub(super) struct Suppliers([Option<Supplier>; Self::PLACES]);
+pub(super) struct Suppliers {
+    known: [Option<Supplier>; Self::PLACES],
+    /// Where what is heard of each is noted, and whether other lanes may do so too.
+    heard: [Option<(Activity, bool)>; Self::PLACES],
+}
 
 impl Suppliers {
     const PLACES: usize = 64;
 
     /// Forgets all: something may be different.
     pub(super) fn forget(&mut self) {
-        self.0.fill(None);
+        self.known.fill(None);
+        // What is let go of here, the routing in use still has: it is administration that frees it.
+        self.heard.fill(None);
     }
 
     #[inline]
-    fn place(&mut self, source: ProxyKey) -> Option<&mut Option<Supplier>> {
-        self.0.get_mut((source.proxy.0 ^ source.channel.0.rotate_left(3)) as usize % Self::PLACES)
+    fn find(&self, source: ProxyKey) -> Option<Supplier> {
+        self.known.get(Self::place(source)).copied().flatten().filter(|known| known.source == source)
+    }
+
+    fn remember(&mut self, supplier: Supplier, activity: &Activity, on_several_lanes: bool) {
+        let at = Self::place(supplier.source);
+        if let (Some(known), Some(heard)) = (self.known.get_mut(at), self.heard.get_mut(at)) {
+            *known = Some(supplier);
+            *heard = Some((activity.clone(), on_several_lanes));
+        }
+    }
+
+    /// Notes an event of one that was just found or remembered.
+    #[inline]
+    fn note_event(&self, source: ProxyKey, now: Time) {
+        if let Some(Some((activity, on_several_lanes))) = self.heard.get(Self::place(source)) {
+            activity.note_event(now, *on_several_lanes);
+        }
+    }
+
+    #[inline]
+    const fn place(source: ProxyKey) -> usize {
+        (source.proxy.0 ^ source.channel.0.rotate_left(3)) as usize % Self::PLACES
     }
 }
 
 impl Default for Suppliers {
     fn default() -> Self {
-        Self([None; Self::PLACES])
+        Self { known: [None; Self::PLACES], heard: [const { None }; Self::PLACES] }
     }
 }
 
@@ -131,7 +158,10 @@ impl Lane {
     pub fn handle_event<F: Forms>(&mut self, source: ProxyKey, draft: Draft, forms: &F, now: Time) -> Admission {
         self.told(now);
         match self.locate(source) {
-            Ok(supplier) => self.admit(&supplier, draft, forms),
+            Ok(supplier) => {
+                self.suppliers.note_event(source, now);
+                self.admit(&supplier, draft, forms)
+            }
             Err(refusal) => self.refuse(draft, refusal),
         }
     }
@@ -296,12 +326,10 @@ impl Lane {
     /// The channel of a connected supplier's proxy, and what else its events have from it.
     #[inline]
     fn locate(&mut self, source: ProxyKey) -> Result<Supplier, Refusal> {
-        if let Some(Some(known)) = self.suppliers.place(source)
-            && known.source == source
-        {
-            return Ok(*known);
+        match self.suppliers.find(source) {
+            Some(known) => Ok(known),
+            None => self.look_up(source),
         }
-        self.look_up(source)
     }
 
     #[cold]
@@ -318,9 +346,7 @@ impl Lane {
         let crate::SupplierSettings { priority, timeout, .. } = route.settings;
         let (screened, of) = (route.groups.is_some(), Supplier::of(source, channel, state));
         let supplier = Supplier { priority, timeout, screened, sifted: of.sifted || screened, ..of };
-        if let Some(place) = self.suppliers.place(source) {
-            *place = Some(supplier);
-        }
+        self.suppliers.remember(supplier, &route.activity, route.places.len() > 1);
         Ok(supplier)
     }
 

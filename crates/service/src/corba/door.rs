@@ -4,6 +4,7 @@ mod changes;
 mod charges;
 mod clients;
 mod filters;
+mod idle;
 mod objections;
 mod probes;
 mod settings;
@@ -11,6 +12,8 @@ mod settings;
 use self::changes::Changes;
 pub(super) use self::changes::{InfoMode, code_set, difference};
 use self::clients::Client;
+pub(crate) use self::idle::AT_ONCE_MAX;
+pub use self::idle::SupplierStanding;
 use self::probes::Probes;
 use super::exceptions::{Exception, Raised};
 use super::filters::Filters;
@@ -31,6 +34,7 @@ use giop::ior::Ior;
 use giop::realtime::{PriorityModel, PriorityModelPolicy};
 use hashbrown::HashMap;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -102,6 +106,7 @@ pub struct Door {
     filter_cuts: u64,
     changes: Changes,
     probes: Probes,
+    suppliers: idle::Suppliers,
     /// The lane's time.
     time: Time,
 }
@@ -150,6 +155,15 @@ pub enum Effect {
         name: String,
         /// How long it could not be reached; nothing if it said, or its server did, that it is no more.
         unreachable_for: Option<Duration>,
+    },
+    /// A supplier was not heard of for so long that it was disconnected.
+    LetGo {
+        /// The proxy.
+        proxy: ProxyKey,
+        /// The address from which it connected.
+        address: Option<IpAddr>,
+        /// How long it was not heard of.
+        idle: Duration,
     },
     /// No client goes by this handle any more: what was kept for it, such as its connection, can go.
     ReleasePeer(Peer),
@@ -266,6 +280,7 @@ impl Door {
             filter_cuts: 0,
             changes: Changes::default(),
             probes: Probes::default(),
+            suppliers: idle::Suppliers::default(),
             time: Time::default(),
         };
         match door.hierarchy.create_channel(delivery, limits) {
@@ -376,6 +391,17 @@ impl Door {
     #[must_use]
     pub fn client(&self, peer: Peer) -> Option<&Arc<PeerAddress>> {
         self.clients.get(&peer).map(|client| &client.address)
+    }
+
+    /// A proxy and its client as an operator would call them, where `what` is the side that the client is on.
+    #[must_use]
+    pub fn name(&self, what: &str, key: ProxyKey) -> String {
+        let at = format!("{what} proxy {} of channel {}", key.proxy.0, key.channel.0);
+        let peer = self.hierarchy.proxy(key).ok().and_then(|proxy| proxy.peer);
+        match peer.and_then(|peer| self.client(peer)) {
+            Some(client) => format!("{at} ({})", client.name),
+            None => at,
+        }
     }
 
     /// The channels, admins and proxies.

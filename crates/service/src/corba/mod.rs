@@ -38,7 +38,8 @@ mod wire;
 #[cfg(test)]
 mod tests;
 
-pub use door::{Call, ClientAnswer, Door, DoorSettings, Effect, PeerAddress, Published, Question};
+pub(crate) use door::AT_ONCE_MAX;
+pub use door::{Call, ClientAnswer, Door, DoorSettings, Effect, PeerAddress, Published, Question, SupplierStanding};
 pub use exceptions::Exception;
 pub(crate) use exceptions::refused_event;
 pub use peers::Peers;

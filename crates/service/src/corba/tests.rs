@@ -6,6 +6,7 @@ mod changes;
 mod conformance;
 mod filters;
 mod hostile;
+mod idle;
 mod objects;
 mod probes;
 mod proxies;

@@ -6,8 +6,8 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 
 use client::notify::{
     ClientType, EventType, Property, ProxyPullConsumer, ProxyPullSupplier, SequenceProxyPushConsumer,
-    SequenceProxyPushSupplier, StructuredProxyPushConsumer, StructuredProxyPushSupplier, SupplierCallbacks,
-    SupplierServant,
+    SequenceProxyPushSupplier, StructuredEvent, StructuredProxyPushConsumer, StructuredProxyPushSupplier,
+    SupplierCallbacks, SupplierServant,
 };
 use client::{Activation, InvokeError, ObjectRef, Orb, OrbOptions};
 use giop::message::{MessageKind, Request};
@@ -124,6 +124,61 @@ fn a_consumer_whose_process_has_ended_is_given_up_although_there_are_no_events()
     drop(bare);
     wait_until("it is found", || service.counters().read(Counter::ClientsReaped) == 1);
     assert!(is_gone(&proxy));
+}
+
+/// What `get_suppliers` tells of each: channel and proxy, whether its connection is open, events.
+fn suppliers(statistics: &ObjectRef) -> Vec<([u32; 2], bool, u64)> {
+    let reply = statistics.invoke("get_suppliers", |_| ()).unwrap();
+    let read = |r: &mut giop::cdr::Reader<'_>| -> Result<_, giop::cdr::ReadError> {
+        let count = r.u32()?;
+        let entries = (0..count).map(|_| {
+            let (proxy, _name, client) = ([r.u32()?, r.u32()?], r.text()?, r.text()?);
+            assert_eq!(client, "127.0.0.1");
+            let [pulled, probed, open] = [r.bool()?, r.bool()?, r.bool()?];
+            assert!(!pulled && !probed);
+            let (events, _idle) = (r.u64()?, r.u64()?);
+            Ok((proxy, open, events))
+        });
+        entries.collect()
+    };
+    reply.read("get_suppliers", read).unwrap()
+}
+
+/// A program without an object of its own pushed, and ended without a word. Nobody could see that, and nobody could remove its proxy
+/// but who had the proxy's reference.
+#[test]
+fn a_supplier_whose_program_has_ended_is_listed_and_an_operator_disconnects_it() {
+    let service = start();
+    let channel = new_channel(&service);
+    let admin = channel.default_supplier_admin().unwrap();
+    let supplier = |program: &Orb, events: u32| {
+        let (proxy, _) = admin.obtain_notification_push_consumer(ClientType::Structured).unwrap();
+        let theirs = program.object(proxy.object().ior().clone());
+        let proxy = StructuredProxyPushConsumer::unchecked(theirs);
+        proxy.connect_structured_push_supplier(None).unwrap();
+        for _ in 0..events {
+            proxy.push_structured_event(&StructuredEvent::new("Test", "Idle", "")).unwrap();
+        }
+        proxy
+    };
+    let (ended, running) = (Orb::new(OrbOptions::default()), Orb::new(OrbOptions::default()));
+    let (dead, alive) = (supplier(&ended, 3), supplier(&running, 2));
+    drop((dead, ended));
+    let statistics = running.resolve(&service.corbaloc("Statistics")).unwrap();
+    let standing = || suppliers(&statistics).into_iter().map(|(_, open, events)| (open, events)).collect::<Vec<_>>();
+    wait_until("its connection is closed", || standing() == [(false, 3), (true, 2)]);
+    let disconnect = |proxy: [u32; 2]| {
+        let write = |w: &mut giop::cdr::Writer<'_>| proxy.into_iter().for_each(|number| w.u32(number));
+        statistics.invoke("disconnect", write).unwrap().read("disconnect", |r| r.bool()).unwrap()
+    };
+    let (first, ..) = suppliers(&statistics)[0];
+    assert!(disconnect(first) && !disconnect(first));
+    assert_eq!(standing(), [(true, 2)]);
+    let idle =
+        statistics.invoke("disconnect_idle", |w| w.u64(0)).unwrap().read("disconnect_idle", |r| r.u32()).unwrap();
+    assert_eq!(idle, 1);
+    assert!(is_gone(alive.object()));
+    assert_eq!(service.counters().read(Counter::SuppliersIdle), 1);
 }
 
 #[test]

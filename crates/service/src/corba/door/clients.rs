@@ -54,6 +54,9 @@ impl Door {
         if side == Side::Consumers && !kind.pull && client.orb_type() == Some(ORB_TYPE_CAMPANILE) {
             self.hierarchy.note_in_order(key)?;
         }
+        if side == Side::Suppliers {
+            self.note_supplier(key);
+        }
         if let Some(peer) = peer {
             let name = client.iiop().map(log_name).unwrap_or_default();
             let told = self.told_at_first(key, kind, side, &client);
@@ -101,6 +104,7 @@ impl Door {
     pub(super) fn forget(&mut self, removed: &Removed, tell: bool) {
         let Some(kind) = self.kinds.remove(&removed.key) else { return };
         self.forget_filters_of(FilterTarget::Proxy(removed.key));
+        self.suppliers.forget(removed.key);
         let client = removed.peer.and_then(|peer| Some((peer, self.clients.remove(&peer)?)));
         self.changes.forget_proxy(removed.key, client.as_ref().map(|(_, client)| client));
         let Some((peer, client)) = client else { return };

@@ -10,7 +10,7 @@ use crate::corba::qos::{
     ErrorCode, Outside, Pool, Profile, PropertyError, PropertyValue, Wanted, outside, outside_limits, topic_objections,
 };
 use crate::corba::table::{AdminKey, Level};
-use engine::{ChannelId, FilterTarget, OutboxSettings, Proxy, ProxyKey, ProxyState, SettingsPatch, Side};
+use engine::{ChannelId, FilterTarget, OutboxSettings, ProxyKey, ProxyState, SettingsPatch, Side};
 
 impl Door {
     /// What speaks against settings of a level, or of a channel that is to be made.
@@ -73,14 +73,9 @@ impl Door {
     }
 
     fn connected_beneath(&self, level: Level) -> Result<Option<ProxyKey>, Raised> {
-        let is_beneath = |proxy: &Proxy| match level {
-            Level::Channel(_) => true,
-            Level::Admin(AdminKey { side, admin, .. }) => proxy.side == side && proxy.admin == admin,
-            Level::Proxy(key, _) => proxy.id == key.proxy,
-        };
         let channel = self.hierarchy.channel(level.channel())?;
         let mut connected = channel.proxies().filter(|proxy| proxy.state != ProxyState::Unconnected);
-        let found = connected.find(|proxy| is_beneath(proxy));
+        let found = connected.find(|proxy| level.includes(proxy));
         Ok(found.map(|proxy| ProxyKey { channel: channel.id(), proxy: proxy.id }))
     }
 

@@ -11,9 +11,9 @@
 //! Whatever happened, a client is asked once in its interval at most. So its next probe always lies ahead, and administration
 //! comes to rest: what is due is a number of clients that only gets smaller while the time stands still.
 
-use super::{Asked, ClientAnswer, Door, Effect, Question};
+use super::{Asked, ClientAnswer, Door, Effect, PeerAddress, Question};
 use crate::corba::table::{AdminKey, Level};
-use engine::{Peer, Proxy, ProxyKey, Time};
+use engine::{Peer, ProxyKey, Time};
 use std::collections::BTreeSet;
 use std::time::Duration;
 
@@ -41,6 +41,13 @@ pub(super) struct Health {
     unreachable_since: Option<Time>,
     /// Whether it could ever be reached.
     was_reached: bool,
+}
+
+impl Health {
+    /// Whether one that cannot be reached is dead: since it has to be called, or was reached before.
+    pub(super) fn has_to_be_reached(&self, address: &PeerAddress) -> bool {
+        self.was_reached || !address.operation.is_empty()
+    }
 }
 
 impl Probes {
@@ -80,6 +87,7 @@ impl Door {
             self.probes.due.remove(&(due, peer));
             self.probe(peer);
         }
+        self.look_at_suppliers();
     }
 
     /// When [`Door::handle_time`] has to be called next, if nothing else happens before.
@@ -87,7 +95,7 @@ impl Door {
     pub fn poll_timeout(&self) -> Option<Time> {
         // While as many are being asked as may be, the next answer is what is waited for.
         let first = self.probes.due.first().filter(|_| self.probes.unanswered < PROBES_MAX);
-        first.map(|(due, _)| *due)
+        first.map(|(due, _)| *due).into_iter().chain(self.suppliers.next()).min()
     }
 
     /// Arranges for a client's next probe.
@@ -111,13 +119,8 @@ impl Door {
 
     /// Arranges for the probes of a level's clients anew, because how often they are asked has changed.
     pub(super) fn schedule_probes(&mut self, level: Level) {
-        let is_below = |proxy: &Proxy| match level {
-            Level::Channel(_) => true,
-            Level::Admin(AdminKey { side, admin, .. }) => (proxy.side, proxy.admin) == (side, admin),
-            Level::Proxy(key, _) => proxy.id == key.proxy,
-        };
         let Ok(channel) = self.hierarchy.channel(level.channel()) else { return };
-        let below = channel.proxies().filter(|proxy| is_below(proxy));
+        let below = channel.proxies().filter(|proxy| level.includes(proxy));
         let peers: Vec<Peer> = below.filter_map(|proxy| proxy.peer).collect();
         for peer in peers {
             self.schedule(peer);
@@ -173,7 +176,7 @@ impl Door {
         let now = self.time;
         let Some(client) = self.clients.get_mut(&peer) else { return };
         let since = *client.health.unreachable_since.get_or_insert(client.health.asked);
-        let has_to_be_reached = client.health.was_reached || !client.address.operation.is_empty();
+        let has_to_be_reached = client.health.has_to_be_reached(&client.address);
         let key = client.proxy;
         let Some(pace) = self.pace(key) else { return };
         let failing = now.since(since);

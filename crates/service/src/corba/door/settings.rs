@@ -5,7 +5,8 @@ use crate::corba::exceptions::Raised;
 use crate::corba::qos::{Effective, Pool, PoolKind, Profile, Wanted};
 use crate::corba::table::{AdminKey, Level};
 use engine::{
-    ChannelId, EventType, OutboxSettings, PoolId, ProxyKey, SettingsPatch, SubscriptionTarget, SupplierSettings, Topics,
+    ChannelId, EventType, OutboxSettings, PoolId, Proxy, ProxyKey, SettingsPatch, SubscriptionTarget, SupplierSettings,
+    Topics,
 };
 
 impl Door {
@@ -106,6 +107,7 @@ impl Door {
         let probing = |patch: SettingsPatch| (patch.probe_interval, patch.give_up_after);
         let former = self.wanted(level)?.patch;
         let probes_change = probing(former) != probing(wanted.patch);
+        let linger_changes = former.supplier_linger != wanted.patch.supplier_linger;
         let patch = self.with_pool(former.pool, &wanted)?;
         match level {
             Level::Channel(channel) => {
@@ -122,6 +124,9 @@ impl Door {
         }
         if probes_change {
             self.schedule_probes(level);
+        }
+        if linger_changes {
+            self.schedule_looks(level);
         }
         Ok(())
     }
@@ -142,6 +147,15 @@ impl Door {
 }
 
 impl Level {
+    /// Whether a proxy of its channel is at this level or beneath it.
+    pub(super) fn includes(self, proxy: &Proxy) -> bool {
+        match self {
+            Self::Channel(_) => true,
+            Self::Admin(AdminKey { side, admin, .. }) => (proxy.side, proxy.admin) == (side, admin),
+            Self::Proxy(key, _) => proxy.id == key.proxy,
+        }
+    }
+
     pub(in crate::corba) fn channel(self) -> ChannelId {
         match self {
             Self::Channel(channel)

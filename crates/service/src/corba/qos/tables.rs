@@ -29,6 +29,7 @@ const HIGHEST_PRIORITY: i64 = 32_767;
 const MILLISECOND: i64 = 10_000;
 const HOUR: i64 = 3_600_000 * MILLISECOND;
 const WEEK: i64 = 7 * 24 * HOUR;
+const YEAR: i64 = 365 * 24 * HOUR;
 /// The longest `Timeout`; what means to last longer may as well say 0, which is for ever.
 const CENTURY: i64 = 36_525 * 24 * HOUR;
 /// The largest batch.
@@ -367,6 +368,13 @@ pub(in crate::corba) static QOS: &[Property] = &[
         domain: time(0, WEEK),
         set: |wanted, value| wanted.patch.probe_interval = Some(value.duration()),
         get: |effective| told_time(effective.settings.probe_interval),
+    },
+    Property {
+        name: "SupplierLinger",
+        places: SUPPLIERS,
+        domain: time(0, YEAR),
+        set: |wanted, value| wanted.patch.supplier_linger = Some(value.duration()),
+        get: |effective| told_time(effective.supplier.supplier_linger),
     },
 ];
 

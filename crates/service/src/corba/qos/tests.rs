@@ -147,6 +147,7 @@ fn every_property_reaches_the_engine() {
             ("PullInterval", 3_000_000_u64.into()),
             ("FilterTimeout", 4_000_000_u64.into()),
             ("ProbeInterval", 0_u64.into()),
+            ("SupplierLinger", 6_000_000_000_u64.into()),
             ("ThreadPool", client::notify::ThreadPool::new(giop::realtime::PriorityModel::ServerDeclared, 5, 1).into()),
             ("Discipline", "EarliestDeadline".into()),
             ("Share", 40_u32.into()),
@@ -163,6 +164,7 @@ fn every_property_reaches_the_engine() {
     assert_eq!((settings.filter_timeout, settings.probe_interval), (Duration::from_millis(400), Duration::ZERO));
     let patch = *scene.d.door.hierarchy().channels().next().unwrap().patch();
     assert_eq!((patch.priority, patch.pull_interval), (Some(-7), Some(Duration::from_millis(300))));
+    assert_eq!(patch.supplier_linger, Some(Duration::from_secs(600)));
     assert_eq!(settings.discard_policy, DiscardPolicy::Lifo);
     assert_eq!(settings.max_events_per_consumer, NonZeroU32::new(10_000));
     assert_eq!(settings.full_outbox, Some(FullOutbox::Reject));
@@ -174,7 +176,7 @@ fn every_property_reaches_the_engine() {
     assert_eq!(limits.memory_budget_bytes, 1_000_000);
 
     let qos = scene.qos(&channel);
-    assert_eq!(qos.len(), 27);
+    assert_eq!(qos.len(), 28);
     assert_eq!(qos["Profile"], text("Standard"));
     assert_eq!(qos["DiscardPolicy"], Value::Short(4));
     assert_eq!(qos["OrderPolicy"], Value::Short(2));
@@ -396,6 +398,7 @@ fn what_is_a_channels_or_a_consumers_cannot_be_set_elsewhere() {
             "ReplyTimeout",
             "StartTimeSupported",
             "StopTimeSupported",
+            "SupplierLinger",
             "Timeout",
         ];
         assert_eq!(names, expected);

@@ -223,7 +223,7 @@ impl Dialogue {
                 assert_eq!(body, []);
                 Some((String::from_utf8(to.iiop().unwrap().key.clone()).unwrap(), operation))
             }
-            Effect::Ask { .. } | Effect::Reaped { .. } | Effect::ReleasePeer(_) => None,
+            Effect::Ask { .. } | Effect::Reaped { .. } | Effect::LetGo { .. } | Effect::ReleasePeer(_) => None,
         });
         calls.collect()
     }
