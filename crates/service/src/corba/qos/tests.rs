@@ -163,15 +163,14 @@ fn every_property_reaches_the_engine() {
     assert_eq!((settings.batch_size_max.get(), settings.pacing_interval), (12, Duration::from_millis(200)));
     assert_eq!((settings.filter_timeout, settings.probe_interval), (Duration::from_millis(400), Duration::ZERO));
     let patch = *scene.d.door.hierarchy().channels().next().unwrap().patch();
-    assert_eq!((patch.priority, patch.pull_interval), (Some(-7), Some(Duration::from_millis(300))));
-    assert_eq!(patch.supplier_linger, Some(Duration::from_secs(600)));
+    let times = (patch.pull_interval, patch.supplier_linger);
+    assert_eq!((patch.priority, times), (Some(-7), (Some(Duration::from_millis(300)), Some(Duration::from_secs(600)))));
     assert_eq!(settings.discard_policy, DiscardPolicy::Lifo);
     assert_eq!(settings.max_events_per_consumer, NonZeroU32::new(10_000));
     assert_eq!(settings.full_outbox, Some(FullOutbox::Reject));
     assert_eq!((settings.push_window, settings.one_way), (16, true));
-    assert_eq!(settings.reply_timeout, Duration::from_secs(2));
-    assert_eq!(settings.connect_timeout, Duration::from_millis(1));
-    assert_eq!(settings.give_up_after, Duration::ZERO);
+    let (reply, connect) = (settings.reply_timeout, settings.connect_timeout);
+    assert_eq!((reply, connect, settings.give_up_after), (Duration::from_secs(2), Duration::from_millis(1), Duration::ZERO));
     let limits = *scene.d.door.hierarchy().channels().next().unwrap().limits();
     assert_eq!(limits.memory_budget_bytes, 1_000_000);
 
