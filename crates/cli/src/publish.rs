@@ -35,7 +35,7 @@ pub(crate) fn run(options: &PubOptions) -> Result<(), Failure> {
     let mut run =
         Run { options, supplier: &supplier, waiter: &waiter, tally: Tally::default(), pace: Pace::new(options.rate) };
     let outcome = run.publish();
-    let tally = run.tally;
+    let tally = Tally { reconnections: supplier.reconnections(), ..run.tally };
     let took = started.elapsed();
     let farewell = supplier.close();
     if says_nothing(options) && tally.published == 1 {
@@ -44,7 +44,7 @@ pub(crate) fn run(options: &PubOptions) -> Result<(), Failure> {
              and fields, --help has more",
             type_of(options)
         );
-    } else if tally.published != 1 || tally.unconfirmed > 0 || io::stderr().is_terminal() {
+    } else if tally.published != 1 || tally.unconfirmed + tally.reconnections > 0 || io::stderr().is_terminal() {
         eprintln!("{}", tally.summary(took));
     }
     let farewell = match farewell {
@@ -85,6 +85,8 @@ struct Tally {
     /// How often and for how long there was no service.
     outages: u64,
     without_service: Duration,
+    /// How often the service had forgotten its proxy, mostly because it was restarted.
+    reconnections: u64,
 }
 
 impl Tally {
@@ -103,6 +105,10 @@ impl Tally {
         if self.outages > 0 {
             let times = if self.outages == 1 { "once" } else { "several times" };
             text += &format!("; without the service {times}, for {:.1} s in all", self.without_service.as_secs_f64());
+        }
+        if self.reconnections > 0 {
+            let times = if self.reconnections == 1 { "once".into() } else { format!("{} times", self.reconnections) };
+            text += &format!("; connected again {times}, since the service had forgotten this supplier");
         }
         text
     }
@@ -373,10 +379,11 @@ mod tests {
         let all = Tally { published: 10, ..Tally::default() };
         assert_eq!(all.summary(took), "published 10 events in 2.000 s (5.00/s)");
         let without_service = Duration::from_millis(1500);
-        let some = Tally { unconfirmed: 1, outages: 1, without_service, ..all };
+        let some = Tally { unconfirmed: 1, outages: 1, without_service, reconnections: 1, ..all };
         assert_eq!(
             some.summary(took),
-            "published 10 events in 2.000 s (5.00/s); 1 more sent but not confirmed; without the service once, for 1.5 s in all"
+            "published 10 events in 2.000 s (5.00/s); 1 more sent but not confirmed; without the service once, for 1.5 s in all; \
+             connected again once, since the service had forgotten this supplier"
         );
     }
 

@@ -46,6 +46,7 @@ pub(crate) fn run(options: &SubOptions) -> Result<(), Failure> {
     eprintln!("campanile: subscribed; Ctrl-C ends");
     let started = Instant::now();
     let ended = wait(options, &waiter, &consumer, started)?;
+    tell_gaps(&consumer);
     // What the service thinks of it changes nothing any more.
     let _ = consumer.close();
     let tally = tally.lock().unwrap_or_else(PoisonError::into_inner).clone();
@@ -94,10 +95,7 @@ fn wait(options: &SubOptions, waiter: &Waiter, consumer: &SimpleConsumer, starte
             None if options.wait.is_some_and(|wait| started.elapsed() >= wait) => return Ok(Ended::Stopped),
             None => {}
         }
-        while let Some(gap) = consumer.next_gap() {
-            eprintln!("campanile: {}", missed(&gap));
-            reachable = true;
-        }
+        reachable |= tell_gaps(consumer);
         match consumer.trouble() {
             Some(trouble) if reachable => {
                 eprintln!("campanile: {trouble}; trying again");
@@ -110,6 +108,12 @@ fn wait(options: &SubOptions, waiter: &Waiter, consumer: &SimpleConsumer, starte
             _ => {}
         }
     }
+}
+
+/// Tells of the gaps since it was looked for them last, and whether there were any.
+fn tell_gaps(consumer: &SimpleConsumer) -> bool {
+    let gaps = std::iter::from_fn(|| consumer.next_gap());
+    gaps.inspect(|gap| eprintln!("campanile: {}", missed(gap))).count() > 0
 }
 
 /// What a gap means for whoever reads the events.

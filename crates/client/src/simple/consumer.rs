@@ -160,7 +160,7 @@ pub enum Health {
 pub struct Gap {
     /// When the subscription was last known to be there.
     pub since: SystemTime,
-    /// When it had been made anew.
+    /// When it was made anew. Events that come after the gap come after it can be had from [`SimpleConsumer::next_gap`].
     pub until: SystemTime,
     /// Why the service could not be reached in between; nothing if it could.
     pub unreachable: Option<String>,
@@ -294,7 +294,7 @@ impl SimpleConsumer {
             Arc::new(PrioritizedConsumer::new(options.form, deliver).answering_early(options.answer_early));
         let activation = orb.activate_at(servant, options.priority_model)?;
         let reference = activation.reference().clone();
-        let subscription = Mutex::new(Some(subscribe(&found, &options, &reference)?));
+        let subscription = Mutex::new(Some(subscribe(&found, &options, &reference, || {})?));
         let history = Mutex::new(History::new(options.check_every));
         let checking = Mutex::default();
         let core =
@@ -391,7 +391,11 @@ impl Core {
             return Ok(Health::Connected);
         }
         let (channel, _) = find_channel(&self.service, self.channel)?;
-        let renewed = subscribe(&channel, &self.options, &self.reference)?;
+        // Before the first event comes: whoever gets it knows that others are missing.
+        let renewed = subscribe(&channel, &self.options, &self.reference, || lock(&self.history).end_gap())
+            .inspect_err(|_| {
+                lock(&self.history).gap_goes_on();
+            })?;
         self.disconnected.store(false, Ordering::Release);
         if let Some(subscription) = lock(&self.subscription).as_mut() {
             *subscription = renewed;
@@ -431,35 +435,39 @@ impl History {
     }
 
     fn note(&mut self, outcome: &Result<Health, InvokeError>) {
-        let now = SystemTime::now();
-        match outcome {
-            Err(error) => {
-                self.trouble = Some(error.to_string());
-                return;
-            }
-            Ok(Health::Reconnected) => {
-                if self.gaps.len() == GAPS_MAX {
-                    self.gaps.pop_front();
-                }
-                self.gaps.push_back(Gap { since: self.known_at, until: now, unreachable: self.trouble.take() });
-            }
-            Ok(_) => self.trouble = None,
+        self.trouble = outcome.as_ref().err().map(ToString::to_string);
+        if outcome.is_ok() {
+            self.known_at = SystemTime::now();
+            self.backoff.succeeded();
         }
-        self.known_at = now;
-        self.backoff.succeeded();
+    }
+
+    /// The subscription is being made anew.
+    fn end_gap(&mut self) {
+        if self.gaps.len() == GAPS_MAX {
+            self.gaps.pop_front();
+        }
+        let gap = Gap { since: self.known_at, until: SystemTime::now(), unreachable: self.trouble.clone() };
+        self.gaps.push_back(gap);
+    }
+
+    /// It could not be made.
+    fn gap_goes_on(&mut self) {
+        self.gaps.pop_back_if(|gap| gap.since == self.known_at);
     }
 }
 
 /// Makes a proxy for the consumer: quality of service, types and filter first, so that nothing unwanted comes before
-/// them.
+/// them. Says when events may come from now on.
 fn subscribe(
     channel: &EventChannel,
     options: &ConsumerOptions,
     consumer: &ObjectRef,
+    begins: impl FnOnce(),
 ) -> Result<Subscription, InvokeError> {
     // The filter before the proxy: a constraint that is refused leaves nothing behind.
     let filter = options.constraint.as_deref().map(|constraint| make_filter(channel, constraint)).transpose()?;
-    match attach(channel, options, filter.as_ref(), consumer) {
+    match attach(channel, options, filter.as_ref(), consumer, begins) {
         Ok(proxy) => Ok(Subscription { proxy, filter }),
         Err(error) => {
             // The first error is the one to tell.
@@ -474,6 +482,7 @@ fn attach(
     options: &ConsumerOptions,
     filter: Option<&Filter>,
     consumer: &ObjectRef,
+    begins: impl FnOnce(),
 ) -> Result<ObjectRef, InvokeError> {
     let admin: ConsumerAdmin = channel.default_consumer_admin()?;
     let (proxy, _) = admin.obtain_notification_push_supplier(options.form)?;
@@ -487,6 +496,7 @@ fn attach(
     if !options.types.is_empty() {
         proxy.call_change("subscription_change", &options.types, &[EventType::any()])?;
     }
+    begins();
     match options.form {
         ClientType::Any => ProxyPushSupplier::unchecked(proxy.clone()).connect_any_push_consumer(consumer)?,
         ClientType::Structured => {

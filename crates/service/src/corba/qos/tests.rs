@@ -170,7 +170,10 @@ fn every_property_reaches_the_engine() {
     assert_eq!(settings.full_outbox, Some(FullOutbox::Reject));
     assert_eq!((settings.push_window, settings.one_way), (16, true));
     let (reply, connect) = (settings.reply_timeout, settings.connect_timeout);
-    assert_eq!((reply, connect, settings.give_up_after), (Duration::from_secs(2), Duration::from_millis(1), Duration::ZERO));
+    assert_eq!(
+        (reply, connect, settings.give_up_after),
+        (Duration::from_secs(2), Duration::from_millis(1), Duration::ZERO)
+    );
     let limits = *scene.d.door.hierarchy().channels().next().unwrap().limits();
     assert_eq!(limits.memory_budget_bytes, 1_000_000);
 
