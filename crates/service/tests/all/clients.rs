@@ -2,11 +2,13 @@
 
 use std::io::Write;
 use std::net::TcpStream;
+use std::time::Duration;
 
 use client::notify::{EventChannelFactory, Property};
 use client::{Orb, OrbOptions};
 use giop::cdr::{CharSet, Endian, Version};
 use giop::message::{self, LocateReply, LocateStatus, MessageKind, Reply, ReplyStatus, RequestHead, Response};
+use rustix::net::{AddressFamily, SocketType, connect, socket, sockopt};
 use service::{Config, Counter, Limits, Service};
 use testing::EndInTime;
 
@@ -94,15 +96,31 @@ fn what_a_held_supplier_sent_before_it_went_away_is_not_lost() {
     }
 }
 
+/// A connection whose client has room for little that it has not read.
+fn connect_with_little_room(service: &Service) -> TcpStream {
+    let socket = socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
+    sockopt::set_socket_recv_buffer_size(&socket, 16 << 10).unwrap();
+    connect(&socket, &service.address()).unwrap();
+    let stream = TcpStream::from(socket);
+    testing::patient(&stream);
+    stream
+}
+
 #[test]
 fn a_connection_whose_last_bytes_nobody_reads_is_closed_all_the_same() {
     // It was kept for ever, and a few thousand of them shut everybody else out.
     let service = start_limited(Limits { message_completion_ms: 100, ..Limits::default() });
     let statistics = request(Version::V1_2, b"Statistics", "get_statistics", |_| {});
-    // About half a megabyte of answers more each time, until the sockets do not hold them all.
+    let mut stream = TcpStream::connect(service.address()).unwrap();
+    stream.write_all(&statistics).unwrap();
+    let answer_len = read_message(&mut stream).unwrap().1.len();
+    drop(stream);
+    wait_until("it to be closed", || open(&service) == 0);
+    // More answers each time, until the sockets do not hold them all; and so few more that these are not yet so many
+    // that the connection is not read any more.
     for round in 1.. {
-        let asked = round * 350;
-        let mut stream = TcpStream::connect(service.address()).unwrap();
+        let asked = round * ((256 << 10) / answer_len);
+        let mut stream = connect_with_little_room(&service);
         stream.write_all(&[statistics.repeat(asked), b"X".to_vec()].concat()).unwrap();
         wait_until("the end to be known", || service.counters().read(Counter::ProtocolErrors) == round as u64);
         wait_until("the connection to be closed", || open(&service) == 0);
@@ -110,6 +128,25 @@ fn a_connection_whose_last_bytes_nobody_reads_is_closed_all_the_same() {
         if read_to_end(&mut stream).len() < asked - 64 {
             break;
         }
+    }
+    assert_serves(&service);
+}
+
+#[test]
+fn a_client_that_is_not_read_since_it_does_not_read_is_let_go_when_it_is_gone() {
+    // What it sent and nobody reads any more must not hide that it has gone.
+    let service = start();
+    let statistics = request(Version::V1_2, b"Statistics", "get_statistics", |_| {}).repeat(100);
+    for abort in [false, true] {
+        let mut stream = connect_with_little_room(&service);
+        wait_until("it to be there", || open(&service) == 1);
+        stream.set_nonblocking(true).unwrap();
+        while stream.write(&statistics).is_ok() {}
+        if abort {
+            sockopt::set_socket_linger(&stream, Some(Duration::ZERO)).unwrap();
+        }
+        drop(stream);
+        wait_until("it to be gone", || open(&service) == 0);
     }
     assert_serves(&service);
 }
