@@ -2,7 +2,9 @@
 //! suppliers (OMG Notification Service 1.1, `offer_change` and `subscription_change`).
 //!
 //! What is told is what the connected clients of a side offer or want *together*. A consumer that never said what it wants
-//! wants everything; a supplier that never said what it offers announces nothing, though its events pass all the same.
+//! wants everything; a supplier that never said what it offers announces nothing, though its events pass all the same. A
+//! supplier that has been told nothing and did not ask takes everything to be wanted, so that everything is no news to it: in
+//! JacORB's and TAO's services too a consumer that says nothing is announced to nobody.
 //!
 //! It is worked out once for each batch of requests, for the channels in which it may have changed (also because filters
 //! did, whose constraints name event types), and each client on the other side is told the difference to what it was told last, beginning with what was known when it connected. A client has
@@ -44,7 +46,7 @@ pub(super) struct Changes {
     /// Proxies whose clients are not to be told of changes.
     silenced: BTreeSet<ProxyKey>,
     /// What those who asked before they connected know.
-    asked: BTreeMap<ProxyKey, Arc<[EventType]>>,
+    asked: BTreeMap<ProxyKey, Knowledge>,
     calls: usize,
     waiting: VecDeque<Peer>,
     /// The last change that somebody was told of; most are told the same.
@@ -67,14 +69,23 @@ struct Written {
     body: Vec<u8>,
 }
 
+/// What a client knows of the other side.
+#[derive(Clone, Debug, Default)]
+struct Knowledge {
+    /// What differences are told against.
+    types: Arc<[EventType]>,
+    /// Whether it was told, or got when it asked, so much as one list.
+    told: bool,
+}
+
 /// How far a client is told.
 #[derive(Clone, Debug)]
 pub(super) struct Told {
     /// Whether it has the operation, as far as is known.
     hears: bool,
-    last: Arc<[EventType]>,
-    /// What it was told before the call that is unanswered.
-    before: Option<Arc<[EventType]>>,
+    last: Knowledge,
+    /// What it knew before the call that is unanswered.
+    before: Option<Knowledge>,
     waits: bool,
 }
 
@@ -124,14 +135,17 @@ impl Door {
         };
         let hears = !kind.is_plain() && client_has(&client.type_id, interface) != Some(false);
         let last = self.changes.asked.remove(&key);
-        let last = last.unwrap_or_else(|| self.types_known(key.channel, other(side)));
+        let last = last.unwrap_or_else(|| {
+            let types = self.types_for(key.channel, side, &Knowledge::default());
+            Knowledge { types, told: false }
+        });
         Told { hears, last, before: None, waits: false }
     }
 
     /// A client has connected: it may have asked before, and not know any more what there is.
     pub(super) fn tell_what_changed_since_it_asked(&mut self, peer: Peer) {
         let Some(client) = self.clients.get(&peer) else { return };
-        if *client.told.last != *self.types_known(client.proxy.channel, other(client.side)) {
+        if *client.told.last.types != *self.types_for(client.proxy.channel, client.side, &client.told.last) {
             self.want_to_tell(peer);
         }
     }
@@ -147,12 +161,17 @@ impl Door {
         } else {
             self.changes.silenced.insert(key);
         }
+        let connected = peer.and_then(|peer| self.clients.get(&peer)).map(|client| client.told.last.told);
+        let before = connected.or_else(|| self.changes.asked.get(&key).map(|knowledge| knowledge.told));
+        let told = mode.all_now || before.unwrap_or(false);
+        let nothing = Knowledge { told, ..Knowledge::default() };
+        let knowledge = Knowledge { types: self.types_for(key.channel, side, &nothing), told };
         match peer.and_then(|peer| self.clients.get_mut(&peer)) {
             Some(client) => {
-                client.told.last = Arc::clone(&types);
-                client.told.before = client.told.before.take().map(|_| Arc::clone(&types));
+                client.told.last = knowledge.clone();
+                client.told.before = client.told.before.take().map(|_| knowledge);
             }
-            None => _ = self.changes.asked.insert(key, Arc::clone(&types)),
+            None => _ = self.changes.asked.insert(key, knowledge),
         }
         Ok(if mode.all_now { types.to_vec() } else { Vec::new() })
     }
@@ -226,8 +245,8 @@ impl Door {
 
     fn tell(&mut self, peer: Peer) {
         let Some(client) = self.clients.get(&peer) else { return };
-        let types = self.types_known(client.proxy.channel, other(client.side));
-        if !client.told.hears || self.changes.silenced.contains(&client.proxy) || *types == *client.told.last {
+        let types = self.types_for(client.proxy.channel, client.side, &client.told.last);
+        if !client.told.hears || self.changes.silenced.contains(&client.proxy) || *types == *client.told.last.types {
             return;
         }
         let operation = match client.side {
@@ -235,17 +254,26 @@ impl Door {
             Side::Suppliers => "subscription_change",
         };
         let to = client.address.ior.clone();
-        let body = self.changes.difference(&client.told.last, &types, code_set(&to));
+        let body = self.changes.difference(&client.told.last.types, &types, code_set(&to));
         self.effects.push_back(Effect::Ask { question: Question(Asked::Change(peer)), to, operation, body });
         self.changes.calls += 1;
         if let Some(client) = self.clients.get_mut(&peer) {
-            client.told.before = Some(core::mem::replace(&mut client.told.last, types));
+            client.told.before = Some(core::mem::replace(&mut client.told.last, Knowledge { types, told: true }));
         }
     }
 
     /// What a side was found to offer or want together.
     fn types_known(&self, channel: ChannelId, side: Side) -> Arc<[EventType]> {
         self.changes.known.get(&(channel, side)).map_or_else(|| Arc::from([]), |known| Arc::clone(&known.types))
+    }
+
+    /// What a client of a side is to know next of the other side. That everything is wanted is not said to a supplier which has
+    /// not been told of anything that is or was wanted.
+    fn types_for(&self, channel: ChannelId, side: Side, known: &Knowledge) -> Arc<[EventType]> {
+        let types = self.types_known(channel, other(side));
+        let assumes = side == Side::Suppliers && !known.told && known.types.is_empty();
+        let is_assumed = assumes && types.iter().any(EventType::is_everything);
+        if is_assumed { Arc::from([]) } else { types }
     }
 
     /// What the connected clients of a side offer or want together, sorted.
