@@ -169,11 +169,8 @@ fn every_property_reaches_the_engine() {
     assert_eq!(settings.max_events_per_consumer, NonZeroU32::new(10_000));
     assert_eq!(settings.full_outbox, Some(FullOutbox::Reject));
     assert_eq!((settings.push_window, settings.one_way), (16, true));
-    let (reply, connect) = (settings.reply_timeout, settings.connect_timeout);
-    assert_eq!(
-        (reply, connect, settings.give_up_after),
-        (Duration::from_secs(2), Duration::from_millis(1), Duration::ZERO)
-    );
+    let times = [settings.reply_timeout, settings.connect_timeout, settings.give_up_after];
+    assert_eq!(times, [Duration::from_secs(2), Duration::from_millis(1), Duration::ZERO]);
     let limits = *scene.d.door.hierarchy().channels().next().unwrap().limits();
     assert_eq!(limits.memory_budget_bytes, 1_000_000);
 
@@ -184,11 +181,8 @@ fn every_property_reaches_the_engine() {
     assert_eq!(qos["OrderPolicy"], Value::Short(2));
     assert_eq!((&qos["Priority"], &qos["Timeout"]), (&Value::Short(-7), &Value::ULongLong(50_000_000)));
     assert_eq!((&qos["MaximumBatchSize"], &qos["PacingInterval"]), (&Value::Long(12), &Value::ULongLong(2_000_000)));
-    assert_eq!(
-        (&qos["PullInterval"], &qos["FilterTimeout"]),
-        (&Value::ULongLong(3_000_000), &Value::ULongLong(4_000_000))
-    );
-    assert_eq!(qos["ProbeInterval"], Value::ULongLong(0));
+    let times = ["PullInterval", "FilterTimeout", "ProbeInterval"].map(|name| qos[name].clone());
+    assert_eq!(times, [3_000_000, 4_000_000, 0].map(Value::ULongLong));
     assert!(!qos.contains_key("StartTime") && !qos.contains_key("StopTime"));
     assert_eq!(qos["MaxEventsPerConsumer"], Value::Long(10_000));
     assert_eq!(qos["FullOutbox"], text("Reject"));
