@@ -28,7 +28,7 @@ Examples:
 
 Clients find the service at corbaloc::HOST:PORT/NotificationService, through its
 own naming service at corbaloc::HOST:PORT/NameService, or by the IOR file.
-Ctrl-C or SIGTERM stops it.";
+Ctrl-C or SIGTERM stops it; SIGHUP does not.";
 
 const LS_EXAMPLES: &str = "\
 Examples:
@@ -168,8 +168,9 @@ Examples:
   campanile top --once | head
   campanile top --json | jq '.consumers[] | select(.backlog_events > 1000)'
 
-Refreshed in place on a terminal, until Ctrl-C; in a pipe, with --once or with
---json it is told once. Rates are those of one interval. Only for Campanile.";
+Refreshed in place on a terminal, until q or Ctrl-C; in a pipe, with --once or
+with --json it is told once. Rates are those of one interval. Only for
+Campanile.";
 
 const DOCTOR_EXAMPLES: &str = "\
 Examples:

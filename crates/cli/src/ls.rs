@@ -232,7 +232,7 @@ fn property_list(properties: &[Property]) -> String {
     let mut text = String::new();
     for (index, property) in properties.iter().enumerate() {
         let _ = write!(text, "{}{}=", if index > 0 { ", " } else { "" }, show::clean(&property.name));
-        show::value(&mut text, &property.value.value);
+        show::property_value(&mut text, property);
     }
     text
 }

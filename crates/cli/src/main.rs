@@ -17,6 +17,7 @@ mod serve;
 mod show;
 mod signals;
 mod subscribe;
+mod terminal;
 mod top;
 
 use crate::args::{Cli, Command};

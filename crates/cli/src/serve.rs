@@ -4,7 +4,7 @@ use crate::args::ServeOptions;
 use crate::failure::Failure;
 use crate::logger;
 use crate::show;
-use crate::signals::Waiter;
+use crate::signals::{Waiter, Wake};
 use service::{Config, Service, StartError};
 use std::io::{self, IsTerminal, Write};
 use std::time::Instant;
@@ -13,7 +13,7 @@ use std::time::Instant;
 pub(crate) fn run(options: &ServeOptions) -> Result<(), Failure> {
     logger::install(options.log);
     // Before the service starts, so that a signal that comes early is not lost.
-    let waiter = Waiter::install().map_err(Failure::message)?;
+    let waiter = Waiter::install_for_service().map_err(Failure::message)?;
     let service = Service::start(config(options)?).map_err(|error| match error {
         StartError::Config(error) => Failure::Usage(error.to_string()),
         error => Failure::message(error),
@@ -25,7 +25,11 @@ pub(crate) fn run(options: &ServeOptions) -> Result<(), Failure> {
     // A service goes on when nobody reads what it prints.
     let _ = io::stdout().write_all(ready.as_bytes());
     let _ = io::stdout().flush();
-    waiter.wait(None);
+    while let Some(Wake::HangUp) = waiter.wait(None) {
+        log::info!(
+            "SIGHUP changes nothing: the configuration is read at the start, and the log goes to standard error"
+        );
+    }
     let counters = service.counters().clone();
     service.shutdown();
     let _ = io::stdout().write_all(summary(&counters.snapshot(), started, io::stdout().is_terminal()).as_bytes());

@@ -3,6 +3,7 @@
 use client::notify::{Property, StructuredEvent};
 use giop::value::{AnyValue, Value};
 use std::fmt::{Display, Write};
+use std::time::Duration;
 
 /// Octets and elements shown before the rest is only counted.
 const OCTETS_SHOWN: usize = 32;
@@ -110,6 +111,50 @@ fn elements<'a>(
     out.push(close);
 }
 
+/// A quality of service or administrative property for people: what is enumerated by its name, times and sizes in units.
+pub(crate) fn property_value(out: &mut String, property: &Property) {
+    let value = &property.value.value;
+    match known(&property.name, value) {
+        Some(text) => out.push_str(&text),
+        None => self::value(out, value),
+    }
+}
+
+/// What a value of a property means, if it is more than it says.
+fn known(name: &str, value: &Value) -> Option<String> {
+    /// Times, of the OMG's and of this service's, in units of 100 ns.
+    const TIMES: [&str; 5] = ["Timeout", "Interval", "Deadline", "After", "Linger"];
+    let chosen = |names: &[&str], choice: i16| names.get(usize::try_from(choice).ok()?).map(|name| (*name).to_owned());
+    match (name, value) {
+        ("EventReliability" | "ConnectionReliability", Value::Short(v)) => chosen(&["BestEffort", "Persistent"], *v),
+        ("OrderPolicy" | "DiscardPolicy", Value::Short(v)) => {
+            chosen(&["AnyOrder", "FifoOrder", "PriorityOrder", "DeadlineOrder", "LifoOrder"], *v)
+        }
+        ("MaxQueueLength" | "MaxConsumers" | "MaxSuppliers" | "MaxEventsPerConsumer", Value::Long(0)) => {
+            Some("0 (no limit)".to_owned())
+        }
+        ("MemoryBudget", Value::ULongLong(octets)) => Some(bytes(*octets)),
+        (_, Value::ULongLong(time @ 1..)) if TIMES.iter().any(|end| name.ends_with(end)) => Some(duration(*time)),
+        _ => None,
+    }
+}
+
+/// A time in units of 100 ns, in the unit that suits it.
+pub(crate) fn duration(time: u64) -> String {
+    let time = Duration::from_micros(time / 10) + Duration::from_nanos(time % 10 * 100);
+    match (time.as_secs(), time.subsec_nanos()) {
+        (seconds @ 1.., 0) if seconds.is_multiple_of(86_400) => format!("{} d", seconds / 86_400),
+        (seconds @ 1.., 0) if seconds.is_multiple_of(3_600) => format!("{} h", seconds / 3_600),
+        (seconds @ 120.., 0) if seconds.is_multiple_of(60) => format!("{} min", seconds / 60),
+        (0, 0) => "0 s".to_owned(),
+        _ => {
+            let text = format!("{time:?}");
+            let unit = text.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.');
+            format!("{} {unit}", text.trim_end_matches(unit))
+        }
+    }
+}
+
 /// Text with control characters replaced by their escapes.
 pub(crate) fn clean(text: &str) -> String {
     if !text.chars().any(char::is_control) {
@@ -172,6 +217,37 @@ mod tests {
         let mut out = String::new();
         event(&mut out, "t", &StructuredEvent::new("D\u{1b}", "T\r", "N\n"));
         assert!(!out.trim_end().contains(char::is_control), "{out:?}");
+    }
+
+    /// `campanile info` said `OrderPolicy 1`, and left it to the reader to find out what that is.
+    #[test]
+    fn properties_are_told_by_name_and_in_units() {
+        let shown = |property: Property| {
+            let mut out = String::new();
+            property_value(&mut out, &property);
+            out
+        };
+        assert_eq!(shown(Property::new("OrderPolicy", 1_i16)), "FifoOrder");
+        assert_eq!(shown(Property::new("DiscardPolicy", 4_i16)), "LifoOrder");
+        assert_eq!(shown(Property::new("DiscardPolicy", 9_i16)), "9");
+        assert_eq!(shown(Property::new("EventReliability", 0_i16)), "BestEffort");
+        assert_eq!(shown(Property::new("MaxConsumers", 0)), "0 (no limit)");
+        assert_eq!(shown(Property::new("MaxConsumers", 7)), "7");
+        assert_eq!(shown(Property::new("Timeout", 0_u64)), "0");
+        assert_eq!(shown(Property::new("MemoryBudget", 10_000_000_u64)), "10.0 MB");
+        for (time, text) in [
+            (10_000_000_u64, "1 s"),
+            (600_000_000, "60 s"),
+            (1_200_000_000, "2 min"),
+            (36_000_000_000, "1 h"),
+            (864_000_000_000, "1 d"),
+            (15_000_000, "1.5 s"),
+            (1_000_001, "100.0001 ms"),
+            (10, "1 µs"),
+            (1, "100 ns"),
+        ] {
+            assert_eq!(shown(Property::new("PullInterval", time)), text);
+        }
     }
 
     #[test]

@@ -1,11 +1,10 @@
-//! Ctrl-C and SIGTERM as something to wait for.
+//! Ctrl-C, SIGTERM and SIGHUP as something to wait for.
 
-use signal_hook::consts::{SIGINT, SIGTERM};
-use signal_hook::{flag, low_level};
-use std::io::{self, Read};
-use std::os::unix::net::UnixStream;
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use crate::terminal;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+use signal_hook::low_level;
+use std::io;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 use std::time::Duration;
@@ -15,6 +14,8 @@ use std::time::Duration;
 pub(crate) enum Wake {
     /// The first Ctrl-C or SIGTERM.
     Signal,
+    /// SIGHUP: the terminal is gone, or an operator has heard that it makes services read their configuration.
+    HangUp,
     /// The command itself has something to tell.
     Done,
     /// Writing the output failed.
@@ -23,31 +24,37 @@ pub(crate) enum Wake {
 
 /// Waits for signals and for what the command's own threads tell.
 ///
-/// The first signal asks to end; a second one ends the process at once.
+/// The first Ctrl-C or SIGTERM asks to end; a second one ends the process at once.
 pub(crate) struct Waiter {
     sender: Sender<Wake>,
     receiver: Receiver<Wake>,
 }
 
 impl Waiter {
-    /// Takes over SIGINT and SIGTERM.
+    /// Takes over SIGINT and SIGTERM. SIGHUP ends the command, as it does by default.
     pub(crate) fn install() -> io::Result<Self> {
-        let (mut signalled, signaller) = UnixStream::pair()?;
-        let asked = Arc::new(AtomicBool::new(false));
-        for signal in [SIGINT, SIGTERM] {
-            // The order matters: the flag that makes the second signal final is raised after the first looked at it.
-            flag::register_conditional_shutdown(signal, 128 + signal, asked.clone())?;
-            flag::register(signal, asked.clone())?;
-            low_level::pipe::register(signal, signaller.try_clone()?)?;
-        }
+        Self::take_over(&[SIGINT, SIGTERM])
+    }
+
+    /// Takes over SIGHUP, too.
+    pub(crate) fn install_for_service() -> io::Result<Self> {
+        Self::take_over(&[SIGINT, SIGTERM, SIGHUP])
+    }
+
+    fn take_over(signals: &[i32]) -> io::Result<Self> {
+        let mut signals = Signals::new(signals)?;
         let (sender, receiver) = channel();
         let told = sender.clone();
         thread::Builder::new().name("signals".to_owned()).spawn(move || {
-            let mut byte = [0];
-            while matches!(signalled.read(&mut byte), Ok(1)) {
-                if told.send(Wake::Signal).is_err() {
-                    return;
+            let mut was_asked = false;
+            for signal in signals.forever() {
+                let wake = if signal == SIGHUP { Wake::HangUp } else { Wake::Signal };
+                if signal != SIGHUP && core::mem::replace(&mut was_asked, true) {
+                    terminal::restore();
+                    low_level::exit(128 + signal);
                 }
+                // Nobody waits any more if the command is ending.
+                let _ = told.send(wake);
             }
         })?;
         Ok(Self { sender, receiver })

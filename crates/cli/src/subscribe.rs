@@ -89,7 +89,7 @@ fn wait(options: &SubOptions, waiter: &Waiter, consumer: &SimpleConsumer, starte
     loop {
         let left = options.wait.map(|wait| wait.saturating_sub(started.elapsed()));
         match waiter.wait(Some(left.map_or(LOOK_EVERY, |left| left.min(LOOK_EVERY)))) {
-            Some(Wake::Signal) => return Ok(Ended::Stopped),
+            Some(Wake::Signal | Wake::HangUp) => return Ok(Ended::Stopped),
             Some(Wake::Done) => return Ok(Ended::Enough),
             Some(Wake::Output(error)) => return Err(error.into()),
             None if options.wait.is_some_and(|wait| started.elapsed() >= wait) => return Ok(Ended::Stopped),

@@ -4,9 +4,7 @@ use super::standing::{Drops, Standing};
 use super::{Admin, FilterInfo, Filtering, Info, MappingInfo, Proxy, Side};
 use crate::show::{self, clean};
 use client::notify::{ConstraintExp, EventType, Property};
-use giop::value::Value;
 use std::fmt::Write;
-use std::time::Duration;
 
 /// Event types shown before the rest is only counted.
 const TYPES_SHOWN: usize = 16;
@@ -215,32 +213,6 @@ fn type_list(types: &[EventType]) -> String {
     shown.join(", ")
 }
 
-/// Properties of ours and of the OMG's that are times in units of 100 ns.
-const TIMES: [&str; 10] = [
-    "Deadline",
-    "Timeout",
-    "PacingInterval",
-    "PullInterval",
-    "ReplyTimeout",
-    "ConnectTimeout",
-    "FilterTimeout",
-    "GiveUpAfter",
-    "ProbeInterval",
-    "SupplierLinger",
-];
-
-/// A property's value, of a time also in seconds.
-fn property_value(out: &mut String, property: &Property) {
-    show::value(out, &property.value.value);
-    if let Value::ULongLong(time) = property.value.value
-        && time > 0
-        && TIMES.contains(&property.name.as_str())
-    {
-        let time = Duration::from_micros(time / 10) + Duration::from_nanos(time % 10 * 100);
-        let _ = write!(out, " ({time:?})");
-    }
-}
-
 fn table(out: &mut String, what: &str, properties: &[Property]) {
     if properties.is_empty() {
         return;
@@ -249,7 +221,7 @@ fn table(out: &mut String, what: &str, properties: &[Property]) {
     let width = properties.iter().map(|property| property.name.chars().count()).max().unwrap_or(0).min(32);
     for property in properties {
         let _ = write!(out, "    {:width$}  ", clean(&property.name));
-        property_value(out, property);
+        show::property_value(out, property);
         out.push('\n');
     }
 }
@@ -261,7 +233,7 @@ fn differences(out: &mut String, indent: &str, properties: &[Property]) {
     let _ = write!(out, "{indent}QoS");
     for property in properties {
         let _ = write!(out, "  {}=", clean(&property.name));
-        property_value(out, property);
+        show::property_value(out, property);
     }
     out.push('\n');
 }
@@ -272,19 +244,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_are_told_in_seconds_too() {
-        let shown = |property: Property| {
-            let mut out = String::new();
-            property_value(&mut out, &property);
-            out
-        };
-        assert_eq!(shown(Property::new("Timeout", 10_000_000_u64)), "10000000 (1s)");
-        assert_eq!(shown(Property::new("PullInterval", 1_000_001_u64)), "1000001 (100.0001ms)");
-        assert_eq!(shown(Property::new("Timeout", 0_u64)), "0");
-        assert_eq!(shown(Property::new("MemoryBudget", 10_000_000_u64)), "10000000");
-    }
-
-    #[test]
     fn people_see_settings_filters_backlogs_and_drops() {
         let mut out = String::new();
         write(&mut out, &info());
@@ -293,7 +252,7 @@ channel 3 at 127.0.0.1:2809
   IDL:C:1.0
   QoS
     Priority     0
-    OrderPolicy  1
+    OrderPolicy  FifoOrder
   admin properties
     MaxConsumers  5
   offered     Telescope/Temperature

@@ -8,7 +8,8 @@ use self::view::View;
 use crate::args::TopOptions;
 use crate::failure::Failure;
 use crate::ls::orb_options;
-use crate::signals::{Waiter, Wake};
+use crate::signals::Waiter;
+use crate::terminal::{self, Keys};
 use client::{InvokeError, ObjectRef, Orb};
 use std::io::{self, IsTerminal, Write};
 
@@ -23,10 +24,11 @@ pub(crate) fn run(options: &TopOptions) -> Result<(), Failure> {
         Sample::take(&statistics).map_err(|error| not_campanile(&error, &address).unwrap_or_else(|| remote(error)))?;
     if live {
         // Something to look at until there are rates.
-        show(&mut stdout, &View::new(&before, &before, &address, options.channel).describe(options.rows))?;
+        terminal::show(&View::new(&before, &before, &address, options.channel).describe(options.rows))?;
     }
+    let _keys = live.then(|| Keys::take(waiter.sender())).flatten();
     loop {
-        if let Some(Wake::Signal) = waiter.wait(Some(options.interval)) {
+        if waiter.wait(Some(options.interval)).is_some() {
             return Ok(());
         }
         let now = Sample::take(&statistics).map_err(remote)?;
@@ -37,7 +39,7 @@ pub(crate) fn run(options: &TopOptions) -> Result<(), Failure> {
         if !live {
             return Ok(stdout.write_all(view.describe(options.rows).as_bytes())?);
         }
-        show(&mut stdout, &view.describe(options.rows))?;
+        terminal::show(&view.describe(options.rows))?;
         before = now;
     }
 }
@@ -57,16 +59,4 @@ fn not_campanile(error: &InvokeError, address: &str) -> Option<Failure> {
             "the service at {address} tells nothing about its consumers: it is not Campanile; `campanile ls` shows its objects"
         ))
     })
-}
-
-/// Writes over what was there: from the top left corner, each line to its end, and nothing below.
-fn show(out: &mut impl Write, text: &str) -> io::Result<()> {
-    let mut screen = String::from("\x1b[H");
-    for line in text.lines() {
-        screen.push_str(line);
-        screen.push_str("\x1b[K\n");
-    }
-    screen.push_str("\x1b[J");
-    out.write_all(screen.as_bytes())?;
-    out.flush()
 }

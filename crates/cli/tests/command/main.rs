@@ -45,6 +45,18 @@ fn serve_stops_on_a_signal_and_says_what_it_did() {
     }
 }
 
+/// A service was started in a terminal, and ended with it when the terminal was closed.
+#[test]
+fn a_terminal_that_is_closed_does_not_end_the_service() {
+    let serve = Serve::start();
+    serve.signal("HUP");
+    serve.print("pub", &["x=1"]);
+    serve.signal("HUP");
+    let (printed, code) = serve.stop("TERM");
+    assert_eq!(code, Some(0), "{printed}");
+    assert!(printed.contains("lane_events_in 1\n"), "{printed}");
+}
+
 #[test]
 fn hierarchy_is_listed() {
     let serve = Serve::start();

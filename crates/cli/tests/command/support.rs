@@ -47,6 +47,10 @@ impl Serve {
         (rest, status.code())
     }
 
+    pub(crate) fn signal(&self, signal: &str) {
+        send_signal(&self.child, signal);
+    }
+
     /// A finished `campanile` command towards this service.
     pub(crate) fn run(&self, command: &str, options: &[&str]) -> Output {
         output_in_time(&mut self.command(command, options))
@@ -137,7 +141,7 @@ impl Sub {
     }
 }
 
-fn send_signal(child: &Child, signal: &str) {
+pub(crate) fn send_signal(child: &Child, signal: &str) {
     let status = Command::new("kill").args(["-s", signal, &child.id().to_string()]).status().unwrap();
     assert!(status.success());
 }

@@ -1,7 +1,15 @@
 //! `campanile top`.
 
 use crate::support::{Serve, text};
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+use rustix::termios::{LocalModes, Termios, tcgetattr};
 use serde_json::Value as Json;
+use std::fs::File;
+use std::io::{Read, Write};
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt;
+use std::process::Child;
+use testing::{Leash, wait_until};
 
 #[test]
 fn service_is_shown_with_its_lanes_and_consumers() {
@@ -28,4 +36,67 @@ fn service_that_is_not_there_is_told() {
     );
     assert_eq!(output.status.code(), Some(1));
     assert!(text(&output.stderr).contains("--server"));
+}
+
+/// A terminal, as a window on a screen has one, with a program on it.
+struct Window {
+    controller: File,
+    terminal: File,
+    program: Child,
+}
+
+impl Window {
+    fn with_top(serve: &Serve) -> Self {
+        let controller = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+        grantpt(&controller).unwrap();
+        unlockpt(&controller).unwrap();
+        let name = ptsname(&controller, Vec::new()).unwrap();
+        let name = std::ffi::OsStr::from_bytes(name.as_bytes());
+        let terminal = File::options().read(true).write(true).open(name).unwrap();
+        let end = || OwnedFd::from(terminal.try_clone().unwrap());
+        let mut top = serve.command("top", &["--interval", "0.05"]);
+        let program = top.stdin(end()).stdout(end()).stderr(end()).spawn().unwrap();
+        Self { controller: controller.into(), terminal, program }
+    }
+
+    fn modes(&self) -> Termios {
+        tcgetattr(&self.terminal).unwrap()
+    }
+
+    fn wait_until_keys_are_read(&self) {
+        wait_until("top to read single keys", || !self.modes().local_modes.contains(LocalModes::ICANON));
+    }
+
+    /// The exit status, and what was shown so far, of which there is always something.
+    fn end(mut self) -> (i32, String) {
+        let leash = Leash::new(&self.program, "top to leave");
+        let status = self.program.wait().unwrap();
+        drop(leash);
+        assert!(self.modes().local_modes.contains(LocalModes::ICANON | LocalModes::ECHO), "as it was");
+        let mut shown = vec![0; 65_536];
+        let count = self.controller.read(&mut shown).unwrap();
+        (status.code().unwrap(), text(&shown[..count]))
+    }
+}
+
+/// `q` leaves every program that looks like this one. In this one nothing did but Ctrl-C, and `q` was shown in the midst of the
+/// table.
+#[test]
+fn q_leaves_top_and_gives_the_terminal_back() {
+    let serve = Serve::start();
+    let mut window = Window::with_top(&serve);
+    window.wait_until_keys_are_read();
+    window.controller.write_all(b"xq").unwrap();
+    let (status, shown) = window.end();
+    assert_eq!(status, 0, "{shown}");
+    assert!(shown.contains("events a second") && !shown.contains("xq"), "{shown}");
+}
+
+#[test]
+fn ctrl_c_gives_the_terminal_back_too() {
+    let serve = Serve::start();
+    let window = Window::with_top(&serve);
+    window.wait_until_keys_are_read();
+    crate::support::send_signal(&window.program, "INT");
+    assert_eq!(window.end().0, 0);
 }

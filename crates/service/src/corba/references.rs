@@ -55,12 +55,24 @@ impl References {
     }
 }
 
-/// What a client is called in logs: host, port and the beginning of its object's key.
+/// What a client is called in logs and by `Statistics`: host, port and something of its object's key, all of it printable
+/// ASCII. That is the key's beginning where it is a name, as most ORBs let programs give one; else it is binary, which omniORB
+/// and others make up, and in which the last octets tell one object from another.
 pub(super) fn log_name(profile: &IiopProfile) -> String {
-    const KEY_BYTES: usize = 12;
-    let key = profile.key.get(..KEY_BYTES).unwrap_or(&profile.key);
-    let more = if profile.key.len() > KEY_BYTES { "…" } else { "" };
-    format!("{}:{} {}{more}", profile.host.escape_debug(), profile.port, key.escape_ascii())
+    const NAME_BYTES: usize = 12;
+    const BINARY_BYTES: usize = 4;
+    let key = &profile.key;
+    let (first, last) = (key.get(..NAME_BYTES).unwrap_or(key), key.len().saturating_sub(BINARY_BYTES));
+    let is_cut = |shown: usize| if key.len() > shown { ".." } else { "" };
+    let mut name = format!("{}:{} ", profile.host.escape_default(), profile.port);
+    if first.iter().all(|octet| matches!(octet, b' '..=b'~')) {
+        name.push_str(&String::from_utf8_lossy(first));
+        name.push_str(is_cut(NAME_BYTES));
+    } else {
+        name.push_str(is_cut(BINARY_BYTES));
+        name.extend(key.iter().skip(last).map(|octet| format!("{octet:02x}")));
+    }
+    name
 }
 
 #[cfg(test)]
@@ -89,12 +101,19 @@ mod tests {
         assert_eq!(here.own_key(&Ior::nil()), None);
     }
 
+    /// `campanile info` showed clients of omniORB as `\\xfe\\xd2\\x8a\\x15…`, of which the last character was three of Latin-1's.
     #[test]
-    fn log_names_are_short_and_printable() {
+    fn log_names_are_short_and_printable_ascii() {
         let mut profile =
-            References::new("h\n", 1, CharSet::Latin1).ior("", &ObjectKey::Factory).iiop().unwrap().clone();
-        assert_eq!(log_name(&profile), "h\\n:1 Notification…");
-        profile.key = vec![0, b'a', 0xff];
-        assert_eq!(log_name(&profile), "h\\n:1 \\x00a\\xff");
+            References::new("h\nü", 1, CharSet::Latin1).ior("", &ObjectKey::Factory).iiop().unwrap().clone();
+        let mut named = |key: &[u8]| {
+            profile.key = key.to_vec();
+            log_name(&profile)
+        };
+        assert_eq!(named(b"NotificationService"), "h\\n\\u{fc}:1 Notification..");
+        assert_eq!(named(b"Consumer 1"), "h\\n\\u{fc}:1 Consumer 1");
+        assert_eq!(named(b"\xfe\xd2\x8a\x15i\0\0\x30\xd4\0\0\0\0\x07"), "h\\n\\u{fc}:1 ..00000007");
+        assert_eq!(named(b"\0a\xff"), "h\\n\\u{fc}:1 0061ff");
+        assert_eq!(named(b""), "h\\n\\u{fc}:1 ");
     }
 }

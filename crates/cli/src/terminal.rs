@@ -1,0 +1,100 @@
+//! The terminal while a command draws on it: keys come one by one, and are not shown.
+
+use crate::signals::Wake;
+use rustix::process::getpgrp;
+use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcgetpgrp, tcgetwinsize, tcsetattr};
+use std::io::{self, IsTerminal, Read, Write};
+use std::panic;
+use std::sync::mpsc::Sender;
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+
+/// How the terminal was before keys were taken from it, while they are.
+static FORMER: Mutex<Option<Termios>> = Mutex::new(None);
+
+/// Control-D.
+const END_OF_TRANSMISSION: u8 = 4;
+
+/// Gives the terminal back when it is dropped, or when the program panics. Whatever else ends the program calls [`restore`].
+pub(crate) struct Keys(());
+
+impl Keys {
+    /// Has `q` end what waits for `wake`. Nothing where standard input is no terminal, or not this program's to read: in the
+    /// background it would be stopped for it.
+    pub(crate) fn take(wake: Sender<Wake>) -> Option<Self> {
+        let stdin = io::stdin();
+        let is_in_the_background = tcgetpgrp(&stdin).is_ok_and(|group| group != getpgrp());
+        if !stdin.is_terminal() || is_in_the_background {
+            return None;
+        }
+        let former = tcgetattr(&stdin).ok()?;
+        let mut single = former.clone();
+        // Ctrl-C remains a signal, and what is written is treated as before.
+        single.local_modes.remove(LocalModes::ICANON | LocalModes::ECHO);
+        *FORMER.lock().unwrap_or_else(PoisonError::into_inner) = Some(former);
+        let say = panic::take_hook();
+        panic::set_hook(Box::new(move |panic| {
+            restore();
+            say(panic);
+        }));
+        let keys = Self(());
+        tcsetattr(&stdin, OptionalActions::Now, &single).ok()?;
+        thread::Builder::new().name("keys".to_owned()).spawn(move || wait_for_q(&wake)).ok()?;
+        Some(keys)
+    }
+}
+
+impl Drop for Keys {
+    fn drop(&mut self) {
+        restore();
+    }
+}
+
+/// The terminal as it was.
+pub(crate) fn restore() {
+    if let Some(former) = FORMER.lock().unwrap_or_else(PoisonError::into_inner).take() {
+        // It may be gone.
+        let _ = tcsetattr(io::stdin(), OptionalActions::Now, &former);
+    }
+}
+
+fn wait_for_q(wake: &Sender<Wake>) {
+    for key in io::stdin().lock().bytes() {
+        if matches!(key, Ok(b'q' | b'Q' | END_OF_TRANSMISSION)) {
+            // Whoever waited may have ended already.
+            let _ = wake.send(Wake::Done);
+        }
+    }
+}
+
+/// Writes over what was there: from the top left corner, each line to its end, and nothing below. What has no room on the
+/// terminal is left out.
+pub(crate) fn show(text: &str) -> io::Result<()> {
+    let mut out = io::stdout();
+    let size = tcgetwinsize(&out).ok().filter(|size| size.ws_row > 1 && size.ws_col > 0);
+    let (rows, columns) = size.map_or((usize::MAX, usize::MAX), |size| (size.ws_row.into(), size.ws_col.into()));
+    out.write_all(screen(text, rows, columns).as_bytes())?;
+    out.flush()
+}
+
+fn screen(text: &str, rows: usize, columns: usize) -> String {
+    let mut screen = String::from("\x1b[H");
+    // The cursor has the last row.
+    for line in text.lines().take(rows - 1) {
+        screen.extend(line.chars().take(columns));
+        screen.push_str("\x1b[K\n");
+    }
+    screen.push_str("\x1b[J");
+    screen
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_has_no_room_is_left_out() {
+        assert_eq!(screen("µs\nb\n", usize::MAX, usize::MAX), "\x1b[Hµs\x1b[K\nb\x1b[K\n\x1b[J");
+        assert_eq!(screen("µs\nb\n", 2, 1), "\x1b[Hµ\x1b[K\n\x1b[J");
+    }
+}
