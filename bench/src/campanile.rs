@@ -79,6 +79,13 @@ impl Campanile {
         Self::start_with(&arguments(["serve", "--listen", "127.0.0.1:0"]))
     }
 
+    /// Starts a service on a free port of loopback, configured by this file if there is one.
+    pub(crate) fn start_configured(config: Option<&std::path::Path>) -> Result<Self, BenchError> {
+        let mut serve = arguments(["serve", "--listen", "127.0.0.1:0"]);
+        serve.extend(config.iter().flat_map(|path| ["--config".into(), path.into()]));
+        Self::start_with(&serve)
+    }
+
     /// Starts a service as `campanile serve` without arguments does: found by everybody without configuration.
     pub(crate) fn start_at_default_address() -> Result<Self, BenchError> {
         Self::start_with(&arguments(["serve"]))

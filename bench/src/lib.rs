@@ -28,6 +28,7 @@ mod workload;
 pub mod experiments;
 pub mod filters;
 pub mod floor;
+pub mod hostile;
 pub mod memory;
 pub mod monitor;
 pub mod order;
@@ -40,9 +41,9 @@ pub use latency::{Percentiles, Spread};
 pub use loss::Losses;
 pub use options::{
     AdministrationOptions, CarriageOptions, Command, ConsumerKind, Contender, DeliveryOptions, EnduranceOptions,
-    ExperimentOptions, ExperimentsOptions, FanOutOptions, FiltersOptions, FloorOptions, Form, LeashedOptions,
-    MemoryOptions, MonitorOptions, OrderOptions, PerformanceOptions, PipelineOptions, RelayOptions, ReportOptions,
-    SaturateOptions,
+    ExperimentOptions, ExperimentsOptions, FanOutOptions, FiltersOptions, FloorOptions, Form, HostileOptions,
+    LeashedOptions, MemoryOptions, MonitorOptions, OrderOptions, PerformanceOptions, PipelineOptions, RelayOptions,
+    ReportOptions, SaturateOptions,
 };
 pub use output::Output;
 pub use system::Machine;
@@ -63,6 +64,7 @@ pub fn run(command: &Command, out: &mut Output<'_>) -> Result<(), BenchError> {
         Command::Floor(options) => floor::run(options, out),
         Command::Filters(options) => filters::run(options, out),
         Command::Administration(options) => administration::run(options, out),
+        Command::Hostile(options) => hostile::run(options, out),
         Command::Memory(options) => memory::run(options, out),
         Command::PathsLoad(options) => experiments::load::run(options, out),
         Command::PathsLatency(options) => experiments::latency::run(options, out),

@@ -27,6 +27,9 @@ pub enum Command {
     /// What the service keeps in memory for consumers that wait: 10,000 proxies from 1,000 connections, and its threads
     #[command(after_help = MEMORY_EXAMPLES)]
     Memory(MemoryOptions),
+    /// What clients that mean harm, or die, cost everybody else: one attack after the other, or all at once
+    #[command(after_help = HOSTILE_EXAMPLES)]
+    Hostile(HostileOptions),
     /// Three paths of 100 events/s under rising load: which of them keep up (paper 000, figures 9 and 10)
     #[command(after_help = PATHS_LOAD_EXAMPLES)]
     PathsLoad(ExperimentOptions),
@@ -128,6 +131,19 @@ Examples:
 
 Needs three descriptors for each connection: where the limit is too low, it
 says which.";
+
+const HOSTILE_EXAMPLES: &str = "\
+Examples:
+  campanile bench hostile                         each attack beside the same one on another service: about ten minutes
+  campanile bench hostile --quick                 within two minutes
+  campanile bench hostile --only pulls,large --rounds 10
+  campanile bench hostile --together --seconds 600
+  campanile bench hostile --json | jq '.attacks[] | {attack, p99_ratio, lost}'
+
+Exit status 0 if no event was lost and each p99 is at most twice that beside the
+same attack on another service (with --together: if administration answered
+within a second, half of the time within 20 ms, and the service rests a minute
+after); 1 if not.";
 
 const PATHS_LOAD_EXAMPLES: &str = "\
 Examples:
@@ -617,6 +633,38 @@ pub struct AdministrationOptions {
     /// Finish within 50 seconds: one round of shorter phases
     #[arg(long)]
     pub quick: bool,
+    /// How to report
+    #[command(flatten)]
+    pub report: ReportOptions,
+}
+
+/// Options of `campanile bench hostile`.
+#[derive(Debug, Clone, clap::Args)]
+pub struct HostileOptions {
+    /// Fewer and shorter rounds
+    #[arg(long)]
+    pub quick: bool,
+    /// Only these attacks, by name; `--only help` lists them [default: all]
+    #[arg(long, value_name = "ATTACK", value_delimiter = ',')]
+    pub only: Vec<String>,
+    /// Rounds of each attack; in each, it has its turn at either service [default: 5, with --quick 2]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub rounds: Option<u32>,
+    /// Seconds of an attack in a turn [default: 2, with --quick 1]; with --together of all attacks [default: 600, with --quick 10]
+    #[arg(long, value_name = "SECONDS")]
+    pub seconds: Option<f64>,
+    /// All attacks at once, without another service beside
+    #[arg(long, conflicts_with = "rounds")]
+    pub together: bool,
+    /// Seconds after the attacks at which the service must be at rest, with --together [default: 60, with --quick 2]
+    #[arg(long, value_name = "SECONDS", requires = "together")]
+    pub rest: Option<f64>,
+    /// Events per second from the one supplier to the one consumer that are to suffer nothing
+    #[arg(long, value_name = "HZ", default_value_t = 500.0)]
+    pub rate: f64,
+    /// Configuration of the services that are attacked (see `campanile serve --config`)
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
     /// How to report
     #[command(flatten)]
     pub report: ReportOptions,

@@ -5,6 +5,7 @@
 mod doctor;
 mod experiments;
 mod filter;
+mod hostile;
 mod info;
 mod plan;
 mod storm;

@@ -1,0 +1,380 @@
+//! `campanile bench hostile`: what clients that mean harm, or die, cost everybody else.
+//!
+//! One supplier pushes small events at a fixed rate to one consumer. Meanwhile another client, from an address of its own,
+//! attacks. An attacker takes processor time of the machine whichever service it attacks; therefore each attack is made on
+//! another service of the same machine as well, and what counts is the difference. The two, elsewhere and here, alternate
+//! in each round. An onlooker asks administration something 50 times a second and reads the memory that the service has.
+//!
+//! With `--together` all attacks are made at once on the one service; a minute after their end it must be at rest.
+
+mod attacks;
+mod foe;
+mod onlooker;
+
+use std::io::Write;
+use std::net::SocketAddr;
+use std::sync::PoisonError;
+use std::thread;
+
+use serde::Serialize;
+
+use crate::campanile::Campanile;
+use crate::latency::{Recorder, ratio};
+use crate::output::write_json;
+use crate::table::{Cell, Table};
+use crate::workload::{self, Carrier, Lasting, Latency, RunReport, Traffic, View};
+use crate::{BenchError, CarriageOptions, HostileOptions, Losses, Machine, Output, Percentiles, clock};
+use attacks::{Attack, Scene};
+use onlooker::Seen;
+
+/// The whole report: the one JSON object.
+#[derive(Debug, Clone, Serialize)]
+pub struct Report {
+    /// Always `hostile`.
+    pub benchmark: &'static str,
+    /// Where it ran.
+    pub machine: Machine,
+    /// Events per second from the one supplier to the one consumer.
+    pub rate: f64,
+    /// Rounds of each attack.
+    pub rounds: u32,
+    /// Seconds of a turn.
+    pub seconds: f64,
+    /// Each attack, or all of them together.
+    pub attacks: Vec<Row>,
+    /// Processor time of the service in percent of one core, some time after the attacks had ended; `null` unless they were made
+    /// together.
+    pub cpu_percent_at_rest: Option<f64>,
+}
+
+/// What an attack came to.
+#[derive(Debug, Clone, Serialize)]
+pub struct Row {
+    /// Its name, or `together`.
+    pub attack: &'static str,
+    /// What clients did.
+    pub story: &'static str,
+    /// Requests and connections of theirs.
+    pub tries: u64,
+    /// How often the service ended what they were at: an exception, a closed connection, or one that it read no more.
+    pub refusals: u64,
+    /// Latency, from the supplier's write to the consumer's read, while the same attack was made on another service.
+    pub elsewhere: Option<Percentiles>,
+    /// While it was made on the service that carries the events.
+    pub here: Option<Percentiles>,
+    /// The one p99 through the other.
+    pub p99_ratio: Option<f64>,
+    /// How long administration took to answer somebody else meanwhile.
+    pub administration: Option<Percentiles>,
+    /// The most memory that the service had resident, in octets.
+    pub resident_bytes_max: u64,
+    /// The most threads that it had.
+    pub threads_max: u64,
+    /// What became of the events that were to suffer nothing.
+    pub losses: Losses,
+}
+
+/// At most this many times the p99 beside the same attack on another service.
+const P99_RATIO_MAX: f64 = 2.0;
+/// Administration's answers, in microseconds, while all attacks are made together: each, and half of them.
+const ANSWER_MAX_US: f64 = 1e6;
+const ANSWER_MEDIAN_MAX_US: f64 = 2e4;
+/// Processor time, in percent of a core, of a service that is at rest.
+const AT_REST_PERCENT: f64 = 0.5;
+/// Attackers leave the processor to others first: what a machine can carry is not what is asked here.
+const ATTACKERS_NICE: i32 = 10;
+
+/// Runs it and writes its report to `out`.
+///
+/// # Errors
+///
+/// [`BenchError::NotShown`] when somebody else suffered; otherwise when a service cannot be started or breaks off.
+pub fn run(options: &HostileOptions, out: &mut Output<'_>) -> Result<(), BenchError> {
+    let chosen = choose(&options.only)?;
+    let mut machine = Machine::describe();
+    let traffic =
+        Traffic { name: "others", suppliers: 1, payload_bytes: 128, rate: options.rate, stagger_ms: 0.0, consumers: 1 };
+    traffic.check()?;
+    let rounds = if options.together { 1 } else { options.rounds.unwrap_or(if options.quick { 2 } else { 5 }) };
+    let usual = match (options.together, options.quick) {
+        (false, false) => 2.0,
+        (false, true) => 1.0,
+        (true, false) => 600.0,
+        (true, true) => 10.0,
+    };
+    let seconds = options.seconds.unwrap_or(usual);
+    let plan = Plan { traffic, rounds, turn_ns: clock::nanoseconds(seconds), options };
+    let (mut rows, mut at_rest) = (Vec::new(), None);
+    if options.together {
+        let (row, percent) = plan.together(&chosen, out)?;
+        (rows, at_rest) = (vec![row], Some(percent));
+    } else {
+        for attack in &chosen {
+            rows.push(plan.alternate(attack, out)?);
+        }
+    }
+    machine.note_stolen();
+    out.end_progress()?;
+    let report = Report {
+        benchmark: "hostile",
+        machine,
+        rate: options.rate,
+        rounds,
+        seconds,
+        attacks: rows,
+        cpu_percent_at_rest: at_rest,
+    };
+    write_json(&report, &options.report, out)?;
+    if !options.report.json {
+        write_table(&report, out)?;
+        report.machine.write_remarks(out)?;
+    }
+    verdict(&report)
+}
+
+fn choose(only: &[String]) -> Result<Vec<Attack>, BenchError> {
+    for key in only {
+        if !attacks::ALL.iter().any(|attack| attack.name == key) {
+            let keys = attacks::ALL.iter().map(|attack| attack.name).collect();
+            return Err(BenchError::NoContender { option: "--only", key: key.clone(), keys });
+        }
+    }
+    let wanted = |attack: &&Attack| only.is_empty() || only.iter().any(|key| key == attack.name);
+    Ok(attacks::ALL.iter().filter(wanted).copied().collect())
+}
+
+/// How much of everything.
+struct Plan<'a> {
+    traffic: Traffic,
+    rounds: u32,
+    turn_ns: u64,
+    options: &'a HostileOptions,
+}
+
+/// What was measured of one attack.
+struct Turns {
+    elsewhere: Recorder,
+    here: Recorder,
+    seen: Seen,
+    tries: u64,
+    refusals: u64,
+}
+
+impl Plan<'_> {
+    fn start(&self) -> Result<Campanile, BenchError> {
+        Campanile::start_configured(self.options.config.as_deref())
+    }
+
+    /// One attack on either service in turns.
+    fn alternate(&self, attack: &Attack, out: &mut Output<'_>) -> Result<Row, BenchError> {
+        let (service, other) = (self.start()?, self.start()?);
+        let mut turns = Turns::new();
+        let run = self.carry(&service, |view| {
+            for round in 1..=self.rounds {
+                out.progress(&format!("hostile: {}, round {round} of {}", attack.name, self.rounds))?;
+                take(view, None);
+                assault(std::slice::from_ref(attack), other.address(), self.turn_ns)?;
+                take(view, Some(&mut turns.elsewhere));
+                settle(&[&service, &other])?;
+                take(view, None);
+                self.attack_here(std::slice::from_ref(attack), &service, &mut turns)?;
+                take(view, Some(&mut turns.here));
+                settle(&[&service, &other])?;
+            }
+            Ok(())
+        })?;
+        Ok(turns.row(attack.name, attack.story, &run))
+    }
+
+    /// All of them at once. Also, how much processor time the service takes a minute later.
+    fn together(&self, chosen: &[Attack], out: &mut Output<'_>) -> Result<(Row, f64), BenchError> {
+        let service = self.start()?;
+        let mut turns = Turns::new();
+        out.progress("hostile: all attacks at once")?;
+        let run = self.carry(&service, |view| {
+            take(view, None);
+            self.attack_here(chosen, &service, &mut turns)?;
+            take(view, Some(&mut turns.here));
+            Ok(())
+        })?;
+        out.progress("hostile: the service comes to rest")?;
+        let rest_ns = clock::nanoseconds(self.options.rest.unwrap_or(if self.options.quick { 2.0 } else { 60.0 }));
+        clock::sleep_until(clock::now().saturating_add(rest_ns))?;
+        let percent = cpu_percent(&service, rest_ns.clamp(clock::SECOND, 10 * clock::SECOND))?;
+        Ok((turns.row("together", "all attacks at once", &run), percent))
+    }
+
+    fn carry(
+        &self,
+        service: &Campanile,
+        watch: impl FnOnce(&View<'_>) -> Result<(), BenchError>,
+    ) -> Result<RunReport, BenchError> {
+        let carrier = Carrier::Campanile(service, CarriageOptions::default());
+        workload::run(&carrier, std::slice::from_ref(&self.traffic), Lasting::until_told(), watch)
+    }
+
+    fn attack_here(&self, chosen: &[Attack], service: &Campanile, turns: &mut Turns) -> Result<(), BenchError> {
+        let until = clock::now() + self.turn_ns;
+        let (scenes, seen) = thread::scope(|scope| {
+            let looking = scope.spawn(|| onlooker::look(service, until));
+            let scenes = assault(chosen, service.address(), self.turn_ns);
+            (scenes, looking.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+        });
+        turns.seen.add(&seen?);
+        for scene in scenes? {
+            turns.tries += scene.tries;
+            turns.refusals += scene.refusals;
+        }
+        Ok(())
+    }
+}
+
+/// Makes these attacks at the same time, each on a thread of its own.
+fn assault(chosen: &[Attack], service: SocketAddr, turn_ns: u64) -> Result<Vec<Scene>, BenchError> {
+    let until = clock::now() + turn_ns;
+    thread::scope(|scope| {
+        let attackers: Vec<_> = chosen
+            .iter()
+            .map(|attack| {
+                scope.spawn(move || {
+                    // Of this thread alone, as Linux has it. Refused by nobody: it is less that is asked for.
+                    let _ = rustix::process::nice(ATTACKERS_NICE);
+                    attack.run(service, until)
+                })
+            })
+            .collect();
+        let join = |attacker: thread::ScopedJoinHandle<'_, _>| {
+            attacker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        };
+        attackers.into_iter().map(join).collect()
+    })
+}
+
+/// Waits until neither service is busy with what an attack has left behind, but for 10 s at most.
+fn settle(services: &[&Campanile]) -> Result<(), BenchError> {
+    let until = clock::now() + 10 * clock::SECOND;
+    while clock::now() < until {
+        let mut busy = false;
+        for service in services {
+            busy |= cpu_percent(service, clock::SECOND / 10)? > 25.0;
+        }
+        if !busy {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// Processor time that the service takes from now on, for so long, in percent of one core.
+fn cpu_percent(service: &Campanile, nanoseconds: u64) -> Result<f64, BenchError> {
+    let (began, before) = (clock::now(), service.process().cpu()?);
+    clock::sleep_until(began + nanoseconds)?;
+    let taken = service.process().cpu()?.saturating_sub(before);
+    Ok(100.0 * ratio(taken, clock::now() - began))
+}
+
+/// Takes out the latencies recorded since the last time.
+fn take(view: &View<'_>, to: Option<&mut Recorder>) {
+    let mut taken = Latency::default();
+    for catcher in &view.shared.catchers {
+        taken.take_from(&mut catcher.latency.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+    if let Some(recorder) = to {
+        recorder.merge(&taken.since_sent);
+    }
+}
+
+impl Turns {
+    fn new() -> Self {
+        Self { elsewhere: Recorder::new(), here: Recorder::new(), seen: Seen::default(), tries: 0, refusals: 0 }
+    }
+
+    fn row(&self, attack: &'static str, story: &'static str, run: &RunReport) -> Row {
+        let (elsewhere, here) = (self.elsewhere.percentiles(), self.here.percentiles());
+        Row {
+            attack,
+            story,
+            tries: self.tries,
+            refusals: self.refusals,
+            elsewhere,
+            here,
+            p99_ratio: elsewhere.zip(here).map(|(elsewhere, here)| here.p99 / elsewhere.p99),
+            administration: self.seen.answers.percentiles(),
+            resident_bytes_max: self.seen.resident_bytes_max,
+            threads_max: self.seen.threads_max,
+            losses: run.traffics.first().map(|traffic| traffic.losses).unwrap_or_default(),
+        }
+    }
+}
+
+fn write_table(report: &Report, out: &mut Output<'_>) -> Result<(), BenchError> {
+    writeln!(
+        out,
+        "{} events/s from one supplier to one consumer while another client attacks that service, and while it attacks another \
+         one;\nlatencies in µs, answers of administration in ms, the service's resident memory in MiB",
+        report.rate
+    )?;
+    let mut table = Table::new([
+        "attack",
+        "tries",
+        "refusals",
+        "p99 elsewhere",
+        "p99 here",
+        "ratio",
+        "max here",
+        "answers",
+        "answers max",
+        "memory",
+        "threads",
+        "lost",
+    ]);
+    for row in &report.attacks {
+        let p99 = |of: Option<Percentiles>| Cell::from(of.map(|of| of.p99));
+        table.row([
+            row.attack.into(),
+            row.tries.into(),
+            row.refusals.into(),
+            p99(row.elsewhere),
+            p99(row.here),
+            Cell::from(row.p99_ratio),
+            Cell::from(row.here.map(|here| here.max)),
+            Cell::from(row.administration.map(|answers| answers.median / 1e3)),
+            Cell::from(row.administration.map(|answers| answers.max / 1e3)),
+            (row.resident_bytes_max >> 20).into(),
+            row.threads_max.into(),
+            row.losses.lost.into(),
+        ]);
+    }
+    table.write(out)?;
+    if let Some(percent) = report.cpu_percent_at_rest {
+        writeln!(out, "\nAfter its rest, the service takes {percent:.2} % of a core.")?;
+    }
+    Ok(())
+}
+
+/// Whether nobody else suffered.
+fn verdict(report: &Report) -> Result<(), BenchError> {
+    let mut found = Vec::new();
+    for row in &report.attacks {
+        let name = row.attack;
+        if row.losses.lost > 0 || row.losses.out_of_order > 0 {
+            let Losses { lost, out_of_order, .. } = row.losses;
+            found.push(format!("{name}: {lost} events of others lost, {out_of_order} out of order"));
+        }
+        if let Some(times) = row.p99_ratio.filter(|times| *times > P99_RATIO_MAX) {
+            found.push(format!("{name}: a p99 of {times:.2} times that beside the same attack on another service"));
+        }
+        if let Some(answers) = row.administration.filter(|_| report.cpu_percent_at_rest.is_some())
+            && (answers.max > ANSWER_MAX_US || answers.median > ANSWER_MEDIAN_MAX_US)
+        {
+            let (median, max) = (answers.median / 1e3, answers.max / 1e3);
+            found.push(format!(
+                "{name}: administration answered within {max:.0} ms, half of the time within {median:.1} ms"
+            ));
+        }
+    }
+    if let Some(percent) = report.cpu_percent_at_rest.filter(|percent| *percent > AT_REST_PERCENT) {
+        found.push(format!("after its rest, the service takes {percent:.2} % of a core"));
+    }
+    if found.is_empty() { Ok(()) } else { Err(BenchError::NotShown { found: found.join("; ") }) }
+}

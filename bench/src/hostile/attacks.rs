@@ -1,0 +1,536 @@
+//! What a client may try. Each attack is one wave: it does its harm, notices what is refused, and leaves as it came.
+
+use std::io::{ErrorKind, Result, Write};
+use std::net::{SocketAddr, TcpStream};
+
+use giop::cdr::{CharSet, Endian, Version, Writer};
+use giop::message::{ReplyHead, ReplyStatus, Request, begin_reply, cancel_request};
+
+use super::foe::{Foe, Object, listen, read_message, reference};
+use crate::clock;
+use crate::wire::{self, PushMessage, Shape};
+use crate::{BenchError, Form};
+
+/// An attack.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Attack {
+    /// By which it is chosen.
+    pub(super) name: &'static str,
+    /// What a client does.
+    pub(super) story: &'static str,
+    wave: fn(&mut Scene) -> Result<()>,
+}
+
+/// Where an attack takes place, and what came of it so far.
+pub(super) struct Scene {
+    service: SocketAddr,
+    until: u64,
+    /// Requests and connections that went out.
+    pub(super) tries: u64,
+    /// Waves that the service ended: by an exception, by closing, or by not reading any more.
+    pub(super) refusals: u64,
+}
+
+/// All of them, in the order in which they are told of in docs/operating.md.
+pub(super) const ALL: &[Attack] = &[
+    Attack { name: "unreachable", story: "clients that can never be reached, and are probed", wave: unreachable },
+    Attack { name: "pulls", story: "connections with 256 waiting pulls each, which close", wave: pulls },
+    Attack { name: "unread", story: "requests with large answers that nobody reads", wave: unread },
+    Attack { name: "readers", story: "consumers of sequences that do not read, under a flood", wave: readers },
+    Attack { name: "answers", story: "pulls whose answers nobody reads, under a flood", wave: answers },
+    Attack { name: "names", story: "consumers at host names that take long to look up", wave: names },
+    Attack { name: "analyses", story: "scheduling analyses that take as long as they may", wave: analyses },
+    Attack { name: "large", story: "messages of 16 MiB that are announced and do not come", wave: large },
+    Attack { name: "fragments", story: "messages in fragments that never end, with cancels between", wave: fragments },
+    Attack { name: "bindings", story: "names bound to references of 60 KB", wave: bindings },
+    Attack { name: "types", story: "proxies with a thousand long event types each", wave: types },
+    Attack { name: "constraints", story: "filters with long constraints", wave: constraints },
+    Attack { name: "channels", story: "channels, as many as there may be", wave: channels },
+    Attack { name: "connections", story: "connections that say nothing", wave: connections },
+    Attack { name: "listeners", story: "consumers that each need a connection of their own", wave: listeners },
+    Attack { name: "forwards", story: "consumers that forward their events to the service itself", wave: forwards },
+    Attack { name: "suppliers", story: "a pull supplier that answers with a hundred thousand events", wave: suppliers },
+    Attack { name: "mistakes", story: "calls that are logged", wave: mistakes },
+    Attack { name: "garbage", story: "bytes that are no message", wave: garbage },
+    Attack { name: "deaths", story: "suppliers and consumers that die in the midst of an event", wave: deaths },
+];
+
+impl Attack {
+    /// Runs waves until then. What came of them.
+    pub(super) fn run(&self, service: SocketAddr, until: u64) -> core::result::Result<Scene, BenchError> {
+        let mut scene = Scene { service, until, tries: 0, refusals: 0 };
+        while clock::now() < until {
+            if (self.wave)(&mut scene).is_err() {
+                scene.refusals += 1;
+                // Whoever is refused at once would only measure how fast it can be.
+                clock::sleep_until((clock::now() + clock::SECOND / 1_000).min(until))?;
+            }
+        }
+        Ok(scene)
+    }
+}
+
+impl Scene {
+    fn connect(&mut self) -> Result<Foe> {
+        self.tries += 1;
+        Foe::connect(self.service)
+    }
+
+    fn goes_on(&self) -> bool {
+        clock::now() < self.until
+    }
+
+    /// Does something so many times, or until the time is over.
+    fn repeat(&mut self, count: u32, mut action: impl FnMut(u32) -> Result<()>) -> Result<()> {
+        for number in 0..count {
+            if !self.goes_on() {
+                break;
+            }
+            self.tries += 1;
+            action(number)?;
+        }
+        Ok(())
+    }
+
+    /// Has things be as they are until the end, or for this long.
+    fn rest(&self, nanoseconds: u64) -> Result<()> {
+        let until = clock::now().saturating_add(nanoseconds).min(self.until);
+        clock::sleep_until(until).map_err(std::io::Error::other)
+    }
+}
+
+const PUSH_SUPPLIER: &str = "obtain_notification_push_supplier";
+const PULL_SUPPLIER: &str = "obtain_notification_pull_supplier";
+const PUSH_CONSUMER: &str = "obtain_notification_push_consumer";
+const PULL_CONSUMER: &str = "obtain_notification_pull_consumer";
+/// `ClientType`s.
+const STRUCTURED: u32 = 1;
+const SEQUENCE: u32 = 2;
+/// `TCKind`s (CORBA 3.3 part 2, table 9.2).
+const TK_USHORT: u32 = 4;
+const TK_ULONGLONG: u32 = 24;
+
+fn time(writer: &mut Writer<'_>, name: &str, time: u64) {
+    writer.string(name);
+    writer.u32(TK_ULONGLONG);
+    writer.u64(time);
+}
+
+/// Push suppliers and pull consumers that gave a reference behind which there never was anybody.
+fn unreachable(scene: &mut Scene) -> Result<()> {
+    let mut foe = scene.connect()?;
+    let channel = Object::named("DefaultEventChannel");
+    scene.repeat(50, |number| {
+        let nobody = reference("127.0.0.2", 1, &number.to_be_bytes());
+        let proxy = foe.new_proxy(&channel, "consumer", PULL_SUPPLIER, STRUCTURED)?;
+        foe.call(&proxy, "set_qos", |writer| {
+            writer.u32(2);
+            time(writer, "ProbeInterval", 0);
+            time(writer, "GiveUpAfter", 10_000_000);
+        })
+        .ok();
+        foe.connect_client(&proxy, "connect_structured_pull_consumer", &nobody)
+    })?;
+    scene.rest(clock::SECOND / 2)
+}
+
+fn pulls(scene: &mut Scene) -> Result<()> {
+    let mut foe = scene.connect()?;
+    let channel = Object::named("DefaultEventChannel");
+    let proxy = foe.new_proxy(&channel, "consumer", PULL_SUPPLIER, STRUCTURED)?;
+    // Of a type that nobody sends.
+    foe.call(&proxy, "subscription_change", |writer| {
+        let (never, all) = (["Hostile", "Never"], ["*", "*"]);
+        for words in [never, all] {
+            writer.u32(1);
+            words.iter().for_each(|word| writer.string(word));
+        }
+    })?;
+    foe.call(&proxy, "connect_structured_pull_consumer", |writer| giop::ior::Ior::default().write(writer))?;
+    let service = scene.service;
+    let mut held = Vec::new();
+    scene.repeat(200, |_| {
+        let mut foe = Foe::connect(service)?;
+        let mut waiting = Vec::new();
+        for _ in 0..256 {
+            waiting.extend(foe.request(&proxy, "pull_structured_event", |_| ()));
+        }
+        foe.stream.write_all(&waiting)?;
+        held.push(foe);
+        Ok(())
+    })
+}
+
+fn unread(scene: &mut Scene) -> Result<()> {
+    let service = scene.service;
+    let mut held = Vec::new();
+    let statistics = Object::named("Statistics");
+    scene.repeat(16, |_| {
+        let mut foe = Foe::connect(service)?;
+        for _ in 0..64 {
+            foe.send(&statistics, "get_consumers", |_| ())?;
+            foe.send(&statistics, "get_statistics", |_| ())?;
+        }
+        held.push(foe);
+        Ok(())
+    })?;
+    scene.rest(clock::SECOND / 2)
+}
+
+/// Publishes into a channel until the time is over or the service does not take any more.
+fn flood(scene: &mut Scene, channel: &Object) -> Result<()> {
+    let mut foe = scene.connect()?;
+    let proxy = foe.new_proxy(channel, "supplier", PUSH_CONSUMER, STRUCTURED)?;
+    foe.call(&proxy, "connect_structured_push_supplier", |writer| giop::ior::Ior::default().write(writer))?;
+    let message = PushMessage::build(&Shape {
+        response: giop::message::Response::None,
+        ..Shape::new(Form::Structured, &proxy.key, 60_000)
+    });
+    scene.repeat(2_000, |_| foe.stream.write_all(message.bytes()))
+}
+
+fn readers(scene: &mut Scene) -> Result<()> {
+    let mut foe = scene.connect()?;
+    let channel = foe.new_channel()?;
+    let listener = listen()?;
+    let there = listener.local_addr()?.port();
+    scene.repeat(20, |number| {
+        let proxy = foe.new_proxy(&channel, "consumer", PUSH_SUPPLIER, SEQUENCE)?;
+        foe.call(&proxy, "set_qos", |writer| {
+            writer.u32(1);
+            writer.string("PushWindow");
+            writer.u32(TK_USHORT);
+            writer.u16(1024);
+        })?;
+        let consumer = reference("127.0.0.2", there, &number.to_be_bytes());
+        foe.connect_client(&proxy, "connect_sequence_push_consumer", &consumer)
+    })?;
+    let flooded = flood(scene, &channel);
+    foe.call(&channel, "destroy", |_| ())?;
+    flooded
+}
+
+fn answers(scene: &mut Scene) -> Result<()> {
+    let mut foe = scene.connect()?;
+    let channel = foe.new_channel()?;
+    let mut unread = scene.connect()?;
+    scene.repeat(20, |_| {
+        let proxy = foe.new_proxy(&channel, "consumer", PULL_SUPPLIER, SEQUENCE)?;
+        foe.call(&proxy, "connect_sequence_pull_consumer", |writer| giop::ior::Ior::default().write(writer))?;
+        (0..10).try_for_each(|_| unread.send(&proxy, "pull_structured_events", |writer| writer.u32(4096)))
+    })?;
+    let flooded = flood(scene, &channel);
+    foe.call(&channel, "destroy", |_| ())?;
+    flooded
+}
+
+fn names(scene: &mut Scene) -> Result<()> {
+    let mut foe = scene.connect()?;
+    let channel = foe.new_channel()?;
+    let tag = clock::now();
+    scene.repeat(40, |number| {
+        let proxy = foe.new_proxy(&channel, "consumer", PUSH_SUPPLIER, STRUCTURED)?;
+        let consumer = reference(&format!("host-{tag}-{number}.hostile.invalid"), 1, b"nobody");
+        foe.connect_client(&proxy, "connect_structured_push_consumer", &consumer)
+    })?;
+    scene.rest(clock::SECOND / 4)?;
+    foe.call(&channel, "destroy", |_| ()).map(drop)
+}
+
+fn analyses(scene: &mut Scene) -> Result<()> {
+    let service = Object::named("SchedulingService");
+    // All of the processor is used, and something blocks: the busy period never ends, and is looked at until the steps are
+    // spent.
+    let write = |writer: &mut Writer<'_>| {
+        writer.u32(2);
+        for (name, times) in [("a", [4, 2, 0, 0, 0]), ("b", [8, 4, 100_000_000_000_000, 0, 1])] {
+            writer.string(name);
+            writer.i32(0);
+            writer.string("D");
+            writer.string("T");
+            times.into_iter().for_each(|time| writer.u64(time));
+            writer.i16(0);
+        }
+        writer.u32(1); // rate monotonic
+        writer.u16(1);
+    };
+    let mut foe = scene.connect()?;
+    scene.repeat(64, |_| foe.send(&service, "analyse", write))?;
+    read_message(&mut foe.stream).map(drop)
+}
+
+fn large(scene: &mut Scene) -> Result<()> {
+    let service = scene.service;
+    let mut held = Vec::new();
+    scene.repeat(16, |_| {
+        let mut foe = Foe::connect(service)?;
+        // A request of 16 MiB, little-endian, of which there is nothing but the header.
+        foe.stream.write_all(b"GIOP\x01\x02\x01\x00\x00\x00\xff\x00")?;
+        held.push(foe);
+        Ok(())
+    })?;
+    scene.rest(clock::SECOND / 2)
+}
+
+fn fragments(scene: &mut Scene) -> Result<()> {
+    let service = scene.service;
+    let mut held = Vec::new();
+    scene.repeat(8, |_| {
+        let mut foe = Foe::connect(service)?;
+        for _ in 0..8 {
+            // Its first fragment: the flag that more follow is bit 1 (CORBA 3.3 part 2, 9.4.1).
+            let mut first = foe.request(&Object::named("Statistics"), "get_statistics", |writer| {
+                writer.raw(&[0; 60_000]);
+            });
+            if let Some(flags) = first.get_mut(6) {
+                *flags |= 2;
+            }
+            foe.stream.write_all(&first)?;
+        }
+        held.push(foe);
+        Ok(())
+    })?;
+    let mut cancel = Vec::new();
+    cancel_request(&mut cancel, Version::V1_2, Endian::NATIVE, 77);
+    for _ in 0..10 {
+        scene.rest(clock::SECOND / 20)?;
+        held.iter_mut().try_for_each(|foe| foe.stream.write_all(&cancel))?;
+    }
+    Ok(())
+}
+
+fn bindings(scene: &mut Scene) -> Result<()> {
+    let mut foe = scene.connect()?;
+    let naming = Object::named("NameService");
+    let far = reference("127.0.0.2", 1, &vec![b'x'; 60_000]);
+    let tag = clock::now();
+    scene.repeat(1_000, |number| {
+        foe.call(&naming, "bind", |writer| {
+            writer.u32(1);
+            writer.string(&format!("hostile-{tag}-{number}"));
+            writer.string("");
+            far.write(writer);
+        })
+        .map(drop)
+    })
+}
+
+fn types(scene: &mut Scene) -> Result<()> {
+    let mut foe = scene.connect()?;
+    let channel = foe.new_channel()?;
+    let tag = clock::now();
+    let done = scene.repeat(50, |number| {
+        let proxy = foe.new_proxy(&channel, "consumer", PUSH_SUPPLIER, STRUCTURED)?;
+        foe.call(&proxy, "subscription_change", |writer| {
+            writer.u32(1_000);
+            for place in 0..1_000 {
+                writer.string(&format!("{tag}-{number}-{place}-{}", "d".repeat(200)));
+                writer.string("t");
+            }
+            writer.u32(0);
+        })
+        .map(drop)
+    });
+    foe.call(&channel, "destroy", |_| ())?;
+    done
+}
+
+fn constraints(scene: &mut Scene) -> Result<()> {
+    let mut foe = scene.connect()?;
+    let channel = foe.new_channel()?;
+    let factory = foe.object(&channel, "_get_default_filter_factory")?;
+    let done = scene.repeat(20, |number| {
+        let filter = foe.call(&factory, "create_filter", |writer| writer.string("EXTENDED_TCL"))?.object()?;
+        let terms: Vec<String> = (0..400).map(|term| format!("$a{term} == {number}")).collect();
+        foe.call(&filter, "add_constraints", |writer| {
+            writer.u32(100);
+            for place in 0..100 {
+                writer.u32(0);
+                writer.string(&format!("$n == {place} or {}", terms.join(" or ")));
+            }
+        })
+        .map(drop)
+    });
+    foe.call(&channel, "destroy", |_| ())?;
+    done
+}
+
+fn channels(scene: &mut Scene) -> Result<()> {
+    let mut foe = scene.connect()?;
+    let mut made = Vec::new();
+    let done = scene.repeat(200, |_| {
+        made.push(foe.new_channel()?);
+        Ok(())
+    });
+    for channel in &made {
+        foe.call(channel, "destroy", |_| ())?;
+    }
+    done
+}
+
+fn connections(scene: &mut Scene) -> Result<()> {
+    let service = scene.service;
+    let mut held = Vec::new();
+    scene.repeat(2_000, |_| {
+        held.push(Foe::connect(service)?);
+        Ok(())
+    })?;
+    scene.rest(clock::SECOND / 4)
+}
+
+fn listeners(scene: &mut Scene) -> Result<()> {
+    let mut foe = scene.connect()?;
+    let channel = foe.new_channel()?;
+    let mut all = Vec::new();
+    scene.repeat(200, |_| {
+        let listener = listen()?;
+        let consumer = reference("127.0.0.2", listener.local_addr()?.port(), b"one of many");
+        all.push(listener);
+        let proxy = foe.new_proxy(&channel, "consumer", PUSH_SUPPLIER, STRUCTURED)?;
+        foe.connect_client(&proxy, "connect_structured_push_consumer", &consumer)
+    })?;
+    let flooded = flood(scene, &channel);
+    foe.call(&channel, "destroy", |_| ())?;
+    flooded
+}
+
+/// A consumer that answers each push with `LOCATION_FORWARD` to a proxy of the same channel, so that its events go round.
+fn forwards(scene: &mut Scene) -> Result<()> {
+    let mut foe = scene.connect()?;
+    let channel = foe.new_channel()?;
+    let (listener, service) = (listen()?, scene.service);
+    let target = foe.new_proxy(&channel, "supplier", PUSH_CONSUMER, STRUCTURED)?;
+    foe.call(&target, "connect_structured_push_supplier", |writer| giop::ior::Ior::default().write(writer))?;
+    let back = reference(&service.ip().to_string(), service.port(), &target.key);
+    let proxy = foe.new_proxy(&channel, "consumer", PUSH_SUPPLIER, STRUCTURED)?;
+    let consumer = reference("127.0.0.2", listener.local_addr()?.port(), b"round and round");
+    foe.connect_client(&proxy, "connect_structured_push_consumer", &consumer)?;
+    foe.stream.write_all(PushMessage::new(&target.key, 100).bytes())?;
+    let mut called = accept(scene, &listener)?;
+    while scene.goes_on() {
+        let (header, bytes) = read_message(&mut called)?;
+        let Ok(request) = Request::parse(&bytes, &header) else { continue };
+        let (version, request_id) = (header.version, request.request_id);
+        let status = ReplyStatus::LocationForward;
+        let mut reply = Vec::new();
+        let head = ReplyHead { version, endian: Endian::NATIVE, request_id, status, contexts: &[] };
+        let open = begin_reply(&mut reply, &head);
+        back.write(&mut open.body(&mut reply, CharSet::Latin1));
+        open.finish(&mut reply);
+        called.write_all(&reply)?;
+        scene.tries += 1;
+    }
+    foe.call(&channel, "destroy", |_| ()).map(drop)
+}
+
+/// The next connection that the service opens to here.
+fn accept(scene: &Scene, listener: &std::net::TcpListener) -> Result<TcpStream> {
+    loop {
+        match listener.accept() {
+            Ok((stream, _)) => {
+                stream.set_nonblocking(false)?;
+                stream.set_read_timeout(Some(std::time::Duration::from_millis(500)))?;
+                stream.set_write_timeout(Some(std::time::Duration::from_millis(100)))?;
+                return Ok(stream);
+            }
+            Err(error) if error.kind() == ErrorKind::WouldBlock && scene.goes_on() => {
+                scene.rest(clock::SECOND / 1_000)?
+            }
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+fn suppliers(scene: &mut Scene) -> Result<()> {
+    let mut foe = scene.connect()?;
+    let channel = foe.new_channel()?;
+    let listener = listen()?;
+    let proxy = foe.new_proxy(&channel, "supplier", PULL_CONSUMER, SEQUENCE)?;
+    let supplier = reference("127.0.0.2", listener.local_addr()?.port(), b"generous");
+    foe.connect_client(&proxy, "connect_sequence_pull_supplier", &supplier)?;
+    let mut called = accept(scene, &listener)?;
+    while scene.goes_on() {
+        let (header, bytes) = read_message(&mut called)?;
+        let Ok(request) = Request::parse(&bytes, &header) else { continue };
+        let mut reply = Vec::new();
+        if request.operation.ends_with(b"pull_structured_events") {
+            let (version, request_id) = (header.version, request.request_id);
+            let status = ReplyStatus::NoException;
+            let head = ReplyHead { version, endian: Endian::NATIVE, request_id, status, contexts: &[] };
+            let open = begin_reply(&mut reply, &head);
+            let mut body = open.body(&mut reply, CharSet::Latin1);
+            body.u32(100_000);
+            for _ in 0..100_000 {
+                (0..3).for_each(|_| body.string(""));
+                (0..3).for_each(|_| body.u32(0)); // no properties, no data, an Any of nothing
+            }
+            if request.operation.starts_with(b"try") {
+                body.bool(true);
+            }
+            open.finish(&mut reply);
+        } else {
+            wire::write_answer(&mut reply, &header, &request);
+        }
+        called.write_all(&reply)?;
+        scene.tries += 1;
+    }
+    foe.call(&channel, "destroy", |_| ()).map(drop)
+}
+
+fn mistakes(scene: &mut Scene) -> Result<()> {
+    let mut foe = scene.connect()?;
+    let channel = foe.new_channel()?;
+    let factory = foe.object(&channel, "_get_default_filter_factory")?;
+    let filter = foe.call(&factory, "create_filter", |writer| writer.string("EXTENDED_TCL"))?.object()?;
+    scene.repeat(500, |_| {
+        let wrong = foe.call(&filter, "add_constraints", |writer| {
+            writer.u32(1);
+            writer.u32(0);
+            writer.string("$a == == 'a'");
+        });
+        // An exception is what is wanted; a connection that is closed is not.
+        match wrong {
+            Err(error) if error.kind() != ErrorKind::Other => Err(error),
+            _ => Ok(()),
+        }
+    })?;
+    foe.call(&channel, "destroy", |_| ()).map(drop)
+}
+
+fn garbage(scene: &mut Scene) -> Result<()> {
+    let service = scene.service;
+    let mut state = clock::now() | 1;
+    let mut next = move || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state.to_le_bytes()
+    };
+    scene.repeat(100, |number| {
+        let mut foe = Foe::connect(service)?;
+        let mut bytes = if number % 2 == 0 { Vec::new() } else { b"GIOP\x01\x02\x01\x00\x00\x04\x00\x00".to_vec() };
+        (0..128).for_each(|_| bytes.extend(next()));
+        foe.stream.write_all(&bytes)
+    })
+}
+
+fn deaths(scene: &mut Scene) -> Result<()> {
+    let mut foe = scene.connect()?;
+    let channel = Object::named("DefaultEventChannel");
+    let listener = listen()?;
+    let proxy = foe.new_proxy(&channel, "consumer", PUSH_SUPPLIER, STRUCTURED)?;
+    let consumer = reference("127.0.0.2", listener.local_addr()?.port(), b"mortal");
+    foe.connect_client(&proxy, "connect_structured_push_consumer", &consumer)?;
+    let proxy = foe.new_proxy(&channel, "supplier", PUSH_CONSUMER, STRUCTURED)?;
+    foe.call(&proxy, "connect_structured_push_supplier", |writer| giop::ior::Ior::default().write(writer))?;
+    let push = PushMessage::new(&proxy.key, 20_000);
+    foe.stream.write_all(push.bytes())?;
+    let mut called = accept(scene, &listener)?;
+    scene.tries += 2;
+    // It takes part of what it is given, and sends part of what it would say.
+    let mut part = [0; 5_000];
+    std::io::Read::read_exact(&mut called, &mut part)?;
+    foe.stream.write_all(push.bytes().get(..10_000).unwrap_or_default())?;
+    drop((called, foe, listener));
+    scene.rest(clock::SECOND / 50)
+}

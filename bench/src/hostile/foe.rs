@@ -1,0 +1,174 @@
+//! A client of whom nothing good is known: it speaks GIOP when that serves its purpose, from an address of its own.
+
+use std::io::{Error, ErrorKind, Read, Result, Write};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::time::Duration;
+
+use giop::cdr::{CharSet, Endian, Reader, Version, Writer};
+use giop::ior::{IiopProfile, Ior};
+use giop::message::{HEADER_LEN, Header, Reply, ReplyStatus, RequestHead, Response, begin_request};
+use rustix::net::{AddressFamily, SocketType, bind, connect, socket};
+
+/// Where attacks come from: another address of loopback than that of everybody else, so that the service can tell them apart.
+pub(super) const FOE: IpAddr = IpAddr::V4(Ipv4Addr::new(127, 0, 0, 2));
+
+/// An attacker waits no longer than this for an answer.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// Nor than this until the service reads.
+const WRITING: Duration = Duration::from_millis(100);
+/// The longest answer that it takes.
+const ANSWER_MAX: usize = 64 << 20;
+
+/// A connection to the service.
+pub(super) struct Foe {
+    pub(super) stream: TcpStream,
+    request_id: u32,
+}
+
+/// An object of the service's.
+#[derive(Debug, Clone)]
+pub(super) struct Object {
+    pub(super) key: Vec<u8>,
+}
+
+impl Object {
+    /// One of those that are found by name.
+    pub(super) fn named(key: &str) -> Self {
+        Self { key: key.as_bytes().to_vec() }
+    }
+}
+
+/// A reply without an exception.
+pub(super) struct Answer {
+    header: Header,
+    bytes: Vec<u8>,
+}
+
+impl Answer {
+    /// What `read` makes of its body.
+    pub(super) fn read<T>(
+        &self,
+        read: impl FnOnce(&mut Reader<'_>) -> core::result::Result<T, giop::cdr::ReadError>,
+    ) -> Result<T> {
+        let reply = Reply::parse(&self.bytes, &self.header).map_err(bad)?;
+        read(&mut reply.body(&self.bytes, &self.header, CharSet::Latin1)).map_err(bad)
+    }
+
+    /// The object that its body begins with.
+    pub(super) fn object(&self) -> Result<Object> {
+        let ior = self.read(Ior::read)?;
+        ior.iiop().map(|profile| Object { key: profile.key.clone() }).ok_or_else(|| bad("a nil reference"))
+    }
+}
+
+fn bad(what: impl std::fmt::Display) -> Error {
+    Error::other(what.to_string())
+}
+
+impl Foe {
+    /// Connects to the service from [`FOE`].
+    pub(super) fn connect(service: SocketAddr) -> Result<Self> {
+        let socket = socket(AddressFamily::INET, SocketType::STREAM, None)?;
+        bind(&socket, &SocketAddr::new(FOE, 0))?;
+        connect(&socket, &service)?;
+        let stream = TcpStream::from(socket);
+        stream.set_nodelay(true)?;
+        stream.set_read_timeout(Some(PATIENCE))?;
+        stream.set_write_timeout(Some(WRITING))?;
+        Ok(Self { stream, request_id: 0 })
+    }
+
+    /// A request of this object.
+    pub(super) fn request(&mut self, object: &Object, operation: &str, write: impl FnOnce(&mut Writer<'_>)) -> Vec<u8> {
+        self.request_id += 1;
+        let head = RequestHead {
+            version: Version::V1_2,
+            endian: Endian::NATIVE,
+            request_id: self.request_id,
+            response: Response::Expected,
+            key: &object.key,
+            operation: operation.as_bytes(),
+            contexts: &[],
+            body_phase: None,
+        };
+        let mut bytes = Vec::new();
+        let open = begin_request(&mut bytes, &head);
+        write(&mut open.body(&mut bytes, CharSet::Latin1));
+        open.finish(&mut bytes);
+        bytes
+    }
+
+    /// Sends a request, and does not look at its answer.
+    pub(super) fn send(&mut self, object: &Object, operation: &str, write: impl FnOnce(&mut Writer<'_>)) -> Result<()> {
+        let bytes = self.request(object, operation, write);
+        self.stream.write_all(&bytes)
+    }
+
+    /// Sends a request and reads its answer; an exception is an error.
+    pub(super) fn call(
+        &mut self,
+        object: &Object,
+        operation: &str,
+        write: impl FnOnce(&mut Writer<'_>),
+    ) -> Result<Answer> {
+        self.send(object, operation, write)?;
+        let (header, bytes) = read_message(&mut self.stream)?;
+        let reply = Reply::parse(&bytes, &header).map_err(bad)?;
+        if reply.status != ReplyStatus::NoException {
+            return Err(bad(format!("{operation}: {:?}", reply.status)));
+        }
+        Ok(Answer { header, bytes })
+    }
+
+    /// Asks for an object that takes no arguments to get.
+    pub(super) fn object(&mut self, of: &Object, operation: &str) -> Result<Object> {
+        self.call(of, operation, |_| ())?.object()
+    }
+
+    /// Makes a channel of its own.
+    pub(super) fn new_channel(&mut self) -> Result<Object> {
+        let made = self.call(&Object::named("NotificationService"), "create_channel", |writer| {
+            writer.u32(0);
+            writer.u32(0);
+        })?;
+        made.object()
+    }
+
+    /// Makes a proxy in one of the channel's default admins: `admin` is `consumer` or `supplier`, `way` is `push` or `pull`, and
+    /// `form` numbers the forms of events as the IDL's `ClientType` does.
+    pub(super) fn new_proxy(&mut self, channel: &Object, admin: &str, obtain: &str, form: u32) -> Result<Object> {
+        let admin = self.object(channel, &format!("_get_default_{admin}_admin"))?;
+        self.call(&admin, obtain, |writer| writer.u32(form))?.object()
+    }
+
+    /// Connects a client that is said to listen there to its proxy.
+    pub(super) fn connect_client(&mut self, proxy: &Object, operation: &str, client: &Ior) -> Result<()> {
+        self.call(proxy, operation, |writer| client.write(writer)).map(drop)
+    }
+}
+
+/// Reads a message.
+pub(super) fn read_message(stream: &mut TcpStream) -> Result<(Header, Vec<u8>)> {
+    let mut bytes = vec![0; HEADER_LEN];
+    stream.read_exact(&mut bytes)?;
+    let header = Header::parse(&bytes).map_err(bad)?;
+    if header.message_len() > ANSWER_MAX {
+        return Err(ErrorKind::InvalidData.into());
+    }
+    bytes.resize(header.message_len(), 0);
+    stream.read_exact(bytes.get_mut(HEADER_LEN..).unwrap_or_default())?;
+    Ok((header, bytes))
+}
+
+/// A socket at [`FOE`] that calls may come to.
+pub(super) fn listen() -> Result<TcpListener> {
+    let listener = TcpListener::bind(SocketAddr::new(FOE, 0))?;
+    listener.set_nonblocking(true)?;
+    Ok(listener)
+}
+
+/// A reference to a client that is said to be there.
+pub(super) fn reference(host: &str, port: u16, key: &[u8]) -> Ior {
+    let (host, key) = (host.to_owned(), key.to_vec());
+    Ior::new("", IiopProfile { version: Version::V1_2, host, port, key, components: Vec::new() })
+}

@@ -1,0 +1,39 @@
+//! All attacks of `campanile bench hostile` at once, for a moment: a client from one address did everything that was ever found to
+//! hang, starve or outgrow the service, and somebody else's events and questions were not to suffer. How fast it was meanwhile
+//! depends on the machine and is not judged here.
+
+use super::support::{File, text};
+use super::{campanile, json};
+
+/// Octets of memory that the service may have in all.
+const MEMORY: u64 = 1 << 30;
+
+#[test]
+fn clients_that_mean_harm_or_die_cost_nobody_else_an_event() {
+    let config = File::new("hostile.toml", "");
+    let options = ["--together", "--seconds", "8", "--rest", "2", "--json", "--config", config.path()];
+    let output = campanile(&[&["bench", "hostile"], &options[..]].concat());
+    // A verdict on figures may be what it ends with; whatever broke off has no report.
+    let report = json(&text(&output.stdout));
+    let row = &report["attacks"][0];
+    assert_eq!(row["attack"], "together");
+    let losses = &row["losses"];
+    assert!(losses["sent"].as_u64().unwrap() > 0, "{row}");
+    for none in ["lost", "repeated", "out_of_order"] {
+        assert_eq!(losses[none], 0, "{none}: {row}");
+    }
+    assert!(row["tries"].as_u64().unwrap() > 100, "{row}");
+    assert!(row["administration"]["events"].as_u64().unwrap() > 0, "{row}");
+    assert!(row["resident_bytes_max"].as_u64().unwrap() < MEMORY, "{row}");
+    // Threads do not depend on clients.
+    assert!(row["threads_max"].as_u64().unwrap() <= 16, "{row}");
+    assert!(report["cpu_percent_at_rest"].is_number(), "{report}");
+}
+
+#[test]
+fn an_attack_that_there_is_not_is_refused_with_those_that_there_are() {
+    let output = campanile(&["bench", "hostile", "--only", "everything"]);
+    assert!(!output.status.success());
+    let said = text(&output.stderr);
+    assert!(said.contains("`everything`") && said.contains("pulls"), "{said}");
+}
