@@ -44,7 +44,7 @@ pub(crate) fn compile(tree: &Tree) -> Result<Compiled> {
         waiting: 0,
         stack: 0,
     };
-    compiler.calculate_constants()?;
+    compiler.calculate_constants();
     let Some(root) = tree.root() else {
         compiler.emit(Op::Constant(Literal::Bool(true)), 0);
         return Ok(compiler.finish(Some(true), Box::default()));
@@ -86,12 +86,11 @@ impl Compiler<'_> {
     // Constants.
 
     /// Operands stand before their operators, so one pass calculates everything that can be.
-    fn calculate_constants(&mut self) -> Result<()> {
-        for (id, node) in (0..).zip(&self.tree.nodes) {
-            let constant = self.calculate(id, node)?;
+    fn calculate_constants(&mut self) {
+        for node in &self.tree.nodes {
+            let constant = self.calculate(node);
             self.constants.push(constant);
         }
-        Ok(())
     }
 
     fn constant(&self, id: Id) -> Option<&Literal> {
@@ -114,8 +113,8 @@ impl Compiler<'_> {
         Some(number)
     }
 
-    fn calculate(&mut self, id: Id, node: &Node) -> Result<Option<Literal>> {
-        Ok(match node {
+    fn calculate(&mut self, node: &Node) -> Option<Literal> {
+        match node {
             Node::Literal(literal) => Some(literal.clone()),
             Node::Not(operand) => self.boolean(*operand).map(|value| Literal::Bool(!value)),
             Node::Negate(operand) => self.number(*operand).map(|number| number.negate().into()),
@@ -143,15 +142,10 @@ impl Compiler<'_> {
             },
             Node::Calculate(op, left, right) => {
                 let (left, right) = (self.number(*left), self.number(*right));
-                // Any number will do to see whether the operator can divide by this one.
-                let result = right.map(|right| left.unwrap_or(Number::Int(0)).calculate(*op, right));
-                if result == Some(None) {
-                    return fault(self.tree.offset(id) as usize, Reason::DivisionByZero);
-                }
-                left.and(result.flatten()).map(Literal::from)
+                left.zip(right).and_then(|(left, right)| left.calculate(*op, right)).map(Literal::from)
             }
             Node::Field(_) | Node::Name(_) | Node::In(..) | Node::Exist(_) | Node::Default(_) => None,
-        })
+        }
     }
 
     /// The node that says the same as this one: `TRUE and x` is `x`, if `x` can only be true or false.
@@ -298,8 +292,8 @@ impl Compiler<'_> {
     fn complete(&mut self, id: Id) -> Result<()> {
         let offset = self.tree.offset(id);
         match self.tree.node(id) {
-            Node::Or(left, right) => self.branch(*left, *right, offset, Op::JumpIfTrue)?,
-            Node::And(left, right) => self.branch(*left, *right, offset, Op::JumpIfFalse)?,
+            Node::Or(left, right) => self.branch(*left, *right, offset, ("or", Op::JumpIfTrue))?,
+            Node::And(left, right) => self.branch(*left, *right, offset, ("and", Op::JumpIfFalse))?,
             Node::Compare(op, left, right) => self.comparison(*op, *left, *right, offset)?,
             Node::Substring(left, right) => match self.constant(*left) {
                 Some(constant) => {
@@ -310,6 +304,11 @@ impl Compiler<'_> {
             },
             Node::Calculate(op, _, right) => match self.constant(*right) {
                 Some(constant) => {
+                    // Any number will do to see whether the operator can divide by this one.
+                    let fails = |divisor| Number::Int(0).calculate(*op, divisor).is_none();
+                    if constant.number().is_some_and(fails) {
+                        return fault(offset as usize, Reason::DivisionByZero);
+                    }
                     let constant = constant.clone();
                     self.emit(Op::CalculateConstant(*op, constant), offset);
                 }
@@ -359,8 +358,13 @@ impl Compiler<'_> {
         Ok(())
     }
 
-    /// `and` and `or`: the right side is jumped over if the left one decides.
-    fn branch(&mut self, left: Id, right: Id, offset: u32, jump: fn(u32) -> Op) -> Result<()> {
+    /// `and` and `or`: the right side is jumped over if the left one decides. If that is known beforehand, this is not called.
+    fn branch(&mut self, left: Id, right: Id, offset: u32, operator: (&'static str, fn(u32) -> Op)) -> Result<()> {
+        let (operator, jump) = operator;
+        let found = self.tree.kind(right);
+        if !matches!(found, Kind::Truth | Kind::Field) {
+            return fault(self.tree.offset(right) as usize, Reason::NotTruth { operator: Some(operator), found });
+        }
         self.truth(left);
         let at = self.ops.len();
         self.emit(jump(0), offset);

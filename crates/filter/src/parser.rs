@@ -180,11 +180,13 @@ impl<'t> Parser<'t> {
             // Its right side is a path; `expression` makes it.
             Operator::In => return Ok(left),
         };
-        if let Operator::Compare(_) = operator {
-            self.comparable(left, right, at)?;
-        } else {
-            for side in [left, right] {
-                self.takes(operator, side)?;
+        match operator {
+            Operator::Compare(_) => self.comparable(left, right, at)?,
+            // What the right side is does not matter if the left one decides: the compiler knows.
+            Operator::Or | Operator::And => self.takes(operator, left)?,
+            _ => {
+                self.takes(operator, left)?;
+                self.takes(operator, right)?;
             }
         }
         self.push(node, at)

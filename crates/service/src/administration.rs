@@ -22,7 +22,7 @@ use giop::realtime;
 use hashbrown::HashMap;
 
 use crate::corba::event::UtcClock;
-use crate::corba::{Call, ClientAnswer, Door, Effect, Exception, Published, Question};
+use crate::corba::{Call, ClientAnswer, Door, Effect, Exception, OBJECT_NOT_EXIST, Published, Question};
 use crate::counters::{Block, Counter, Counters};
 use crate::lanes::mail::{
     self, CallFailure, LaneThread, OWN_ENDIAN, Reply, SupplierNews, Survey, Surveys, ToAdministration, ToLane,
@@ -326,7 +326,7 @@ impl Administration {
     ) -> Result<(), Exception> {
         let args = parsed.body(&request.message, header, request.chars);
         let missing = |kind| Exception::System(SystemException::new(kind, 0));
-        let key = parsed.target.key().ok_or_else(|| missing(Kind::ObjectNotExist))?;
+        let key = parsed.target.key().ok_or(Exception::System(OBJECT_NOT_EXIST))?;
         let operation = core::str::from_utf8(parsed.operation).map_err(|_| missing(Kind::BadOperation))?;
         let call = Call { key, operation, args, principal: &request.account };
         if key == statistics::KEY {

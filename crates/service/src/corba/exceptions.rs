@@ -12,6 +12,14 @@ use giop::cdr::{Encoding, ReadError, Writer};
 use giop::exception::{Kind, OMG_MINOR, SystemException};
 use giop::ior::Ior;
 
+/// The object that a request names is not there. The minor code is the one that the OMG has for an object adapter that cannot
+/// be found (CORBA 3.3 part 1, annex A.5: 2), as ORBs send it, TAO and JacORB among them.
+pub(crate) const OBJECT_NOT_EXIST: SystemException = SystemException::new(Kind::ObjectNotExist, OMG_MINOR | 2);
+
+/// There is no room for a request at this moment (CORBA 3.3 part 1, annex A.5: minor code 1, a request was discarded because
+/// resources ran out).
+pub(crate) const NO_ROOM: SystemException = SystemException::new(Kind::Transient, OMG_MINOR | 1);
+
 /// What a client gets in place of a result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Exception {
@@ -55,7 +63,7 @@ impl Raised {
 
     /// The object was destroyed, or belongs to another run of the service.
     pub(super) fn object_not_exist() -> Self {
-        Self::system(Kind::ObjectNotExist, 0)
+        Self::System(OBJECT_NOT_EXIST)
     }
 
     /// The object's interfaces have no such operation (CORBA 3.3 part 1, annex A.5: minor code 2).
@@ -90,7 +98,7 @@ impl Raised {
 
     /// Nothing is wrong, but it cannot be done at this moment.
     pub(super) fn transient() -> Self {
-        Self::system(Kind::Transient, 0)
+        Self::System(NO_ROOM)
     }
 
     /// There is no Interface Repository (CORBA 3.3 part 1, annex A.5: minor code 1).
@@ -98,9 +106,10 @@ impl Raised {
         Self::system(Kind::IntfRepos, OMG_MINOR | 1)
     }
 
-    /// The consumer's reference offers no code set that is understood here.
+    /// The consumer's reference offers no code set that is understood here (CORBA 3.3 part 1, annex A.5: minor code 1,
+    /// negotiation failed).
     pub(super) fn codeset_incompatible() -> Self {
-        Self::system(Kind::CodesetIncompatible, 0)
+        Self::system(Kind::CodesetIncompatible, OMG_MINOR | 1)
     }
 
     /// A servant was handed an object of another kind, which its table rules out.
@@ -181,13 +190,12 @@ impl From<Refusal> for Raised {
 /// The exception for an event that was not taken. `push…` declares none for it but `Disconnected`; a queue without room is
 /// `IMP_LIMIT`, as the OMG Notification Service 1.1 has it for `RejectNewEvents`. Nothing is logged: this is the event path.
 pub(crate) const fn refused_event(refusal: &Refusal) -> SystemException {
-    let kind = match refusal {
+    match refusal {
         Refusal::ChannelNotFound { .. } | Refusal::ProxyNotFound { .. } | Refusal::NotConnected { .. } => {
-            Kind::ObjectNotExist
+            OBJECT_NOT_EXIST
         }
-        _ => Kind::ImpLimit,
-    };
-    SystemException::new(kind, 0)
+        _ => SystemException::new(Kind::ImpLimit, 0),
+    }
 }
 
 impl From<ReadError> for Raised {

@@ -41,5 +41,5 @@ mod tests;
 pub(crate) use door::AT_ONCE_MAX;
 pub use door::{Call, ClientAnswer, Door, DoorSettings, Effect, PeerAddress, Published, Question, SupplierStanding};
 pub use exceptions::Exception;
-pub(crate) use exceptions::refused_event;
+pub(crate) use exceptions::{NO_ROOM, OBJECT_NOT_EXIST, refused_event};
 pub use peers::Peers;

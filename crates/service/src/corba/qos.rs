@@ -26,7 +26,7 @@ use super::door::Door;
 use super::exceptions::{Raised, UserException};
 use super::table::{Interface, Level, Operation, Target};
 use giop::cdr::{Reader, Writer};
-use giop::typecode::Work;
+use giop::typecode::{Kind, Work};
 use giop::value::AnyRef;
 
 /// Most properties in one call. More than that is nothing a client means.
@@ -58,6 +58,12 @@ pub(super) const ALL: &[&Interface] = &[&QOS_ADMIN, &ADMIN_PROPERTIES_ADMIN];
 pub(super) struct Given<'a> {
     name: String,
     value: AnyRef<'a>,
+}
+
+impl Given<'_> {
+    fn is_nothing(&self) -> bool {
+        self.name.is_empty() && self.value.kind() == Kind::Null
+    }
 }
 
 /// What is wrong with one property: `CosNotification::PropertyError`.
@@ -94,7 +100,8 @@ pub(super) fn write_property_errors(errors: &[PropertyError], out: &mut Writer<'
     }
 }
 
-/// Reads a `CosNotification::PropertySeq`.
+/// Reads a `CosNotification::PropertySeq`. Entries without name and value are left out: C++ programs give a sequence its
+/// length before they know how much comes, and TAO's service takes what they did not fill.
 pub(super) fn read_properties<'a>(args: &mut Reader<'a>) -> Result<Vec<Given<'a>>, Raised> {
     // A property takes at least the length of its name and the kind of its value.
     let count = args.seq_len(8)?;
@@ -102,7 +109,8 @@ pub(super) fn read_properties<'a>(args: &mut Reader<'a>) -> Result<Vec<Given<'a>
         return Err(Raised::limit());
     }
     let mut work = Work::new(VALUE_STEPS, VALUE_DEPTH);
-    (0..count).map(|_| Ok(Given { name: args.text()?, value: AnyRef::read(args, &mut work)? })).collect()
+    let given = (0..count).map(|_| Ok(Given { name: args.text()?, value: AnyRef::read(args, &mut work)? }));
+    given.filter(|given| !given.as_ref().is_ok_and(Given::is_nothing)).collect()
 }
 
 /// The settings and limits of a new channel.

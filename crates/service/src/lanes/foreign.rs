@@ -6,7 +6,7 @@
 
 use engine::LaneId;
 use giop::cdr::CharSet;
-use giop::exception::SystemException;
+use giop::exception::{Kind, SystemException};
 use giop::framing::Message;
 use giop::message::{Header, Request};
 
@@ -17,8 +17,8 @@ use super::mail::LaneThread;
 use super::path::{answer_exception, write_done, write_exception};
 use super::slots::Token;
 use super::worker::{Answer, Core, Worker};
+use crate::corba::NO_ROOM;
 use crate::counters::Counter;
-use giop::exception::Kind;
 
 /// A push on its way to its lane, or on its way home.
 pub(crate) struct ForeignPush {
@@ -179,8 +179,7 @@ impl Worker {
                 if let Ok(header) = Header::parse(&push.bytes) {
                     let message = Message { header, bytes: &push.bytes };
                     if !self.core.pass_on(connection, message, &mut entry.caller, false) {
-                        let transient = SystemException::new(Kind::Transient, 0);
-                        answer_exception(&mut entry.caller, push.answer, transient);
+                        answer_exception(&mut entry.caller, push.answer, NO_ROOM);
                     }
                 }
                 push.bytes.clear();

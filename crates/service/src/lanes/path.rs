@@ -25,6 +25,7 @@ use super::mail::{self, ToAdministration};
 use super::recall::Recalled;
 use super::slots::Token;
 use super::worker::{Answer, Core};
+use crate::corba::NO_ROOM;
 use crate::corba::event::{self, FORM_ANY, FORM_STRUCTURED, Header as EventHeader};
 use crate::corba::keys::ObjectKey;
 use crate::counters::Counter;
@@ -127,7 +128,7 @@ impl Core {
             match codeset::parse_context(context) {
                 Ok(chars) => told = Some(chars),
                 Err(_) => {
-                    answer_exception(caller, answer, SystemException::new(Kind::CodesetIncompatible, OMG_MINOR | 1));
+                    answer_exception(caller, answer, SystemException::new(Kind::CodesetIncompatible, OMG_MINOR | 2));
                     return Ok(());
                 }
             }
@@ -331,7 +332,7 @@ impl Core {
             if may_be_large {
                 self.withdraw_large(connection, caller);
             }
-            answer_exception(caller, answer, SystemException::new(Kind::Transient, 0));
+            answer_exception(caller, answer, NO_ROOM);
         }
     }
 }

@@ -131,10 +131,14 @@ impl Core {
             self.counters.add(Counter::WrongBodies, 1);
             return answer_exception(caller, answer, SystemException::new(Kind::Marshal, 0));
         };
-        let Some(max) = u32::try_from(max).ok().filter(|max| *max > 0) else {
+        let Ok(max) = u32::try_from(max) else {
             return answer_exception(caller, answer, SystemException::new(Kind::BadParam, 0));
         };
         let waiter = Waiter { connection, answer, pull, max: max.min(EVENTS_MAX), awaited: false, wait: None };
+        if max == 0 {
+            // As many as were asked for, which nobody need wait for.
+            return give_nothing(caller, &waiter);
+        }
         self.serve_waiter(caller, waiter);
     }
 
@@ -426,6 +430,6 @@ fn give_nothing(caller: &mut Caller, waiter: &Waiter) {
     let chars = caller.chars;
     let buffer = caller.output.bytes();
     let open = waiter.answer.begin(buffer, ReplyStatus::NoException);
-    event::write_nothing(waiter.pull.pulled, &mut open.body(buffer, chars));
+    event::write_nothing(waiter.pull.pulled, waiter.pull.tried, &mut open.body(buffer, chars));
     open.finish(buffer);
 }

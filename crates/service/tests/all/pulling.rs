@@ -152,13 +152,31 @@ fn refuses_pulls_that_cannot_be_meant() {
     let proxy = Consumer::obtain(&channel, ClientType::Sequence, Model::Pull);
     connect_pulling(&proxy, ClientType::Sequence);
     let sequence = SequenceProxyPullSupplier::unchecked(proxy.clone());
-    for number in [0, -1, i32::MIN] {
+    for number in [-1, i32::MIN] {
         let refused = sequence.try_pull_structured_events(number);
         assert!(is_system(&refused, Kind::BadParam), "{refused:?}");
     }
     // The operations of another form are not there.
     let refused = StructuredProxyPullSupplier::unchecked(proxy).try_pull_structured_event();
     assert!(is_system(&refused, Kind::BadOperation), "{refused:?}");
+}
+
+/// Who asked for no event was told `BAD_PARAM`; there is nothing wrong with it, and TAO's service answers it.
+#[test]
+fn whoever_asks_for_no_event_gets_none_at_once() {
+    let service = start();
+    let channel = new_channel(&service);
+    let supplier = Supplier::new(&channel, ClientType::Structured, Model::Push);
+    let proxy = Consumer::obtain(&channel, ClientType::Sequence, Model::Pull);
+    connect_pulling(&proxy, ClientType::Sequence);
+    let sequence = SequenceProxyPullSupplier::unchecked(proxy);
+    for waiting in 0..2 {
+        assert_eq!(sequence.try_pull_structured_events(0).unwrap(), None, "{waiting} waiting");
+        assert_eq!(sequence.pull_structured_events(0).unwrap(), [], "{waiting} waiting");
+        supplier.give("Pull", 0..1);
+    }
+    let events = sequence.pull_structured_events(2).unwrap();
+    assert_eq!(events.len(), 2, "none was taken before");
 }
 
 fn is_system<T>(result: &Result<T, InvokeError>, kind: Kind) -> bool {

@@ -10,6 +10,7 @@ use client::notify::{
     SupplierCallbacks, SupplierServant,
 };
 use client::{Activation, InvokeError, ObjectRef, Orb, OrbOptions};
+use giop::exception::{Kind, OMG_MINOR, SystemException};
 use giop::message::{MessageKind, Request};
 use service::Counter;
 use testing::NextInTime;
@@ -110,8 +111,27 @@ fn a_client_that_is_no_more_is_found_and_disconnected() {
 fn is_gone(object: &ObjectRef) -> bool {
     match object.non_existent() {
         Ok(gone) => gone,
-        Err(InvokeError::System { exception, .. }) => exception.kind == giop::exception::Kind::ObjectNotExist,
+        Err(InvokeError::System { exception, .. }) => exception.kind == Kind::ObjectNotExist,
         Err(other) => panic!("{other}"),
+    }
+}
+
+/// TAO's service says `OBJECT_NOT_EXIST` with the OMG's minor code 2, which ALMA's suppliers look at; here it was 0.
+#[test]
+fn whoever_pushes_to_a_proxy_that_is_gone_is_told_so_with_the_minor_code_of_the_omg() {
+    let service = start();
+    let channel = new_channel(&service);
+    let admin = channel.default_supplier_admin().unwrap();
+    let (proxy, _) = admin.obtain_notification_push_consumer(ClientType::Structured).unwrap();
+    let proxy = StructuredProxyPushConsumer::unchecked(proxy.object().clone());
+    proxy.connect_structured_push_supplier(None).unwrap();
+    let event = StructuredEvent::new("Test", "Gone", "");
+    proxy.push_structured_event(&event).unwrap();
+    proxy.disconnect_structured_push_consumer().unwrap();
+    // On the lane and in administration.
+    for refused in [proxy.push_structured_event(&event), proxy.disconnect_structured_push_consumer()] {
+        let Err(InvokeError::System { exception, .. }) = refused else { panic!("{refused:?}") };
+        assert_eq!(exception, SystemException::new(Kind::ObjectNotExist, OMG_MINOR | 2));
     }
 }
 

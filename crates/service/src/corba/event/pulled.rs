@@ -47,10 +47,7 @@ pub fn write_pulled(
     let begin = out.position();
     let mut sources = events.iter().map(|event| (event.form, event.bytes.as_slice(), event.tag));
     let Some(first) = sources.next() else {
-        write_empty(pulled, out);
-        if tried {
-            out.bool(false);
-        }
+        write_nothing(pulled, tried, out);
         return Ok(0);
     };
     let written = match (pulled, first) {
@@ -84,14 +81,9 @@ pub fn write_one(event: &Event, pulled: Pulled, out: &mut Writer<'_>) -> Result<
     written.inspect_err(|_| out.truncate(begin))
 }
 
-/// Writes the result of a `try_…` operation that found nothing: the emptiest value that the result's type has, and
-/// `FALSE`.
-pub fn write_nothing(pulled: Pulled, out: &mut Writer<'_>) {
-    write_empty(pulled, out);
-    out.bool(false);
-}
-
-fn write_empty(pulled: Pulled, out: &mut Writer<'_>) {
+/// Writes the result of an operation that gives no event: the emptiest value that the result's type has, and `FALSE` if it is
+/// a `try_…` operation.
+pub fn write_nothing(pulled: Pulled, tried: bool, out: &mut Writer<'_>) {
     match pulled {
         Pulled::Any => out.u32(Kind::Null.number()),
         Pulled::Structured => {
@@ -101,6 +93,9 @@ fn write_empty(pulled: Pulled, out: &mut Writer<'_>) {
             out.u32(Kind::Null.number());
         }
         Pulled::Batch => out.length(0),
+    }
+    if tried {
+        out.bool(false);
     }
 }
 

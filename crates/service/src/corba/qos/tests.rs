@@ -238,6 +238,38 @@ fn what_get_qos_gives_set_qos_takes() {
     scene.d.call(&channel, "set_admin", |w| w.raw(body.reader().rest())).unwrap();
 }
 
+/// C++ programs make a sequence of properties longer than what they put into it; the entries that are left over have no name
+/// and an empty Any. TAO's service takes them; here they were unknown properties, and nothing was set.
+#[test]
+fn entries_without_name_and_value_are_passed_over_wherever_properties_are_taken() {
+    let mut scene = Scene::new();
+    let nothing = || ("", AnyValue::default());
+    let given = [nothing(), ("PushWindow", 4_u16.into()), nothing()];
+    for object in [&scene.channel, &scene.consumers, &scene.to_consumer] {
+        scene.d.call(object, "set_qos", |w| write(&given, w)).unwrap();
+        scene.d.call(object, "validate_qos", |w| write(&given, w)).unwrap();
+    }
+    assert_eq!(scene.settings().push_window, 4);
+    let limit = [nothing(), ("MaxConsumers", 3_i32.into())];
+    let channel = scene.channel.clone();
+    scene.d.call(&channel, "set_admin", |w| write(&limit, w)).unwrap();
+    let of_event = [nothing(), ("Priority", 3_i16.into())];
+    for proxy in [&scene.to_consumer, &scene.from_supplier] {
+        scene.d.call(proxy, "validate_event_qos", |w| write(&of_event, w)).unwrap();
+    }
+    let factory = scene.d.bootstrap("NotificationService");
+    let write_both = |w: &mut Writer<'_>| {
+        write(&given, w);
+        write(&limit, w);
+    };
+    scene.d.call(&factory, "create_channel", write_both).unwrap();
+    // A name without a value, or a value without a name, is something.
+    for (name, value) in [("", 4_u16.into()), ("PushWindow", nothing().1)] {
+        let errors = scene.errors(&channel, &[(name, value)]);
+        assert_eq!(errors.len(), 1, "{name:?}");
+    }
+}
+
 #[test]
 fn a_level_inherits_what_it_does_not_set() {
     let mut scene = Scene::new();
@@ -304,7 +336,7 @@ fn every_bad_property_is_named_with_its_code_and_range() {
         ("BlockingPolicy", AnyValue::default(), BAD_PROPERTY, none.clone()),
         ("Profile", "realtime".into(), BAD_VALUE, (text("Standard|RealTime"), text("Standard|RealTime"))),
         ("eventreliability", 0_i16.into(), BAD_PROPERTY, none.clone()),
-        ("", AnyValue::default(), BAD_PROPERTY, none),
+        ("", 0_i16.into(), BAD_PROPERTY, none),
     ];
     let given: Vec<(&str, AnyValue)> = cases.iter().map(|(name, value, ..)| (*name, value.clone())).collect();
     let expected: Vec<_> =

@@ -265,7 +265,7 @@ fn a_try_without_an_event_gives_the_emptiest_value() {
     for (pulled, form) in KINDS {
         for (encoding, phase) in places() {
             let mut bytes = Vec::new();
-            write_nothing(pulled, &mut Writer::with_phase(&mut bytes, phase, encoding));
+            write_nothing(pulled, true, &mut Writer::with_phase(&mut bytes, phase, encoding));
             let body = Reader::with_phase(&bytes, phase, encoding);
             assert!(pulled_back(pulled, form, true, &body).is_empty());
             let mut same = Vec::new();
