@@ -178,13 +178,13 @@ fn unread(scene: &mut Scene) -> Result<()> {
 }
 
 /// Publishes into a channel until the time is over or the service does not take any more.
-fn flood(scene: &mut Scene, channel: &Object) -> Result<()> {
+fn flood(scene: &mut Scene, channel: &Object, payload_bytes: usize) -> Result<()> {
     let mut foe = scene.connect()?;
     let proxy = foe.new_proxy(channel, "supplier", PUSH_CONSUMER, STRUCTURED)?;
     foe.call(&proxy, "connect_structured_push_supplier", |writer| giop::ior::Ior::default().write(writer))?;
     let message = PushMessage::build(&Shape {
         response: giop::message::Response::None,
-        ..Shape::new(Form::Structured, &proxy.key, 60_000)
+        ..Shape::new(Form::Structured, &proxy.key, payload_bytes)
     });
     scene.repeat(2_000, |_| foe.stream.write_all(message.bytes()))
 }
@@ -205,7 +205,7 @@ fn readers(scene: &mut Scene) -> Result<()> {
         let consumer = reference("127.0.0.2", there, &number.to_be_bytes());
         foe.connect_client(&proxy, "connect_sequence_push_consumer", &consumer)
     })?;
-    let flooded = flood(scene, &channel);
+    let flooded = flood(scene, &channel, 60_000);
     foe.call(&channel, "destroy", |_| ())?;
     flooded
 }
@@ -219,7 +219,7 @@ fn answers(scene: &mut Scene) -> Result<()> {
         foe.call(&proxy, "connect_sequence_pull_consumer", |writer| giop::ior::Ior::default().write(writer))?;
         (0..10).try_for_each(|_| unread.send(&proxy, "pull_structured_events", |writer| writer.u32(4096)))
     })?;
-    let flooded = flood(scene, &channel);
+    let flooded = flood(scene, &channel, 60_000);
     foe.call(&channel, "destroy", |_| ())?;
     flooded
 }
@@ -389,7 +389,7 @@ fn listeners(scene: &mut Scene) -> Result<()> {
         let proxy = foe.new_proxy(&channel, "consumer", PUSH_SUPPLIER, STRUCTURED)?;
         foe.connect_client(&proxy, "connect_structured_push_consumer", &consumer)
     })?;
-    let flooded = flood(scene, &channel);
+    let flooded = flood(scene, &channel, 100);
     foe.call(&channel, "destroy", |_| ())?;
     flooded
 }
