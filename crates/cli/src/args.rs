@@ -1,5 +1,9 @@
 //! What can be asked of `campanile`, as plain structs that clap fills.
 
+mod operate;
+
+pub(crate) use operate::{DisconnectOptions, StatsOptions};
+
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use std::path::PathBuf;
@@ -38,8 +42,10 @@ Examples:
   campanile ls --json | jq '.channels[].id'
   campanile ls --server corbaloc::old.example.org:9999/NotifyEventChannelFactory
 
-Works with any OMG notification service. In a pipe, each object is one line.
-Whether a client is connected to a proxy is not shown: CORBA has no way to ask.";
+Works with any OMG notification service. In a pipe, each object is one line. Who
+is connected to a proxy is told by Campanile only, behind a tab in a pipe: a
+consumer's address and object key with its state; of a supplier the address, and
+for how long nothing has come from it. `campanile disconnect` takes the numbers.";
 
 const INFO_EXAMPLES: &str = "\
 Examples:
@@ -210,6 +216,12 @@ pub(crate) enum Command {
     /// Watch consumers by backlog, lanes, rates and drops
     #[command(after_help = TOP_EXAMPLES)]
     Top(TopOptions),
+    /// Show what the service counts
+    #[command(after_help = operate::STATS_EXAMPLES)]
+    Stats(StatsOptions),
+    /// Disconnect clients: some by their proxies, all of an address, or suppliers not heard of for long
+    #[command(after_help = operate::DISCONNECT_EXAMPLES)]
+    Disconnect(DisconnectOptions),
     /// Publish events
     #[command(after_help = PUB_EXAMPLES)]
     Pub(PubOptions),

@@ -10,6 +10,7 @@ mod text;
 use crate::args::InfoOptions;
 use crate::failure::Failure;
 use crate::ls::{orb_options, sorted, unless_gone};
+use crate::statistics::{self, Statistics, Supplier};
 use client::notify::{
     ConstraintInfo, ConsumerAdmin, EventChannel, EventType, Filter, FilterGroupOperator, MappingConstraintInfo,
     MappingFilter, ObtainInfoMode, Property, ProxyConsumer, ProxySupplier, ProxyType, SupplierAdmin, find_channel,
@@ -64,6 +65,7 @@ struct Proxy {
     filtering: Filtering,
     /// How its consumer stands.
     standing: Option<Standing>,
+    supplier: Option<Supplier>,
 }
 
 /// The filters of an admin or proxy.
@@ -103,6 +105,7 @@ pub(crate) fn run(options: &InfoOptions) -> Result<(), Failure> {
 /// A walk through one channel.
 struct Walk {
     standings: Option<Vec<Standing>>,
+    suppliers: Vec<Supplier>,
     filter_timeout: Duration,
     offered: Option<Vec<EventType>>,
     subscribed: Option<Vec<EventType>>,
@@ -114,9 +117,12 @@ impl Walk {
         let object = orb.resolve_service(&options.server.server)?;
         let address = object.connect()?;
         let (channel, id) = find_channel(&object, options.channel)?;
-        let standings = standing::read(&orb, &address, id);
+        let number = statistics::number(&channel, id);
+        let standings = standing::read(&orb, &address, number);
+        let mut suppliers = suppliers(&orb, &address).unwrap_or_default();
+        suppliers.retain(|supplier| supplier.channel == number);
         let filter_timeout = options.server.timeout.min(FILTER_TIMEOUT_MAX);
-        let mut walk = Self { standings, filter_timeout, offered: None, subscribed: None };
+        let mut walk = Self { standings, suppliers, filter_timeout, offered: None, subscribed: None };
         let qos = if_offered(channel.get_qos())?.unwrap_or_default();
         let mut admins = walk.consumer_admins(&channel, &qos)?;
         admins.extend(walk.supplier_admins(&channel, &qos)?);
@@ -196,7 +202,7 @@ impl Walk {
         };
         let qos = differing(if_offered(proxy.get_qos())?.unwrap_or_default(), above);
         let standing = self.standings.as_ref().and_then(|all| all.iter().find(|standing| standing.is_of(id)).cloned());
-        Ok(Proxy { id, kind: proxy.my_type()?, qos, filtering, standing })
+        Ok(Proxy { id, kind: proxy.my_type()?, qos, filtering, standing, supplier: None })
     }
 
     fn proxy_consumer(&mut self, id: i32, proxy: &ProxyConsumer, above: &[Property]) -> Result<Proxy, InvokeError> {
@@ -206,7 +212,8 @@ impl Walk {
         let filters = self.filters(proxy.get_all_filters(), |id| proxy.get_filter(id))?;
         let filtering = Filtering { filters, ..Filtering::default() };
         let qos = differing(if_offered(proxy.get_qos())?.unwrap_or_default(), above);
-        Ok(Proxy { id, kind: proxy.my_type()?, qos, filtering, standing: None })
+        let supplier = self.suppliers.iter().find(|supplier| u32::try_from(id) == Ok(supplier.proxy)).cloned();
+        Ok(Proxy { id, kind: proxy.my_type()?, qos, filtering, standing: None, supplier })
     }
 
     fn filters(
@@ -232,6 +239,11 @@ impl Walk {
     }
 }
 
+/// Nothing if the service does not tell, being another one than Campanile.
+fn suppliers(orb: &Orb, address: &str) -> Option<Vec<Supplier>> {
+    Statistics::at(orb, address.to_owned()).ok()?.suppliers().ok()
+}
+
 /// The answer of a service that has the operation; `None` if it has not.
 fn if_offered<T>(answer: Result<T, InvokeError>) -> Result<Option<T>, InvokeError> {
     match answer {
@@ -253,14 +265,13 @@ mod tests {
     use super::*;
     use client::notify::ConstraintExp;
 
-    /// A channel with something of everything.
-    pub(super) fn info() -> Info {
+    fn standing() -> Standing {
         let drops = |name: &str, reason: &str, events| Drops {
             event_type: EventType::new("Telescope", name),
             reason: reason.into(),
             events,
         };
-        let standing = Standing {
+        Standing {
             channel: 3,
             proxy: 2,
             name: "consumer proxy 2 of channel 3 (127.0.0.1:4711)".into(),
@@ -275,7 +286,31 @@ mod tests {
             delayed: 5,
             pulls_waiting: 1,
             drops: vec![drops("Temperature", "outbox_full", 2), drops("Pressure", "expired", 1)],
+        }
+    }
+
+    fn supplier() -> Proxy {
+        let supplier = Supplier {
+            channel: 3,
+            proxy: 1,
+            client: "10.0.0.7".into(),
+            is_probed: false,
+            is_open: false,
+            events: 3,
+            idle: Duration::from_secs(604_800),
         };
+        Proxy {
+            id: 1,
+            kind: ProxyType::PullAny,
+            qos: Vec::new(),
+            filtering: Filtering::default(),
+            standing: None,
+            supplier: Some(supplier),
+        }
+    }
+
+    /// A channel with something of everything.
+    pub(super) fn info() -> Info {
         let hot = ConstraintExp::new("$celsius > 30").for_types(&[EventType::new("Telescope", "*")]);
         let constraints = vec![
             ConstraintInfo { constraint_expression: hot, constraint_id: 7 },
@@ -295,10 +330,9 @@ mod tests {
                 priority: Some(MappingInfo { contents: Ok((0_i16.into(), vec![mapping])) }),
                 lifetime: None,
             },
-            standing: Some(standing),
+            standing: Some(standing()),
+            supplier: None,
         };
-        let supplier =
-            Proxy { id: 1, kind: ProxyType::PullAny, qos: Vec::new(), filtering: Filtering::default(), standing: None };
         let filter = FilterInfo { id: 1, contents: Ok(("EXTENDED_TCL".into(), constraints)) };
         let filtering = Filtering { filters: vec![filter], ..Filtering::default() };
         let admin = |side, operator, filtering, proxy| Admin {
@@ -320,7 +354,7 @@ mod tests {
             subscribed: Some(Vec::new()),
             admins: vec![
                 admin(Side::Consumers, FilterGroupOperator::And, filtering, consumer),
-                admin(Side::Suppliers, FilterGroupOperator::Or, Filtering::default(), supplier),
+                admin(Side::Suppliers, FilterGroupOperator::Or, Filtering::default(), supplier()),
             ],
             has_standings: true,
         }

@@ -1,8 +1,10 @@
-//! `campanile ls`: the hierarchy of a service, walked through CORBA and nothing else, so that it works with any.
+//! `campanile ls`: the hierarchy of a service, walked through CORBA, so that it works with any. Who is connected to which
+//! proxy, Campanile tells in its object `Statistics`; others do not.
 
 use crate::args::{LsOptions, ServerOptions};
 use crate::failure::Failure;
 use crate::json::list;
+use crate::statistics::{self, Clients, Connected};
 use crate::{json, show};
 use client::notify::{
     ConsumerAdmin, EventChannel, EventChannelFactory, FilterGroupOperator, Property, ProxyType, SupplierAdmin,
@@ -38,6 +40,8 @@ struct Admin {
 struct Proxy {
     id: i32,
     kind: ProxyType,
+    /// `None` if the service does not tell.
+    client: Option<Connected>,
     details: Option<Details>,
 }
 
@@ -75,19 +79,21 @@ pub(crate) fn orb_options(server: &ServerOptions) -> OrbOptions {
 }
 
 fn walk(options: &LsOptions) -> Result<Service, InvokeError> {
-    let object = Orb::new(orb_options(&options.server)).resolve_service(&options.server.server)?;
+    let orb = Orb::new(orb_options(&options.server));
+    let object = orb.resolve_service(&options.server.server)?;
     let address = object.connect()?;
+    let walk = Walk { clients: Clients::read(&orb, &address), long: options.long };
     let mut channels = Vec::new();
     let is_factory = object.is_a(EventChannelFactory::REPOSITORY_ID)?;
     if options.channel.is_some() || !is_factory {
         let (channel, id) = find_channel(&object, options.channel)?;
-        channels.push(walk_channel(id, &channel, options.long)?);
+        channels.push(walk.channel(id, &channel)?);
     } else {
         let factory = EventChannelFactory::unchecked(object.clone());
         let mut ids = factory.get_all_channels()?;
         ids.sort_unstable();
         for id in ids {
-            let walked = factory.get_event_channel(id).and_then(|c| walk_channel(Some(id), &c, options.long));
+            let walked = factory.get_event_channel(id).and_then(|c| walk.channel(Some(id), &c));
             channels.extend(unless_gone(walked)?);
         }
     }
@@ -99,56 +105,73 @@ fn walk(options: &LsOptions) -> Result<Service, InvokeError> {
     Ok(Service { address, type_id, channels })
 }
 
-fn walk_channel(id: Option<i32>, channel: &EventChannel, long: bool) -> Result<Channel, InvokeError> {
-    let mut consumer_admins = Vec::new();
-    for id in sorted(channel.get_all_consumeradmins()?) {
-        let walked = channel.get_consumeradmin(id).and_then(|admin| walk_consumer_admin(id, &admin, long));
-        consumer_admins.extend(unless_gone(walked)?);
-    }
-    let mut supplier_admins = Vec::new();
-    for id in sorted(channel.get_all_supplieradmins()?) {
-        let walked = channel.get_supplieradmin(id).and_then(|admin| walk_supplier_admin(id, &admin, long));
-        supplier_admins.extend(unless_gone(walked)?);
-    }
-    let details = long.then(|| details(channel.object(), channel.get_qos()));
-    let admin_properties = if long { channel.get_admin().unwrap_or_default() } else { Vec::new() };
-    Ok(Channel { id, details, admin_properties, consumer_admins, supplier_admins })
+/// A walk through the hierarchy.
+struct Walk {
+    clients: Option<Clients>,
+    long: bool,
 }
 
-fn walk_consumer_admin(id: i32, admin: &ConsumerAdmin, long: bool) -> Result<Admin, InvokeError> {
-    let mut ids = admin.push_suppliers()?;
-    // Services that only push need not offer this.
-    ids.extend(admin.pull_suppliers().unwrap_or_default());
-    let mut proxies = Vec::new();
-    for id in sorted(ids) {
-        let walked = admin.get_proxy_supplier(id).and_then(|proxy| {
-            let details = long.then(|| details(proxy.object(), proxy.get_qos()));
-            Ok(Proxy { id, kind: proxy.my_type()?, details })
-        });
-        proxies.extend(unless_gone(walked)?);
+impl Walk {
+    fn channel(&self, id: Option<i32>, channel: &EventChannel) -> Result<Channel, InvokeError> {
+        let number = if self.clients.is_some() { statistics::number(channel, id) } else { 0 };
+        let mut consumer_admins = Vec::new();
+        for id in sorted(channel.get_all_consumeradmins()?) {
+            let walked = channel.get_consumeradmin(id).and_then(|admin| self.consumer_admin(number, id, &admin));
+            consumer_admins.extend(unless_gone(walked)?);
+        }
+        let mut supplier_admins = Vec::new();
+        for id in sorted(channel.get_all_supplieradmins()?) {
+            let walked = channel.get_supplieradmin(id).and_then(|admin| self.supplier_admin(number, id, &admin));
+            supplier_admins.extend(unless_gone(walked)?);
+        }
+        let details = self.details(channel.object(), || channel.get_qos());
+        let admin_properties = if self.long { channel.get_admin().unwrap_or_default() } else { Vec::new() };
+        Ok(Channel { id, details, admin_properties, consumer_admins, supplier_admins })
     }
-    let details = long.then(|| details(admin.object(), admin.get_qos()));
-    Ok(Admin { id, operator: admin.my_operator()?, details, proxies })
-}
 
-fn walk_supplier_admin(id: i32, admin: &SupplierAdmin, long: bool) -> Result<Admin, InvokeError> {
-    let mut ids = admin.push_consumers()?;
-    ids.extend(admin.pull_consumers().unwrap_or_default());
-    let mut proxies = Vec::new();
-    for id in sorted(ids) {
-        let walked = admin.get_proxy_consumer(id).and_then(|proxy| {
-            let details = long.then(|| details(proxy.object(), proxy.get_qos()));
-            Ok(Proxy { id, kind: proxy.my_type()?, details })
-        });
-        proxies.extend(unless_gone(walked)?);
+    fn consumer_admin(&self, channel: u32, id: i32, admin: &ConsumerAdmin) -> Result<Admin, InvokeError> {
+        let mut ids = admin.push_suppliers()?;
+        // Services that only push need not offer this.
+        ids.extend(admin.pull_suppliers().unwrap_or_default());
+        let mut proxies = Vec::new();
+        for id in sorted(ids) {
+            let walked = admin.get_proxy_supplier(id).and_then(|proxy| {
+                let details = self.details(proxy.object(), || proxy.get_qos());
+                Ok(Proxy { id, kind: proxy.my_type()?, client: self.client(channel, id), details })
+            });
+            proxies.extend(unless_gone(walked)?);
+        }
+        let details = self.details(admin.object(), || admin.get_qos());
+        Ok(Admin { id, operator: admin.my_operator()?, details, proxies })
     }
-    let details = long.then(|| details(admin.object(), admin.get_qos()));
-    Ok(Admin { id, operator: admin.my_operator()?, details, proxies })
-}
 
-/// A service that does not tell its quality of service is shown without.
-fn details(object: &ObjectRef, qos: Result<Vec<Property>, InvokeError>) -> Details {
-    Details { type_id: object.type_id().to_owned(), reference: object.ior().to_string(), qos: qos.unwrap_or_default() }
+    fn supplier_admin(&self, channel: u32, id: i32, admin: &SupplierAdmin) -> Result<Admin, InvokeError> {
+        let mut ids = admin.push_consumers()?;
+        ids.extend(admin.pull_consumers().unwrap_or_default());
+        let mut proxies = Vec::new();
+        for id in sorted(ids) {
+            let walked = admin.get_proxy_consumer(id).and_then(|proxy| {
+                let details = self.details(proxy.object(), || proxy.get_qos());
+                Ok(Proxy { id, kind: proxy.my_type()?, client: self.client(channel, id), details })
+            });
+            proxies.extend(unless_gone(walked)?);
+        }
+        let details = self.details(admin.object(), || admin.get_qos());
+        Ok(Admin { id, operator: admin.my_operator()?, details, proxies })
+    }
+
+    fn client(&self, channel: u32, proxy: i32) -> Option<Connected> {
+        self.clients.as_ref().map(|clients| clients.at(channel, proxy))
+    }
+
+    /// What `--long` adds. A service that does not tell its quality of service is shown without.
+    fn details(&self, object: &ObjectRef, qos: impl FnOnce() -> Result<Vec<Property>, InvokeError>) -> Option<Details> {
+        self.long.then(|| Details {
+            type_id: object.type_id().to_owned(),
+            reference: object.ior().to_string(),
+            qos: qos().unwrap_or_default(),
+        })
+    }
 }
 
 /// Objects come and go while the hierarchy is walked: one that is gone is not there to be shown.
@@ -189,7 +212,8 @@ fn write_tree(out: &mut String, service: &Service) {
                 lines.push(Line { depth: 1, text });
                 push_details(&mut lines, 2, admin.details.as_ref(), &[]);
                 for proxy in &admin.proxies {
-                    lines.push(Line { depth: 2, text: format!("proxy {}  {}", proxy.id, proxy.kind) });
+                    let client = proxy.client.as_ref().map_or_else(String::new, |c| format!("  {}", c.describe()));
+                    lines.push(Line { depth: 2, text: format!("proxy {}  {}{client}", proxy.id, proxy.kind) });
                     push_details(&mut lines, 3, proxy.details.as_ref(), &[]);
                 }
             }
@@ -239,8 +263,11 @@ fn property_list(properties: &[Property]) -> String {
 
 /// For a pipe: one object a line, with the whole path to it.
 fn write_lines(out: &mut String, service: &Service) {
-    let mut object = |path: &str, details: Option<&Details>, admin: &[Property]| {
+    let mut object = |path: &str, client: Option<&Connected>, details: Option<&Details>, admin: &[Property]| {
         out.push_str(path);
+        if let Some(client) = client {
+            let _ = write!(out, "\t{}", client.describe());
+        }
         if let Some(details) = details {
             let _ = write!(out, "\t{}\t{}", show::clean(&details.type_id), property_list(&details.qos));
             if !admin.is_empty() {
@@ -251,13 +278,14 @@ fn write_lines(out: &mut String, service: &Service) {
     };
     for channel in &service.channels {
         let path = channel.id.map_or_else(|| "channel".to_owned(), |id| format!("channel {id}"));
-        object(&path, channel.details.as_ref(), &channel.admin_properties);
+        object(&path, None, channel.details.as_ref(), &channel.admin_properties);
         for (side, admins) in [("consumer", &channel.consumer_admins), ("supplier", &channel.supplier_admins)] {
             for admin in admins {
                 let path = format!("{path} {side}-admin {}", admin.id);
-                object(&format!("{path} {}", admin.operator), admin.details.as_ref(), &[]);
+                object(&format!("{path} {}", admin.operator), None, admin.details.as_ref(), &[]);
                 for proxy in &admin.proxies {
-                    object(&format!("{path} proxy {} {}", proxy.id, proxy.kind), proxy.details.as_ref(), &[]);
+                    let path = format!("{path} proxy {} {}", proxy.id, proxy.kind);
+                    object(&path, proxy.client.as_ref(), proxy.details.as_ref(), &[]);
                 }
             }
         }
@@ -289,6 +317,7 @@ fn write_json(out: &mut String, service: &Service) {
                 out.push_str(",\"proxies\":");
                 list(out, &admin.proxies, |out, proxy| {
                     let _ = write!(out, "{{\"id\":{},\"type\":\"{}\"", proxy.id, proxy.kind);
+                    write_json_client(out, proxy.client.as_ref());
                     write_json_details(out, proxy.details.as_ref());
                     out.push('}');
                 });
@@ -298,6 +327,21 @@ fn write_json(out: &mut String, service: &Service) {
         out.push('}');
     });
     out.push('}');
+}
+
+fn write_json_client(out: &mut String, client: Option<&Connected>) {
+    let Some(client) = client else { return };
+    let _ = write!(out, ",\"connected\":{}", !matches!(client, Connected::Nobody));
+    match client {
+        Connected::Nobody => {}
+        Connected::Consumer(standing) => {
+            out.push_str(",\"consumer\":");
+            json::text(out, standing.client().unwrap_or_default());
+            out.push_str(",\"state\":");
+            json::text(out, &standing.state);
+        }
+        Connected::Supplier(supplier) => supplier.write_json(out),
+    }
 }
 
 fn write_json_details(out: &mut String, details: Option<&Details>) {
@@ -313,9 +357,16 @@ fn write_json_details(out: &mut String, details: Option<&Details>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::info::standing::Standing;
 
     fn service() -> Service {
-        let proxy = |id| Proxy { id, kind: ProxyType::PushStructured, details: None };
+        let standing = Standing {
+            name: "consumer proxy 1 of channel 0 (10.0.0.7:4711 a)".into(),
+            state: "active".into(),
+            ..Standing::default()
+        };
+        let client = |id| if id == 1 { Connected::Consumer(standing.clone()) } else { Connected::Nobody };
+        let proxy = |id| Proxy { id, kind: ProxyType::PushStructured, client: Some(client(id)), details: None };
         let admin = |id, proxies| Admin { id, operator: FilterGroupOperator::And, details: None, proxies };
         let channel = |id, details| Channel {
             id: Some(id),
@@ -344,15 +395,15 @@ mod tests {
 IDL:F:1.0 at 127.0.0.1:2809
 ├─ channel 0
 │  ├─ consumer admin 0  AND_OP
-│  │  ├─ proxy 1  PUSH_STRUCTURED
-│  │  └─ proxy 2  PUSH_STRUCTURED
+│  │  ├─ proxy 1  PUSH_STRUCTURED  10.0.0.7:4711 a  active
+│  │  └─ proxy 2  PUSH_STRUCTURED  not connected
 │  └─ supplier admin 0  AND_OP
 └─ channel 3
    ├─ type IDL:T:1.0
    ├─ QoS PushWindow=1
    ├─ consumer admin 0  AND_OP
-   │  ├─ proxy 1  PUSH_STRUCTURED
-   │  └─ proxy 2  PUSH_STRUCTURED
+   │  ├─ proxy 1  PUSH_STRUCTURED  10.0.0.7:4711 a  active
+   │  └─ proxy 2  PUSH_STRUCTURED  not connected
    └─ supplier admin 0  AND_OP
 ";
         assert_eq!(out, expected);
@@ -363,7 +414,7 @@ IDL:F:1.0 at 127.0.0.1:2809
         let mut out = String::new();
         write_lines(&mut out, &service());
         let lines: Vec<_> = out.lines().collect();
-        assert_eq!(lines[2], "channel 0 consumer-admin 0 proxy 1 PUSH_STRUCTURED");
+        assert_eq!(lines[2], "channel 0 consumer-admin 0 proxy 1 PUSH_STRUCTURED\t10.0.0.7:4711 a  active");
         assert_eq!(lines[5], "channel 3\tIDL:T:1.0\tPushWindow=1");
         assert_eq!(lines.len(), 10);
     }
@@ -375,6 +426,8 @@ IDL:F:1.0 at 127.0.0.1:2809
         let parsed: serde_json::Value = serde_json::from_str(&out).unwrap();
         assert_eq!(parsed["channels"][1]["id"], 3);
         assert_eq!(parsed["channels"][1]["qos"]["PushWindow"], 1);
-        assert_eq!(parsed["channels"][0]["consumer_admins"][0]["proxies"][1]["type"], "PUSH_STRUCTURED");
+        let proxies = &parsed["channels"][0]["consumer_admins"][0]["proxies"];
+        assert_eq!((&proxies[1]["type"], &proxies[1]["connected"]), (&"PUSH_STRUCTURED".into(), &false.into()));
+        assert_eq!((&proxies[0]["consumer"], &proxies[0]["state"]), (&"10.0.0.7:4711 a".into(), &"active".into()));
     }
 }

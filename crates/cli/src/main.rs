@@ -2,6 +2,7 @@
 
 mod args;
 mod constraint;
+mod disconnect;
 mod doctor;
 mod failure;
 mod fields;
@@ -16,6 +17,8 @@ mod select;
 mod serve;
 mod show;
 mod signals;
+mod statistics;
+mod stats;
 mod subscribe;
 mod terminal;
 mod top;
@@ -35,6 +38,8 @@ fn main() -> ExitCode {
         Command::Serve(options) => serve::run(&options),
         Command::Ls(options) => ls::run(&options),
         Command::Info(options) => info::run(&options),
+        Command::Stats(options) => stats::run(&options),
+        Command::Disconnect(options) => disconnect::run(&options),
         Command::Pub(options) => publish::run(&options),
         Command::Sub(options) => subscribe::run(&options),
         Command::Filter(command) => constraint::run(&command),

@@ -76,8 +76,8 @@ fn write_admin(out: &mut String, admin: &Admin) {
 fn write_proxy(out: &mut String, proxy: &Proxy) {
     let _ = write!(out, "  proxy {}  {}", proxy.id, proxy.kind);
     if let Some(standing) = &proxy.standing {
-        if let Some(place) = place(&standing.name) {
-            let _ = write!(out, "  {}", clean(place));
+        if let Some(client) = standing.client() {
+            let _ = write!(out, "  {}", clean(client));
         }
         let _ = write!(out, "  {}", clean(&standing.state));
         let _ = write!(out, "\n    {}", amounts(standing));
@@ -95,6 +95,9 @@ fn write_proxy(out: &mut String, proxy: &Proxy) {
         }
         write_drops(out, &standing.drops);
     }
+    if let Some(supplier) = &proxy.supplier {
+        let _ = write!(out, "  {}", clean(&supplier.describe()));
+    }
     out.push('\n');
     differences(out, "    ", &proxy.qos);
     write_filtering(out, "    ", &proxy.filtering);
@@ -109,11 +112,6 @@ fn write_drops(out: &mut String, drops: &[Drops]) {
     if let Some(more) = drops.len().checked_sub(DROPS_SHOWN).filter(|more| *more > 0) {
         let _ = write!(out, "\n      … {more} more");
     }
-}
-
-/// The client behind `consumer proxy 1 of channel 0 (127.0.0.1:4711)`.
-fn place(name: &str) -> Option<&str> {
-    name.split_once('(')?.1.strip_suffix(')')
 }
 
 fn amounts(standing: &Standing) -> String {
@@ -273,7 +271,7 @@ consumer admin 0  AND_OP
       1  9 if $site == 'north'
 
 supplier admin 0  OR_OP
-  proxy 1  PULL_ANY
+  proxy 1  PULL_ANY  10.0.0.7  3 events, idle for 7 d 0 h, its connection is closed, no reference
 ";
         assert_eq!(out, expected);
     }

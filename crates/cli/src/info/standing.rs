@@ -46,6 +46,11 @@ impl Standing {
         u32::try_from(proxy) == Ok(self.proxy)
     }
 
+    /// Where it is, of `consumer proxy 1 of channel 0 (127.0.0.1:4711 key)`; nothing if it gave no reference.
+    pub(crate) fn client(&self) -> Option<&str> {
+        self.name.split_once('(')?.1.strip_suffix(')')
+    }
+
     fn read(reader: &mut Reader<'_>) -> Result<Self, ReadError> {
         Ok(Self {
             channel: reader.u32()?,
@@ -70,11 +75,9 @@ impl Standing {
 }
 
 /// The consumers of a channel; `None` if the service does not tell, being another one than Campanile.
-pub(crate) fn read(orb: &Orb, address: &str, channel: Option<i32>) -> Option<Vec<Standing>> {
+pub(crate) fn read(orb: &Orb, address: &str, channel: u32) -> Option<Vec<Standing>> {
     let statistics = orb.resolve(&format!("corbaloc::{address}/Statistics")).ok()?;
     let mut standings = read_all(&statistics).ok()?;
-    // Without an id it is the channel that the address names: the service's default one.
-    let channel = u32::try_from(channel.unwrap_or(0)).ok()?;
     standings.retain(|standing| standing.channel == channel);
     // A service of before this operation tells the rest all the same.
     for (key, drops) in read_drops(&statistics).unwrap_or_default() {

@@ -75,6 +75,9 @@ fn write_proxy(out: &mut String, proxy: &Proxy) {
             let _ = write!(out, ",\"events\":{}}}", drops.events);
         });
     }
+    if let Some(supplier) = &proxy.supplier {
+        supplier.write_json(out);
+    }
     out.push('}');
 }
 
@@ -169,5 +172,7 @@ mod tests {
         assert_eq!(proxy["filters"][0]["error"], "gone");
         assert_eq!(proxy["priority_filter"]["constraints"][0]["value"], 9);
         assert_eq!(parsed["supplier_admins"][0]["operator"], "OR_OP");
+        let supplier = &parsed["supplier_admins"][0]["proxies"][0];
+        assert_eq!((&supplier["supplier"], &supplier["idle_ms"]), (&"10.0.0.7".into(), &604_800_000.into()));
     }
 }

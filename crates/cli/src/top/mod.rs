@@ -7,32 +7,32 @@ use self::sample::Sample;
 use self::view::View;
 use crate::args::TopOptions;
 use crate::failure::Failure;
-use crate::ls::orb_options;
 use crate::signals::Waiter;
+use crate::statistics::Statistics;
 use crate::terminal::{self, Keys};
-use client::{InvokeError, ObjectRef, Orb};
+use client::InvokeError;
 use std::io::{self, IsTerminal, Write};
 
 /// Watches a service until it is stopped; once, if asked to or nobody can watch.
 pub(crate) fn run(options: &TopOptions) -> Result<(), Failure> {
     let remote = |error: InvokeError| Failure::remote(&error, &options.server);
     let waiter = Waiter::install().map_err(|error| Failure::message(format!("cannot wait for signals: {error}")))?;
-    let (statistics, address) = find(options).map_err(remote)?;
+    let statistics = Statistics::find(&options.server).map_err(remote)?;
     let mut stdout = io::stdout();
     let live = !options.once && !options.json && stdout.is_terminal();
-    let mut before =
-        Sample::take(&statistics).map_err(|error| not_campanile(&error, &address).unwrap_or_else(|| remote(error)))?;
+    let sample = || Sample::take(&statistics.object).map_err(|error| statistics.failure(&error, &options.server));
+    let mut before = sample()?;
     if live {
         // Something to look at until there are rates.
-        terminal::show(&View::new(&before, &before, &address, options.channel).describe(options.rows))?;
+        terminal::show(&View::new(&before, &before, &statistics.address, options.channel).describe(options.rows))?;
     }
     let _keys = live.then(|| Keys::take(waiter.sender())).flatten();
     loop {
         if waiter.wait(Some(options.interval)).is_some() {
             return Ok(());
         }
-        let now = Sample::take(&statistics).map_err(remote)?;
-        let view = View::new(&before, &now, &address, options.channel);
+        let now = sample()?;
+        let view = View::new(&before, &now, &statistics.address, options.channel);
         if options.json {
             return Ok(writeln!(stdout, "{}", view.report())?);
         }
@@ -42,21 +42,4 @@ pub(crate) fn run(options: &TopOptions) -> Result<(), Failure> {
         terminal::show(&view.describe(options.rows))?;
         before = now;
     }
-}
-
-/// The service's object `Statistics`, and the address it is at.
-fn find(options: &TopOptions) -> Result<(ObjectRef, String), InvokeError> {
-    let orb = Orb::new(orb_options(&options.server));
-    let address = orb.resolve_service(&options.server.server)?.connect()?;
-    Ok((orb.resolve(&format!("corbaloc::{address}/Statistics"))?, address))
-}
-
-/// Another service than Campanile has no such object.
-fn not_campanile(error: &InvokeError, address: &str) -> Option<Failure> {
-    let other = error.object_is_gone() || error.is("BAD_OPERATION");
-    other.then(|| {
-        Failure::message(format!(
-            "the service at {address} tells nothing about its consumers: it is not Campanile; `campanile ls` shows its objects"
-        ))
-    })
 }

@@ -2,12 +2,14 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 
+mod disconnect;
 mod doctor;
 mod experiments;
 mod filter;
 mod hostile;
 mod info;
 mod plan;
+mod stats;
 mod storm;
 mod support;
 mod top;
@@ -67,7 +69,8 @@ fn hierarchy_is_listed() {
     assert_eq!(lines[0], "channel 0");
     assert_eq!(lines[1], "channel 0 consumer-admin 0 AND_OP");
     assert!(lines[2].starts_with("channel 0 consumer-admin 0 proxy "), "{listed}");
-    assert!(lines[2].ends_with(" PUSH_STRUCTURED"), "{listed}");
+    // A new user was told that `ls` shows who is connected, and it did not.
+    assert!(lines[2].contains(" PUSH_STRUCTURED\t127.0.0.1:") && lines[2].ends_with("  active"), "{listed}");
     assert_eq!(lines[3], "channel 0 supplier-admin 0 AND_OP");
     assert_eq!(lines.len(), 4);
 
@@ -76,7 +79,9 @@ fn hierarchy_is_listed() {
     let channel = &listed["channels"][0];
     assert_eq!(channel["id"], 0);
     assert_eq!(channel["qos"]["PushWindow"], 1);
-    assert_eq!(channel["consumer_admins"][0]["proxies"][0]["type"], "PUSH_STRUCTURED");
+    let proxy = &channel["consumer_admins"][0]["proxies"][0];
+    assert_eq!((&proxy["type"], &proxy["connected"]), (&"PUSH_STRUCTURED".into(), &true.into()));
+    assert!(proxy["consumer"].as_str().unwrap().starts_with("127.0.0.1:"), "{proxy}");
     assert!(channel["reference"].as_str().unwrap().starts_with("IOR:"));
 
     serve.print("pub", &[]);

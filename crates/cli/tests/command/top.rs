@@ -75,7 +75,7 @@ impl Window {
         assert!(self.modes().local_modes.contains(LocalModes::ICANON | LocalModes::ECHO), "as it was");
         let mut shown = vec![0; 65_536];
         let count = self.controller.read(&mut shown).unwrap();
-        (status.code().unwrap(), text(&shown[..count]))
+        (status.code().unwrap(), text(shown.get(..count).unwrap()))
     }
 }
 

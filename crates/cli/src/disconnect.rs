@@ -1,0 +1,186 @@
+//! `campanile disconnect`: an operator lets clients go.
+
+use crate::args::DisconnectOptions;
+use crate::failure::Failure;
+use crate::show::clean;
+use crate::statistics::Statistics;
+use client::InvokeError;
+use std::io::{self, BufRead, IsTerminal, Write};
+
+/// Somebody who is to be disconnected.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Client {
+    channel: u32,
+    proxy: u32,
+    description: String,
+}
+
+/// Disconnects those at the proxies named, or whom it finds.
+pub(crate) fn run(options: &DisconnectOptions) -> Result<(), Failure> {
+    let is_asked_about = options.proxies.is_empty() && !options.yes && !options.dry_run;
+    if is_asked_about && !(io::stdin().is_terminal() && io::stderr().is_terminal()) {
+        return Err(Failure::Usage(
+            "nobody can be asked, without a terminal: look at whom it concerns with --dry-run, and say --yes"
+                .to_owned(),
+        ));
+    }
+    let statistics = Statistics::find(&options.server).map_err(|error| Failure::remote(&error, &options.server))?;
+    let failure = |error: InvokeError| statistics.failure(&error, &options.server);
+    let clients = if options.proxies.is_empty() {
+        find(&statistics, options).map_err(failure)?
+    } else {
+        named(&statistics, options).map_err(failure)?
+    };
+    if clients.is_empty() {
+        eprintln!("campanile: nobody is to be disconnected");
+        return Ok(());
+    }
+    let mut stdout = io::stdout();
+    if options.dry_run || is_asked_about {
+        stdout.write_all(list(&clients).as_bytes())?;
+        stdout.flush()?;
+    }
+    if options.dry_run {
+        return Ok(());
+    }
+    if is_asked_about && !is_confirmed(clients.len()) {
+        return Err(Failure::message("nobody was disconnected"));
+    }
+    let mut was_missing = false;
+    for Client { channel, proxy, description } in &clients {
+        if statistics.disconnect(*channel, *proxy).map_err(failure)? {
+            writeln!(stdout, "disconnected proxy {proxy} of channel {channel}: {description}")?;
+        } else if options.proxies.is_empty() {
+            // It went by itself meanwhile.
+        } else {
+            eprintln!(
+                "campanile: there is no proxy {proxy} in channel {channel}; `campanile ls` shows those that there are"
+            );
+            was_missing = true;
+        }
+    }
+    if was_missing { Err(Failure::Quiet) } else { Ok(()) }
+}
+
+/// The proxies named, each with who is connected to it.
+fn named(statistics: &Statistics, options: &DisconnectOptions) -> Result<Vec<Client>, InvokeError> {
+    let channel = options.channel.unwrap_or(0);
+    let known = all(statistics)?;
+    let client = |proxy: &u32| {
+        let found = known.iter().find(|known| (known.client.channel, known.client.proxy) == (channel, *proxy));
+        let description = || "nobody was connected".to_owned();
+        Client {
+            channel,
+            proxy: *proxy,
+            description: found.map_or_else(description, |known| known.client.description.clone()),
+        }
+    };
+    Ok(options.proxies.iter().map(client).collect())
+}
+
+/// Those for whom all conditions hold.
+fn find(statistics: &Statistics, options: &DisconnectOptions) -> Result<Vec<Client>, InvokeError> {
+    let mut found = all(statistics)?;
+    found.retain(|known| known.is_meant(options));
+    Ok(found.into_iter().map(|known| known.client).collect())
+}
+
+/// A connected client, with what conditions are about.
+#[derive(Clone, Debug)]
+struct Known {
+    client: Client,
+    /// Host and port of a consumer, the host of a supplier.
+    address: String,
+    /// For how long a supplier that cannot be asked was not heard of.
+    unheard_ms: Option<u128>,
+}
+
+impl Known {
+    fn is_meant(&self, options: &DisconnectOptions) -> bool {
+        let Self { client, address, unheard_ms } = self;
+        let host = address.rsplit_once(':').filter(|(_, port)| port.parse::<u16>().is_ok()).map(|(host, _)| host);
+        let is_at = |wanted: &String| wanted == address || Some(wanted.as_str()) == host;
+        options.channel.is_none_or(|channel| channel == client.channel)
+            && options.client.as_ref().is_none_or(is_at)
+            && options.idle_for.is_none_or(|limit| unheard_ms.is_some_and(|idle| idle >= limit.as_millis()))
+    }
+}
+
+/// Everybody of whom the service tells.
+fn all(statistics: &Statistics) -> Result<Vec<Known>, InvokeError> {
+    let consumers = statistics.consumers()?.into_iter().map(|standing| {
+        let described = standing.client().map(str::to_owned).unwrap_or_default();
+        let address = described.split(' ').next().unwrap_or_default().to_owned();
+        let description = format!("consumer  {}  {}", clean(&described), clean(&standing.state));
+        let client = Client { channel: standing.channel, proxy: standing.proxy, description };
+        Known { client, address, unheard_ms: None }
+    });
+    let suppliers = statistics.suppliers()?.into_iter().map(|supplier| {
+        let description = format!("supplier  {}", clean(&supplier.describe()));
+        let client = Client { channel: supplier.channel, proxy: supplier.proxy, description };
+        let unheard_ms = (!supplier.is_probed).then_some(supplier.idle.as_millis());
+        Known { client, address: supplier.client, unheard_ms }
+    });
+    let mut all: Vec<Known> = consumers.chain(suppliers).collect();
+    all.sort_by_key(|known| (known.client.channel, known.client.proxy));
+    Ok(all)
+}
+
+fn list(clients: &[Client]) -> String {
+    let line = |client: &Client| {
+        let Client { channel, proxy, description } = client;
+        format!("channel {channel} proxy {proxy}  {description}\n")
+    };
+    clients.iter().map(line).collect()
+}
+
+fn is_confirmed(count: usize) -> bool {
+    let whom = if count == 1 { "this client".to_owned() } else { format!("these {count} clients") };
+    eprint!("disconnect {whom}? [y/N] ");
+    let mut answer = String::new();
+    io::stdin().lock().read_line(&mut answer).is_ok() && matches!(answer.trim(), "y" | "Y" | "yes")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::args::{Cli, Command};
+    use clap::Parser;
+
+    fn options(line: &str) -> DisconnectOptions {
+        let line = format!("campanile disconnect {line}");
+        let parsed = Cli::try_parse_from(line.split_whitespace()).unwrap().command;
+        let Command::Disconnect(options) = parsed else { panic!() };
+        options
+    }
+
+    fn known(channel: u32, address: &str, unheard_ms: Option<u128>) -> Known {
+        let client = Client { channel, proxy: 1, description: String::new() };
+        Known { client, address: address.to_owned(), unheard_ms }
+    }
+
+    #[test]
+    fn all_conditions_must_hold() {
+        let consumer = known(0, "10.0.0.7:4711", None);
+        let (idle, busy) = (known(0, "10.0.0.7", Some(604_800_000)), known(3, "::1", Some(5)));
+        let meant = |line: &str| {
+            let options = options(line);
+            [&consumer, &idle, &busy].map(|known| known.is_meant(&options))
+        };
+        assert_eq!(meant("--client 10.0.0.7"), [true, true, false]);
+        assert_eq!(meant("--client 10.0.0.7:4711"), [true, false, false]);
+        assert_eq!(meant("--client ::1"), [false, false, true]);
+        assert_eq!(meant("--idle-for 7d"), [false, true, false]);
+        assert_eq!(meant("--idle-for 0s"), [false, true, true]);
+        assert_eq!(meant("--idle-for 0s -c 3"), [false, false, true]);
+        assert_eq!(meant("--idle-for 7d --client 10.0.0.8"), [false; 3]);
+    }
+
+    #[test]
+    fn somebody_has_to_be_named() {
+        for line in ["", "-c 3", "7 --idle-for 7d", "--idle-for 7", "x", "--dry-run --yes 7"] {
+            let line = format!("campanile disconnect {line}");
+            assert!(Cli::try_parse_from(line.split_whitespace()).is_err(), "{line}");
+        }
+    }
+}

@@ -1,0 +1,233 @@
+//! The object `Statistics`, which Campanile has beside those of the OMG, as commands ask it.
+
+use crate::args::ServerOptions;
+use crate::failure::Failure;
+use crate::info::standing::{self, Standing};
+use crate::json;
+use crate::ls::orb_options;
+use crate::show::clean;
+use client::notify::EventChannel;
+use client::{InvokeError, ObjectRef, Orb};
+use giop::cdr::{ReadError, Reader, Writer};
+use std::collections::HashMap;
+use std::fmt::Write as _;
+use std::time::Duration;
+
+/// Octets of the shortest `Statistic` and `SupplierStatistic`.
+const STATISTIC_BYTES_MIN: usize = 16;
+const SUPPLIER_BYTES_MIN: usize = 44;
+/// Channels looked at to find out which one a reference is of.
+const CHANNELS_MAX: usize = 256;
+
+/// The object, and the address that it is at.
+pub(crate) struct Statistics {
+    pub(crate) object: ObjectRef,
+    pub(crate) address: String,
+}
+
+/// Who is connected to a proxy.
+#[derive(Clone, Debug)]
+pub(crate) enum Connected {
+    Nobody,
+    Consumer(Standing),
+    Supplier(Supplier),
+}
+
+/// Who is connected to which proxy, by the numbers of channel and proxy.
+pub(crate) struct Clients(HashMap<(u32, u32), Connected>);
+
+/// One `SupplierStatistic`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Supplier {
+    pub(crate) channel: u32,
+    pub(crate) proxy: u32,
+    /// The address from which it connected, or nothing if that is not known.
+    pub(crate) client: String,
+    pub(crate) is_probed: bool,
+    pub(crate) is_open: bool,
+    pub(crate) events: u64,
+    pub(crate) idle: Duration,
+}
+
+impl Statistics {
+    /// The object of the service that is asked.
+    pub(crate) fn find(server: &ServerOptions) -> Result<Self, InvokeError> {
+        let orb = Orb::new(orb_options(server));
+        let address = orb.resolve_service(&server.server)?.connect()?;
+        Self::at(&orb, address)
+    }
+
+    pub(crate) fn at(orb: &Orb, address: String) -> Result<Self, InvokeError> {
+        Ok(Self { object: orb.resolve(&format!("corbaloc::{address}/Statistics"))?, address })
+    }
+
+    /// What the service counts, in its order.
+    pub(crate) fn counters(&self) -> Result<Vec<(String, u64)>, InvokeError> {
+        self.object.invoke("get_statistics", |_| ())?.read("get_statistics", |reader| {
+            let count = reader.seq_len(STATISTIC_BYTES_MIN)?;
+            (0..count).map(|_| Ok((reader.text()?, reader.u64()?))).collect::<Result<_, ReadError>>()
+        })
+    }
+
+    pub(crate) fn consumers(&self) -> Result<Vec<Standing>, InvokeError> {
+        standing::read_all(&self.object)
+    }
+
+    /// All connected suppliers, by channel and proxy.
+    pub(crate) fn suppliers(&self) -> Result<Vec<Supplier>, InvokeError> {
+        let mut suppliers = read_suppliers(&self.object, "get_suppliers", |_| ())?;
+        // Told a part at a time, each behind the last one's proxy.
+        let mut last = suppliers.last().cloned();
+        while let Some(Supplier { channel, proxy, .. }) = last {
+            let write = move |w: &mut Writer<'_>| [channel, proxy].into_iter().for_each(|number| w.u32(number));
+            let more = read_suppliers(&self.object, "get_suppliers_behind", write)?;
+            last = more.last().filter(|more| (more.channel, more.proxy) > (channel, proxy)).cloned();
+            suppliers.extend(more);
+        }
+        Ok(suppliers)
+    }
+
+    /// Disconnects whoever is connected to a proxy. False if there is no such proxy.
+    pub(crate) fn disconnect(&self, channel: u32, proxy: u32) -> Result<bool, InvokeError> {
+        let write = |w: &mut Writer<'_>| [channel, proxy].into_iter().for_each(|number| w.u32(number));
+        self.object.invoke("disconnect", write)?.read("disconnect", |reader| reader.bool())
+    }
+
+    /// Another service has no such object, and an earlier Campanile not all of its operations.
+    pub(crate) fn failure(&self, error: &InvokeError, server: &ServerOptions) -> Failure {
+        if !error.object_is_gone() && !error.is("BAD_OPERATION") {
+            return Failure::remote(error, server);
+        }
+        Failure::message(format!(
+            "the service at {} does not tell this: it is not Campanile, or an earlier version of it; `campanile ls` shows its \
+             objects",
+            self.address
+        ))
+    }
+}
+
+impl Clients {
+    /// Everybody of whom the service at an address tells; nothing if it tells of nobody, being another one than Campanile.
+    pub(crate) fn read(orb: &Orb, address: &str) -> Option<Self> {
+        let statistics = Statistics::at(orb, address.to_owned()).ok()?;
+        let consumers = statistics.consumers().ok()?.into_iter();
+        // An earlier version tells of consumers only.
+        let suppliers = statistics.suppliers().unwrap_or_default().into_iter();
+        let consumers = consumers.map(|found| ((found.channel, found.proxy), Connected::Consumer(found)));
+        let suppliers = suppliers.map(|found| ((found.channel, found.proxy), Connected::Supplier(found)));
+        Some(Self(consumers.chain(suppliers).collect()))
+    }
+
+    pub(crate) fn at(&self, channel: u32, proxy: i32) -> Connected {
+        let found = u32::try_from(proxy).ok().and_then(|proxy| self.0.get(&(channel, proxy)));
+        found.cloned().unwrap_or(Connected::Nobody)
+    }
+}
+
+impl Connected {
+    /// For people: where it is and how it stands.
+    pub(crate) fn describe(&self) -> String {
+        match self {
+            Self::Nobody => "not connected".to_owned(),
+            Self::Consumer(standing) => {
+                let client = standing.client().map_or_else(String::new, |client| format!("{}  ", clean(client)));
+                format!("{client}{}", clean(&standing.state))
+            }
+            Self::Supplier(supplier) => clean(&supplier.describe()),
+        }
+    }
+}
+
+fn read_suppliers(
+    object: &ObjectRef,
+    operation: &str,
+    arguments: impl Fn(&mut Writer<'_>),
+) -> Result<Vec<Supplier>, InvokeError> {
+    object.invoke(operation, arguments)?.read(operation, |reader| {
+        let count = reader.seq_len(SUPPLIER_BYTES_MIN)?;
+        (0..count).map(|_| Supplier::read(reader)).collect::<Result<_, ReadError>>()
+    })
+}
+
+impl Supplier {
+    fn read(reader: &mut Reader<'_>) -> Result<Self, ReadError> {
+        let (channel, proxy, _name, client) = (reader.u32()?, reader.u32()?, reader.text()?, reader.text()?);
+        let (_is_pulled, is_probed, is_open) = (reader.bool()?, reader.bool()?, reader.bool()?);
+        let (events, idle) = (reader.u64()?, Duration::from_millis(reader.u64()?));
+        Ok(Self { channel, proxy, client, is_probed, is_open, events, idle })
+    }
+
+    /// As members of an object that has others already.
+    pub(crate) fn write_json(&self, out: &mut String) {
+        let Self { client, is_probed, is_open, events, idle, .. } = self;
+        out.push_str(",\"supplier\":");
+        json::text(out, client);
+        let _ = write!(out, ",\"events\":{events},\"idle_ms\":{}", idle.as_millis());
+        let _ = write!(out, ",\"connection_open\":{is_open},\"has_reference\":{is_probed}");
+    }
+
+    /// Since when nothing came from it, if it cannot be asked whether it still exists.
+    pub(crate) fn describe(&self) -> String {
+        let client = if self.client.is_empty() { "(unknown address)" } else { self.client.as_str() };
+        let mut text = format!("{client}  {} events, idle for {}", self.events, idle(self.idle));
+        if !self.is_open {
+            text.push_str(", its connection is closed");
+        }
+        if !self.is_probed {
+            text.push_str(", no reference");
+        }
+        text
+    }
+}
+
+/// A time that has passed, in two units at most.
+pub(crate) fn idle(time: Duration) -> String {
+    let seconds = time.as_secs();
+    match seconds {
+        0..60 => format!("{seconds} s"),
+        60..3_600 => format!("{} min", seconds / 60),
+        3_600..86_400 => format!("{} h {} min", seconds / 3_600, seconds % 3_600 / 60),
+        _ => format!("{} d {} h", seconds / 86_400, seconds % 86_400 / 3_600),
+    }
+}
+
+/// The number under which the statistics have a channel. One that was named itself, and not by its number, is looked for among
+/// its factory's; if it is none of them, it is the default one under another name.
+pub(crate) fn number(channel: &EventChannel, id: Option<i32>) -> u32 {
+    let of_factory = || {
+        let factory = channel.my_factory().ok()?;
+        let ids = factory.get_all_channels().ok()?;
+        let key = |channel: &EventChannel| channel.object().ior().iiop().map(|profile| profile.key.clone());
+        let wanted = key(channel)?;
+        let mut ids = ids.into_iter().take(CHANNELS_MAX);
+        ids.find(|id| factory.get_event_channel(*id).is_ok_and(|other| key(&other).as_ref() == Some(&wanted)))
+    };
+    id.or_else(of_factory).and_then(|id| u32::try_from(id).ok()).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn idle_times_are_short() {
+        let shown = [0, 59, 60, 3_599, 3_600, 86_399, 86_400, 900_000].map(|s| idle(Duration::from_secs(s)));
+        assert_eq!(shown, ["0 s", "59 s", "1 min", "59 min", "1 h 0 min", "23 h 59 min", "1 d 0 h", "10 d 10 h"]);
+    }
+
+    #[test]
+    fn suppliers_are_described_with_what_an_operator_has_to_know() {
+        let supplier = Supplier {
+            channel: 0,
+            proxy: 7,
+            client: "10.0.0.7".into(),
+            is_probed: false,
+            is_open: false,
+            events: 3,
+            idle: Duration::from_secs(604_800),
+        };
+        assert_eq!(supplier.describe(), "10.0.0.7  3 events, idle for 7 d 0 h, its connection is closed, no reference");
+        let alive = Supplier { is_probed: true, is_open: true, ..supplier };
+        assert_eq!(alive.describe(), "10.0.0.7  3 events, idle for 7 d 0 h");
+    }
+}
