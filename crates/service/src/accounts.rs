@@ -22,9 +22,9 @@ use hashbrown::HashMap;
 use crate::counters::Counter;
 
 macro_rules! resources {
-    ($($(#[doc = $help:literal])+ $variant:ident = $name:literal, $limit:ident, $share:ident;)+) => {
+    ($($(#[doc = $help:literal])+ $variant:ident = $name:literal, $limit:ident, $share:ident, $setting:literal;)+) => {
         /// What clients are charged for.
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
         #[non_exhaustive]
         pub enum Resource {
             $($(#[doc = $help])+ $variant,)+
@@ -40,6 +40,12 @@ macro_rules! resources {
                 match self { $(Self::$variant => $name,)+ }
             }
 
+            /// The setting that its limit follows from; empty where none does.
+            #[must_use]
+            pub const fn setting(self) -> &'static str {
+                match self { $(Self::$variant => $setting,)+ }
+            }
+
             const fn limit_counter(self) -> Counter {
                 match self { $(Self::$variant => Counter::$limit,)+ }
             }
@@ -53,25 +59,25 @@ macro_rules! resources {
 
 resources! {
     /// Connections from clients that are open.
-    Connections = "connections", ConnectionsLimit, ConnectionsShare;
+    Connections = "connections", ConnectionsLimit, ConnectionsShare, "limits.connections_max";
     /// Octets of messages that have begun and are not complete.
-    IncompleteBytes = "octets of incomplete messages", IncompleteBytesLimit, IncompleteBytesShare;
+    IncompleteBytes = "octets of incomplete messages", IncompleteBytesLimit, IncompleteBytesShare, "limits.incomplete_bytes_max";
     /// Octets of replies that clients have not taken.
-    ReplyBytes = "octets of unread replies", ReplyBytesLimit, ReplyBytesShare;
+    ReplyBytes = "octets of unread replies", ReplyBytesLimit, ReplyBytesShare, "limits.unread_reply_bytes_max";
     /// Octets of requests that administration has and has not answered.
-    RequestBytes = "octets of administrative requests", RequestBytesLimit, RequestBytesShare;
+    RequestBytes = "octets of administrative requests", RequestBytesLimit, RequestBytesShare, "limits.memory_bytes";
     /// Octets that administration keeps: objects, filters, properties, names, references, subscriptions.
-    KeptBytes = "octets kept", KeptBytesLimit, KeptBytesShare;
+    KeptBytes = "octets kept", KeptBytesLimit, KeptBytesShare, "limits.memory_bytes";
     /// Event channels.
-    Channels = "channels", ChannelsLimit, ChannelsShare;
+    Channels = "channels", ChannelsLimit, ChannelsShare, "";
     /// Proxies, of all channels.
-    Proxies = "proxies", ProxiesLimit, ProxiesShare;
+    Proxies = "proxies", ProxiesLimit, ProxiesShare, "";
     /// Threads of thread pools.
-    Threads = "threads", ThreadsLimit, ThreadsShare;
+    Threads = "threads", ThreadsLimit, ThreadsShare, "lanes.threads_max";
     /// Host names being looked up.
-    Lookups = "lookups of host names", LookupsLimit, LookupsShare;
+    Lookups = "lookups of host names", LookupsLimit, LookupsShare, "";
     /// Scheduling analyses under way.
-    Analyses = "analyses", AnalysesLimit, AnalysesShare;
+    Analyses = "analyses", AnalysesLimit, AnalysesShare, "";
 }
 
 const COUNT: usize = Resource::ALL.len();
@@ -227,7 +233,7 @@ pub struct Spent {
 }
 
 /// Whose part of a resource is spent.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum SpentBy {
     /// That of the whole service: its limit is reached.
     All,
@@ -375,6 +381,15 @@ impl Charge {
         }
         self.amount = amount;
         Ok(())
+    }
+
+    /// Makes it what there is by now, which cannot be refused any more: beyond share and limit if need be.
+    pub fn settle(&mut self, amount: u64) {
+        match amount.checked_sub(self.amount) {
+            Some(more) => self.account.take_anyway(self.resource, more),
+            None => self.account.give(self.resource, self.amount - amount),
+        }
+        self.amount = amount;
     }
 }
 

@@ -31,6 +31,7 @@ use crate::lanes::post::Inbox;
 use crate::lanes::reports::{Allowance, printable};
 use crate::lanes::roster::Roster;
 use crate::lanes::system::Bell;
+use crate::refusals::Refusals;
 use crate::statistics;
 
 /// Letters served before their effects are published.
@@ -72,6 +73,8 @@ pub(crate) struct Administration {
     /// When it was begun with, and what of its own lines may be logged since.
     pub(crate) origin: Instant,
     pub(crate) lines: Allowance,
+    /// Who was refused what lately because it would have been too much.
+    pub(crate) refusals: Refusals,
 }
 
 /// An outside naming service in which the factory is to be bound.
@@ -337,10 +340,19 @@ impl Administration {
             self.door.handle_utc(time_now());
             let outcome = self.door.handle(&call, reply);
             self.counters.add(Counter::FilterCallsCut, self.door.take_filter_cuts());
-            while let Some(spent) = self.door.poll_spent() {
-                self.counters.add(spent.counter(), 1);
-            }
+            self.note_refused();
             outcome
+        }
+    }
+
+    /// Counts what clients were refused because it would have been too much, and logs the first of each episode.
+    fn note_refused(&mut self) {
+        while let Some(refused) = self.door.poll_refused() {
+            self.counters.add(refused.spent.counter(), 1);
+            let now = self.now();
+            if self.refusals.is_news(&refused, now) {
+                self.say(log::Level::Warn, &refused.to_string());
+            }
         }
     }
 

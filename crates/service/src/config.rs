@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use crate::lanes::shares::Share;
+use crate::memory::{BUDGET_MIN, Memory};
 
 /// The whole configuration of a service.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -64,6 +65,10 @@ pub struct Naming {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Limits {
+    /// Bytes of memory that the process may use for what clients make it keep, 64 MiB to 1 TiB. Default: none is named, and it is
+    /// half of what the machine, or the control group of the process, has. Half of it is for events that wait, of all channels
+    /// together, a quarter for what administration keeps, a quarter for connections.
+    pub memory_bytes: Option<u64>,
     /// Connections accepted at the same time, 1 to 1,000,000. Default 4096. One more is closed at once.
     pub connections_max: u32,
     /// What the clients of one address may have of each limit while nobody else has anything of it, in percent, 1 to 100.
@@ -224,6 +229,7 @@ impl Default for Config {
 impl Default for Limits {
     fn default() -> Self {
         Self {
+            memory_bytes: None,
             connections_max: 4096,
             client_share_percent: 75,
             message_bytes_max: 16 << 20,
@@ -344,6 +350,7 @@ impl Config {
         let limits = &self.limits;
         let delivery = &self.delivery;
         for (key, value, min, max) in [
+            ("limits.memory_bytes", limits.memory_bytes.unwrap_or(BUDGET_MIN), BUDGET_MIN, 1 << 40),
             ("limits.connections_max", u64::from(limits.connections_max), 1, 1_000_000),
             ("limits.client_share_percent", u64::from(limits.client_share_percent), 1, 100),
             ("limits.message_bytes_max", u64::from(limits.message_bytes_max), 1024, 1 << 30),
@@ -404,6 +411,13 @@ impl Config {
         Ok((host, port))
     }
 
+    /// The budget of the process: what is configured, or half of what there is at this moment.
+    pub(crate) fn memory(&self) -> Memory {
+        let memory = self.limits.memory_bytes.map_or_else(Memory::of_machine, Memory::new);
+        log::info!("the memory budget of the process is {} bytes", memory.bytes());
+        memory
+    }
+
     /// How long a message may take to arrive whole.
     pub(crate) fn message_completion(&self) -> Duration {
         Duration::from_millis(u64::from(self.limits.message_completion_ms))
@@ -456,7 +470,7 @@ mod tests {
                 assert!(text.contains(&format!("{key} =")), "config/campanile.toml lacks {section} {key}");
             }
         }
-        for key in ["advertise", "ior_file", "outside", "main_priority", "push_window"] {
+        for key in ["advertise", "ior_file", "outside", "main_priority", "push_window", "memory_bytes"] {
             assert!(text.contains(&format!("# {key} =")), "config/campanile.toml lacks {key}");
         }
     }

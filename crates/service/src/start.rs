@@ -28,6 +28,8 @@ use crate::lanes::roster::{Roster, RosterOptions};
 use crate::lanes::scheduling;
 use crate::lanes::system::Bell;
 use crate::lanes::worker::Common;
+use crate::memory::Memory;
+use crate::refusals::Refusals;
 use crate::resolver;
 
 /// Why a service did not start.
@@ -144,9 +146,9 @@ impl Service {
         let (host, port) = config.advertised(address)?;
         let connections_max = connections_that_fit(config.limits.connections_max, raise_descriptor_limit());
 
-        let mut door = Door::new(door_settings(&config, &host, port));
-        let factory = door.factory_reference();
-        let outside_naming = outside_naming(&config)?;
+        let memory = config.memory();
+        let mut door = Door::new(door_settings(&config, memory, &host, port));
+        let (factory, outside_naming) = (door.factory_reference(), outside_naming(&config)?);
         let Some(published) = door.publish() else { return Err(StartError::Resources(io::ErrorKind::Other.into())) };
         let published = Arc::new(ArcSwap::from_pointee(published));
 
@@ -155,9 +157,8 @@ impl Service {
         let (administration, orders) = post_to(&bell, 1);
         let resolver_bell = Arc::new(Bell::new()?);
         let (resolver, introductions) = post_to(&resolver_bell, INTRODUCTIONS);
-        let origin = Instant::now();
-        let mut remarks = remarks_on_memory(&config);
-        let common = common(&config, &published, connections_max, origin);
+        let (origin, mut remarks) = (Instant::now(), remarks_on_memory(&config));
+        let common = common(&config, memory, &published, connections_max, origin);
         let roster = Roster::new(
             RosterOptions {
                 common,
@@ -192,6 +193,7 @@ impl Service {
             ending: Vec::new(),
             origin,
             lines: Allowance::new("disconnected clients", LINES),
+            refusals: Refusals::default(),
         };
         // From here on a failure drops it, which stops what has been started.
         let mut service = Self {
@@ -287,13 +289,19 @@ fn listen(config: &Config) -> Result<(TcpListener, SocketAddr), StartError> {
 }
 
 /// What is the same for all lanes.
-fn common(config: &Config, published: &Arc<ArcSwap<Published>>, connections_max: usize, origin: Instant) -> Common {
+fn common(
+    config: &Config,
+    memory: Memory,
+    published: &Arc<ArcSwap<Published>>,
+    connections_max: usize,
+    origin: Instant,
+) -> Common {
     Common {
         published: Arc::clone(published),
         framing: framing_limits(config),
-        accounts: Accounts::new(ceilings(config, connections_max)),
+        accounts: Accounts::new(ceilings(config, memory, connections_max)),
         message_completion: config.message_completion(),
-        incomplete_bytes_max: usize::try_from(config.limits.incomplete_bytes_max).unwrap_or(usize::MAX),
+        incomplete_bytes_max: usize::try_from(incomplete_bytes_max(config, memory)).unwrap_or(usize::MAX),
         share: config.share(),
         connect_timeout: Duration::from_millis(config.delivery.connect_timeout_ms.into()),
         silence: Duration::from_millis(config.delivery.reply_timeout_ms.into()),
@@ -308,6 +316,11 @@ const INCOMPLETE_BYTES_MIN: u64 = 1 << 20;
 const REPLY_BYTES_MIN: u64 = 1 << 20;
 const REQUEST_BYTES_MIN: u64 = 256 << 10;
 const CHANNELS_MIN: u64 = 4;
+const KEPT_BYTES_MIN: u64 = 1 << 20;
+const PROXIES_MIN: u64 = 1_024;
+const THREADS_MIN: u64 = 8;
+/// Proxies of all channels.
+const PROXIES_MAX: u64 = 262_144;
 /// Host names that may be looked up for an address whatever its share.
 const LOOKUPS_MIN: u64 = 4;
 /// Analyses under way, of all.
@@ -315,14 +328,23 @@ const ANALYSES_MAX: u64 = 64;
 /// Requests that administration has, of all.
 const REQUEST_BYTES_MAX: u64 = 64 << 20;
 
+/// What messages that are not complete may take: half of what connections have, but always one of them.
+fn incomplete_bytes_max(config: &Config, memory: Memory) -> u64 {
+    let part = (memory.of_connections() / 2).max(config.limits.message_bytes_max.into());
+    config.limits.incomplete_bytes_max.min(part)
+}
+
 /// The limit of each thing that clients can have.
-fn ceilings(config: &Config, connections_max: usize) -> Ceilings {
-    let limits = &config.limits;
+fn ceilings(config: &Config, memory: Memory, connections_max: usize) -> Ceilings {
+    let (limits, connections) = (&config.limits, memory.of_connections());
     Ceilings::new(limits.client_share_percent)
         .with(Resource::Connections, connections_max as u64, CONNECTIONS_MIN)
-        .with(Resource::IncompleteBytes, limits.incomplete_bytes_max, INCOMPLETE_BYTES_MIN)
-        .with(Resource::ReplyBytes, limits.unread_reply_bytes_max, REPLY_BYTES_MIN)
-        .with(Resource::RequestBytes, REQUEST_BYTES_MAX, REQUEST_BYTES_MIN)
+        .with(Resource::IncompleteBytes, incomplete_bytes_max(config, memory), INCOMPLETE_BYTES_MIN)
+        .with(Resource::ReplyBytes, limits.unread_reply_bytes_max.min(connections / 4), REPLY_BYTES_MIN)
+        .with(Resource::RequestBytes, REQUEST_BYTES_MAX.min(connections / 4), REQUEST_BYTES_MIN)
+        .with(Resource::KeptBytes, memory.of_administration(), KEPT_BYTES_MIN)
+        .with(Resource::Proxies, PROXIES_MAX, PROXIES_MIN)
+        .with(Resource::Threads, config.lanes.threads_max.into(), THREADS_MIN)
         .with(Resource::Channels, HierarchyLimits::default().channels_max.into(), CHANNELS_MIN)
         .with(Resource::Lookups, resolver::QUEUE as u64, LOOKUPS_MIN)
         .with(Resource::Analyses, ANALYSES_MAX, 1)
@@ -344,7 +366,7 @@ fn check_processors(processors: &[u16]) -> Result<(), StartError> {
     tried.unwrap_or_else(|_| Err(io::ErrorKind::Other.into())).map_err(error)
 }
 
-fn door_settings(config: &Config, host: &str, port: u16) -> DoorSettings {
+fn door_settings(config: &Config, memory: Memory, host: &str, port: u16) -> DoorSettings {
     let millis = |value: u32| Some(Duration::from_millis(value.into()));
     DoorSettings {
         host: host.to_owned(),
@@ -362,7 +384,10 @@ fn door_settings(config: &Config, host: &str, port: u16) -> DoorSettings {
             supplier_linger: millis(config.delivery.supplier_linger_ms),
             ..SettingsPatch::default()
         },
-        limits: ChannelLimits { memory_budget_bytes: config.channel.memory_budget_bytes, ..ChannelLimits::default() },
+        limits: ChannelLimits {
+            memory_budget_bytes: config.channel.memory_budget_bytes.min(memory.of_channels()),
+            ..ChannelLimits::default()
+        },
         hierarchy: HierarchyLimits { lane_threads_max: config.lanes.threads_max.into(), ..HierarchyLimits::default() },
         naming: NamingLimits::default(),
         nonce_seed: fastrand::u64(..),

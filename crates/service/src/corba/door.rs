@@ -11,6 +11,9 @@ mod settings;
 
 use self::changes::Changes;
 pub(super) use self::changes::{InfoMode, code_set, difference};
+use self::charges::Ledger;
+pub use self::charges::Refused;
+pub(super) use self::charges::{Thing, octets_of_reference, octets_of_types, weights};
 use self::clients::Client;
 pub(crate) use self::idle::AT_ONCE_MAX;
 pub use self::idle::SupplierStanding;
@@ -24,7 +27,7 @@ use super::proxy_kind::ProxyKind;
 use super::qos::{PoolKind, Profile, Wanted};
 use super::references::References;
 use super::table::{self, AdminKey, Servant, Target};
-use crate::accounts::{Account, Charge, Resource, Spent};
+use crate::accounts::{Account, Resource};
 use engine::{
     AdminId, ChannelId, ChannelLimits, DisconnectReason, FilterId, FilterTarget, Hierarchy, HierarchyLimits,
     LaneChange, LaneId, Operator, Peer, PoolId, ProxyId, ProxyKey, SettingsPatch, Side, Snapshot, Time, Topics,
@@ -82,10 +85,8 @@ pub struct Door {
     nonces: BTreeMap<ChannelId, Nonces>,
     /// Who asks, while a request is executed.
     principal: Option<Arc<Account>>,
-    /// Claims that were not granted and are not counted yet.
-    spent: Vec<Spent>,
-    /// What the channels' makers are charged for them.
-    channel_charges: BTreeMap<ChannelId, Charge>,
+    /// What clients are charged for what is kept for them.
+    ledger: Ledger,
     kinds: BTreeMap<ProxyKey, ProxyKind>,
     /// By which property each pool was set.
     pool_kinds: BTreeMap<PoolId, PoolKind>,
@@ -264,8 +265,7 @@ impl Door {
             random,
             nonces: BTreeMap::new(),
             principal: None,
-            spent: Vec::new(),
-            channel_charges: BTreeMap::new(),
+            ledger: Ledger::default(),
             kinds: BTreeMap::new(),
             pool_kinds: BTreeMap::new(),
             real_time: BTreeSet::new(),
@@ -554,12 +554,17 @@ impl Door {
     }
 
     pub(super) fn create_channel(&mut self, wanted: Wanted) -> Result<ChannelId, Raised> {
-        let charge = self.charge(Resource::Channels, 1)?;
-        let patch = self.with_pool(None, &wanted)?;
+        let one = self.charge(Resource::Channels, 1)?;
+        let topics = wanted.topics.by_type.iter().map(|(kind, _)| kind);
+        let claim = self.charge_octets(weights::CHANNEL + octets_of_types(topics))?;
+        let (patch, threads) = self.with_pool(None, &wanted)?;
         let channel = self.hierarchy.create_channel(patch, wanted.limits)?;
-        self.channel_charges.extend(charge.map(|charge| (channel, charge)));
+        let thing = Thing::Channel(channel);
+        self.ledger.entry(thing).one = one;
+        self.ledger.note_threads(thing, threads);
         self.set_profile(channel, wanted.profile);
         self.set_topics(channel, wanted.topics)?;
+        self.settle(thing, claim);
         let nonce = self.random.u32(1..);
         self.nonces.insert(channel, Nonces { own: nonce, objects: nonce });
         self.nonces_changed = true;
@@ -570,7 +575,7 @@ impl Door {
         let removed = self.hierarchy.destroy_channel(channel)?;
         self.forget_all(&removed);
         self.nonces.remove(&channel);
-        self.channel_charges.remove(&channel);
+        self.ledger.remove_channel(channel);
         self.nonces_changed = true;
         self.real_time.remove(&channel);
         self.forget_filters(channel);
@@ -598,11 +603,16 @@ impl Door {
         side: Side,
         operator: Operator,
     ) -> Result<AdminKey, Raised> {
-        Ok(AdminKey { channel, side, admin: self.hierarchy.create_admin(channel, side, operator)? })
+        let claim = self.charge_octets(weights::ADMIN)?;
+        let admin = AdminKey { channel, side, admin: self.hierarchy.create_admin(channel, side, operator)? };
+        self.settle(Thing::Admin(admin), claim);
+        Ok(admin)
     }
 
-    pub(super) fn destroy_admin(&mut self, AdminKey { channel, side, admin }: AdminKey) -> Result<(), Raised> {
+    pub(super) fn destroy_admin(&mut self, key: AdminKey) -> Result<(), Raised> {
+        let AdminKey { channel, side, admin } = key;
         let removed = self.hierarchy.destroy_admin(channel, side, admin)?;
+        self.ledger.remove(Thing::Admin(key));
         self.forget_all(&removed);
         self.forget_filters_of(FilterTarget::Admin { channel, side, admin });
         Ok(())
@@ -640,9 +650,13 @@ impl Door {
     pub(super) fn create_proxy(&mut self, admin: AdminKey, kind: ProxyKind) -> Result<ProxyKey, Raised> {
         let AdminKey { channel, side, admin } = admin;
         self.admit_kind(channel, kind)?;
+        let one = self.charge(Resource::Proxies, 1)?;
+        let claim = self.charge_octets(weights::PROXY)?;
         let proxy = self.hierarchy.create_proxy(channel, side, admin, kind.form(), kind.passing())?;
         let key = ProxyKey { channel, proxy };
         self.kinds.insert(key, kind);
+        self.ledger.entry(Thing::Proxy(key)).one = one;
+        self.settle(Thing::Proxy(key), claim);
         Ok(key)
     }
 

@@ -39,7 +39,9 @@ mod wire;
 mod tests;
 
 pub(crate) use door::AT_ONCE_MAX;
-pub use door::{Call, ClientAnswer, Door, DoorSettings, Effect, PeerAddress, Published, Question, SupplierStanding};
+pub use door::{
+    Call, ClientAnswer, Door, DoorSettings, Effect, PeerAddress, Published, Question, Refused, SupplierStanding,
+};
 pub use exceptions::Exception;
 pub(crate) use exceptions::{NO_ROOM, OBJECT_NOT_EXIST, refused_event};
 pub use peers::Peers;

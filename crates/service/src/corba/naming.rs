@@ -14,12 +14,13 @@ pub use self::name::NameComponent;
 use self::name::check;
 pub(super) use self::name::write as write_name;
 use self::tree::{Binding, Entry, Tree};
-use super::door::Door;
+use super::door::{Door, octets_of_reference, weights};
 use super::exceptions::{Raised, UserException};
 use super::keys::ObjectKey;
 use super::references::References;
 use super::table::{self, Interface, Operation, Target};
 use super::wire::read_reference;
+use crate::accounts::Charge;
 use giop::cdr::{Reader, Writer};
 use giop::ior::Ior;
 use giop::url::Url;
@@ -126,7 +127,7 @@ impl Naming {
             let servant = if *key == ObjectKey::Factory { table::FACTORY } else { table::CHANNEL };
             let reference = references.ior(table::type_id(servant), key);
             let name = [NameComponent::with_kind(id, kind)];
-            if let Err(refused) = tree.bind(tree::ROOT, &name, Binding::Object(reference)) {
+            if let Err(refused) = tree.bind(tree::ROOT, &name, Binding::Object(reference), None) {
                 log::warn!(target: "campanile::corba", "the naming service has no room for {id}: {refused:?}");
             }
         }
@@ -166,24 +167,28 @@ fn checked(door: &Door, name: &[NameComponent]) -> Result<(), Raised> {
 
 fn bind(door: &mut Door, on: Target, args: Reader<'_>, _: &mut Writer<'_>) -> Result<(), Raised> {
     let (name, object) = read_binding(door, args, "the arguments of bind")?;
-    door.naming_mut().tree.bind(on.naming_context()?, &name, Binding::Object(object))
+    let charge = charge(door, &name, &object)?;
+    door.naming_mut().tree.bind(on.naming_context()?, &name, Binding::Object(object), charge)
 }
 
 fn rebind(door: &mut Door, on: Target, args: Reader<'_>, _: &mut Writer<'_>) -> Result<(), Raised> {
     let (name, object) = read_binding(door, args, "the arguments of rebind")?;
-    door.naming_mut().tree.rebind(on.naming_context()?, &name, Binding::Object(object))
+    let charge = charge(door, &name, &object)?;
+    door.naming_mut().tree.rebind(on.naming_context()?, &name, Binding::Object(object), charge)
 }
 
 fn bind_context(door: &mut Door, on: Target, args: Reader<'_>, _: &mut Writer<'_>) -> Result<(), Raised> {
     let (name, context) = read_binding(door, args, "the arguments of bind_context")?;
+    let charge = charge(door, &name, &context)?;
     let binding = context_binding(door, context)?;
-    door.naming_mut().tree.bind(on.naming_context()?, &name, binding)
+    door.naming_mut().tree.bind(on.naming_context()?, &name, binding, charge)
 }
 
 fn rebind_context(door: &mut Door, on: Target, args: Reader<'_>, _: &mut Writer<'_>) -> Result<(), Raised> {
     let (name, context) = read_binding(door, args, "the arguments of rebind_context")?;
+    let charge = charge(door, &name, &context)?;
     let binding = context_binding(door, context)?;
-    door.naming_mut().tree.rebind(on.naming_context()?, &name, binding)
+    door.naming_mut().tree.rebind(on.naming_context()?, &name, binding, charge)
 }
 
 fn read_binding(door: &Door, mut args: Reader<'_>, what: &'static str) -> Result<(Name, Ior), Raised> {
@@ -192,6 +197,12 @@ fn read_binding(door: &Door, mut args: Reader<'_>, what: &'static str) -> Result
     args.finish(what)?;
     checked(door, &name)?;
     Ok((name, object))
+}
+
+/// Charges the client that asks for a name and what it is bound to.
+fn charge(door: &mut Door, name: &[NameComponent], object: &Ior) -> Result<Option<Charge>, Raised> {
+    let text = name.last().map_or(0, |last| last.id.len() + last.kind.len());
+    door.charge_octets(weights::BINDING + text as u64 + octets_of_reference(object))
 }
 
 /// A context to be bound: one of this service's, or any other server's.
@@ -223,7 +234,8 @@ fn unbind(door: &mut Door, on: Target, mut args: Reader<'_>, _: &mut Writer<'_>)
 
 fn new_context(door: &mut Door, _: Target, args: Reader<'_>, reply: &mut Writer<'_>) -> Result<(), Raised> {
     args.finish("the arguments of new_context")?;
-    let context = door.naming_mut().tree.new_context()?;
+    let charge = door.charge_octets(weights::CONTEXT)?;
+    let context = door.naming_mut().tree.new_context(charge)?;
     door.reference(Target::NamingContext(context))?.write(reply);
     Ok(())
 }
@@ -232,10 +244,12 @@ fn bind_new_context(door: &mut Door, on: Target, mut args: Reader<'_>, reply: &m
     let name = read_name(door, &mut args)?;
     args.finish("the arguments of bind_new_context")?;
     checked(door, &name)?;
-    let context = door.naming_mut().tree.new_context()?;
+    let of_context = door.charge_octets(weights::CONTEXT)?;
+    let context = door.naming_mut().tree.new_context(of_context)?;
     let reference = door.reference(Target::NamingContext(context))?;
     let binding = Binding::Context { reference: reference.clone(), here: Some(context) };
-    let bound = door.naming_mut().tree.bind(on.naming_context()?, &name, binding);
+    let bound = charge(door, &name, &reference)
+        .and_then(|charge| door.naming_mut().tree.bind(on.naming_context()?, &name, binding, charge));
     if bound.is_err() {
         // A context that nobody will ever hear of.
         door.naming_mut().tree.destroy_context(context)?;

@@ -28,7 +28,7 @@ pub(super) enum Target {
 }
 
 /// An admin's full name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct AdminKey {
     pub(super) channel: ChannelId,
     pub(super) side: Side,

@@ -3,6 +3,7 @@
 pub(super) mod dialogue;
 
 mod changes;
+mod charges;
 mod conformance;
 mod filters;
 mod hostile;

@@ -1,8 +1,153 @@
 //! Whom the door charges for what it keeps: the client that asked for it, until it is gone.
+//!
+//! Every [`Thing`] is weighed when it is made or changed, by an estimate of the octets that it takes in memory, and its weight
+//! is charged to whoever made it heavier last. It stays charged to that client's address when the client's connection is
+//! closed. What would exceed the limit, or the client's share of it, is refused before anything is changed.
 
 use super::Door;
 use crate::accounts::{Charge, Resource, Spent};
 use crate::corba::exceptions::Raised;
+use crate::corba::table::{AdminKey, Level};
+use engine::{AdminId, ChannelId, EventType, FilterId, FilterTarget, Peer, ProxyKey, ProxyState, Side};
+use giop::ior::{Component, Ior, Profile};
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+/// Something that is kept because a client asked for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(in crate::corba) enum Thing {
+    /// A channel with its properties.
+    Channel(ChannelId),
+    /// An admin with its properties, event types and filters' places.
+    Admin(AdminKey),
+    /// A proxy with the same, and its client's reference.
+    Proxy(ProxyKey),
+    /// A filter or mapping filter with its constraints and callbacks.
+    Filter(FilterId),
+    /// A filter of another server that an admin or proxy has.
+    Remote(Peer),
+}
+
+impl From<Level> for Thing {
+    fn from(level: Level) -> Self {
+        match level {
+            Level::Channel(channel) => Self::Channel(channel),
+            Level::Admin(admin) => Self::Admin(admin),
+            Level::Proxy(proxy, _) => Self::Proxy(proxy),
+        }
+    }
+}
+
+impl From<FilterTarget> for Thing {
+    fn from(target: FilterTarget) -> Self {
+        match target {
+            FilterTarget::Admin { channel, side, admin } => Self::Admin(AdminKey { channel, side, admin }),
+            FilterTarget::Proxy(proxy) => Self::Proxy(proxy),
+        }
+    }
+}
+
+/// A claim of a client that was not granted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Refused {
+    /// What was claimed, and whose part of it is spent.
+    pub spent: Spent,
+    /// The client's address.
+    pub ip: IpAddr,
+    /// How much of it all connections of that address have.
+    pub has: u64,
+    /// How much of it all clients have together.
+    pub used: u64,
+    /// The limit for all clients together.
+    pub limit: u64,
+}
+
+/// What is charged for one thing.
+#[derive(Debug, Default)]
+pub(super) struct Charged {
+    octets: Option<Charge>,
+    /// The one channel or proxy that it is.
+    pub(super) one: Option<Charge>,
+    /// The threads of its pool.
+    threads: Option<Charge>,
+}
+
+/// Who is charged for what.
+#[derive(Debug, Default)]
+pub(super) struct Ledger {
+    things: BTreeMap<Thing, Charged>,
+    /// Claims that were not granted and are not told yet.
+    refused: Vec<Refused>,
+}
+
+impl Ledger {
+    /// A thing is gone: what was charged for it is given back.
+    pub(super) fn remove(&mut self, thing: Thing) {
+        self.things.remove(&thing);
+    }
+
+    /// A channel is gone with its admins.
+    pub(super) fn remove_channel(&mut self, channel: ChannelId) {
+        self.things.remove(&Thing::Channel(channel));
+        let first = AdminKey { channel, side: Side::Consumers, admin: AdminId(0) };
+        let last = AdminKey { channel, side: Side::Suppliers, admin: AdminId(u32::MAX) };
+        self.things.extract_if(Thing::Admin(first)..=Thing::Admin(last), |_, _| true).for_each(drop);
+    }
+
+    pub(super) fn entry(&mut self, thing: Thing) -> &mut Charged {
+        self.things.entry(thing).or_default()
+    }
+
+    /// A thing has a new pool, of so many threads.
+    pub(super) fn note_threads(&mut self, thing: Thing, threads: Option<Charge>) {
+        if threads.is_some() {
+            self.entry(thing).threads = threads;
+        }
+    }
+}
+
+/// Octets that things take beside what their clients gave: measured, with what the lanes keep for them, and rounded up.
+pub(in crate::corba) mod weights {
+    /// A channel.
+    pub(in crate::corba) const CHANNEL: u64 = 16 << 10;
+    /// An admin.
+    pub(in crate::corba) const ADMIN: u64 = 1 << 10;
+    /// A proxy to which nobody is connected.
+    pub(in crate::corba) const PROXY: u64 = 512;
+    /// A client that is connected to a proxy, beside its reference.
+    pub(in crate::corba) const CLIENT: u64 = 3 << 10;
+    /// A filter without constraints.
+    pub(in crate::corba) const FILTER: u64 = 1 << 10;
+    /// A callback of a filter, or a filter of another server, beside its reference.
+    pub(in crate::corba) const CALLBACK: u64 = 512;
+    /// A place of a filter at an admin or proxy.
+    pub(in crate::corba) const PLACE: u64 = 128;
+    /// An octet of a constraint as it was sent, in the program and the lists by which it is found.
+    pub(in crate::corba) const CONSTRAINT_OCTET: u64 = 16;
+    /// A name in the naming service, beside its text and its reference.
+    pub(in crate::corba) const BINDING: u64 = 256;
+    /// A naming context.
+    pub(in crate::corba) const CONTEXT: u64 = 512;
+}
+
+/// Octets that event types take.
+pub(in crate::corba) fn octets_of_types<'a>(types: impl IntoIterator<Item = &'a EventType>) -> u64 {
+    const EACH: usize = 96;
+    types.into_iter().map(|kind| (EACH + kind.domain.len() + kind.name.len()) as u64).sum()
+}
+
+/// Octets that a reference takes.
+pub(in crate::corba) fn octets_of_reference(reference: &Ior) -> u64 {
+    const EACH: usize = 64;
+    let components = |components: &[Component]| components.iter().map(|part| EACH + part.data.len()).sum::<usize>();
+    let profiles = reference.profiles.iter().map(|profile| match profile {
+        Profile::Iiop(iiop) => 2 * EACH + iiop.host.len() + iiop.key.len() + components(&iiop.components),
+        Profile::Components(list) => 2 * EACH + components(list),
+        Profile::Other { data, .. } => 2 * EACH + data.len(),
+    });
+    (EACH + reference.type_id.len() + profiles.sum::<usize>()) as u64
+}
 
 impl Door {
     /// Charges the client that asks. What the service makes for itself is charged to nobody.
@@ -11,14 +156,93 @@ impl Door {
         principal.charge(resource, amount).map(Some).map_err(|spent| self.note_spent(spent))
     }
 
+    /// Charges the client that asks for so many octets more of administration's memory.
+    pub(in crate::corba) fn charge_octets(&mut self, octets: u64) -> Result<Option<Charge>, Raised> {
+        self.charge(Resource::KeptBytes, octets)
+    }
+
     /// What a client is told that claims too much.
     pub(in crate::corba) fn note_spent(&mut self, spent: Spent) -> Raised {
-        self.spent.push(spent);
+        if let Some(principal) = &self.principal {
+            let (accounts, resource) = (principal.accounts(), spent.resource);
+            let (has, used) = (principal.used_by_address(resource), accounts.used(resource));
+            let limit = accounts.limit(resource);
+            self.ledger.refused.push(Refused { spent, ip: principal.ip(), has, used, limit });
+        }
         Raised::no_resources()
     }
 
-    /// The next claim that was not granted, to be counted.
-    pub fn poll_spent(&mut self) -> Option<Spent> {
-        self.spent.pop()
+    /// The next claim that was not granted, to be counted and logged.
+    pub fn poll_refused(&mut self) -> Option<Refused> {
+        self.ledger.refused.pop()
+    }
+
+    /// Changes a thing in a way that may make it so many octets heavier. Nothing is changed if that is too much.
+    pub(in crate::corba) fn change_thing<R>(
+        &mut self,
+        thing: Thing,
+        octets_more: u64,
+        change: impl FnOnce(&mut Self) -> Result<R, Raised>,
+    ) -> Result<R, Raised> {
+        let claim = self.claim(thing, octets_more)?;
+        let result = change(self)?;
+        self.settle(thing, claim);
+        Ok(result)
+    }
+
+    /// A thing is gone.
+    pub(in crate::corba) fn forget_thing(&mut self, thing: Thing) {
+        self.ledger.remove(thing);
+    }
+
+    /// Claims what a thing may come to: so much more, and what it is charged now, where that is charged to somebody else.
+    fn claim(&mut self, thing: Thing, octets_more: u64) -> Result<Option<Charge>, Raised> {
+        let octets = self.ledger.things.get(&thing).and_then(|charged| charged.octets.as_ref());
+        let asker = self.principal.as_ref();
+        let is_asker = |charge: &Charge| asker.is_some_and(|asker| Arc::ptr_eq(asker, charge.account()));
+        let of_others = octets.filter(|charge| octets_more > 0 && !is_asker(charge)).map_or(0, Charge::amount);
+        self.charge_octets(octets_more.saturating_add(of_others))
+    }
+
+    /// Charges a thing that was made or changed by its weight, to whoever asked if it has become heavier.
+    pub(in crate::corba) fn settle(&mut self, thing: Thing, claim: Option<Charge>) {
+        let Some(weight) = self.weight(thing) else { return };
+        let charged = self.ledger.entry(thing);
+        match (&mut charged.octets, claim) {
+            (Some(held), _) if weight <= held.amount() => held.settle(weight),
+            (Some(held), None) => held.settle(weight),
+            (held, Some(mut claim)) => {
+                *held = None;
+                claim.settle(weight);
+                *held = Some(claim);
+            }
+            (None, None) => {}
+        }
+    }
+
+    /// How many octets a thing takes, much as they are in memory; nothing if it is gone.
+    fn weight(&self, thing: Thing) -> Option<u64> {
+        use self::weights::{ADMIN, CHANNEL, CLIENT, PLACE, PROXY};
+        let places = |filters: &[_]| filters.len() as u64 * PLACE;
+        Some(match thing {
+            Thing::Channel(channel) => {
+                let topics = self.hierarchy.channel(channel).ok()?.topics();
+                CHANNEL + octets_of_types(topics.by_type.iter().map(|(kind, _)| kind))
+            }
+            Thing::Admin(AdminKey { channel, side, admin }) => {
+                let admin = self.hierarchy.admin(channel, side, admin).ok()?;
+                ADMIN + octets_of_types(admin.subscription.types()) + places(admin.attached.filters())
+            }
+            Thing::Proxy(key) => {
+                let proxy = self.hierarchy.proxy(key).ok()?;
+                let client = proxy.peer.and_then(|peer| self.clients.get(&peer));
+                let client = client.map_or(0, |client| octets_of_reference(&client.address.ior));
+                let connected = if proxy.state == ProxyState::Unconnected { 0 } else { CLIENT };
+                let types = octets_of_types(proxy.subscription.types());
+                PROXY + connected + client + types + places(proxy.attached.filters())
+            }
+            Thing::Filter(filter) => self.filters.weight(filter)?,
+            Thing::Remote(peer) => weights::CALLBACK + octets_of_reference(&self.peers.get(peer)?.ior),
+        })
     }
 }

@@ -2,7 +2,7 @@
 
 use super::changes::Told;
 use super::probes::Health;
-use super::{Door, Effect, PeerAddress};
+use super::{Door, Effect, PeerAddress, Thing, octets_of_reference, weights};
 use crate::corba::event::{want_for, want_for_pulling};
 use crate::corba::exceptions::{Raised, UserException};
 use crate::corba::proxy_kind::ProxyKind;
@@ -41,6 +41,11 @@ impl Door {
 
     /// Connects a client to a proxy. Whom this service never has to call may be nil.
     pub(in crate::corba) fn connect(&mut self, key: ProxyKey, client: Ior) -> Result<(), Raised> {
+        let octets = weights::CLIENT + octets_of_reference(&client);
+        self.change_thing(Thing::Proxy(key), octets, |door| door.connect_client(key, client))
+    }
+
+    fn connect_client(&mut self, key: ProxyKey, client: Ior) -> Result<(), Raised> {
         let kind = self.proxy_kind(key)?;
         let side = self.hierarchy.proxy(key)?.side;
         let operation = kind.event_operation(side);
@@ -103,6 +108,7 @@ impl Door {
     /// Drops what is kept for a proxy that is gone, and tells its client if it is to be told.
     pub(super) fn forget(&mut self, removed: &Removed, tell: bool) {
         let Some(kind) = self.kinds.remove(&removed.key) else { return };
+        self.ledger.remove(Thing::Proxy(removed.key));
         self.forget_filters_of(FilterTarget::Proxy(removed.key));
         self.suppliers.forget(removed.key);
         let client = removed.peer.and_then(|peer| Some((peer, self.clients.remove(&peer)?)));

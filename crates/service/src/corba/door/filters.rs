@@ -1,6 +1,7 @@
 //! What filters need of the door beside its objects: other servers' filters among the peers, calls to callbacks, the time.
 
-use super::{Asked, Door, Effect, PeerAddress, Question};
+use super::{Asked, Door, Effect, PeerAddress, Question, Thing, octets_of_reference, weights};
+use crate::corba::exceptions::Raised;
 use engine::{ChannelId, FilterId, Peer};
 use giop::ior::Ior;
 use std::sync::Arc;
@@ -34,11 +35,13 @@ impl Door {
     }
 
     /// An object of another server that the event path is to call.
-    pub(in crate::corba) fn add_peer(&mut self, address: PeerAddress) -> Peer {
+    pub(in crate::corba) fn add_peer(&mut self, address: PeerAddress) -> Result<Peer, Raised> {
+        let claim = self.charge_octets(weights::CALLBACK + octets_of_reference(&address.ior))?;
         let peer = self.next_peer();
         self.peers.insert(peer, Arc::new(address));
         self.peers_changed = true;
-        peer
+        self.settle(Thing::Remote(peer), claim);
+        Ok(peer)
     }
 
     pub(in crate::corba) fn peer(&self, peer: Peer) -> Option<&PeerAddress> {
@@ -47,6 +50,7 @@ impl Door {
 
     /// Nobody is going to call it any more.
     pub(in crate::corba) fn drop_peer(&mut self, peer: Peer) {
+        self.ledger.remove(Thing::Remote(peer));
         if self.peers.remove(peer) {
             self.peers_changed = true;
             self.effects.push_back(Effect::ReleasePeer(peer));

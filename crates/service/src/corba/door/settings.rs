@@ -1,6 +1,7 @@
 //! Settings and subscriptions, level by level: what a level says of itself, and what is in effect there.
 
-use super::Door;
+use super::{Door, octets_of_types};
+use crate::accounts::{Charge, Resource};
 use crate::corba::exceptions::Raised;
 use crate::corba::qos::{Effective, Pool, PoolKind, Profile, Wanted};
 use crate::corba::table::{AdminKey, Level};
@@ -87,28 +88,42 @@ impl Door {
     }
 
     /// The settings for a level that had `former` as its pool. The same pool, asked for again, stays.
-    pub(super) fn with_pool(&mut self, former: Option<PoolId>, wanted: &Wanted) -> Result<SettingsPatch, Raised> {
-        let pool = match &wanted.pool {
-            None => former,
-            Some(pool) if former.and_then(|former| self.pool(former)).as_ref() == Some(pool) => former,
-            Some(Pool { kind, spec }) => {
+    ///
+    /// What a new one's threads are charged comes beside.
+    pub(super) fn with_pool(
+        &mut self,
+        former: Option<PoolId>,
+        wanted: &Wanted,
+    ) -> Result<(SettingsPatch, Option<Charge>), Raised> {
+        let (pool, threads) = match &wanted.pool {
+            None => (former, None),
+            Some(pool) if former.and_then(|former| self.pool(former)).as_ref() == Some(pool) => (former, None),
+            Some(pool @ Pool { kind, spec }) => {
+                let threads = self.charge(Resource::Threads, pool.threads().into())?;
                 let id = self.hierarchy.create_pool(spec.clone())?;
                 let Self { pool_kinds, hierarchy, .. } = self;
                 pool_kinds.retain(|pool, _| hierarchy.pool(*pool).is_some());
                 pool_kinds.insert(id, *kind);
-                Some(id)
+                (Some(id), threads)
             }
         };
-        Ok(SettingsPatch { pool, ..wanted.patch })
+        Ok((SettingsPatch { pool, ..wanted.patch }, threads))
     }
 
     /// Puts into effect what is wanted of a level. Everything is known to be acceptable when this is called.
     pub(in crate::corba) fn set(&mut self, level: Level, wanted: Wanted) -> Result<(), Raised> {
+        // Beyond the properties that every level has room for there are a channel's topics.
+        let topics = wanted.topics.by_type.iter().map(|(kind, _)| kind);
+        let octets = if matches!(level, Level::Channel(_)) { octets_of_types(topics) } else { 0 };
+        self.change_thing(level.into(), octets, |door| door.set_settings(level, wanted))
+    }
+
+    fn set_settings(&mut self, level: Level, wanted: Wanted) -> Result<(), Raised> {
         let probing = |patch: SettingsPatch| (patch.probe_interval, patch.give_up_after);
         let former = self.wanted(level)?.patch;
         let probes_change = probing(former) != probing(wanted.patch);
         let linger_changes = former.supplier_linger != wanted.patch.supplier_linger;
-        let patch = self.with_pool(former.pool, &wanted)?;
+        let (patch, threads) = self.with_pool(former.pool, &wanted)?;
         match level {
             Level::Channel(channel) => {
                 wanted.limits.check()?;
@@ -122,6 +137,7 @@ impl Door {
             }
             Level::Proxy(proxy, _) => self.hierarchy.set_proxy_settings(proxy, patch)?,
         }
+        self.ledger.note_threads(level.into(), threads);
         if probes_change {
             self.schedule_probes(level);
         }
@@ -142,7 +158,8 @@ impl Door {
             Level::Proxy(proxy, _) => SubscriptionTarget::Proxy(proxy),
             Level::Channel(_) => return Err(Raised::internal()),
         };
-        Ok(self.hierarchy.subscribe(target, added, removed)?)
+        let octets = octets_of_types(added);
+        self.change_thing(level.into(), octets, |door| Ok(door.hierarchy.subscribe(target, added, removed)?))
     }
 }
 

@@ -3,7 +3,7 @@
 //! A filter may be one of this service's, evaluated where the events are, or any other server's, which is then asked by
 //! calls ([`engine::FilterRef`]).
 
-use crate::corba::door::{Door, PeerAddress};
+use crate::corba::door::{Door, PeerAddress, weights};
 use crate::corba::exceptions::{Raised, UserException};
 use crate::corba::references::log_name;
 use crate::corba::table::{AdminKey, Level, Target};
@@ -31,7 +31,7 @@ pub(super) fn add_filter(
     args.finish("the arguments of add_filter")?;
     let profile = reference.iiop().ok_or_else(Raised::bad_param)?;
     let id = match door.own(&reference) {
-        Some(Target::Filter(filter)) => door.hierarchy.add_filter(target_of(on)?, FilterRef::Local(filter))?,
+        Some(Target::Filter(filter)) => door.give_place(target_of(on)?, FilterRef::Local(filter))?,
         // Of this service, but nothing that could be asked.
         Some(_) => return Err(Raised::bad_param()),
         None if door.references().is_here(profile) => return Err(Raised::bad_param()),
@@ -54,9 +54,10 @@ pub(super) fn remove_filter(
 ) -> Result<(), Raised> {
     let id = read_id(&mut args)?;
     args.finish("the arguments of remove_filter")?;
-    let removed = door.hierarchy.remove_filter(target_of(on)?, id.ok_or(UserException::FilterNotFound)?)?;
+    let (target, id) = (target_of(on)?, id.ok_or(UserException::FilterNotFound)?);
+    let removed = door.change_thing(target.into(), 0, |door| Ok(door.hierarchy.remove_filter(target, id)?))?;
     if let FilterRef::Remote(peer) = removed {
-        if let Some(peers) = door.filters.remote.get_mut(&target_of(on)?) {
+        if let Some(peers) = door.filters.remote.get_mut(&target) {
             peers.retain(|kept| *kept != peer);
         }
         door.drop_peer(peer);
@@ -100,8 +101,9 @@ pub(super) fn remove_all_filters(
     _: &mut Writer<'_>,
 ) -> Result<(), Raised> {
     args.finish("the arguments of remove_all_filters")?;
-    door.hierarchy.remove_all_filters(target_of(on)?)?;
-    door.forget_filters_of(target_of(on)?);
+    let target = target_of(on)?;
+    door.change_thing(target.into(), 0, |door| Ok(door.hierarchy.remove_all_filters(target)?))?;
+    door.forget_filters_of(target);
     Ok(())
 }
 
@@ -116,17 +118,22 @@ impl Door {
     fn add_remote_filter(&mut self, on: Target, address: PeerAddress) -> Result<u32, Raised> {
         let target = target_of(on)?;
         self.admit_remote_filter(target.channel())?;
-        let peer = self.add_peer(address);
-        match self.hierarchy.add_filter(target, FilterRef::Remote(peer)) {
+        let peer = self.add_peer(address)?;
+        match self.give_place(target, FilterRef::Remote(peer)) {
             Ok(id) => {
                 self.filters.remote.entry(target).or_default().push(peer);
                 Ok(id)
             }
-            Err(refusal) => {
+            Err(refused) => {
                 self.drop_peer(peer);
-                Err(refusal.into())
+                Err(refused)
             }
         }
+    }
+
+    /// Attaches a filter to an admin or a proxy.
+    fn give_place(&mut self, target: FilterTarget, filter: FilterRef) -> Result<u32, Raised> {
+        self.change_thing(target.into(), weights::PLACE, |door| Ok(door.hierarchy.add_filter(target, filter)?))
     }
 
     /// An admin or proxy is gone: forgets the filters of other servers that it had.

@@ -1,7 +1,7 @@
 //! Callbacks: who is told when the event types that a filter's constraints are for change.
 
 use super::store::{Constraints, Filter, Role};
-use crate::corba::door::{ClientAnswer, Door, code_set, difference};
+use crate::corba::door::{ClientAnswer, Door, Thing, code_set, difference, octets_of_reference, weights};
 use crate::corba::exceptions::{Raised, UserException};
 use crate::corba::table::Target;
 use crate::corba::wire::{read_id, read_reference, write_id, write_ids};
@@ -19,6 +19,26 @@ const CALLBACKS_MAX: usize = 256;
 pub(super) struct Callbacks {
     by_id: BTreeMap<u32, Callback>,
     next: u32,
+    /// What they take, with their references.
+    octets: u64,
+}
+
+impl Callbacks {
+    /// Octets that they take.
+    pub(super) const fn octets(&self) -> u64 {
+        self.octets
+    }
+
+    fn insert(&mut self, id: u32, callback: Callback) {
+        self.octets += callback.octets();
+        self.by_id.insert(id, callback);
+    }
+
+    fn remove(&mut self, id: u32) -> Option<Callback> {
+        let gone = self.by_id.remove(&id)?;
+        self.octets -= gone.octets();
+        Some(gone)
+    }
 }
 
 /// One that is told. It has one call unanswered at most, so that a slow one costs nobody anything; what changes meanwhile
@@ -32,6 +52,12 @@ struct Callback {
     before: Option<Arc<[EventType]>>,
     /// Whether it has the operation, as far as is known. One that says it has not is left in peace.
     hears: bool,
+}
+
+impl Callback {
+    fn octets(&self) -> u64 {
+        weights::CALLBACK + octets_of_reference(&self.to)
+    }
 }
 
 /// The event types of a filter's constraints, each once, sorted. A constraint for none in particular is for all.
@@ -77,7 +103,8 @@ impl Door {
             ClientAnswer::NotImplemented => callback.hears = false,
             ClientAnswer::Gone => {
                 log::info!(target: "campanile::corba", "callback {number} of filter {} does not exist any more", id.0);
-                callbacks.by_id.remove(&number);
+                callbacks.remove(number);
+                self.settle(Thing::Filter(id), None);
             }
             // It may have missed it; with the next change it is told that as well.
             ClientAnswer::Unreachable | ClientAnswer::TimedOut => callback.told = before.unwrap_or_default(),
@@ -92,16 +119,8 @@ pub(super) fn attach(door: &mut Door, on: Target, mut args: Reader<'_>, reply: &
     if callback.iiop().is_none() {
         return Err(Raised::bad_param());
     }
-    // Nothing is told of what was before.
-    let told = types_of(&door.filters.get(on.filter()?)?.constraints);
-    let callbacks = door.callbacks(on)?;
-    if callbacks.by_id.len() >= CALLBACKS_MAX {
-        log::info!(target: "campanile::corba", "a callback is refused: a filter has at most {CALLBACKS_MAX}");
-        return Err(Raised::limit());
-    }
-    let id = callbacks.next;
-    callbacks.next = id.checked_add(1).ok_or_else(Raised::limit)?;
-    callbacks.by_id.insert(id, Callback { to: callback, told, before: None, hears: true });
+    let (thing, octets) = (Thing::Filter(on.filter()?), weights::CALLBACK + octets_of_reference(&callback));
+    let id = door.change_thing(thing, octets, |door| door.add_callback(on, callback))?;
     write_id(id, reply);
     Ok(())
 }
@@ -110,8 +129,10 @@ pub(super) fn detach(door: &mut Door, on: Target, mut args: Reader<'_>, _: &mut 
     let id = read_id(&mut args)?;
     args.finish("the arguments of detach_callback")?;
     let callbacks = door.callbacks(on)?;
-    let gone = id.and_then(|id| callbacks.by_id.remove(&id));
-    gone.map(drop).ok_or_else(|| UserException::CallbackNotFound.into())
+    let gone = id.and_then(|id| callbacks.remove(id));
+    gone.map(drop).ok_or(UserException::CallbackNotFound)?;
+    door.settle(Thing::Filter(on.filter()?), None);
+    Ok(())
 }
 
 pub(super) fn list(door: &mut Door, on: Target, args: Reader<'_>, reply: &mut Writer<'_>) -> Result<(), Raised> {
@@ -121,6 +142,23 @@ pub(super) fn list(door: &mut Door, on: Target, args: Reader<'_>, reply: &mut Wr
 }
 
 impl Door {
+    /// Adds a callback. Nothing is told of what was before.
+    fn add_callback(&mut self, on: Target, to: Ior) -> Result<u32, Raised> {
+        let now = types_of(&self.filters.get(on.filter()?)?.constraints);
+        let callbacks = self.callbacks(on)?;
+        if callbacks.by_id.len() >= CALLBACKS_MAX {
+            log::info!(target: "campanile::corba", "a callback is refused: a filter has at most {CALLBACKS_MAX}");
+            return Err(Raised::limit());
+        }
+        // Those that know the same have one list.
+        let last = callbacks.by_id.values().next_back().map(|last| &last.told).filter(|told| **told == now);
+        let told = last.map_or(now, Arc::clone);
+        let id = callbacks.next;
+        callbacks.next = id.checked_add(1).ok_or_else(Raised::limit)?;
+        callbacks.insert(id, Callback { to, told, before: None, hears: true });
+        Ok(id)
+    }
+
     fn callbacks(&mut self, on: Target) -> Result<&mut Callbacks, Raised> {
         match &mut self.filters.get_mut(on.filter()?)?.role {
             Role::Decides(callbacks) => Ok(callbacks),

@@ -2,7 +2,7 @@
 
 use super::callbacks::Callbacks;
 use super::expression::{Expression, Held, New};
-use crate::corba::door::Door;
+use crate::corba::door::{Door, Thing, weights};
 use crate::corba::exceptions::{Raised, UserException};
 use engine::{ChannelId, ChannelLimits, EventType, FilterConstraint, FilterId, FilterTarget, Peer, Refusal};
 use filter::{Constraint, Limits};
@@ -42,6 +42,11 @@ impl Filters {
         }
         *bytes = after;
         Ok(())
+    }
+
+    /// How many octets a filter takes, much as they are in memory.
+    pub(in crate::corba) fn weight(&self, id: FilterId) -> Option<u64> {
+        self.objects.get(&id).map(Filter::weight)
     }
 
     /// The channel to which a filter's factory belongs.
@@ -121,6 +126,14 @@ impl Installed {
 }
 
 impl Filter {
+    fn weight(&self) -> u64 {
+        let callbacks = match &self.role {
+            Role::Decides(callbacks) => callbacks.octets(),
+            Role::Maps(_) => 0,
+        };
+        weights::FILTER + self.grammar.len() as u64 + callbacks + weights::CONSTRAINT_OCTET * self.bytes() as u64
+    }
+
     fn bytes(&self) -> usize {
         let default = match &self.role {
             Role::Maps(mapping) => mapping.default.len(),
@@ -203,19 +216,22 @@ impl Door {
         grammar: String,
         role: Role,
     ) -> Result<FilterId, Raised> {
-        let id = self.hierarchy.create_filter(channel)?;
         let filter = Filter { channel, grammar, constraints: Constraints::default(), role };
+        let claim = self.charge_octets(filter.weight())?;
+        let id = self.hierarchy.create_filter(channel)?;
         if let Err(refused) = self.filters.weigh(channel, 0, filter.bytes()) {
             self.hierarchy.destroy_filter(id)?;
             return Err(refused);
         }
         self.filters.objects.insert(id, filter);
+        self.settle(Thing::Filter(id), claim);
         Ok(id)
     }
 
     /// Destroys a filter of either kind, and takes it off whoever has it.
     pub(super) fn destroy_filter(&mut self, id: FilterId) -> Result<(), Raised> {
         let filter = self.filters.objects.remove(&id).ok_or_else(Raised::object_not_exist)?;
+        self.forget_thing(Thing::Filter(id));
         self.filters.weigh(filter.channel, filter.bytes(), 0)?;
         self.hierarchy.destroy_filter(id)?;
         if let Role::Maps(Mapping { for_lifetime: Some(other), .. }) = filter.role {
@@ -227,7 +243,11 @@ impl Door {
 
     /// The channel is gone, and with it all filters of its factory and all use of others' filters in it.
     pub(in crate::corba) fn forget_filters(&mut self, channel: ChannelId) {
-        self.filters.objects.retain(|_, filter| filter.channel != channel);
+        let gone = self.filters.objects.extract_if(.., |_, filter| filter.channel == channel);
+        let gone: Vec<FilterId> = gone.map(|(id, _)| id).collect();
+        for id in gone {
+            self.forget_thing(Thing::Filter(id));
+        }
         self.filters.bytes.remove(&channel);
         let Filters { objects, lifetimes, .. } = &mut self.filters;
         lifetimes.retain(|_, of| objects.contains_key(of));
@@ -299,7 +319,8 @@ impl Door {
         let (channel, before) = (self.filters.get(id)?.channel, self.filters.get(id)?.constraints.bytes);
         let now = constraints.bytes;
         self.filters.weigh(channel, before, now)?;
-        if let Err(refused) = self.install(id, constraints) {
+        let octets = weights::CONSTRAINT_OCTET * now.saturating_sub(before) as u64;
+        if let Err(refused) = self.change_thing(Thing::Filter(id), octets, |door| door.install(id, constraints)) {
             // Nothing was changed, so it is as it was.
             self.filters.weigh(channel, now, before)?;
             return Err(refused);

@@ -6,10 +6,11 @@
 
 use super::NamingLimits;
 use super::name::NameComponent;
+use crate::accounts::Charge;
 use crate::corba::exceptions::{NotFoundReason, Raised, UserException};
 use giop::ior::Ior;
 use std::collections::BTreeMap;
-use std::ops::Bound;
+use std::ops::Bound::{Excluded, Unbounded};
 
 /// What a name component stands for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -48,6 +49,20 @@ pub(super) enum BindingKind {
     Context = 1,
 }
 
+/// What is kept for a name, and what its maker is charged for it.
+#[derive(Debug)]
+struct Bound {
+    binding: Binding,
+    _charge: Option<Charge>,
+}
+
+/// A naming context.
+#[derive(Debug, Default)]
+struct Context {
+    bindings: BTreeMap<NameComponent, Bound>,
+    _charge: Option<Charge>,
+}
+
 /// One entry of a listing.
 pub(super) type Entry = (NameComponent, BindingKind);
 
@@ -57,7 +72,7 @@ pub(super) const ROOT: u32 = 0;
 /// All contexts, and the iterators over them.
 #[derive(Debug)]
 pub(super) struct Tree {
-    contexts: BTreeMap<u32, BTreeMap<NameComponent, Binding>>,
+    contexts: BTreeMap<u32, Context>,
     context_next: u32,
     /// Bindings in all contexts together.
     bindings: usize,
@@ -79,7 +94,7 @@ impl Tree {
     /// A tree of one empty context, the root.
     pub(super) fn new(limits: NamingLimits) -> Self {
         Self {
-            contexts: BTreeMap::from([(ROOT, BTreeMap::new())]),
+            contexts: BTreeMap::from([(ROOT, Context::default())]),
             context_next: ROOT + 1,
             bindings: 0,
             iterators: BTreeMap::new(),
@@ -101,20 +116,20 @@ impl Tree {
     }
 
     /// Makes a context that is bound nowhere yet.
-    pub(super) fn new_context(&mut self) -> Result<u32, Raised> {
+    pub(super) fn new_context(&mut self, charge: Option<Charge>) -> Result<u32, Raised> {
         if self.contexts.len() >= self.limits.contexts_max {
             return Err(Raised::limit());
         }
         let id = self.context_next;
         self.context_next = id.checked_add(1).ok_or_else(Raised::limit)?;
-        self.contexts.insert(id, BTreeMap::new());
+        self.contexts.insert(id, Context { bindings: BTreeMap::new(), _charge: charge });
         Ok(id)
     }
 
     /// Forgets an empty context. Where it is still bound, the binding leads nowhere from then on.
     pub(super) fn destroy_context(&mut self, id: u32) -> Result<(), Raised> {
         match self.contexts.get(&id) {
-            Some(bindings) if !bindings.is_empty() => Err(UserException::NotEmpty.into()),
+            Some(context) if !context.bindings.is_empty() => Err(UserException::NotEmpty.into()),
             Some(_) if id == ROOT => Err(Raised::no_permission()),
             Some(_) => {
                 self.contexts.remove(&id);
@@ -125,19 +140,31 @@ impl Tree {
     }
 
     /// Binds a name that must be free.
-    pub(super) fn bind(&mut self, context: u32, name: &[NameComponent], binding: Binding) -> Result<(), Raised> {
+    pub(super) fn bind(
+        &mut self,
+        context: u32,
+        name: &[NameComponent],
+        binding: Binding,
+        charge: Option<Charge>,
+    ) -> Result<(), Raised> {
         let (context, last) = self.walk(context, name)?;
         if self.bindings_of(context)?.contains_key(last) {
             return Err(UserException::AlreadyBound.into());
         }
-        self.insert(context, last, binding)
+        self.insert(context, last, Bound { binding, _charge: charge })
     }
 
     /// Binds a name that may be bound already, but then to the same kind of thing.
-    pub(super) fn rebind(&mut self, context: u32, name: &[NameComponent], binding: Binding) -> Result<(), Raised> {
+    pub(super) fn rebind(
+        &mut self,
+        context: u32,
+        name: &[NameComponent],
+        binding: Binding,
+        charge: Option<Charge>,
+    ) -> Result<(), Raised> {
         let (context, last) = self.walk(context, name)?;
         if let Some(old) = self.bindings_of(context)?.get(last)
-            && old.kind() != binding.kind()
+            && old.binding.kind() != binding.kind()
         {
             let why = match binding.kind() {
                 BindingKind::Object => NotFoundReason::NotObject,
@@ -145,20 +172,21 @@ impl Tree {
             };
             return Err(not_found(why, std::slice::from_ref(last)));
         }
-        self.insert(context, last, binding)
+        self.insert(context, last, Bound { binding, _charge: charge })
     }
 
     /// What a name is bound to.
     pub(super) fn resolve(&self, context: u32, name: &[NameComponent]) -> Result<&Binding, Raised> {
         let (context, last) = self.walk(context, name)?;
         let found = self.bindings_of(context)?.get(last);
+        let found = found.map(|bound| &bound.binding);
         found.ok_or_else(|| not_found(NotFoundReason::MissingNode, std::slice::from_ref(last)))
     }
 
     /// Frees a name.
     pub(super) fn unbind(&mut self, context: u32, name: &[NameComponent]) -> Result<(), Raised> {
         let (context, last) = self.walk(context, name)?;
-        let removed = self.contexts.get_mut(&context).and_then(|bindings| bindings.remove(last));
+        let removed = self.contexts.get_mut(&context).and_then(|context| context.bindings.remove(last));
         if removed.is_none() {
             return Err(not_found(NotFoundReason::MissingNode, std::slice::from_ref(last)));
         }
@@ -199,14 +227,17 @@ impl Tree {
 
     /// Entries of a context in the order of their components, at most `count` and at most as many as a listing may have.
     pub(super) fn list(&self, context: u32, after: Option<&NameComponent>, count: usize) -> Vec<Entry> {
-        let from = after.map_or(Bound::Unbounded, Bound::Excluded);
-        let bindings = self.contexts.get(&context).into_iter().flat_map(|b| b.range((from, Bound::Unbounded)));
-        bindings.take(count.min(self.limits.listing_max)).map(|(name, bound)| (name.clone(), bound.kind())).collect()
+        let from = after.map_or(Unbounded, Excluded);
+        let bindings = self.contexts.get(&context).into_iter().flat_map(|c| c.bindings.range((from, Unbounded)));
+        bindings
+            .take(count.min(self.limits.listing_max))
+            .map(|(name, bound)| (name.clone(), bound.binding.kind()))
+            .collect()
     }
 
     /// Bindings of a context; 0 where there is no such context.
     pub(super) fn len(&self, context: u32) -> usize {
-        self.contexts.get(&context).map_or(0, BTreeMap::len)
+        self.contexts.get(&context).map_or(0, |context| context.bindings.len())
     }
 
     /// Follows all components but the last, and gives the context in which that one is to be looked up.
@@ -216,7 +247,7 @@ impl Tree {
         };
         for (index, component) in path.iter().enumerate() {
             let (rest, behind) = (name.get(index..).unwrap_or_default(), name.get(index + 1..).unwrap_or_default());
-            at = match self.bindings_of(at)?.get(component) {
+            at = match self.bindings_of(at)?.get(component).map(|bound| &bound.binding) {
                 None => return Err(not_found(NotFoundReason::MissingNode, rest)),
                 Some(Binding::Object(_)) => return Err(not_found(NotFoundReason::NotContext, rest)),
                 Some(Binding::Context { here: Some(id), .. }) if self.has_context(*id) => *id,
@@ -229,19 +260,19 @@ impl Tree {
         Ok((at, last))
     }
 
-    fn bindings_of(&self, context: u32) -> Result<&BTreeMap<NameComponent, Binding>, Raised> {
-        self.contexts.get(&context).ok_or_else(Raised::object_not_exist)
+    fn bindings_of(&self, context: u32) -> Result<&BTreeMap<NameComponent, Bound>, Raised> {
+        self.contexts.get(&context).map(|context| &context.bindings).ok_or_else(Raised::object_not_exist)
     }
 
-    fn insert(&mut self, context: u32, name: &NameComponent, binding: Binding) -> Result<(), Raised> {
+    fn insert(&mut self, context: u32, name: &NameComponent, new: Bound) -> Result<(), Raised> {
         let full = self.bindings >= self.limits.bindings_max;
-        let bindings = self.contexts.get_mut(&context).ok_or_else(Raised::object_not_exist)?;
+        let bindings = &mut self.contexts.get_mut(&context).ok_or_else(Raised::object_not_exist)?.bindings;
         if let Some(bound) = bindings.get_mut(name) {
-            *bound = binding;
+            *bound = new;
         } else if full {
             return Err(Raised::limit());
         } else {
-            bindings.insert(name.clone(), binding);
+            bindings.insert(name.clone(), new);
             self.bindings += 1;
         }
         Ok(())

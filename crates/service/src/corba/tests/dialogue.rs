@@ -56,6 +56,8 @@ pub(in crate::corba) fn somebody() -> &'static Arc<Account> {
 
 pub(in crate::corba) struct Dialogue {
     pub(in crate::corba) door: Door,
+    /// Who asks.
+    pub(in crate::corba) principal: Arc<Account>,
     pub(in crate::corba) style: Style,
     /// What was called: interface of the object, operation.
     pub(in crate::corba) called: BTreeSet<(&'static str, String)>,
@@ -119,7 +121,8 @@ impl Dialogue {
     }
 
     pub(in crate::corba) fn with(style: Style, settings: DoorSettings) -> Self {
-        Self { door: Door::new(settings), style, called: BTreeSet::new(), raised: BTreeSet::new() }
+        let principal = Arc::clone(somebody());
+        Self { door: Door::new(settings), principal, style, called: BTreeSet::new(), raised: BTreeSet::new() }
     }
 
     /// The reference that a `corbaloc` URL with this key means.
@@ -138,14 +141,39 @@ impl Dialogue {
         operation: &str,
         arguments: impl FnOnce(&mut Writer<'_>),
     ) -> Result<Body, Thrown> {
+        self.do_call(object, operation, true, arguments)
+    }
+
+    /// Calls an operation, as it is: for what takes long, or is to be asked for once only.
+    #[track_caller]
+    pub(in crate::corba) fn quick(
+        &mut self,
+        object: &Ior,
+        operation: &str,
+        arguments: impl FnOnce(&mut Writer<'_>),
+    ) -> Result<Body, Thrown> {
+        self.do_call(object, operation, false, arguments)
+    }
+
+    #[track_caller]
+    fn do_call(
+        &mut self,
+        object: &Ior,
+        operation: &str,
+        with_damaged: bool,
+        arguments: impl FnOnce(&mut Writer<'_>),
+    ) -> Result<Body, Thrown> {
         let key = &object.iiop().expect("a reference").key;
         let request = self.request(key, operation, arguments);
         let header = Header::parse(&request).unwrap();
         let parsed = Request::parse(&request, &header).unwrap();
         let args = parsed.body(&request, &header, CharSet::Latin1);
         self.note(key, operation);
-        self.try_damaged(key, operation, &args);
-        let reply = self.answer(&Call { key, operation, args, principal: somebody() });
+        if with_damaged {
+            self.try_damaged(key, operation, &args);
+        }
+        let principal = Arc::clone(&self.principal);
+        let reply = self.answer(&Call { key, operation, args, principal: &principal });
         let header = Header::parse(&reply).unwrap();
         let parsed = Reply::parse(&reply, &header).unwrap();
         let mut reader = parsed.body(&reply, &header, CharSet::Latin1);

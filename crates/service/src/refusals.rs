@@ -1,0 +1,103 @@
+//! Who was refused what because it would have been too much: a line in the log for each episode, and not for each request.
+
+use core::fmt;
+use core::time::Duration;
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
+use engine::Time;
+
+use crate::accounts::{Resource, SpentBy};
+use crate::corba::Refused;
+
+/// An episode is over when nothing of the kind was refused for so long.
+const EPISODE_ENDS: Duration = Duration::from_secs(60);
+
+/// Episodes that are known at once. Beyond, all are forgotten, and told again if they go on.
+const EPISODES_MAX: usize = 256;
+
+/// The episodes that are going on: what of which resource was refused to whom, and when last.
+#[derive(Debug, Default)]
+pub(crate) struct Refusals {
+    episodes: BTreeMap<(Resource, SpentBy, IpAddr), Time>,
+}
+
+impl Refusals {
+    /// Notes a refusal. Says whether an episode begins with it.
+    pub(crate) fn is_news(&mut self, refused: &Refused, now: Time) -> bool {
+        let of = (refused.spent.resource, refused.spent.by, refused.ip);
+        if self.episodes.len() >= EPISODES_MAX && !self.episodes.contains_key(&of) {
+            self.episodes.clear();
+        }
+        let last = self.episodes.insert(of, now);
+        last.is_none_or(|last| last + EPISODE_ENDS <= now)
+    }
+}
+
+impl fmt::Display for Refused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { spent, ip, has, used, limit } = self;
+        let (name, setting) = (spent.resource.name(), spent.resource.setting());
+        write!(f, "refused {ip} more {name}: ")?;
+        match spent.by {
+            SpentBy::All => write!(f, "{used} of {limit} are in use, {has} by this address")?,
+            SpentBy::Client => write!(f, "it has its share, {has}, and all clients together {used} of {limit}")?,
+        }
+        f.write_str("; end what is not needed")?;
+        if !setting.is_empty() {
+            write!(f, ", or raise {setting}")?;
+        }
+        match spent.by {
+            SpentBy::All => Ok(()),
+            SpentBy::Client => f.write_str(" or limits.client_share_percent"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::accounts::Spent;
+
+    fn refused(last: u8, by: SpentBy) -> Refused {
+        let spent = Spent { resource: Resource::KeptBytes, by };
+        Refused { spent, ip: IpAddr::from([192, 0, 2, last]), has: 30, used: 40, limit: 50 }
+    }
+
+    #[test]
+    fn an_episode_is_told_once_and_again_when_it_begins_anew() {
+        let mut refusals = Refusals::default();
+        let (one, other) = (refused(1, SpentBy::Client), refused(2, SpentBy::Client));
+        let at = |seconds| Time(0) + Duration::from_secs(seconds);
+        assert!(refusals.is_news(&one, at(0)));
+        assert!(!refusals.is_news(&one, at(59)));
+        assert!(refusals.is_news(&other, at(59)));
+        assert!(refusals.is_news(&refused(1, SpentBy::All), at(59)));
+        assert!(!refusals.is_news(&one, at(118)), "it went on all the time");
+        assert!(refusals.is_news(&one, at(178)));
+    }
+
+    #[test]
+    fn what_is_remembered_of_episodes_is_bounded() {
+        let mut refusals = Refusals::default();
+        for last in 0..=255 {
+            refusals.is_news(&refused(last, SpentBy::Client), Time(0));
+            refusals.is_news(&refused(last, SpentBy::All), Time(0));
+        }
+        assert!(refusals.episodes.len() <= EPISODES_MAX);
+    }
+
+    #[test]
+    fn a_line_says_who_has_how_much_of_what_and_what_to_do() {
+        assert_eq!(
+            refused(1, SpentBy::Client).to_string(),
+            "refused 192.0.2.1 more octets kept: it has its share, 30, and all clients together 40 of 50; end what is not \
+             needed, or raise limits.memory_bytes or limits.client_share_percent"
+        );
+        assert_eq!(
+            refused(1, SpentBy::All).to_string(),
+            "refused 192.0.2.1 more octets kept: 40 of 50 are in use, 30 by this address; end what is not needed, or raise \
+             limits.memory_bytes"
+        );
+    }
+}
