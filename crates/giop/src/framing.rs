@@ -13,7 +13,7 @@ mod inbound;
 #[cfg(test)]
 mod tests;
 
-pub use inbound::{Inbound, Message};
+pub use inbound::{Inbound, Incomplete, Message};
 
 use crate::cdr::Version;
 use crate::message::{HeaderError, MessageKind};

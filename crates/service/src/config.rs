@@ -80,9 +80,9 @@ pub struct Limits {
     pub fragment_sets_max: u32,
     /// Milliseconds in which a message that has begun must be complete. Default 60,000. A slower one ends its connection.
     pub message_completion_ms: u32,
-    /// Bytes that messages which have begun and are not complete may take together in a lane, 1 MiB to 1 TiB, counted as soon
-    /// as their headers announce them; those of up to 128 KiB are not counted. Default 256 MiB. The connection with one more
-    /// is not read until there is room.
+    /// Bytes of memory for what has arrived of messages that are not complete, of all clients, 1 MiB to 1 TiB; 16 KiB of each
+    /// connection are not counted. Default 256 MiB. Beyond it messages are completed from a reserve, the others wait, and who
+    /// does not progress meanwhile is closed.
     pub incomplete_bytes_max: u64,
     /// Bytes that answers of administration which clients have yet to read may take together, 1 MiB to 1 TiB. Default
     /// 256 MiB. Requests whose answers may be large wait beyond it, and who reads nothing for `message_completion_ms` is closed.

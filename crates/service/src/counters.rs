@@ -102,7 +102,9 @@ counters! {
     ProtocolErrors = "protocol_errors",
     /// Connections ended because a message was not complete in time.
     IncompleteMessages = "incomplete_messages",
-    /// Messages that waited for others to be complete, because these took `limits.incomplete_bytes_max`.
+    /// Connections ended because their messages did not progress while others waited for the memory.
+    StalledMessagesEnded = "stalled_messages_ended",
+    /// Messages that waited for others to be complete, because these took `limits.incomplete_bytes_max` or the client's share.
     MessagesWaited = "lane_messages_waited",
     /// Requests whose answers may be large that waited: for the answer to another of their connection, or for clients to read theirs.
     LargeAnswersHeldBack = "lane_large_answers_held_back",

@@ -301,7 +301,6 @@ fn common(
         framing: framing_limits(config),
         accounts: Accounts::new(ceilings(config, memory, connections_max)),
         message_completion: config.message_completion(),
-        incomplete_bytes_max: usize::try_from(incomplete_bytes_max(config, memory)).unwrap_or(usize::MAX),
         share: config.share(),
         connect_timeout: Duration::from_millis(config.delivery.connect_timeout_ms.into()),
         silence: Duration::from_millis(config.delivery.reply_timeout_ms.into()),

@@ -24,6 +24,8 @@ struct Set {
     request_id: Option<u32>,
     /// The first part with its header, and of the others what follows theirs.
     bytes: Vec<u8>,
+    /// When the first part began.
+    began: u64,
 }
 
 /// All messages of a connection of which parts are still to come.
@@ -39,16 +41,22 @@ impl Fragments {
         Self { sets: Vec::new(), finished: Vec::new(), spare: Vec::new() }
     }
 
-    /// Takes a part: a fragment, or a message that says that fragments follow.
-    pub(super) fn add(&mut self, header: &Header, message: &[u8], limits: &Limits) -> Result<Assembly, ProtocolError> {
+    /// Takes a part that began at that time: a fragment, or a message that says that fragments follow.
+    pub(super) fn add(
+        &mut self,
+        header: &Header,
+        message: &[u8],
+        began: u64,
+        limits: &Limits,
+    ) -> Result<Assembly, ProtocolError> {
         if header.kind == MessageKind::Fragment {
             self.add_fragment(header, message, limits)
         } else {
-            self.begin(header, message, limits).map(|()| Assembly::Open)
+            self.begin(header, message, began, limits).map(|()| Assembly::Open)
         }
     }
 
-    fn begin(&mut self, header: &Header, message: &[u8], limits: &Limits) -> Result<(), ProtocolError> {
+    fn begin(&mut self, header: &Header, message: &[u8], began: u64, limits: &Limits) -> Result<(), ProtocolError> {
         if !may_have_fragments(header) {
             return Err(ProtocolError::NotFragmentable { version: header.version, kind: header.kind });
         }
@@ -62,7 +70,7 @@ impl Fragments {
         self.check_bytes(message.len(), limits)?;
         let mut bytes = self.spare.pop().unwrap_or_default();
         bytes.extend_from_slice(message);
-        self.sets.push(Set { header: *header, request_id, bytes });
+        self.sets.push(Set { header: *header, request_id, bytes, began });
         Ok(())
     }
 
@@ -88,6 +96,11 @@ impl Fragments {
         // cut from a message that was marshalled as a whole: alignment runs on either way.
         if request_id.is_none() && !data.is_empty() && set.bytes.len() % 8 != HEADER_LEN % 8 {
             return Err(ProtocolError::FragmentMisaligned { at: set.bytes.len() });
+        }
+        if size > set.bytes.capacity() {
+            // Twice as much, but never more than it may come to be.
+            let wanted = size.saturating_mul(2).min(limits.message_bytes_max);
+            set.bytes.reserve_exact(wanted - set.bytes.len());
         }
         set.bytes.extend_from_slice(data);
         if header.more_fragments {
@@ -144,6 +157,11 @@ impl Fragments {
     /// Octets of those messages.
     pub(super) fn bytes(&self) -> usize {
         self.sets.iter().map(|set| set.bytes.len()).sum()
+    }
+
+    /// When the oldest of those messages began, and its octets.
+    pub(super) fn oldest(&self) -> Option<(u64, usize)> {
+        self.sets.iter().map(|set| (set.began, set.bytes.len())).min_by_key(|(began, _)| *began)
     }
 
     /// Octets of memory that are held.

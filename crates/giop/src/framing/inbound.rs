@@ -17,9 +17,8 @@ const REST_BYTES: usize = 4 << 10;
 /// The least such a buffer takes.
 const REST_BYTES_MIN: usize = 256;
 
-/// How many times what has arrived of a large message its buffer may be: so large that it seldom has to grow, and no
-/// larger, so that a peer has to send something to have memory reserved.
-const GROWTH: usize = 16;
+/// How many times what has arrived of a large message its buffer may be, so that a peer has to send what it has kept.
+const GROWTH: usize = 2;
 
 /// A whole message, as it arrived or as its fragments were put together.
 #[derive(Clone, Copy, Debug)]
@@ -28,6 +27,15 @@ pub struct Message<'a> {
     pub header: Header,
     /// Its octets, those of the header included.
     pub bytes: &'a [u8],
+}
+
+/// A message of which the rest is owed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Incomplete {
+    /// When its first octets were found.
+    pub began: u64,
+    /// How many there are of it, and of what is in front.
+    pub octets: usize,
 }
 
 /// Turns the bytes of a connection into messages.
@@ -47,8 +55,13 @@ pub struct Message<'a> {
 /// [`Inbound::vacant`], and take it back with [`Inbound::reclaim`] when the messages in it have been dealt with; a
 /// connection on which nothing is under way then holds none. What is left of a message is kept, up to 4 KiB of it in a small
 /// buffer that is used again, more in one of its size. A message larger than what can be lent is read in place into a
-/// buffer of its own, which grows with what arrives: in steps of 16 times as much, and to the message's size and no
-/// further.
+/// buffer of its own as soon as more than those 4 KiB of it have to be kept. That grows with what arrives: to twice as much,
+/// and to the message's size and no further. [`Inbound::reserved_when_read`] says beforehand how much that will be.
+///
+/// # What is under way
+///
+/// Tell it the time with [`Inbound::note_time`], in whatever unit, and [`Inbound::oldest`] says since when the peer has
+/// owed the rest of a message, however many others came in between.
 ///
 /// # Fragments
 ///
@@ -75,6 +88,9 @@ pub struct Inbound {
     /// Length of the message that was returned last, at `start`.
     returned: usize,
     fragments: Fragments,
+    /// What time it is, and when the message in front was first found to be incomplete.
+    now: u64,
+    began: Option<u64>,
     /// Once set, returned for ever.
     failure: Option<ProtocolError>,
 }
@@ -100,6 +116,8 @@ impl Inbound {
             end: 0,
             returned: 0,
             fragments: Fragments::new(),
+            now: 0,
+            began: None,
             failure: None,
         }
     }
@@ -139,10 +157,7 @@ impl Inbound {
             self.move_to_front();
         }
         self.buffer.truncate(self.end);
-        if self.buffer.capacity() - self.end < missing.clamp(1, READ_MIN) {
-            let wanted = self.end.saturating_mul(GROWTH).clamp(self.read_bytes(), message_len.max(self.read_bytes()));
-            self.buffer.reserve_exact(wanted.saturating_sub(self.end).max(READ_MIN));
-        }
+        self.buffer.reserve_exact(self.capacity_when_read() - self.end);
         &mut self.buffer
     }
 
@@ -163,6 +178,7 @@ impl Inbound {
         // What most messages are needs nothing else to be looked at.
         if let Some(header) = self.whole_in_front() {
             self.returned = header.message_len();
+            self.began = None;
             let bytes = self.pending_bytes().get(..self.returned).unwrap_or_default();
             return Ok(Some(Message { header, bytes }));
         }
@@ -170,7 +186,13 @@ impl Inbound {
     }
 
     fn search(&mut self) -> Result<Option<Message<'_>>, ProtocolError> {
-        match self.find() {
+        let found = self.find();
+        if !matches!(found, Ok(None)) || self.pending() == 0 {
+            self.began = None;
+        } else {
+            self.began.get_or_insert(self.now);
+        }
+        match found {
             Ok(Some(Found::InPlace(header))) => {
                 self.returned = header.message_len();
                 let bytes = self.pending_bytes().get(..self.returned).unwrap_or_default();
@@ -188,12 +210,15 @@ impl Inbound {
     }
 
     /// Lends it a buffer for the next reads. It comes back at once where there is no use for it: one is lent already, or
-    /// the message at hand, or what has arrived and was not looked at, would not fit and is in a buffer of its own. Drops the
-    /// message that was returned last.
+    /// the message at hand would not fit and more than a little of it, which is in a buffer of its own, has arrived. Drops
+    /// the message that was returned last.
     #[must_use = "a buffer that comes back can be lent to somebody else"]
     pub fn lend(&mut self, mut buffer: Vec<u8>) -> Option<Vec<u8>> {
         self.drop_returned();
-        if self.lent || self.message_at_hand().max(self.pending() + 1) > buffer.capacity() {
+        let (pending, room) = (self.pending(), buffer.capacity());
+        let fits = self.message_at_hand().max(pending + 1) <= room;
+        let is_little = pending <= REST_BYTES && pending + READ_MIN <= room;
+        if self.lent || !(fits || is_little) {
             return Some(buffer);
         }
         buffer.clear();
@@ -229,11 +254,12 @@ impl Inbound {
         self.lent
     }
 
-    /// Whether the message at hand is larger than the buffer that was lent. It is to be reclaimed then, before the next
-    /// read, so that the message gets one of its own.
+    /// Whether the message at hand is larger than the buffer that was lent, and has filled it. It is to be reclaimed then,
+    /// before the next read, so that the message gets one of its own.
     #[must_use]
     pub fn has_outgrown_loan(&self) -> bool {
-        self.lent && self.returned == 0 && self.message_at_hand() > self.buffer.capacity()
+        let room = self.buffer.capacity();
+        self.lent && self.returned == 0 && self.message_at_hand() > room && room - self.pending() < READ_MIN
     }
 
     /// Octets that would have to be kept in a buffer of their own if the one that was lent were taken back now; 0 if the
@@ -271,13 +297,37 @@ impl Inbound {
         self.end - self.start - self.returned + self.fragments.bytes()
     }
 
-    /// Octets that what was not yet returned will take when all of it has come: as many as arrived, or as the header of the
-    /// message at hand announces if that is more, and the fragments of others.
+    /// What time it is, for [`Inbound::oldest`]. What is found incomplete from now on began then.
+    #[inline]
+    pub const fn note_time(&mut self, now: u64) {
+        self.now = now;
+    }
+
+    /// The message of which the rest has been owed for longest.
     #[must_use]
-    pub fn under_way(&self) -> usize {
-        let ahead = self.ahead();
-        let announced = Header::parse(ahead).map_or(0, |header| header.message_len());
-        announced.min(self.limits.message_bytes_max).max(ahead.len()) + self.fragments.bytes()
+    pub fn oldest(&self) -> Option<Incomplete> {
+        let in_front = self.pending() - self.returned;
+        let front = self.began.map(|began| Incomplete { began, octets: in_front });
+        let parts = self.fragments.oldest();
+        let parts = parts.map(|(began, octets)| Incomplete { began, octets: octets + in_front });
+        front.into_iter().chain(parts).min_by_key(|incomplete| incomplete.began)
+    }
+
+    /// The most octets that what is under way may come to be, those that have arrived included.
+    #[must_use]
+    pub fn announced(&self) -> usize {
+        match self.fragments.open() {
+            0 => self.message_at_hand().max(self.pending()),
+            // How large what comes in parts will be is not known before the last.
+            _ => self.limits.message_bytes_max.max(self.buffered()),
+        }
+    }
+
+    /// What [`Inbound::reserved`] will be after [`Inbound::vacant`].
+    #[must_use]
+    pub fn reserved_when_read(&self) -> usize {
+        let buffer = if self.lent { 0 } else { self.capacity_when_read() };
+        buffer + self.small.capacity() + self.fragments.reserved()
     }
 
     /// Octets of memory that are held, used or not. A buffer that was lent is not its own.
@@ -325,7 +375,8 @@ impl Inbound {
                 return Ok(Some(Found::InPlace(header)));
             }
             let message = self.buffer.get(self.start..self.start + len).unwrap_or_default();
-            let assembly = self.fragments.add(&header, message, &self.limits)?;
+            let began = self.began.take().unwrap_or(self.now);
+            let assembly = self.fragments.add(&header, message, began, &self.limits)?;
             self.consume(len);
             if let Assembly::Finished(header) = assembly {
                 return Ok(Some(Found::PutTogether(header)));
@@ -382,7 +433,21 @@ impl Inbound {
         if rest <= REST_BYTES {
             return rest.next_power_of_two().max(REST_BYTES_MIN);
         }
-        self.message_at_hand().min(rest.saturating_mul(GROWTH)).max(rest)
+        rest
+    }
+
+    /// How large the buffer is when it is read into next.
+    fn capacity_when_read(&self) -> usize {
+        let (pending, capacity, message_len) = (self.pending(), self.buffer.capacity(), self.message_at_hand());
+        let missing = message_len.saturating_sub(pending);
+        if capacity - pending >= missing.clamp(1, READ_MIN) {
+            return capacity;
+        }
+        let room = pending + READ_MIN;
+        if missing == 0 {
+            return room.max(self.read_bytes());
+        }
+        message_len.min(pending.saturating_mul(GROWTH).max(room))
     }
 
     fn read_bytes(&self) -> usize {

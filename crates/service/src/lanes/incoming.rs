@@ -20,7 +20,7 @@ use super::pulls::Written;
 use super::shares::Portion;
 use super::slots::Token;
 use super::system::{self, Interest, Ready};
-use super::unfinished::Claim;
+use super::unfinished::{Claim, Claimed, ReadingTime, Unfinished};
 use super::worker::{KIND_INCOMING, KIND_LISTENER, Worker, datum};
 use crate::accounts::{Account, Charge, Resource, SpentBy};
 use crate::counters::Counter;
@@ -41,6 +41,8 @@ const WRITTEN_MAX: usize = 256;
 const REPLY_BYTES_PER_ROUND: usize = 64 << 10;
 /// Connections accepted in one round: a storm of them must not delay the events of those that are there.
 const ACCEPTED_PER_ROUND: usize = 16;
+/// Connections tried in one round that wait for room for their messages, and let go at once to make some.
+const TRIED_PER_ROUND: usize = 16;
 /// Bytes of a large message that are read in one round, about; a read that brings whole messages is the last anyway.
 const READ_BYTES_PER_ROUND: usize = 1 << 20;
 
@@ -66,8 +68,8 @@ pub(crate) struct Caller {
     /// Requests that are to be answered later, and the bytes of them and of their events.
     unanswered: u32,
     unanswered_bytes: usize,
-    /// Since when the rest of a message has been owed, or, of one that is being closed, that it takes its last bytes.
-    pub(crate) overdue_since: Option<Time>,
+    /// The time by which it owes the rest of a message.
+    reading: ReadingTime,
     /// Requests of its that wait for events.
     pub(crate) waits: Vec<Token>,
     /// Replies with events that the socket has yet to take.
@@ -78,9 +80,9 @@ pub(crate) struct Caller {
     pub(super) parked: Option<(LaneId, Box<ForeignPush>)>,
     /// What it has asked for, and not read, of what may be large.
     large: LargeOwed,
-    /// To be closed once its output is written.
-    closing: bool,
-    /// What it has of the lane's memory for messages that are not complete.
+    /// To be closed once its output is written, since then.
+    closing: Option<Time>,
+    /// What it has of the memory for messages that are not complete.
     pub(super) claim: Claim,
     /// It sends nothing more, but has sent what is not read yet.
     ended: bool,
@@ -111,13 +113,13 @@ impl Incoming {
                 version: Version::V1_2,
                 unanswered: 0,
                 unanswered_bytes: 0,
-                overdue_since: None,
+                reading: ReadingTime::default(),
                 waits: Vec::new(),
                 written: VecDeque::new(),
                 settling: Settling::default(),
                 parked: None,
                 large: LargeOwed::default(),
-                closing: false,
+                closing: None,
                 claim: Claim::default(),
                 ended: false,
                 stalled: false,
@@ -129,18 +131,12 @@ impl Incoming {
             },
         }
     }
-
-    /// Notes whether a message is under way, for the limit on how long that may last.
-    fn note_progress(&mut self, now: Time) {
-        let incomplete = self.inbound.buffered() > 0 || self.inbound.open_fragment_sets() > 0;
-        self.caller.overdue_since = incomplete.then(|| self.caller.overdue_since.unwrap_or(now));
-    }
 }
 
 impl Caller {
     /// Whether its requests are left unread for now, so that what it is owed stays bounded.
     fn is_paused(&self) -> bool {
-        self.closing
+        self.closing.is_some()
             || self.parked.is_some()
             || self.large.is_held_back()
             || self.settling.bound_for.is_some()
@@ -167,6 +163,11 @@ impl Caller {
         self.large.note_queued(self.place.account(), self.output.queued_bytes(), now);
     }
 
+    /// Gives back what it has of the memory for messages that are not complete.
+    pub(super) fn release_room(&mut self, unfinished: &mut Unfinished) {
+        unfinished.release(&mut self.claim, self.place.account());
+    }
+
     fn release_answers(&mut self) {
         self.large.release(self.place.account());
     }
@@ -182,7 +183,7 @@ impl Caller {
         self.unanswered == 0
             && self.waits.is_empty()
             && self.written.is_empty()
-            && !self.closing
+            && self.closing.is_none()
             && !self.large.is_held_back()
     }
 
@@ -210,8 +211,7 @@ impl Caller {
 
     /// Has it closed when it has taken its last bytes, or has not within the time limit for a message.
     pub(crate) fn close_soon(&mut self, now: Time) {
-        self.closing = true;
-        self.overdue_since = Some(now);
+        self.closing = Some(now);
     }
 }
 
@@ -311,6 +311,11 @@ impl Worker {
                 break;
             }
             self.core.buffers.lend(&mut entry.inbound);
+            // What is read into a buffer of the lane's, and is no part of a message in parts, is charged if it has to be kept.
+            if (!entry.inbound.is_lent() || entry.inbound.open_fragment_sets() > 0) && !self.claim_room(token) {
+                break;
+            }
+            let Some(entry) = self.incoming.get_mut(token) else { return };
             let vacant = entry.inbound.vacant();
             let room = vacant.capacity() - vacant.len();
             match system::receive(&entry.caller.stream, vacant) {
@@ -340,15 +345,13 @@ impl Worker {
     fn process(&mut self, token: Token) -> Option<u32> {
         let portion = self.incoming.get(token)?.caller.portion;
         let mut turn = portion.begin(self.round, self.share);
-        self.incoming.get_mut(token)?.caller.output.lend(&mut self.core.outgoing.spares);
+        let Incoming { inbound, caller } = self.incoming.get_mut(token)?;
+        caller.output.lend(&mut self.core.outgoing.spares);
+        inbound.note_time(caller.reading.at(self.core.now).0);
         loop {
             let entry = self.incoming.get_mut(token)?;
             if entry.caller.is_paused() {
                 entry.caller.stalled = true;
-                if !entry.caller.closing && !entry.caller.claim.waits {
-                    // What is owed cannot come as long as it is not read.
-                    entry.caller.overdue_since = None;
-                }
                 break;
             }
             if entry.caller.has_begun {
@@ -363,13 +366,11 @@ impl Worker {
             }
             let violation = match entry.inbound.poll_message() {
                 Ok(Some(message)) => {
-                    entry.caller.overdue_since = None;
                     turn.note_message();
                     self.core.handle_message(token, message, &mut entry.caller).err()
                 }
                 Ok(None) => {
-                    entry.note_progress(self.core.now);
-                    if entry.caller.overdue_since.is_some() {
+                    if entry.inbound.buffered() > 0 {
                         self.plan_sweep();
                     }
                     break;
@@ -384,13 +385,32 @@ impl Worker {
         let entry = self.incoming.get_mut(token)?;
         let handled = turn.handled();
         entry.caller.portion.note(&turn);
-        if !self.unfinished.claim(token, &mut entry.caller.claim, entry.inbound.under_way()) {
-            self.core.counters.add(Counter::MessagesWaited, 1);
-        }
         if !self.core.buffers.settle(&mut entry.inbound) {
             self.core.counters.add(Counter::RestsCopied, 1);
         }
+        let under_way = if entry.inbound.buffered() == 0 { 0 } else { entry.inbound.reserved() };
+        let Caller { claim, place, .. } = &mut entry.caller;
+        self.unfinished.lower(claim, place.account(), under_way, handled > 0);
         Some(handled)
+    }
+
+    /// Claims the memory that the message under way on a connection will be read into. False if it is not read until there
+    /// is some.
+    fn claim_room(&mut self, token: Token) -> bool {
+        let Some(Incoming { inbound, caller: Caller { claim, place, .. } }) = self.incoming.get_mut(token) else {
+            return false;
+        };
+        let (octets, announced) = (inbound.reserved_when_read(), inbound.announced());
+        match self.unfinished.claim(token, claim, place.account(), octets, announced) {
+            Claimed::Granted => return true,
+            Claimed::Waits => {}
+            Claimed::Refused(spent) => {
+                self.core.counters.add(spent.counter(), 1);
+                self.core.counters.add(Counter::MessagesWaited, 1);
+            }
+        }
+        self.core.buffers.recover(inbound);
+        false
     }
 
     /// Handles what is left of messages, unless its turn comes anyway, and writes what is due.
@@ -414,23 +434,26 @@ impl Worker {
 
     /// Has those go on that waited for others' messages to be complete, as far as there is room.
     pub(super) fn serve_unfinished(&mut self) {
-        while let Some(token) = self.unfinished.first() {
-            let Some(Incoming { inbound, caller }) =
+        for _ in 0..self.unfinished.waiting().min(TRIED_PER_ROUND) {
+            let Some(token) = self.unfinished.next_waiting() else { return };
+            let Some(Incoming { inbound, caller: Caller { claim, place, .. } }) =
                 self.incoming.get_mut(token).filter(|entry| entry.caller.claim.waits)
             else {
-                self.unfinished.skip();
                 continue;
             };
-            if !self.unfinished.admit(&mut caller.claim, inbound.under_way()) {
-                return;
+            if self.unfinished.admit(token, claim, place.account(), inbound.announced()) {
+                self.resume(token);
             }
-            self.resume(token);
         }
     }
 
     /// Ends a connection whose bytes cannot be trusted: CORBA 3.3 part 2, 9.4.8 has it told MessageError.
     pub(super) fn reject(&mut self, token: Token, why: &str) {
-        let Some(Incoming { caller, .. }) = self.incoming.get_mut(token) else { return };
+        let Some(Incoming { caller, inbound }) = self.incoming.get_mut(token) else { return };
+        // Nothing more is looked at, and the peer may take long to go.
+        self.core.buffers.recover(inbound);
+        *inbound = Inbound::new(self.core.outgoing.framing);
+        caller.release_room(&mut self.unfinished);
         message::message_error(caller.output.bytes(), caller.version);
         self.core.distrust(caller, why);
         self.settle_incoming(token);
@@ -472,7 +495,7 @@ impl Worker {
             self.core.note_taken(caller);
         }
         let is_bound = caller.settling.bound_for.is_some();
-        if caller.closing {
+        if caller.closing.is_some() {
             if written {
                 return self.close(token);
             }
@@ -483,6 +506,7 @@ impl Worker {
         }
         let Some(Incoming { caller, .. }) = self.incoming.get_mut(token) else { return };
         let read = !caller.is_paused();
+        caller.reading.note(read || caller.claim.waits, self.core.now);
         // What was read before and not looked at, no socket will announce.
         if read && core::mem::take(&mut caller.stalled) && !core::mem::replace(&mut caller.hungry, true) {
             self.hungry.push_back(token);
@@ -503,7 +527,7 @@ impl Worker {
     pub(super) fn close(&mut self, token: Token) {
         if let Some(mut entry) = self.incoming.remove(token) {
             self.core.buffers.recover(&mut entry.inbound);
-            self.unfinished.release(&mut entry.caller.claim);
+            entry.caller.release_room(&mut self.unfinished);
             entry.caller.release_answers();
             self.core.forget_caller(token, &mut entry.caller);
             self.note_open(-1);
@@ -554,7 +578,7 @@ impl Worker {
         for _ in 0..most {
             let Some(due) = self.core.due.pop_front() else { return };
             let connection = due.waiter().connection;
-            let entry = self.incoming.get_mut(connection).filter(|entry| !entry.caller.closing);
+            let entry = self.incoming.get_mut(connection).filter(|entry| entry.caller.closing.is_none());
             let is_there = entry.is_some();
             let caller = entry.map(|entry| {
                 entry.caller.output.lend(&mut self.core.outgoing.spares);
@@ -595,13 +619,15 @@ impl Worker {
         if self.core.large_answers.is_short() {
             self.end_those_who_do_not_read();
         }
-        for (token, entry) in self.incoming.iter() {
-            if let Some(since) = entry.caller.overdue_since {
-                if since + self.message_completion <= self.core.now {
-                    late.push((token, entry.caller.closing));
-                } else {
-                    again = true;
-                }
+        self.end_the_slowest();
+        for (token, Incoming { inbound, caller }) in self.incoming.iter() {
+            let closing = caller.closing.map(|since| (since, self.core.now));
+            let owing = || inbound.oldest().map(|oldest| (Time(oldest.began), caller.reading.at(self.core.now)));
+            let Some((since, now)) = closing.or_else(owing) else { continue };
+            if since + self.message_completion <= now {
+                late.push((token, closing.is_some()));
+            } else {
+                again |= !caller.reading.is_stopped();
             }
         }
         for (token, closing) in late {
@@ -613,6 +639,41 @@ impl Worker {
             self.reject(token, "a message was begun and not completed within limits.message_completion_ms");
         }
         again
+    }
+
+    /// Lets those go, while others wait for room for their messages, whose messages progress so slowly that one of the
+    /// largest size would not be complete in time: the slowest first, until nobody waits.
+    fn end_the_slowest(&mut self) {
+        if !self.unfinished.is_waiting() {
+            return;
+        }
+        let now = self.core.now;
+        let in_time = self.core.outgoing.framing.message_bytes_max as u128 * 1_000;
+        let pace_min = in_time / self.message_completion.as_millis().max(1);
+        let mut slow = Vec::new();
+        for (token, Incoming { inbound, caller }) in self.incoming.iter_mut() {
+            if caller.is_paused() {
+                caller.claim.forget_pace();
+            }
+            if !caller.claim.has_some() || caller.is_paused() {
+                continue;
+            }
+            let Some(pace) = inbound.oldest().and_then(|oldest| caller.claim.pace(oldest, now)) else { continue };
+            if u128::from(pace) < pace_min {
+                slow.push((pace, token));
+            } else {
+                caller.claim.forget_pace();
+            }
+        }
+        slow.sort_unstable_by_key(|(pace, _)| *pace);
+        for (_, token) in slow.into_iter().take(TRIED_PER_ROUND) {
+            if !self.unfinished.is_waiting() {
+                return;
+            }
+            self.core.counters.add(Counter::StalledMessagesEnded, 1);
+            self.reject(token, "its message did not progress while others waited for the memory");
+            self.serve_unfinished();
+        }
     }
 
     /// Tells the clients that we close (CORBA 3.3 part 2, 9.4.6), so that they know their requests were not begun.

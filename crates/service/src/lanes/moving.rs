@@ -86,7 +86,7 @@ impl Worker {
         // Should that fail, the descriptor's end would be told to a token that is nobody's.
         let _ = self.core.poll.remove(&entry.caller.stream);
         self.core.buffers.recover(&mut entry.inbound);
-        self.unfinished.release(&mut entry.caller.claim);
+        entry.caller.release_room(&mut self.unfinished);
         entry.caller.prepare_to_move();
         self.note_open(-1);
         self.core.counters.add(Counter::ConnectionsMoved, 1);
@@ -98,15 +98,11 @@ impl Worker {
     pub(super) fn adopt(&mut self, entry: Box<Incoming>) {
         let mut entry = *entry;
         let parked = entry.caller.parked.take();
-        let overdue = entry.caller.overdue_since.is_some();
         let token = self.incoming.insert(entry);
         self.note_open(1);
         let Some(Incoming { caller, .. }) = self.incoming.get_mut(token) else { return };
         if self.core.poll.add(&caller.stream, datum(KIND_INCOMING, token), Interest::READ).is_err() {
             return self.close(token);
-        }
-        if overdue {
-            self.plan_sweep();
         }
         if let Some((_, message)) = parked {
             self.serve_moved_message(token, message);

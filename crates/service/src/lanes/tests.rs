@@ -83,7 +83,6 @@ impl Bench {
                 framing: framing::Limits::default(),
                 accounts: Accounts::new(Ceilings::new(100).with(Resource::ReplyBytes, unread_reply_bytes_max, 0)),
                 message_completion: Duration::from_secs(60),
-                incomplete_bytes_max: 256 << 20,
                 share: Share { messages: 64, time: Duration::from_secs(1) },
                 connect_timeout: Duration::from_secs(5),
                 silence: Duration::from_secs(30),

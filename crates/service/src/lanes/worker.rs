@@ -76,8 +76,6 @@ pub(crate) struct Common {
     /// What clients have.
     pub(crate) accounts: Arc<Accounts>,
     pub(crate) message_completion: Duration,
-    /// What messages that are not complete may take together in a lane, in octets.
-    pub(crate) incomplete_bytes_max: usize,
     /// What one connection may have of a round.
     pub(crate) share: Share,
     pub(crate) connect_timeout: Duration,
@@ -243,7 +241,7 @@ impl Worker {
             resolved: ends.resolved,
             bell: ends.bell,
             message_completion: common.message_completion,
-            unfinished: Unfinished::new(common.incomplete_bytes_max),
+            unfinished: Unfinished::new(common.framing.message_bytes_max),
             share: common.share,
             round: 0,
             next_sweep: None,
@@ -357,7 +355,7 @@ impl Worker {
         self.serve_turns();
         self.write_due();
         // Last of all, since whatever was done may have begun something that has a time limit.
-        let holds_back = self.core.large_answers.is_waiting();
+        let holds_back = self.core.large_answers.is_waiting() || self.unfinished.is_waiting();
         if holds_back || self.core.has_deadlines() || self.core.reports.is_waiting() {
             self.plan_sweep();
         }

@@ -8,7 +8,10 @@ use giop::exception::{Kind, SystemException};
 use giop::message::{self, MessageKind, Reply, ReplyStatus};
 use service::{Config, ConfigError, Counter, Limits, Service, StartError};
 
-use crate::peers::{assert_serves, read_message, read_to_end, request, start, start_limited, wait_until};
+use crate::peers::{
+    Bare, assert_serves, numbered, read_message, read_to_end, request, start, start_limited, subscribe, supply,
+    wait_until,
+};
 
 fn exception_of(stream: &mut TcpStream, sent: &[u8]) -> Kind {
     stream.write_all(sent).unwrap();
@@ -109,6 +112,52 @@ fn a_fragment_that_is_never_finished_is_given_up() {
     assert_eq!(read_to_end(&mut stream), [MessageKind::MessageError]);
     assert_eq!(service.counters().read(Counter::IncompleteMessages), 1);
     assert_serves(&service);
+}
+
+#[test]
+fn fragments_that_are_held_while_other_messages_come_are_given_up_all_the_same() {
+    // Eight connections that held fragments and sent a CancelRequest now and then were never closed: any message counted
+    // as progress of all.
+    let service = start_limited(Limits { message_completion_ms: 100, ..Limits::default() });
+    let mut stream = TcpStream::connect(service.address()).unwrap();
+    let mut bytes = request(Version::V1_2, b"NotificationService", "get_all_channels", |w| w.u32(0));
+    bytes[6] |= 2; // more fragments follow
+    stream.write_all(&bytes).unwrap();
+    let mut cancel = Vec::new();
+    message::cancel_request(&mut cancel, Version::V1_2, Endian::Little, 77);
+    wait_until("the fragment to be given up", || {
+        let _ = stream.write_all(&cancel);
+        service.counters().read(Counter::IncompleteMessages) == 1
+    });
+    wait_until("the connection to be closed", || service.counters().read(Counter::ConnectionsOpen) == 0);
+    assert_serves(&service);
+}
+
+#[test]
+fn messages_that_are_announced_and_do_not_come_cost_nobody_else_anything() {
+    // Sixteen connections of twelve octets each that announced 16 MiB took all the room that there is for large messages, and
+    // an event of 200 KB waited for a minute.
+    let service = start_limited(Limits { incomplete_bytes_max: 1 << 20, ..Limits::default() });
+    let announcing: Vec<TcpStream> = (0..100)
+        .map(|_| {
+            let mut stream = TcpStream::connect(service.address()).unwrap();
+            stream.write_all(b"GIOP\x01\x02\x00\x00\x00\xff\xff\xf0").unwrap();
+            stream
+        })
+        .collect();
+    wait_until("all to be accepted", || service.counters().read(Counter::ConnectionsOpen) == 100);
+    let consumer = Bare::new();
+    subscribe(&service, consumer.reference("127.0.0.1"), &[]);
+    let mut event = numbered(7);
+    event.remainder = "x".repeat(200_000).as_str().into();
+    let supplier = supply(&service);
+    std::thread::scope(|scope| {
+        scope.spawn(|| supplier.publish(&event).unwrap());
+        assert_eq!(consumer.accept().accept_push(), event);
+    });
+    assert_eq!(service.counters().read(Counter::MessagesWaited), 0);
+    assert_eq!(service.counters().read(Counter::StalledMessagesEnded), 0);
+    drop(announcing);
 }
 
 #[test]
