@@ -101,10 +101,10 @@ fn suppliers_that_stall_in_the_midst_of_a_request_take_bounded_memory_and_are_en
     const MESSAGE: usize = 1 << 20;
     const INCOMPLETE: usize = 8 << 20;
     let _alone = alone();
-    const LARGEST: usize = 2 << 20;
+    const LARGEST: u32 = 2 << 20;
     let limits = Limits {
         message_completion_ms: 5_000,
-        message_bytes_max: LARGEST as u32,
+        message_bytes_max: LARGEST,
         incomplete_bytes_max: INCOMPLETE as u64,
         ..Limits::default()
     };
@@ -127,7 +127,7 @@ fn suppliers_that_stall_in_the_midst_of_a_request_take_bounded_memory_and_are_en
     assert!(number > 0);
     // They have sent up to 100 MB. Beside the budget and the reserve there is what was read of each before the rest was left
     // alone, and what the allocator keeps of what was given back.
-    let bound = INCOMPLETE + 4 * LARGEST + SUPPLIERS * (128 << 10) + (32 << 20);
+    let bound = INCOMPLETE + 4 * LARGEST as usize + SUPPLIERS * (128 << 10) + (32 << 20);
     assert!(most <= bound, "{most} octets, where {bound} are enough");
     assert!(read(&service, Counter::MessagesWaited) > 0);
     for mut stream in stalled {
