@@ -67,6 +67,8 @@ counters! {
     EventsRefused = "lane_events_refused",
     /// Supplier replies withheld because there was no room for more events.
     SuppliersHeld = "lane_suppliers_held",
+    /// Answers of clients that forwarded a request to a proxy of this service.
+    ForwardsRefused = "lane_forwards_refused",
     /// Pushes that were answered with an exception.
     PushExceptions = "lane_push_exceptions",
     /// Pushes that no reply came for in time.

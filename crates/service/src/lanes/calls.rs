@@ -83,7 +83,7 @@ impl Core {
                 call.forwards += 1;
                 return self.send_call(&to, call);
             }
-            Verdict::Forward(_) => Err(CallFailure::Unreachable("it is forwarded without end".into())),
+            Verdict::Forward(_) | Verdict::ForwardHere => Err(CallFailure::Unreachable(verdict.to_string())),
             Verdict::System(exception) => Err(CallFailure::System(exception)),
             Verdict::User(id) => Err(CallFailure::User(id)),
             Verdict::Unreadable => Err(CallFailure::Unreachable("its reply cannot be read".into())),

@@ -17,6 +17,7 @@ use super::reports::printable;
 use super::slots::Token;
 use super::system;
 use super::worker::Core;
+use crate::corba::keys::ObjectKey;
 use crate::counters::Counter;
 
 /// How a request of ours ended.
@@ -30,6 +31,8 @@ pub(crate) enum Verdict {
     User(String),
     /// It is to be sent to another place.
     Forward(Ior),
+    /// It is to be sent to a proxy of this service, from which events may come back without end.
+    ForwardHere,
     /// The reply makes no sense.
     Unreadable,
     /// The connection was lost before a reply.
@@ -43,6 +46,7 @@ impl fmt::Display for Verdict {
             Self::System(exception) => write!(f, "it raised {exception}"),
             Self::User(id) => write!(f, "it raised {}", printable(id)),
             Self::Forward(_) => f.write_str("it is forwarded without end"),
+            Self::ForwardHere => f.write_str("it is forwarded to a proxy of this service"),
             Self::Unreadable => f.write_str("its reply cannot be read"),
             Self::Lost(why) => f.write_str(why),
         }
@@ -113,11 +117,25 @@ impl Core {
 
     /// Tells whoever waits how his request ended.
     pub(crate) fn conclude(&mut self, pending: Pending, verdict: Verdict) {
+        let verdict = match verdict {
+            Verdict::Forward(to) if self.leads_to_proxy(&to) => {
+                self.counters.add(Counter::ForwardsRefused, 1);
+                Verdict::ForwardHere
+            }
+            verdict => verdict,
+        };
         match pending {
             Pending::Push { outbox, serial } => self.conclude_push(outbox, serial, verdict),
             Pending::Call(call) => self.conclude_call(*call, verdict),
             Pending::Ask(asker) => self.conclude_ask(asker, verdict),
         }
+    }
+
+    /// Whether a reference leads to a proxy of this service, by whatever address: the number in its key was drawn by this
+    /// service. That a client may supply one channel from another is looked at where it connects, and only there.
+    fn leads_to_proxy(&mut self, reference: &Ior) -> bool {
+        let key = reference.iiop().and_then(|profile| ObjectKey::parse(&profile.key));
+        key.is_some_and(|key| self.published.load().proxy(&key).is_some())
     }
 
     fn conclude_push(&mut self, outbox: OutboxId, serial: u32, verdict: Verdict) {
@@ -231,7 +249,7 @@ fn outcome_of(verdict: &Verdict) -> Outcome {
             kind if kind.says_not_now() => Outcome::Refused,
             _ => Outcome::Rejected,
         },
-        Verdict::Forward(_) => Outcome::Refused,
+        Verdict::Forward(_) | Verdict::ForwardHere => Outcome::Refused,
         Verdict::User(_) | Verdict::Unreadable => Outcome::Rejected,
     }
 }

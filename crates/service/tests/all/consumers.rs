@@ -7,6 +7,7 @@ use giop::cdr::{CharSet, Endian, Version};
 use giop::codeset::{self, CodeSetInfo};
 use giop::ior::{Ior, Profile};
 use giop::message::{self, MessageKind, ReplyStatus, Request, RequestHead, Response, ServiceContexts};
+use giop::url::Corbaloc;
 use service::{Config, Counter, Delivery, Naming};
 use testing::EndInTime;
 
@@ -66,6 +67,33 @@ fn a_consumer_that_forwards_to_itself_for_ever_is_not_followed_for_ever() {
         link.reply(request.request_id, ReplyStatus::LocationForward, Some(&consumer.reference("127.0.0.1")));
     }
     wait_until("the consumer to be given up", || service.counters().read(Counter::ConsumersGivenUp) == 1);
+}
+
+#[test]
+fn a_consumer_that_forwards_to_a_proxy_of_the_service_is_not_followed_there() {
+    // The check for loops made on connecting was got round so, and one event was taken in and delivered 770,000 times, by
+    // whatever name of the host the reference had.
+    let service = start();
+    let (consumer, other) = (Bare::new(), Bare::new());
+    let qos = [Property::new("GiveUpAfter", 1_000_000_u64)];
+    subscribe(&service, consumer.reference("127.0.0.1"), &qos);
+    let proxy = String::from_utf8(BareSupplier::new(&service, None).key).unwrap();
+    subscribe(&service, other.reference("127.0.0.1"), &[]);
+    supply(&service).publish(&numbered(0)).unwrap();
+    let here = format!("corbaloc::1.2@localhost:{}/{proxy}", service.address().port());
+    let here = here.parse::<Corbaloc>().unwrap().to_ior("IDL:omg.org/CosNotifyComm/StructuredPushConsumer:1.0");
+    let mut link = consumer.accept();
+    let mut tries = 0;
+    while service.counters().read(Counter::ConsumersGivenUp) == 0 {
+        let Some((header, bytes)) = link.message() else { break };
+        let request = Request::parse(&bytes, &header).unwrap();
+        link.reply(request.request_id, ReplyStatus::LocationForward, Some(&here));
+        tries += 1;
+    }
+    wait_until("the consumer to be given up", || service.counters().read(Counter::ConsumersGivenUp) == 1);
+    assert_eq!(other.accept().accept_push(), numbered(0));
+    assert_eq!(service.counters().read(Counter::EventsIn), 1, "after {tries} tries");
+    assert!(service.counters().read(Counter::ForwardsRefused) > 0);
 }
 
 #[test]
