@@ -75,6 +75,7 @@ pub(crate) struct Administration {
     pub(crate) lines: Allowance,
     /// Who was refused what lately because it would have been too much.
     pub(crate) refusals: Refusals,
+    pub(crate) remarks: Allowance,
 }
 
 /// An outside naming service in which the factory is to be bound.
@@ -443,6 +444,21 @@ impl Administration {
                     let whose = address.map_or_else(String::new, |address| format!(" of {address}"));
                     let idle = idle.as_millis();
                     self.say(log::Level::Warn, &format!("disconnected supplier {proxy}{whose}: idle for {idle} ms"));
+                }
+                Effect::Dismissed { name } => {
+                    self.counters.add(Counter::ClientsDismissed, 1);
+                    self.say(log::Level::Warn, &format!("disconnected {name}: an operator has let it go"));
+                }
+                Effect::Remark(text) => {
+                    let now = self.now();
+                    if let Some(sum) = self.remarks.sum_up(now) {
+                        log::debug!("{sum}");
+                    }
+                    if self.remarks.take(now, true) {
+                        log::debug!("{text}");
+                    } else {
+                        self.counters.add(Counter::LogLinesLeftOut, 1);
+                    }
                 }
                 // The lane forgets whoever is not in the published peers any more.
                 Effect::ReleasePeer(_) => {}

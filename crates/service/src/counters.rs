@@ -139,6 +139,8 @@ counters! {
     /// Suppliers that the service disconnected because they were not heard of for `SupplierLinger`, or for as long as an operator
     /// said.
     SuppliersIdle = "suppliers_idle_disconnected",
+    /// Clients that an operator disconnected by their proxies (`campanile disconnect`).
+    ClientsDismissed = "clients_dismissed",
     /// Evaluations that clients asked filters for and that were cut when their time or their steps were over.
     FilterCallsCut = "filter_calls_cut",
     /// Events in the sequences that were pushed.

@@ -194,6 +194,7 @@ impl Service {
             origin,
             lines: Allowance::new("disconnected clients", LINES),
             refusals: Refusals::default(),
+            remarks: Allowance::new("clients that come and go", LINES),
         };
         // From here on a failure drops it, which stops what has been started.
         let mut service = Self {

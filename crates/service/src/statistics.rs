@@ -173,7 +173,7 @@ pub(crate) fn handle(
         "get_lanes" => write_lanes(counters, reply),
         "get_suppliers" => write_suppliers(door, None, reply),
         "get_suppliers_behind" => write_suppliers(door, Some(operands(args)?.0), reply),
-        "disconnect" => reply.bool(door.disconnect(operands(args)?.0)),
+        "disconnect" => reply.bool(door.dismiss(operands(args)?.0)),
         "disconnect_idle" => reply.length(door.disconnect_idle(operands(args)?.1)),
         "_is_a" => {
             let id = args.text().map_err(|_| raise(Kind::Marshal))?;

@@ -60,6 +60,30 @@ fn a_terminal_that_is_closed_does_not_end_the_service() {
     assert!(printed.contains("lane_events_in 1\n"), "{printed}");
 }
 
+/// Somebody who looked for a client that did not get its events asked for all lines there are, and none said that it had come.
+#[test]
+fn debug_lines_tell_who_comes_and_goes() {
+    let log = File::new("debug.log", "");
+    let mut serve = Command::new(PROGRAM);
+    serve.args(["serve", "--listen", "127.0.0.1:0", "--log", "debug"]);
+    let serve = Serve::spawn(serve.stderr(std::fs::File::create(log.path()).unwrap()));
+    let sub = serve.subscribe(&["-n", "1"]);
+    serve.print("pub", &["x=1"]);
+    assert_eq!(sub.wait().code, Some(0));
+    let count = |begin: &str, end: &str| {
+        let is_one = |line: &&str| line.contains(" DEBUG ") && line.contains(begin) && line.ends_with(end);
+        std::fs::read_to_string(log.path()).unwrap().lines().filter(is_one).count()
+    };
+    testing::wait_until("the last connection is closed", || count("the connection from 127.0.0.1:", "; 0 open") > 0);
+    serve.stop("TERM");
+    let log = std::fs::read_to_string(log.path()).unwrap();
+    assert!(count("accepted a connection from 127.0.0.1:", "; 1 open") >= 1, "{log}");
+    assert_eq!(count(" consumer proxy ", ") is connected from 127.0.0.1"), 1, "{log}");
+    assert_eq!(count(" consumer proxy ", ") is gone"), 1, "{log}");
+    assert_eq!(count(" supplier proxy ", ") is connected from 127.0.0.1"), 1, "{log}");
+    assert_eq!(count(" supplier proxy ", ") is gone"), 1, "{log}");
+}
+
 #[test]
 fn hierarchy_is_listed() {
     let serve = Serve::start();

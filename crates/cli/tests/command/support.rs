@@ -23,7 +23,12 @@ impl Serve {
 
     /// Waits until it says that it is ready.
     pub(crate) fn start_with(options: &[&str]) -> Self {
-        let mut child = Command::new(PROGRAM).arg("serve").args(options).stdout(Stdio::piped()).spawn().unwrap();
+        Self::spawn(Command::new(PROGRAM).arg("serve").args(options))
+    }
+
+    /// As [`start_with`](Self::start_with), for a command that has more to it than options.
+    pub(crate) fn spawn(command: &mut Command) -> Self {
+        let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
         let mut stdout = BufReader::new(child.stdout.take().unwrap());
         let mut line = String::new();
         let leash = Leash::new(&child, "a service to be ready");

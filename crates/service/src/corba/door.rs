@@ -166,6 +166,13 @@ pub enum Effect {
         /// How long it was not heard of.
         idle: Duration,
     },
+    /// An operator has disconnected a client.
+    Dismissed {
+        /// What its proxy is called in logs.
+        name: String,
+    },
+    /// A client came or went: a line for those who look for a mistake. Made only where such lines are logged.
+    Remark(String),
     /// No client goes by this handle any more: what was kept for it, such as its connection, can go.
     ReleasePeer(Peer),
 }
@@ -401,6 +408,14 @@ impl Door {
         match peer.and_then(|peer| self.client(peer)) {
             Some(client) => format!("{at} ({})", client.name),
             None => at,
+        }
+    }
+
+    /// Tells those who look for a mistake, if anybody does.
+    fn remark(&mut self, text: impl FnOnce(&Self) -> String) {
+        if log::log_enabled!(target: "campanile::corba", log::Level::Debug) {
+            let text = text(self);
+            self.effects.push_back(Effect::Remark(text));
         }
     }
 

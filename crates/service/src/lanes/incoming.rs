@@ -238,6 +238,8 @@ impl Worker {
             self.refusing = false;
             self.note_open(1);
             self.core.counters.add(Counter::ConnectionsAccepted, 1);
+            let open = self.incoming_open;
+            self.core.remark(|| format!("accepted a connection from {address}; {open} open"));
         }
     }
 
@@ -531,6 +533,8 @@ impl Worker {
             entry.caller.release_answers();
             self.core.forget_caller(token, &mut entry.caller);
             self.note_open(-1);
+            let open = self.incoming_open;
+            self.core.remark(|| format!("the connection from {} is closed; {open} open", entry.caller.address));
         }
     }
 

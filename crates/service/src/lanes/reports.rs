@@ -17,6 +17,8 @@ const CONNECTION_LINES: u32 = 10;
 /// Lines about consumers in a second. A host that fails can take hundreds with it, and whoever looks for one of them
 /// wants to find it.
 const CONSUMER_LINES: u32 = 100;
+/// Lines about connections that come and go in a second, for those who look for a mistake.
+const REMARKS: u32 = 100;
 /// Lines kept while administration has no room for them.
 const LINES_WAITING_MAX: usize = 1024;
 
@@ -26,6 +28,7 @@ pub(crate) struct Reports {
     waiting: VecDeque<ToAdministration>,
     connections: Allowance,
     consumers: Allowance,
+    remarks: Allowance,
 }
 
 impl Reports {
@@ -34,6 +37,7 @@ impl Reports {
             waiting: VecDeque::new(),
             connections: Allowance::new("connections", CONNECTION_LINES),
             consumers: Allowance::new("consumers", CONSUMER_LINES),
+            remarks: Allowance::new("connections that come and go", REMARKS),
         }
     }
 
@@ -47,6 +51,15 @@ impl Reports {
         let may = self.connections.take(now, self.waiting.len() < LINES_WAITING_MAX);
         if may {
             self.waiting.push_back(ToAdministration::Log(level, text()));
+        }
+        may
+    }
+
+    /// Has a line for those who look for a mistake logged. False when it is only counted.
+    pub(crate) fn remark(&mut self, text: impl FnOnce() -> String, now: Time) -> bool {
+        let may = self.remarks.take(now, self.waiting.len() < LINES_WAITING_MAX);
+        if may {
+            self.waiting.push_back(ToAdministration::Log(log::Level::Debug, text()));
         }
         may
     }
@@ -75,7 +88,7 @@ impl Reports {
 
     /// Hands over as much as there is room for.
     pub(crate) fn hand_over(&mut self, administration: &mut Post<ToAdministration>, now: Time) {
-        for allowance in [&mut self.connections, &mut self.consumers] {
+        for allowance in [&mut self.connections, &mut self.consumers, &mut self.remarks] {
             if let Some(text) = allowance.sum_up(now) {
                 self.waiting.push_back(ToAdministration::Log(log::Level::Warn, text));
             }
@@ -95,7 +108,7 @@ impl Reports {
 
     /// Whether there is something to hand over later.
     pub(crate) fn is_waiting(&self) -> bool {
-        !self.waiting.is_empty() || self.connections.owes() || self.consumers.owes()
+        !self.waiting.is_empty() || self.connections.owes() || self.consumers.owes() || self.remarks.owes()
     }
 }
 

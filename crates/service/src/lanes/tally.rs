@@ -29,6 +29,13 @@ impl Core {
         }
     }
 
+    /// Has a line logged about a connection that comes or goes, if such lines are wanted and there are not too many of them.
+    pub(crate) fn remark(&mut self, text: impl FnOnce() -> String) {
+        if log::log_enabled!(log::Level::Debug) && !self.reports.remark(text, self.now) {
+            self.counters.add(Counter::LogLinesLeftOut, 1);
+        }
+    }
+
     pub(super) fn account(&mut self, began: Time) {
         self.tally();
         self.counters.add(Counter::Cycles, 1);

@@ -76,6 +76,10 @@ impl Door {
             self.tell_what_changed_since_it_asked(peer);
             self.begin_probes(peer);
         }
+        self.remark(|door| {
+            let from = door.principal.as_ref().map_or_else(String::new, |who| format!(" from {}", who.ip()));
+            format!("{} is connected{from}", door.name(side_name(side), key))
+        });
         Ok(())
     }
 
@@ -113,6 +117,11 @@ impl Door {
         self.suppliers.forget(removed.key);
         let client = removed.peer.and_then(|peer| Some((peer, self.clients.remove(&peer)?)));
         self.changes.forget_proxy(removed.key, client.as_ref().map(|(_, client)| client));
+        self.remark(|_| {
+            let whose = client.as_ref().map_or_else(String::new, |(_, client)| format!(" ({})", client.address.name));
+            let ProxyKey { channel, proxy } = removed.key;
+            format!("{} proxy {} of channel {}{whose} is gone", side_name(removed.side), proxy.0, channel.0)
+        });
         let Some((peer, client)) = client else { return };
         self.probes.forget(peer, client.health);
         if tell {
@@ -187,6 +196,14 @@ impl Door {
             }
         }
         false
+    }
+}
+
+/// Who is connected to a proxy of that side.
+pub(super) const fn side_name(side: Side) -> &'static str {
+    match side {
+        Side::Consumers => "consumer",
+        Side::Suppliers => "supplier",
     }
 }
 

@@ -5,6 +5,7 @@
 //! connected is closed; an operator may say at any time that so long was long enough. Lanes note when a supplier was last
 //! heard of ([`engine::Activity`]); nobody is asked about it.
 
+use super::clients::side_name;
 use super::{Door, Effect};
 use crate::accounts::{Account, Resource};
 use crate::corba::table::Level;
@@ -78,7 +79,17 @@ impl Door {
 
     /// Disconnects whoever is connected to a proxy, because an operator says so. Its client is told, where it gave a
     /// reference. False if there is no such proxy.
-    pub fn disconnect(&mut self, key: ProxyKey) -> bool {
+    pub fn dismiss(&mut self, key: ProxyKey) -> bool {
+        let Ok(side) = self.hierarchy.proxy(key).map(|proxy| proxy.side) else { return false };
+        let name = self.name(side_name(side), key);
+        let is_gone = self.disconnect(key);
+        if is_gone {
+            self.effects.push_back(Effect::Dismissed { name });
+        }
+        is_gone
+    }
+
+    fn disconnect(&mut self, key: ProxyKey) -> bool {
         let removed = self.hierarchy.destroy_proxy(key);
         if let Ok(removed) = &removed {
             self.forget(removed, true);

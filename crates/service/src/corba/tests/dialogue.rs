@@ -251,7 +251,7 @@ impl Dialogue {
                 assert_eq!(body, []);
                 Some((String::from_utf8(to.iiop().unwrap().key.clone()).unwrap(), operation))
             }
-            Effect::Ask { .. } | Effect::Reaped { .. } | Effect::LetGo { .. } | Effect::ReleasePeer(_) => None,
+            _ => None,
         });
         calls.collect()
     }

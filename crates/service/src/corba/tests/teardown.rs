@@ -119,7 +119,7 @@ fn every_consumer_that_goes_is_released() {
         .into_iter()
         .filter_map(|effect| match effect {
             Effect::ReleasePeer(peer) => Some(peer),
-            Effect::Call { .. } | Effect::Ask { .. } | Effect::Reaped { .. } | Effect::LetGo { .. } => None,
+            _ => None,
         })
         .collect();
     released.sort_unstable();
