@@ -76,6 +76,8 @@ resources! {
     Threads = "threads", ThreadsLimit, ThreadsShare, "lanes.threads_max";
     /// Host names being looked up.
     Lookups = "lookups of host names", LookupsLimit, LookupsShare, "";
+    /// Threads that are looking a host name up.
+    LookupThreads = "threads that look host names up", LookupThreadsLimit, LookupThreadsShare, "";
     /// Scheduling analyses under way.
     Analyses = "analyses", AnalysesLimit, AnalysesShare, "";
 }
@@ -222,6 +224,15 @@ pub struct Account {
     address: Arc<Address>,
     used: Amounts,
 }
+
+/// An account is equal to itself only.
+impl PartialEq for Account {
+    fn eq(&self, other: &Self) -> bool {
+        core::ptr::eq(self, other)
+    }
+}
+
+impl Eq for Account {}
 
 /// Why a claim was not granted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -21,6 +21,7 @@ use giop::message::{
 use giop::realtime;
 use hashbrown::HashMap;
 
+use crate::accounts::Account;
 use crate::corba::event::UtcClock;
 use crate::corba::{Call, ClientAnswer, Door, Effect, Exception, OBJECT_NOT_EXIST, Published, Question};
 use crate::counters::{Block, Counter, Counters};
@@ -424,12 +425,12 @@ impl Administration {
     fn carry_out_effects(&mut self) {
         while let Some(effect) = self.door.poll_effect() {
             match effect {
-                Effect::Call { to, operation, body } => {
+                Effect::Call { to, by, operation, body } => {
                     let whom = to.iiop().map_or_else(String::new, |p| format!("{}:{}", printable(&p.host), p.port));
-                    self.call(to, operation, body, Purpose::Telling { operation, whom });
+                    self.call((to, by), operation, body, Purpose::Telling { operation, whom });
                 }
-                Effect::Ask { question, to, operation, body } => {
-                    self.call(to, operation, body, Purpose::Asking(question));
+                Effect::Ask { question, to, by, operation, body } => {
+                    self.call((to, by), operation, body, Purpose::Asking(question));
                 }
                 Effect::Reaped { proxy, name, unreachable_for } => {
                     self.counters.add(Counter::ClientsReaped, 1);
@@ -466,11 +467,18 @@ impl Administration {
         }
     }
 
-    fn call(&mut self, to: Ior, operation: &'static str, body: Vec<u8>, purpose: Purpose) {
+    /// Has the main lane call an object, of which a client gave the reference if that is known.
+    fn call(
+        &mut self,
+        (to, by): (Ior, Option<Arc<Account>>),
+        operation: &'static str,
+        body: Vec<u8>,
+        purpose: Purpose,
+    ) {
         let call = self.next_call;
         self.next_call += 1;
         self.calls.insert(call, purpose);
-        let letter = ToLane::Call { call, to, operation, body, timeout: CALL_TIMEOUT };
+        let letter = ToLane::Call { call, to, by, operation, body, timeout: CALL_TIMEOUT };
         self.roster.post(LaneThread::MAIN, letter);
     }
 
@@ -497,7 +505,7 @@ impl Administration {
         writer.string("NotifyEventChannelFactory");
         writer.string("");
         self.door.factory_reference().write(&mut writer);
-        self.call(context, "rebind", body, Purpose::Naming);
+        self.call((context, None), "rebind", body, Purpose::Naming);
     }
 
     fn outside_answered(&mut self, result: Result<(), CallFailure>) {

@@ -249,6 +249,14 @@ counters! {
     LookupsLimit = "lookups_limit_reached",
     /// Lookups of host names: claims not granted because the client had its share.
     LookupsShare = "lookups_share_reached",
+    /// Host names that waited because all threads that look names up were at work.
+    LookupThreadsLimit = "lookup_threads_limit_reached",
+    /// Host names that waited because their client had its share of the threads that look names up.
+    LookupThreadsShare = "lookup_threads_share_reached",
+    /// Host names that the system was asked for.
+    LookupsBegun = "lookups_begun",
+    /// Questions for a host name that were answered from what was looked up before, or together with another's.
+    LookupsShared = "lookups_shared",
     /// Analyses: claims not granted because the service's limit was reached.
     AnalysesLimit = "analyses_limit_reached",
     /// Analyses: claims not granted because the client had its share.
@@ -329,7 +337,8 @@ pub struct Counters {
 const MAIN: usize = 0;
 const ADMINISTRATION: usize = 1;
 const PAST: usize = 2;
-const FIRST_SEAT: usize = 3;
+const RESOLVER: usize = 3;
+const FIRST_SEAT: usize = 4;
 
 /// The block of a lane of a pool, until the lane ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -358,6 +367,11 @@ impl Counters {
     /// Administration's block.
     pub(crate) fn of_administration(&self) -> Arc<Block> {
         self.block(ADMINISTRATION)
+    }
+
+    /// The resolver's block.
+    pub(crate) fn of_resolver(&self) -> Arc<Block> {
+        self.block(RESOLVER)
     }
 
     /// Gives a lane that begins a block. Nothing if all are taken.

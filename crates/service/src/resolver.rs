@@ -1,19 +1,42 @@
-//! Looks host names up on a thread of its own, because the system's resolver blocks.
+//! Looks host names up, because the system's way of doing so blocks.
+//!
+//! One thread keeps the books: which names are asked for, whose turn it is, and what was found ([`names`]). For each name that
+//! the system has to be asked for it starts a thread, which ends with the answer; there are never more than [`THREADS_MAX`] of
+//! them, and of these each client has a share. So a client's names that no server answers for keep that client's other names
+//! waiting and nobody else's. What an address or `localhost` stands for is known without asking, and what the file
+//! `/etc/hosts` has is answered at once ([`hosts`]).
 
-use std::net::{SocketAddr, ToSocketAddrs};
+mod hosts;
+mod names;
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
 use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::Builder;
 use std::time::Instant;
 
+use self::hosts::Hosts;
+use self::names::{Names, Waiter};
+use crate::counters::{Block, Counter};
 use crate::lanes::mail::{Lookup, Resolved};
 use crate::lanes::post::{Inbox, Post};
 use crate::lanes::reports::printable;
+use crate::lanes::slots::Token;
 use crate::lanes::system::Bell;
 
-/// Host names of one lane that may wait to be looked up; what comes on top counts as unreachable and is tried again later.
+/// Host names that may wait to be looked up, of all clients; what comes on top counts as unreachable and is tried again later.
 pub(crate) const QUEUE: usize = 256;
-
+/// Host names that are being looked up at a time.
+pub(crate) const THREADS_MAX: usize = 8;
 /// Addresses of one host that are tried.
 const ADDRESSES_MAX: usize = 8;
+/// Octets of a host name: one more than the domain name system allows, for a dot at the end.
+const HOST_BYTES_MAX: usize = 254;
+
+/// What was found: the addresses of a host, the one to try first at the end, or why there are none.
+pub(crate) type Found = Result<Vec<IpAddr>, String>;
+/// How a name is looked up; it may block.
+pub(crate) type LookUp = dyn Fn(&str) -> Found + Send + Sync;
 
 /// A lane's questions and the way back.
 pub(crate) struct Asking {
@@ -21,45 +44,171 @@ pub(crate) struct Asking {
     pub(crate) answers: Post<Resolved>,
 }
 
-/// Serves the lanes' look-ups, and those of lanes that it is told of later, until all have ended.
-pub(crate) fn run(bell: &Arc<Bell>, mut introductions: Inbox<Asking>) {
-    let mut lanes: Vec<Asking> = Vec::new();
-    loop {
-        introductions.look();
-        lanes.extend(core::iter::from_fn(|| introductions.take()));
-        lanes.retain(|lane| !lane.lookups.has_ended());
-        if lanes.is_empty() && introductions.has_ended() {
-            return;
+/// The addresses of a host for which nobody has to be asked: it is an address itself, or this host (RFC 6761, 6.3).
+pub(crate) fn known_without_asking(host: &str) -> Option<Vec<IpAddr>> {
+    if let Ok(ip) = host.parse() {
+        return Some(vec![ip]);
+    }
+    let name = host.strip_suffix('.').unwrap_or(host).to_ascii_lowercase();
+    let is_local = name == "localhost" || name.ends_with(".localhost");
+    is_local.then(|| vec![Ipv6Addr::LOCALHOST.into(), Ipv4Addr::LOCALHOST.into()])
+}
+
+/// Looks a name up with the system's resolver.
+pub(crate) fn by_system(host: &str) -> Found {
+    match (host, 0).to_socket_addrs() {
+        Ok(found) => {
+            let mut addresses: Vec<IpAddr> = found.map(|address| address.ip()).take(ADDRESSES_MAX).collect();
+            addresses.reverse();
+            if addresses.is_empty() { Err("has no address".to_owned()) } else { Ok(addresses) }
         }
-        let mut served = false;
-        for lane in &mut lanes {
-            lane.lookups.look();
-            // One name of each in its turn, since each can take long.
-            if let Some(lookup) = lane.lookups.take() {
-                look_up(lookup, &mut lane.answers);
-                served = true;
-            }
-        }
-        if !served {
-            bell.wait(None);
-        }
+        Err(error) => Err(format!("cannot be resolved: {error}")),
     }
 }
 
-fn look_up(Lookup { connection, host, port, until }: Lookup, answers: &mut Post<Resolved>) {
-    // Behind a name whose servers do not answer the queue grows, and what is in it grows old.
-    if until <= Instant::now() {
-        return;
-    }
-    let host_shown = printable(&host);
-    let addresses = match (host.as_str(), port).to_socket_addrs() {
-        Ok(found) => {
-            let mut addresses: Vec<SocketAddr> = found.take(ADDRESSES_MAX).collect();
-            addresses.reverse();
-            if addresses.is_empty() { Err(format!("the host name {host_shown} has no address")) } else { Ok(addresses) }
-        }
-        Err(error) => Err(format!("the host name {host_shown} cannot be resolved: {error}")),
-    };
-    // A lane that has no room for it has not looked for a long time; it takes the connection for one that cannot be made.
-    let _ = answers.post(Resolved { connection, addresses });
+/// Whom an answer is for.
+struct Asker {
+    lane: u64,
+    connection: Token,
+    port: u16,
 }
+
+/// The thread that keeps the books.
+pub(crate) struct Resolver {
+    bell: Arc<Bell>,
+    introductions: Inbox<Asking>,
+    /// By numbers that are not used again.
+    lanes: Vec<(u64, Asking)>,
+    lanes_begun: u64,
+    names: Names<Asker>,
+    hosts: Hosts,
+    look_up: Arc<LookUp>,
+    found: Receiver<(Arc<str>, Found)>,
+    finders: Sender<(Arc<str>, Found)>,
+    counters: Arc<Block>,
+}
+
+impl Resolver {
+    /// Serves lanes of which it is told by introductions, which ring the bell as their questions do.
+    pub(crate) fn new(
+        bell: Arc<Bell>,
+        introductions: Inbox<Asking>,
+        look_up: Arc<LookUp>,
+        counters: Arc<Block>,
+    ) -> Self {
+        let (finders, found) = channel();
+        Self {
+            bell,
+            introductions,
+            lanes: Vec::new(),
+            lanes_begun: 0,
+            names: Names::default(),
+            hosts: Hosts::default(),
+            look_up,
+            found,
+            finders,
+            counters,
+        }
+    }
+
+    /// Runs until all lanes have ended. Threads that look something up then end by themselves.
+    pub(crate) fn run(mut self) {
+        loop {
+            self.introductions.look();
+            while let Some(lane) = self.introductions.take() {
+                self.lanes.push((self.lanes_begun, lane));
+                self.lanes_begun += 1;
+            }
+            self.lanes.retain(|(_, lane)| !lane.lookups.has_ended());
+            if self.lanes.is_empty() && self.introductions.has_ended() {
+                return;
+            }
+            // Whatever comes after it was looked for rings.
+            if !(self.hear() | self.take_answers() | self.begin()) {
+                self.bell.wait(None);
+            }
+        }
+    }
+
+    /// Takes what lanes ask for. True if there was something.
+    fn hear(&mut self) -> bool {
+        let mut lookups = Vec::new();
+        for (lane, asking) in &mut self.lanes {
+            asking.lookups.look();
+            lookups.extend(core::iter::from_fn(|| asking.lookups.take()).map(|lookup| (*lane, lookup)));
+        }
+        let heard = !lookups.is_empty();
+        for (lane, lookup) in lookups {
+            self.ask(lane, lookup);
+        }
+        heard
+    }
+
+    fn ask(&mut self, lane: u64, Lookup { connection, host, port, until, charge }: Lookup) {
+        let asker = Asker { lane, connection, port };
+        if host.len() > HOST_BYTES_MAX {
+            return self.answer(&host, &asker, &Err("is longer than any host name".to_owned()));
+        }
+        if let Some(mut addresses) = self.hosts.find(&host) {
+            addresses.truncate(ADDRESSES_MAX);
+            addresses.reverse();
+            return self.answer(&host, &asker, &Ok(addresses));
+        }
+        let waiter = Waiter { who: asker, until, charge };
+        if let Some((asker, found)) = self.names.ask(&host, waiter, Instant::now()) {
+            self.counters.add(Counter::LookupsShared, 1);
+            self.answer(&host, &asker, &found);
+        }
+    }
+
+    /// Passes on what was found. True if something was.
+    fn take_answers(&mut self) -> bool {
+        let mut any = false;
+        while let Ok((host, found)) = self.found.try_recv() {
+            any = true;
+            let askers = self.names.found(&host, found.clone(), Instant::now());
+            self.counters.add(Counter::LookupsShared, askers.len().saturating_sub(1) as u64);
+            for asker in askers {
+                self.answer(&host, &asker, &found);
+            }
+        }
+        any
+    }
+
+    /// Begins to look up the names whose turn it is. True if there were some.
+    fn begin(&mut self) -> bool {
+        let mut any = false;
+        while let Some(host) = self.names.poll(Instant::now()) {
+            any = true;
+            self.counters.add(Counter::LookupsBegun, 1);
+            let (name, look_up) = (Arc::clone(&host), Arc::clone(&self.look_up));
+            let (finders, bell) = (self.finders.clone(), Arc::clone(&self.bell));
+            let begun = Builder::new().name("look-up".into()).spawn(move || {
+                let found = look_up(&name);
+                // If nobody hears it, the service has ended.
+                let _ = finders.send((name, found));
+                bell.ring();
+            });
+            if let Err(error) = begun {
+                let _ = self.finders.send((host, Err(format!("cannot be looked up: {error}"))));
+            }
+        }
+        for spent in self.names.take_spent() {
+            self.counters.add(spent.counter(), 1);
+        }
+        any
+    }
+
+    fn answer(&mut self, host: &str, asker: &Asker, found: &Found) {
+        let Some((_, lane)) = self.lanes.iter_mut().find(|(lane, _)| *lane == asker.lane) else { return };
+        let addresses = match found {
+            Ok(ips) => Ok(ips.iter().map(|ip| SocketAddr::new(*ip, asker.port)).collect()),
+            Err(why) => Err(format!("the host name {} {why}", printable(host))),
+        };
+        // A lane that has no room for it has not looked for a long time; it takes the connection for one that cannot be made.
+        let _ = lane.answers.post(Resolved { connection: asker.connection, addresses });
+    }
+}
+
+#[cfg(test)]
+mod tests;

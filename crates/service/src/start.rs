@@ -22,7 +22,7 @@ use crate::corba::naming::NamingLimits;
 use crate::corba::{Door, DoorSettings, Published};
 use crate::counters::Counters;
 use crate::lanes::mail::{Surveys, ToAdministration};
-use crate::lanes::post::{Post, post_to};
+use crate::lanes::post::{Inbox, Post, post_to};
 use crate::lanes::reports::Allowance;
 use crate::lanes::roster::{Roster, RosterOptions};
 use crate::lanes::scheduling;
@@ -30,7 +30,7 @@ use crate::lanes::system::Bell;
 use crate::lanes::worker::Common;
 use crate::memory::Memory;
 use crate::refusals::Refusals;
-use crate::resolver;
+use crate::resolver::{self, Asking, Resolver};
 
 /// Why a service did not start.
 #[derive(Debug)]
@@ -156,7 +156,7 @@ impl Service {
         let bell = Arc::new(Bell::new()?);
         let (administration, orders) = post_to(&bell, 1);
         let resolver_bell = Arc::new(Bell::new()?);
-        let (resolver, introductions) = post_to(&resolver_bell, INTRODUCTIONS);
+        let (to_resolver, introductions) = post_to(&resolver_bell, INTRODUCTIONS);
         let (origin, mut remarks) = (Instant::now(), remarks_on_memory(&config));
         let common = common(&config, memory, &published, connections_max, origin);
         let roster = Roster::new(
@@ -167,13 +167,12 @@ impl Service {
                 registry: counters.clone(),
                 bell: Arc::clone(&bell),
                 resolver_bell: Arc::clone(&resolver_bell),
-                resolver,
+                resolver: to_resolver,
             },
             listener,
         )?;
         remarks.extend(roster.remarks());
-        // Nobody waits for its end, since it can be a minute in the system's resolver; it ends when the lanes have.
-        Builder::new().name("resolver".into()).spawn(move || resolver::run(&resolver_bell, introductions))?;
+        start_resolver(resolver_bell, introductions, &counters)?;
         let administrator = Administration {
             door,
             published,
@@ -277,6 +276,13 @@ impl Drop for Service {
 /// Lanes that the resolver may have to be told of before it looks.
 const INTRODUCTIONS: usize = 256;
 
+/// Starts the resolver. Nobody waits for its end, since a look-up can take a minute; it ends when the lanes have.
+fn start_resolver(bell: Arc<Bell>, introductions: Inbox<Asking>, counters: &Counters) -> io::Result<()> {
+    let resolver = Resolver::new(bell, introductions, Arc::new(resolver::by_system), counters.of_resolver());
+    Builder::new().name("resolver".into()).spawn(move || resolver.run())?;
+    Ok(())
+}
+
 /// Listens, and says on which address.
 fn listen(config: &Config) -> Result<(TcpListener, SocketAddr), StartError> {
     let address = config.listen_address()?;
@@ -347,6 +353,7 @@ fn ceilings(config: &Config, memory: Memory, connections_max: usize) -> Ceilings
         .with(Resource::Threads, config.lanes.threads_max.into(), THREADS_MIN)
         .with(Resource::Channels, HierarchyLimits::default().channels_max.into(), CHANNELS_MIN)
         .with(Resource::Lookups, resolver::QUEUE as u64, LOOKUPS_MIN)
+        .with(Resource::LookupThreads, resolver::THREADS_MAX as u64, 1)
         .with(Resource::Analyses, ANALYSES_MAX, 1)
 }
 

@@ -132,6 +132,8 @@ pub enum Effect {
     Call {
         /// The client's object.
         to: Ior,
+        /// Who gave its reference, if that is known.
+        by: Option<Arc<Account>>,
         /// The operation.
         operation: &'static str,
         /// Its arguments, in this machine's byte order from position 0 of a body of GIOP 1.2. Empty for those that take none.
@@ -143,6 +145,8 @@ pub enum Effect {
         question: Question,
         /// The client's object.
         to: Ior,
+        /// Who gave its reference, if that is known.
+        by: Option<Arc<Account>>,
         /// The operation.
         operation: &'static str,
         /// Its arguments, as those of [`Effect::Call`].
@@ -239,6 +243,8 @@ impl Published {
 pub struct PeerAddress {
     /// Its reference, as it gave it.
     pub ior: Ior,
+    /// Who gave it: whom to charge for looking its host up.
+    pub by: Option<Arc<Account>>,
     /// What it is called in logs: host, port and the beginning of its object's key.
     pub name: String,
     /// The operation by which events travel: `push…` of a consumer, `try_pull…` of a supplier. Empty for a client that

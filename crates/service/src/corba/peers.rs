@@ -99,7 +99,7 @@ mod tests {
     use giop::ior::Ior;
 
     fn address(number: u64) -> Arc<PeerAddress> {
-        Arc::new(PeerAddress { ior: Ior::default(), name: number.to_string(), operation: "" })
+        Arc::new(PeerAddress { ior: Ior::default(), by: None, name: number.to_string(), operation: "" })
     }
 
     #[test]

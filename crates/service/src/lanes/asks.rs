@@ -140,7 +140,8 @@ impl Core {
             return Ok((token, version, chars));
         }
         let endpoint = way.target.endpoint(version, chars);
-        let token = self.connect(endpoint, timeout)?;
+        let by = way.address.by.clone();
+        let token = self.connect(endpoint, timeout, by.as_ref())?;
         if let Some(way) = self.outgoing.ways.by_peer.get_mut(&peer) {
             way.connection = Some(token);
         }

@@ -1,6 +1,7 @@
 //! Administration's calls to clients, such as `disconnect_push_consumer`.
 
 use core::time::Duration;
+use std::sync::Arc;
 
 use engine::Time;
 use giop::codeset;
@@ -14,10 +15,12 @@ use super::replies::Verdict;
 use super::routes::{FORWARDS_MAX, Target};
 use super::slots::Token;
 use super::worker::Core;
+use crate::accounts::Account;
 
 /// A call, kept whole so that it can follow a forward.
 pub(crate) struct Call {
     pub(crate) id: u64,
+    by: Option<Arc<Account>>,
     operation: &'static str,
     body: Vec<u8>,
     deadline: Time,
@@ -32,8 +35,17 @@ pub(crate) struct Asked {
 }
 
 impl Core {
-    pub(crate) fn begin_call(&mut self, id: u64, to: &Ior, operation: &'static str, body: Vec<u8>, timeout: Duration) {
-        let call = Call { id, operation, body, deadline: self.now + timeout, forwards: 0 };
+    /// Begins a call; `by` gave the reference.
+    pub(crate) fn begin_call(
+        &mut self,
+        id: u64,
+        to: &Ior,
+        by: Option<Arc<Account>>,
+        operation: &'static str,
+        body: Vec<u8>,
+        timeout: Duration,
+    ) {
+        let call = Call { id, by, operation, body, deadline: self.now + timeout, forwards: 0 };
         self.send_call(to, call);
     }
 
@@ -43,7 +55,7 @@ impl Core {
             return self.finish_call(&call, Err(CallFailure::Unreachable("the reference has no IIOP profile".into())));
         };
         let timeout = self.outgoing.connect_timeout;
-        let token = match self.connect(target.endpoint(target.version, target.chars), timeout) {
+        let token = match self.connect(target.endpoint(target.version, target.chars), timeout, call.by.as_ref()) {
             Ok(token) => token,
             Err(why) => return self.finish_call(&call, Err(CallFailure::Unreachable(why))),
         };

@@ -159,8 +159,9 @@ impl Core {
             return Ok(token);
         }
         let endpoint = route.target.endpoint(version, chars);
+        let by = route.address.by.clone();
         let timeout = self.connect_timeout_of(key);
-        let token = self.connect(endpoint, timeout)?;
+        let token = self.connect(endpoint, timeout, by.as_ref())?;
         if let Some(route) = self.outgoing.routes.get_mut(outbox) {
             route.set_connection(version, chars, token);
         }

@@ -15,7 +15,7 @@ use giop::ior::Ior;
 
 use super::reports::printable;
 use super::slots::Token;
-use crate::accounts::Account;
+use crate::accounts::{Account, Charge};
 
 /// A lane's thread. The id of a lane that has ended is used again; this is not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -195,7 +195,7 @@ pub(crate) enum ToLane {
     /// What a connection's request of that size is answered; nothing if it is one-way. Every request gets one.
     Reply { connection: Token, bytes: Vec<u8>, request_bytes: usize, may_be_large: bool },
     /// A call to a client's object.
-    Call { call: u64, to: Ior, operation: &'static str, body: Vec<u8>, timeout: Duration },
+    Call { call: u64, to: Ior, by: Option<Arc<Account>>, operation: &'static str, body: Vec<u8>, timeout: Duration },
     /// Tell how each outbox stands and, if asked, what was dropped by event type.
     Survey { drops: bool },
     /// A lane ends: nothing more is posted to it.
@@ -214,6 +214,8 @@ pub(crate) struct Lookup {
     pub(crate) port: u16,
     /// Nobody waits for the answer after this.
     pub(crate) until: Instant,
+    /// What its client is charged while it waits.
+    pub(crate) charge: Charge,
 }
 
 /// From the resolver to a lane: a host name's addresses, the one to try first at the end, or why there are none.

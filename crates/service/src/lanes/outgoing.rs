@@ -7,7 +7,7 @@
 
 use core::time::Duration;
 use std::collections::VecDeque;
-use std::net::{IpAddr, SocketAddr, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -27,8 +27,10 @@ use super::routes::{Endpoint, Route, Routes};
 use super::slots::{Slots, Token};
 use super::system::{self, Interest};
 use super::worker::{Core, KIND_OUTGOING, datum};
+use crate::accounts::{Account, Resource};
 use crate::corba::Peers;
 use crate::counters::Counter;
+use crate::resolver;
 
 /// A connection that nobody uses is kept for this long: a consumer that disconnects while it is pushed to still answers,
 /// and one that comes back finds it open.
@@ -138,6 +140,13 @@ impl Outgoing {
     }
 }
 
+/// Where a lane has host names looked up.
+pub(crate) struct Resolver {
+    pub(crate) post: Post<Lookup>,
+    /// Who is charged for names that no client gave.
+    pub(crate) own: Arc<Account>,
+}
+
 /// All connections to clients, and the ways to all consumers.
 pub(crate) struct Outgoings {
     pub(crate) connections: Slots<Outgoing>,
@@ -146,7 +155,7 @@ pub(crate) struct Outgoings {
     pub(crate) ways: Ways,
     /// The clients of the snapshot in use.
     pub(crate) peers: Arc<Peers>,
-    resolver: Post<Lookup>,
+    resolver: Resolver,
     pub(crate) framing: framing::Limits,
     pub(crate) connect_timeout: Duration,
     /// A connection that owes replies and sends nothing for this long is replaced when a push is given up on it.
@@ -179,7 +188,7 @@ pub(crate) struct Outgoings {
 
 impl Outgoings {
     pub(crate) fn new(
-        resolver: Post<Lookup>,
+        resolver: Resolver,
         framing: framing::Limits,
         connect_timeout: Duration,
         silence: Duration,
@@ -294,28 +303,28 @@ impl Outgoings {
 }
 
 impl Core {
-    /// The connection to an end point; made if there is none.
+    /// The connection to an end point; made if there is none. `by` gave the reference that names it.
     ///
     /// # Errors
     /// Says why none can be made.
-    pub(crate) fn connect(&mut self, endpoint: Endpoint, timeout: Duration) -> Result<Token, String> {
+    pub(crate) fn connect(
+        &mut self,
+        endpoint: Endpoint,
+        timeout: Duration,
+        by: Option<&Arc<Account>>,
+    ) -> Result<Token, String> {
         if let Some(token) = self.outgoing.by_endpoint.get(&endpoint) {
             return Ok(*token);
         }
         self.counters.add(Counter::ConnectsBegun, 1);
-        let ip = endpoint.host.parse::<IpAddr>().ok();
         let (host, port) = (endpoint.host.clone(), endpoint.port);
         let connection = Outgoing::new(endpoint.clone(), self.outgoing.framing, self.now, timeout);
         let token = self.outgoing.connections.insert(connection);
         self.outgoing.by_endpoint.insert(endpoint, token);
         self.outgoing.connecting += 1;
-        let begun = match ip {
-            Some(ip) => self.begin_connect(token, vec![SocketAddr::new(ip, port)]),
-            None => self
-                .outgoing
-                .resolver
-                .post(Lookup { connection: token, host, port, until: Instant::now() + timeout })
-                .map_err(|_| "too many host names are being looked up".to_owned()),
+        let begun = match resolver::known_without_asking(&host) {
+            Some(ips) => self.begin_connect(token, ips.into_iter().map(|ip| SocketAddr::new(ip, port)).collect()),
+            None => self.look_up(token, host, port, timeout, by),
         };
         match begun {
             Ok(()) => Ok(token),
@@ -324,6 +333,24 @@ impl Core {
                 Err(why)
             }
         }
+    }
+
+    /// Has a host name looked up, which its client is charged for until it is answered.
+    fn look_up(
+        &mut self,
+        token: Token,
+        host: String,
+        port: u16,
+        timeout: Duration,
+        by: Option<&Arc<Account>>,
+    ) -> Result<(), String> {
+        let Resolver { post, own } = &mut self.outgoing.resolver;
+        let charge = by.unwrap_or(own).charge(Resource::Lookups, 1).map_err(|spent| {
+            self.counters.add(spent.counter(), 1);
+            format!("its host name is not looked up: {spent}")
+        })?;
+        let lookup = Lookup { connection: token, host, port, until: Instant::now() + timeout, charge };
+        post.post(lookup).map_err(|_| "too many host names are being looked up".to_owned())
     }
 
     /// Begins to connect to one of these addresses, from the last to the first.
@@ -610,11 +637,14 @@ impl Core {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::accounts::{Accounts, Ceilings};
     use crate::lanes::post::post_to;
 
     #[test]
     fn what_nobody_is_to_answer_is_gathered_for_longer() {
-        let (resolver, _lookups) = post_to(&Arc::new(system::Bell::new().unwrap()), 1);
+        let (post, _lookups) = post_to(&Arc::new(system::Bell::new().unwrap()), 1);
+        let own = Accounts::new(Ceilings::new(100)).account_of([127, 0, 0, 1].into());
+        let resolver = Resolver { post, own };
         let mut outgoing = Outgoings::new(resolver, framing::Limits::default(), Duration::ZERO, Duration::ZERO);
         let nowhere = Token::from_bits(0);
         outgoing.note_push(nowhere, true);

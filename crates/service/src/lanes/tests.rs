@@ -108,7 +108,7 @@ impl Bench {
     fn call_by_name(&mut self) -> Lookup {
         let location: Corbaloc = "corbaloc::1.2@several.example:4711/object".parse().unwrap();
         let to: Ior = location.to_ior("IDL:x:1.0");
-        self.lane.core.begin_call(7, &to, "operation", Vec::new(), Duration::from_secs(10));
+        self.lane.core.begin_call(7, &to, None, "operation", Vec::new(), Duration::from_secs(10));
         self.lookups.take().unwrap()
     }
 

@@ -7,7 +7,7 @@
 use core::time::Duration;
 use std::collections::VecDeque;
 use std::io;
-use std::net::TcpListener;
+use std::net::{IpAddr, Ipv4Addr, TcpListener};
 use std::sync::Arc;
 use std::time::{Instant, SystemTime};
 
@@ -24,7 +24,7 @@ use super::intake::{Owed, UndecidedEvents};
 use super::large_answers::LargeAnswers;
 use super::lines::{HeldForPeer, Line, Lines};
 use super::mail::{LaneThread, Lookup, Resolved, ToAdministration, ToLane};
-use super::outgoing::Outgoings;
+use super::outgoing::{Outgoings, Resolver};
 use super::post::{Inbox, Post};
 use super::pullers::Pullers;
 use super::pulls::{self, Due};
@@ -220,6 +220,8 @@ const SWEEP: Duration = Duration::from_millis(50);
 /// Answers given between two looks at the clock, and how long they are given before the sockets are looked at again.
 const ANSWERS_PER_LOOK: usize = 64;
 const ANSWERING_FOR: Duration = Duration::from_micros(500);
+/// The address under which the service itself is charged for what no client asked for.
+const NOBODY: IpAddr = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
 /// Mail served in one round.
 const MAIL_PER_ROUND: usize = 256;
 
@@ -228,6 +230,7 @@ impl Worker {
         let WorkerOptions { id, thread, name, priority, listener, ends, counters, common } = options;
         let poll = poll_for(listener.as_ref(), &ends.bell)?;
         let addresses = listener.as_ref().map(|_| Addresses::new(&common.accounts));
+        let resolver = Resolver { post: ends.resolver, own: common.accounts.account_of(NOBODY) };
         Ok(Self {
             listener,
             addresses,
@@ -270,7 +273,7 @@ impl Worker {
                 administration: ends.administration,
                 administration_bytes: 0,
                 large_answers: LargeAnswers::default(),
-                outgoing: Outgoings::new(ends.resolver, common.framing, common.connect_timeout, common.silence),
+                outgoing: Outgoings::new(resolver, common.framing, common.connect_timeout, common.silence),
                 counters,
                 now: Time(0),
                 held: HashMap::new(),
@@ -434,8 +437,8 @@ impl Worker {
                     self.core.administration_bytes = self.core.administration_bytes.saturating_sub(request_bytes);
                     self.pass_reply(connection, request_bytes, |output| output.push_bytes(bytes));
                 }
-                ToLane::Call { call, to, operation, body, timeout } => {
-                    self.core.begin_call(call, &to, operation, body, timeout);
+                ToLane::Call { call, to, by, operation, body, timeout } => {
+                    self.core.begin_call(call, &to, by, operation, body, timeout);
                     self.plan_sweep();
                 }
                 ToLane::Survey { drops } => self.core.begin_survey(drops),

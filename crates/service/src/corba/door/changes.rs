@@ -253,9 +253,9 @@ impl Door {
             Side::Consumers => "offer_change",
             Side::Suppliers => "subscription_change",
         };
-        let to = client.address.ior.clone();
+        let (to, by) = (client.address.ior.clone(), client.address.by.clone());
         let body = self.changes.difference(&client.told.last.types, &types, code_set(&to));
-        self.effects.push_back(Effect::Ask { question: Question(Asked::Change(peer)), to, operation, body });
+        self.effects.push_back(Effect::Ask { question: Question(Asked::Change(peer)), to, by, operation, body });
         self.changes.calls += 1;
         if let Some(client) = self.clients.get_mut(&peer) {
             client.told.before = Some(core::mem::replace(&mut client.told.last, Knowledge { types, told: true }));

@@ -5,7 +5,7 @@
 //! closed. What would exceed the limit, or the client's share of it, is refused before anything is changed.
 
 use super::Door;
-use crate::accounts::{Charge, Resource, Spent};
+use crate::accounts::{Account, Charge, Resource, Spent};
 use crate::corba::exceptions::Raised;
 use crate::corba::table::{AdminKey, Level};
 use engine::{AdminId, ChannelId, EventType, FilterId, FilterTarget, Peer, ProxyKey, ProxyState, Side};
@@ -150,6 +150,11 @@ pub(in crate::corba) fn octets_of_reference(reference: &Ior) -> u64 {
 }
 
 impl Door {
+    /// Who asks, while a request is executed.
+    pub(in crate::corba) fn principal(&self) -> Option<Arc<Account>> {
+        self.principal.clone()
+    }
+
     /// Charges the client that asks. What the service makes for itself is charged to nobody.
     pub(in crate::corba) fn charge(&mut self, resource: Resource, amount: u64) -> Result<Option<Charge>, Raised> {
         let Some(principal) = &self.principal else { return Ok(None) };

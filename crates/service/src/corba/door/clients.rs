@@ -65,7 +65,8 @@ impl Door {
         if let Some(peer) = peer {
             let name = client.iiop().map(log_name).unwrap_or_default();
             let told = self.told_at_first(key, kind, side, &client);
-            let address = PeerAddress { ior: client, name, operation: operation.unwrap_or_default() };
+            let by = self.principal();
+            let address = PeerAddress { ior: client, by, name, operation: operation.unwrap_or_default() };
             let address = Arc::new(address);
             if operation.is_some() {
                 self.peers.insert(peer, Arc::clone(&address));
@@ -126,8 +127,9 @@ impl Door {
         self.probes.forget(peer, client.health);
         if tell {
             let to = client.address.ior.clone();
+            let by = client.address.by.clone();
             let operation = kind.disconnect_operation(removed.side);
-            self.effects.push_back(Effect::Call { to, operation, body: Vec::new() });
+            self.effects.push_back(Effect::Call { to, by, operation, body: Vec::new() });
         }
         // Only then, so that the call can use the connection that is there.
         if self.peers.remove(peer) {

@@ -60,6 +60,6 @@ impl Door {
     /// Has a filter's callback told of other event types.
     pub(in crate::corba) fn tell_callback(&mut self, filter: FilterId, callback: u32, to: Ior, body: Vec<u8>) {
         let question = Question(Asked::FilterChange { filter, callback });
-        self.effects.push_back(Effect::Ask { question, to, operation: "subscription_change", body });
+        self.effects.push_back(Effect::Ask { question, to, by: None, operation: "subscription_change", body });
     }
 }

@@ -144,9 +144,9 @@ impl Door {
             return self.schedule(peer);
         }
         client.health.being_asked = true;
-        let to = client.address.ior.clone();
+        let (to, by) = (client.address.ior.clone(), client.address.by.clone());
         let question = Question(Asked::Probe(peer));
-        self.effects.push_back(Effect::Ask { question, to, operation: "_non_existent", body: Vec::new() });
+        self.effects.push_back(Effect::Ask { question, to, by, operation: "_non_existent", body: Vec::new() });
         self.probes.unanswered += 1;
     }
 

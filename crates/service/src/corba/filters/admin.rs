@@ -38,7 +38,7 @@ pub(super) fn add_filter(
         None => {
             let name = log_name(profile);
             // Which operation it is asked with depends on the event.
-            let address = PeerAddress { ior: reference, name, operation: "match" };
+            let address = PeerAddress { ior: reference, by: door.principal(), name, operation: "match" };
             door.add_remote_filter(on, address)?
         }
     };

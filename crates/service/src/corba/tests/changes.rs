@@ -78,7 +78,7 @@ impl Scene {
     fn told(&mut self) -> Vec<Told> {
         self.d.door.publish();
         let effects = self.d.effects().into_iter().filter_map(|effect| match effect {
-            Effect::Ask { question, to, operation, body } if operation != "_non_existent" => {
+            Effect::Ask { question, to, operation, body, .. } if operation != "_non_existent" => {
                 let whom = String::from_utf8(to.iiop().unwrap().key.clone()).unwrap();
                 let mut r = Reader::new(&body, Encoding::new(Endian::NATIVE));
                 let (added, removed) = (read_types(&mut r), read_types(&mut r));

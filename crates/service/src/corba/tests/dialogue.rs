@@ -247,7 +247,7 @@ impl Dialogue {
     /// What clients were told so far: object key, operation.
     pub(in crate::corba) fn told(&mut self) -> Vec<(String, &'static str)> {
         let calls = self.effects().into_iter().filter_map(|effect| match effect {
-            Effect::Call { to, operation, body } => {
+            Effect::Call { to, operation, body, .. } => {
                 assert_eq!(body, []);
                 Some((String::from_utf8(to.iiop().unwrap().key.clone()).unwrap(), operation))
             }

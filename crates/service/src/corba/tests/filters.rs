@@ -557,7 +557,9 @@ fn changes(d: &mut Dialogue, answer: ClientAnswer) -> Vec<(&'static str, &'stati
         types.collect::<Vec<_>>().join(" ")
     };
     let calls = d.effects().into_iter().map(|effect| {
-        let Effect::Ask { question, to, operation: "subscription_change", body } = effect else { panic!("{effect:?}") };
+        let Effect::Ask { question, to, operation: "subscription_change", body, .. } = effect else {
+            panic!("{effect:?}")
+        };
         let mut r = Reader::new(&body, Encoding::new(Endian::NATIVE));
         let (added, removed) = (list(&mut r), list(&mut r));
         r.finish("subscription_change").unwrap();

@@ -1,0 +1,315 @@
+//! Which host names are asked for, whose is looked up next, and what was found.
+//!
+//! Told the time, and without threads: [`Names::ask`] for a name, [`Names::poll`] for what to look up now, [`Names::found`]
+//! when that is done.
+
+use core::time::Duration;
+use std::collections::VecDeque;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Instant;
+
+use hashbrown::HashMap;
+
+use super::Found;
+use crate::accounts::{Account, Charge, Resource, Spent, SpentBy};
+
+/// How long an answer is used again, and how long one that is none. Short, since nobody tells when a host moves.
+const KNOWN_FOR: Duration = Duration::from_secs(60);
+const FAILED_FOR: Duration = Duration::from_secs(5);
+/// Answers that are kept. The oldest goes when there is one more.
+const KNOWN_MAX: usize = 1_024;
+
+/// Somebody who waits for a name.
+pub(super) struct Waiter<W> {
+    pub(super) who: W,
+    /// An answer is of no use after this.
+    pub(super) until: Instant,
+    /// What its client is charged while it waits.
+    pub(super) charge: Charge,
+}
+
+/// A name that is asked for.
+struct Wanted<W> {
+    waiters: Vec<Waiter<W>>,
+    /// What is charged while it is being looked up.
+    under_way: Option<Charge>,
+}
+
+/// A name that waits to be looked up, for a client.
+struct Waiting {
+    host: Arc<str>,
+    account: Arc<Account>,
+    /// That it has to wait was counted.
+    is_counted: bool,
+}
+
+/// See the module.
+pub(super) struct Names<W> {
+    wanted: HashMap<Arc<str>, Wanted<W>>,
+    /// What each address waits for, and the addresses in the order of their turns.
+    queues: HashMap<IpAddr, VecDeque<Waiting>>,
+    turns: VecDeque<IpAddr>,
+    known: HashMap<Arc<str>, (Found, Instant)>,
+    /// The names that are known, or were, in the order in which they were found.
+    order: VecDeque<(Arc<str>, Instant)>,
+    /// Claims that were not granted and are not counted yet.
+    spent: Vec<Spent>,
+}
+
+impl<W> Default for Names<W> {
+    fn default() -> Self {
+        Self {
+            wanted: HashMap::new(),
+            queues: HashMap::new(),
+            turns: VecDeque::new(),
+            known: HashMap::new(),
+            order: VecDeque::new(),
+            spent: Vec::new(),
+        }
+    }
+}
+
+impl<W> Names<W> {
+    /// Somebody asks for a name. Gives him back with the answer if that is known.
+    pub(super) fn ask(&mut self, host: &str, waiter: Waiter<W>, now: Instant) -> Option<(W, Found)> {
+        let host: Arc<str> = host.to_ascii_lowercase().into();
+        if let Some((found, until)) = self.known.get(&host)
+            && now < *until
+        {
+            return Some((waiter.who, found.clone()));
+        }
+        let account = Arc::clone(waiter.charge.account());
+        let wanted = self.wanted.entry(Arc::clone(&host));
+        let wanted = wanted.or_insert_with(|| Wanted { waiters: Vec::new(), under_way: None });
+        wanted.waiters.push(waiter);
+        if wanted.under_way.is_none() {
+            let ip = account.ip();
+            let queue = self.queues.entry(ip).or_insert_with(|| {
+                self.turns.push_back(ip);
+                VecDeque::new()
+            });
+            queue.push_back(Waiting { host, account, is_counted: false });
+        }
+        None
+    }
+
+    /// The next name to look up, if there is a thread for it: of each client in its turn, within its share.
+    pub(super) fn poll(&mut self, now: Instant) -> Option<Arc<str>> {
+        for _ in 0..self.turns.len() {
+            let ip = self.turns.pop_front()?;
+            let Some(mut queue) = self.queues.remove(&ip) else { continue };
+            let next = self.next_of(&mut queue, now);
+            if !queue.is_empty() {
+                self.turns.push_back(ip);
+                self.queues.insert(ip, queue);
+            }
+            if next.is_some() {
+                return next;
+            }
+        }
+        None
+    }
+
+    /// The first of these names for which somebody still waits, nobody looks yet and a thread is granted.
+    fn next_of(&mut self, queue: &mut VecDeque<Waiting>, now: Instant) -> Option<Arc<str>> {
+        queue.retain(|waiting| self.is_waited_for(&waiting.host, now));
+        for at in 0..queue.len() {
+            let waiting = queue.get_mut(at)?;
+            match waiting.account.charge(Resource::LookupThreads, 1) {
+                Ok(charge) => {
+                    let host = queue.remove(at)?.host;
+                    self.wanted.get_mut(&host)?.under_way = Some(charge);
+                    return Some(host);
+                }
+                Err(spent) => {
+                    if !core::mem::replace(&mut waiting.is_counted, true) {
+                        self.spent.push(spent);
+                    }
+                    if spent.by == SpentBy::All {
+                        return None;
+                    }
+                    // Another connection of the same address may have a share left.
+                }
+            }
+        }
+        None
+    }
+
+    /// Whether a name has yet to be looked up for somebody. Behind names whose servers do not answer others grow old.
+    fn is_waited_for(&mut self, host: &Arc<str>, now: Instant) -> bool {
+        let Some(wanted) = self.wanted.get_mut(host) else { return false };
+        if wanted.under_way.is_some() {
+            return false;
+        }
+        wanted.waiters.retain(|waiter| now < waiter.until);
+        let is_waited_for = !wanted.waiters.is_empty();
+        if !is_waited_for {
+            self.wanted.remove(host);
+        }
+        is_waited_for
+    }
+
+    /// A name was looked up. Gives everybody who asked for it.
+    pub(super) fn found(&mut self, host: &Arc<str>, found: Found, now: Instant) -> Vec<W> {
+        let until = now + if found.is_ok() { KNOWN_FOR } else { FAILED_FOR };
+        while self.order.len() >= KNOWN_MAX
+            && let Some((oldest, kept_until)) = self.order.pop_front()
+        {
+            if self.known.get(&oldest).is_some_and(|(_, until)| *until == kept_until) {
+                self.known.remove(&oldest);
+            }
+        }
+        self.known.insert(Arc::clone(host), (found, until));
+        self.order.push_back((Arc::clone(host), until));
+        let wanted = self.wanted.remove(host);
+        wanted.into_iter().flat_map(|wanted| wanted.waiters).map(|waiter| waiter.who).collect()
+    }
+
+    /// Claims that were not granted since this was last asked.
+    pub(super) fn take_spent(&mut self) -> Vec<Spent> {
+        core::mem::take(&mut self.spent)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::accounts::{Accounts, Ceilings};
+
+    struct Bench {
+        names: Names<u32>,
+        accounts: Arc<Accounts>,
+        now: Instant,
+    }
+
+    impl Bench {
+        fn new() -> Self {
+            let ceilings = Ceilings::new(75).with(Resource::Lookups, 256, 4).with(Resource::LookupThreads, 8, 1);
+            Self { names: Names::default(), accounts: Accounts::new(ceilings), now: Instant::now() }
+        }
+
+        fn client(&self, last: u8) -> Arc<Account> {
+            self.accounts.account_of([127, 0, 0, last].into())
+        }
+
+        fn ask(&mut self, by: &Arc<Account>, host: &str, who: u32) -> Option<(u32, Found)> {
+            let charge = by.charge(Resource::Lookups, 1).unwrap();
+            let until = self.now + Duration::from_secs(5);
+            self.names.ask(host, Waiter { who, until, charge }, self.now)
+        }
+
+        fn begun(&mut self) -> Vec<String> {
+            core::iter::from_fn(|| self.names.poll(self.now)).map(|host| host.to_string()).collect()
+        }
+    }
+
+    fn here() -> Found {
+        Ok(vec![[10, 0, 0, 1].into()])
+    }
+
+    #[test]
+    fn a_client_whose_names_take_long_does_not_keep_anothers_waiting() {
+        // Four names that took 10 s each kept the consumer of another client unreached for 100 s, until it was disconnected.
+        let mut bench = Bench::new();
+        let (slow, other) = (bench.client(2), bench.client(3));
+        for who in 0..100 {
+            assert_eq!(bench.ask(&slow, &format!("slow-{who}.example"), who), None);
+        }
+        let under_way = bench.begun();
+        assert!((4..8).contains(&under_way.len()), "{under_way:?}");
+        assert_eq!(bench.ask(&other, "other.example", 1_000), None);
+        assert_eq!(bench.begun(), ["other.example"]);
+        let spent = bench.names.take_spent();
+        assert_eq!(spent.len(), 100 - under_way.len(), "each that waits is counted once");
+        assert!(spent.iter().all(|spent| spent.by == SpentBy::Client));
+        assert_eq!(bench.names.found(&"other.example".into(), here(), bench.now), [1_000]);
+        // What it may have is its own again when a name of its is answered.
+        bench.names.found(&under_way[0].as_str().into(), here(), bench.now);
+        assert_eq!(bench.begun().len(), 1);
+    }
+
+    #[test]
+    fn clients_take_turns() {
+        let mut bench = Bench::new();
+        let clients = [bench.client(2), bench.client(3)];
+        for (number, client) in (1..).zip(&clients) {
+            for who in 0..20 {
+                bench.ask(client, &format!("{who}.of-{number}.example"), who);
+            }
+        }
+        let begun = bench.begun();
+        let of = |end: &str| begun.iter().filter(|host| host.ends_with(end)).count();
+        assert!(of("of-1.example") >= 3 && of("of-2.example") >= 3, "{begun:?}");
+        assert!(begun.len() < 8, "something is left for a third");
+    }
+
+    #[test]
+    fn a_name_that_several_ask_for_is_looked_up_once_for_all_of_them() {
+        let mut bench = Bench::new();
+        let (one, two) = (bench.client(2), bench.client(3));
+        bench.ask(&one, "Host.example", 1);
+        bench.ask(&two, "host.EXAMPLE", 2);
+        assert_eq!(bench.begun(), ["host.example"]);
+        bench.ask(&two, "host.example", 3);
+        assert_eq!(bench.begun(), [""; 0]);
+        assert_eq!(bench.names.found(&"host.example".into(), here(), bench.now), [1, 2, 3]);
+        assert_eq!(bench.ask(&one, "host.example", 4), Some((4, here())));
+        let (resources, none) = ([Resource::Lookups, Resource::LookupThreads], [0, 0]);
+        assert_eq!(resources.map(|resource| bench.accounts.used(resource)), none);
+    }
+
+    #[test]
+    fn a_name_of_a_client_without_a_share_left_is_looked_up_for_another_who_asks_for_it() {
+        let mut bench = Bench::new();
+        let (slow, other) = (bench.client(2), bench.client(3));
+        for who in 0..10 {
+            bench.ask(&slow, &format!("slow-{who}.example"), who);
+        }
+        bench.ask(&slow, "wanted.example", 10);
+        bench.begun();
+        bench.ask(&other, "wanted.example", 11);
+        assert_eq!(bench.begun(), ["wanted.example"]);
+        assert_eq!(bench.names.found(&"wanted.example".into(), here(), bench.now), [10, 11]);
+    }
+
+    #[test]
+    fn what_was_found_is_used_for_a_minute_and_what_was_not_for_five_seconds() {
+        let mut bench = Bench::new();
+        let client = bench.client(2);
+        let nothing: Found = Err("has no address".into());
+        for (found, seconds) in [(here(), 60), (nothing, 5)] {
+            bench.ask(&client, "a.example", 1);
+            assert_eq!(bench.begun().len(), 1);
+            bench.names.found(&"a.example".into(), found.clone(), bench.now);
+            bench.now += Duration::from_secs(seconds) - Duration::from_nanos(1);
+            assert_eq!(bench.ask(&client, "a.example", 2), Some((2, found)));
+            bench.now += Duration::from_nanos(1);
+        }
+        assert_eq!(bench.ask(&client, "a.example", 3), None);
+    }
+
+    #[test]
+    fn no_more_is_kept_than_is_said() {
+        let mut bench = Bench::new();
+        let client = bench.client(2);
+        for number in 0..3 * KNOWN_MAX {
+            let host = format!("{number}.example");
+            bench.ask(&client, &host, 0);
+            bench.begun();
+            bench.names.found(&host.as_str().into(), here(), bench.now);
+        }
+        assert_eq!((bench.names.known.len(), bench.names.order.len()), (KNOWN_MAX, KNOWN_MAX));
+        assert_eq!((bench.names.wanted.len(), bench.names.queues.len(), bench.names.turns.len()), (0, 0, 0));
+    }
+
+    #[test]
+    fn a_name_for_which_nobody_waits_any_more_is_not_looked_up() {
+        let mut bench = Bench::new();
+        let client = bench.client(2);
+        bench.ask(&client, "late.example", 1);
+        bench.now += Duration::from_secs(5);
+        assert_eq!(bench.begun(), [""; 0]);
+        assert_eq!((bench.names.wanted.len(), bench.accounts.used(Resource::Lookups)), (0, 0));
+    }
+}
