@@ -6,9 +6,10 @@ export CAMPANILE_COMMIT := $(shell git describe --always --dirty 2>/dev/null)
 
 .PHONY: run test check build install-test-tools bench fuzz clean
 
-# Serve on loopback, run the CARMA monitor workload through it with a live table, and go on serving until Ctrl-C.
+# Serve on loopback, run the CARMA monitor workload through it with a live table, and go on serving until Ctrl-C. Where port 2809 is
+# in use: make run LISTEN=127.0.0.1:2810
 run: build
-	$(CAMPANILE) bench monitor --demo
+	$(CAMPANILE) bench monitor --demo $(if $(LISTEN),--listen $(LISTEN))
 
 build:
 	$(CARGO) build --release --locked -p campanile-cli
@@ -26,7 +27,7 @@ install-test-tools:
 	interop/install.sh
 
 # Campanile beside floors and peers, which this installs: about an hour. Writes docs/performance.md and bench/results; see
-# bench/README.md.
+# bench/README.md. Fails, when all is written, if an aim was missed.
 bench: build install-test-tools
 	bench/peers/install.sh
 	$(CAMPANILE) bench performance --results bench/results --page docs/performance.md

@@ -86,9 +86,13 @@ impl Campanile {
         Self::start_with(&serve)
     }
 
-    /// Starts a service as `campanile serve` without arguments does: found by everybody without configuration.
-    pub(crate) fn start_at_default_address() -> Result<Self, BenchError> {
-        Self::start_with(&arguments(["serve"]))
+    /// Starts a service at an address, or as `campanile serve` without arguments does: found by everybody without
+    /// configuration.
+    pub(crate) fn start_to_look_at(listen: Option<&str>) -> Result<Self, BenchError> {
+        match listen {
+            Some(listen) => Self::start_with(&arguments(["serve", "--listen", listen])),
+            None => Self::start_with(&arguments(["serve"])),
+        }
     }
 
     /// Starts a service on a free port of loopback, all of it on this core if there is one.

@@ -220,7 +220,26 @@ fn conduct<R: Report>(
     if !options.report.json {
         write_tables(&report, out)?;
     }
-    Ok(())
+    judge(&report.head().aims)
+}
+
+/// Says which aims were missed, once all has been reported.
+///
+/// # Errors
+///
+/// If there is one.
+pub(crate) fn judge<'a>(aims: impl IntoIterator<Item = &'a Aim>) -> Result<(), BenchError> {
+    let (mut judged, mut missed) = (0, Vec::new());
+    for Aim { aim, found, met } in aims {
+        judged += usize::from(met.is_some());
+        if *met == Some(false) {
+            missed.push(format!("\n  {aim}: found {found}"));
+        }
+    }
+    if missed.is_empty() {
+        return Ok(());
+    }
+    Err(BenchError::NotShown { found: format!("{} of {judged} aims missed:{}", missed.len(), missed.concat()) })
 }
 
 fn complete(circumstances: &mut Circumstances, began: u64) {

@@ -43,7 +43,7 @@ pub(crate) const PLAIN_SOCKETS_ARE: &str = "every supplier has a TCP connection 
 /// When a contender cannot be started, breaks off, or answers what it should not.
 pub fn run(options: &MonitorOptions, out: &mut Output<'_>) -> Result<(), BenchError> {
     if options.demo {
-        return demo::run(&traffic(options), options.carriage, out);
+        return demo::run(&traffic(options), options, out);
     }
     let lasting = lasting(options.duration)?;
     check_timeout(&options.carriage)?;

@@ -90,6 +90,7 @@ Examples:
   campanile bench monitor --pull --timeout 1      as the memorandum's consumer: it pulls, and events expire
   campanile bench monitor --paper                 every case of the CARMA memorandum's tables 1 to 3
   campanile bench monitor --demo                  serve on the default port and watch until Ctrl-C
+  campanile bench monitor --demo --listen 127.0.0.1:2810
   campanile bench monitor --json > monitor.json";
 
 const PIPELINE_EXAMPLES: &str = "\
@@ -226,7 +227,9 @@ Examples:
   campanile bench experiments --quick --into /var/tmp/experiments
 
 Takes less than 15 minutes, with --quick five. Charts go into the folder, the
-page beside it: docs/experiments.md.";
+page beside it: docs/experiments.md.
+Exit status: 0 every aim that could be judged was met; 1 one was missed, which
+is said; 2 wrong usage. The same holds of each experiment by itself.";
 
 /// What every benchmark understands.
 #[derive(Debug, Clone, Default, clap::Args)]
@@ -464,6 +467,9 @@ pub struct MonitorOptions {
     /// Serve at the default address, show a live table, and go on until Ctrl-C
     #[arg(long, conflicts_with_all = ["json", "json_file"])]
     pub demo: bool,
+    /// With --demo: serve at another address than 127.0.0.1:2809
+    #[arg(long, value_name = "HOST:PORT", requires = "demo")]
+    pub listen: Option<String>,
     /// How events travel
     #[command(flatten)]
     pub carriage: CarriageOptions,

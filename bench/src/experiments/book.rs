@@ -124,7 +124,7 @@ const NUMBER: Chapter = Chapter {
 ///
 /// # Errors
 ///
-/// When one of them cannot be run to its end, or a file cannot be written.
+/// When one of them cannot be run to its end, or a file cannot be written, or an aim was missed.
 pub fn run(options: &ExperimentsOptions, out: &mut Output<'_>) -> Result<(), BenchError> {
     let mut book = Book::open(options)?;
     // Those that use all cores first: confined, this process could not go back to the core that it has left to the others.
@@ -231,7 +231,7 @@ impl Book {
         page.push_str(&self.chapters);
         fs::write(&self.page, page).map_err(BenchError::io("writing the page"))?;
         writeln!(out, "{}", Path::display(&self.page))?;
-        Ok(())
+        super::judge(self.aims.iter().map(|(_, aim)| aim))
     }
 }
 

@@ -11,28 +11,30 @@ use crate::campanile::Campanile;
 use crate::latency::ratio;
 use crate::table::{Cell, Table, counted};
 use crate::workload::{self, Carrier, Lasting, Latency, Shared, Traffic, View};
-use crate::{BenchError, CarriageOptions, Output, clock};
+use crate::{BenchError, MonitorOptions, Output, clock};
 
 /// Serves and shows until Ctrl-C.
-pub(super) fn run(traffic: &Traffic, carriage: CarriageOptions, out: &mut Output<'_>) -> Result<(), BenchError> {
+pub(super) fn run(traffic: &Traffic, options: &MonitorOptions, out: &mut Output<'_>) -> Result<(), BenchError> {
     let over = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM] {
         signal_hook::flag::register(signal, Arc::clone(&over)).map_err(BenchError::io("waiting for Ctrl-C"))?;
     }
-    let service = Campanile::start_at_default_address()?;
+    let service = Campanile::start_to_look_at(options.listen.as_deref()).map_err(advise)?;
     let Traffic { suppliers, payload_bytes, rate, consumers, .. } = traffic;
     let consumers = counted(*consumers, "consumer");
     writeln!(
         out,
         "Serving at {address}: corbaloc::{address}/NotificationService\n\
          {suppliers} suppliers push {payload_bytes} B {rate} times a second each, two-way, to {consumers} \
-         on the default channel. Look at it from another terminal with `campanile ls` or `campanile sub`. Ctrl-C ends.\n",
-        address = service.address()
+         on the default channel. Look at it from another terminal with `campanile ls{server}` or `campanile sub{server}`. \
+         Ctrl-C ends.\n",
+        address = service.address(),
+        server = options.listen.as_ref().map_or_else(String::new, |_| format!(" --server {}", service.address())),
     )?;
     out.flush()?;
     let mut board = Board::new(&service);
     let report = workload::run(
-        &Carrier::Campanile(&service, carriage),
+        &Carrier::Campanile(&service, options.carriage),
         std::slice::from_ref(traffic),
         Lasting::until_told(),
         |view| {
@@ -57,6 +59,17 @@ pub(super) fn run(traffic: &Traffic, carriage: CarriageOptions, out: &mut Output
         )?;
     }
     Ok(())
+}
+
+/// The service says what to do about an address in use; of `make` there is a way, too.
+fn advise(error: BenchError) -> BenchError {
+    match error {
+        BenchError::Process { name, reason } if reason.contains(" is in use: ") => {
+            let reason = format!("{reason}\n(`make run LISTEN=127.0.0.1:2810` does that.)");
+            BenchError::Process { name, reason }
+        }
+        error => error,
+    }
 }
 
 /// The live table, and what it remembers from one second to the next.

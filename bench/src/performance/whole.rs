@@ -60,7 +60,8 @@ pub struct About {
 ///
 /// # Errors
 ///
-/// When an option names nobody, or a file cannot be written. A contender that fails is noted in its cells.
+/// When an option names nobody, or a file cannot be written, or an aim was missed. A contender that fails is noted in its
+/// cells.
 pub fn run(options: &PerformanceOptions, out: &mut Output<'_>) -> Result<(), BenchError> {
     let began = clock::now();
     clock::wake_on_time();
@@ -145,5 +146,5 @@ fn write(report: &Report, options: &PerformanceOptions, out: &mut Output<'_>) ->
         }
         report.machine.write_remarks(out)?;
     }
-    Ok(())
+    crate::experiments::judge(&report.aims)
 }

@@ -38,6 +38,7 @@ const CAP_SYS_NICE: u32 = 23;
 /// Everything but the measurement.
 pub(super) fn all(machine: &Machine) -> Vec<Finding> {
     vec![
+        user(machine),
         privilege(machine),
         rtprio(machine),
         throttling(machine),
@@ -56,6 +57,19 @@ pub(super) fn all(machine: &Machine) -> Vec<Finding> {
         quota(machine),
         processors(machine),
     ]
+}
+
+fn user(machine: &Machine) -> Finding {
+    let name = "user";
+    let why = "limits and privileges below are those of whoever asks: what root may, the service's own user may not";
+    let mend = "ask as that user: sudo -u campanile campanile doctor. It needs, as lines of its systemd unit: User=campanile, \
+                AmbientCapabilities=CAP_SYS_NICE CAP_IPC_LOCK, LimitRTPRIO=98, LimitMEMLOCK=infinity, LimitNOFILE=524288";
+    // The second is the effective one.
+    match machine.status("Uid").as_deref().and_then(|ids| ids.split_whitespace().nth(1)) {
+        Some("0") => Finding::new(name, State::Note, "root", why, mend),
+        Some(id) => Finding::new(name, State::Well, format!("number {id}, not root"), why, mend),
+        None => Finding::new(name, State::Note, "cannot be read", why, mend),
+    }
 }
 
 fn privilege(machine: &Machine) -> Finding {

@@ -21,7 +21,10 @@ Max realtime priority     98                   98
 
 const WELL: &[(&str, &str)] = &[
     ("proc/self/limits", LIMITS),
-    ("proc/self/status", "Name:\tx\nCapEff:\t0000000000000000\nCpus_allowed_list:\t0-1\n"),
+    (
+        "proc/self/status",
+        "Name:\tx\nUid:\t1000\t1000\t1000\t1000\nCapEff:\t0000000000000000\nCpus_allowed_list:\t0-1\n",
+    ),
     ("proc/self/timerslack_ns", "50000\n"),
     ("proc/self/cgroup", "0::/system.slice/campanile.service\n"),
     ("sys/fs/cgroup/system.slice/campanile.service/cpu.max", "max 100000\n"),
@@ -99,6 +102,8 @@ fn machine_on_which_all_is_well_has_nothing_to_mend() {
 type Case = (&'static str, &'static str, &'static str, State, &'static str, &'static str);
 
 const CASES: &[Case] = &[
+    // All was well where root asked, and nothing where the service ran.
+    ("user", "proc/self/status", "Uid:\t1000\t0\t0\t0\n", Note, "root", "LimitRTPRIO=98"),
     ("throttling", "proc/sys/kernel/sched_rt_runtime_us", "-1", Note, "off (-1)", "sched_rt_runtime_us=950000"),
     ("throttling", "proc/sys/kernel/sched_rt_runtime_us", "400000", InTheWay, "40 % of each 1000 ms", "950000"),
     ("preemption", "proc/version", "#1 SMP Debian", InTheWay, "none", "PREEMPT_RT"),

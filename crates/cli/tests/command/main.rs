@@ -355,6 +355,17 @@ fn port_in_use_is_told_with_what_to_do() {
     assert!(said.contains("in use") && said.contains("--listen"), "{said}");
 }
 
+/// `make run`, where somebody else served already, advised an option that it does not have.
+#[test]
+fn demonstration_at_a_port_in_use_is_told_what_make_can_do() {
+    let serve = Serve::start();
+    let (said, status) = refusal(&["bench", "monitor", "--demo", "--listen", &serve.address]);
+    assert_eq!(status, 1);
+    assert!(said.contains("in use") && said.contains("make run LISTEN="), "{said}");
+    let makefile = include_str!("../../../../Makefile");
+    assert!(makefile.contains("--demo $(if $(LISTEN),--listen $(LISTEN))"));
+}
+
 #[test]
 fn address_that_cannot_be_advertised_is_told_with_what_to_do() {
     let (said, status) = refusal(&["serve", "--listen", "0.0.0.0:0"]);
