@@ -4,7 +4,7 @@
 //! new routing snapshot per batch, and only then lets the replies go: a client that has been told "connected" is.
 
 use core::time::Duration;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Instant, SystemTime};
 
@@ -23,7 +23,7 @@ use hashbrown::HashMap;
 
 use crate::accounts::Account;
 use crate::corba::event::UtcClock;
-use crate::corba::{Call, ClientAnswer, Door, Effect, Exception, OBJECT_NOT_EXIST, Published, Question};
+use crate::corba::{Call, ClientAnswer, Door, Effect, Exception, Farewell, OBJECT_NOT_EXIST, Published, Question};
 use crate::counters::{Block, Counter, Counters};
 use crate::lanes::mail::{
     self, CallFailure, LaneThread, OWN_ENDIAN, Reply, SupplierNews, Survey, Surveys, ToAdministration, ToLane,
@@ -62,6 +62,8 @@ pub(crate) struct Administration {
     pub(crate) outside_naming: Option<OutsideNaming>,
     pub(crate) calls: HashMap<u64, Purpose>,
     pub(crate) next_call: u64,
+    /// Answers that wait until clients have been told what was done.
+    pub(crate) withheld: BTreeMap<Farewell, (LaneThread, ToLane)>,
     /// Requests that wait until the lanes have told how they stand, and those that came after they were asked. They are
     /// asked once for all of them, since their telling takes time from the events.
     pub(crate) surveying: Vec<mail::Request>,
@@ -90,7 +92,7 @@ pub(crate) struct OutsideNaming {
 /// What a call of ours was for.
 pub(crate) enum Purpose {
     /// Telling a client something; how it went is only logged.
-    Telling { operation: &'static str, whom: String },
+    Telling { operation: &'static str, whom: String, farewell: Option<Farewell> },
     /// Asking a client something that the door wants to know.
     Asking(Question),
     /// Binding the factory in the outside naming service.
@@ -129,6 +131,9 @@ impl Administration {
                 self.roster.post(lane, answer);
             }
             self.carry_out_effects();
+        }
+        for (_, (lane, answer)) in core::mem::take(&mut self.withheld) {
+            self.roster.post(lane, answer);
         }
         self.roster.stop();
     }
@@ -182,7 +187,11 @@ impl Administration {
             ToAdministration::Request(request) => {
                 let bytes = self.answer(&request).unwrap_or_default();
                 let bytes = self.limited(&request, bytes);
-                answers.push(request.answered(bytes));
+                let answer = request.answered(bytes);
+                match self.door.take_farewell() {
+                    Some(farewell) => _ = self.withheld.insert(farewell, answer),
+                    None => answers.push(answer),
+                }
             }
             ToAdministration::Notice(notice, why) => self.note(&notice, why.as_deref()),
             ToAdministration::Supplier { key, news } => self.note_supplier(key, &news),
@@ -425,9 +434,9 @@ impl Administration {
     fn carry_out_effects(&mut self) {
         while let Some(effect) = self.door.poll_effect() {
             match effect {
-                Effect::Call { to, by, operation, body } => {
+                Effect::Call { to, by, operation, body, farewell } => {
                     let whom = to.iiop().map_or_else(String::new, |p| format!("{}:{}", printable(&p.host), p.port));
-                    self.call((to, by), operation, body, Purpose::Telling { operation, whom });
+                    self.call((to, by), operation, body, Purpose::Telling { operation, whom, farewell });
                 }
                 Effect::Ask { question, to, by, operation, body } => {
                     self.call((to, by), operation, body, Purpose::Asking(question));
@@ -465,6 +474,19 @@ impl Administration {
                 Effect::ReleasePeer(_) => {}
             }
         }
+        self.answer_withheld();
+    }
+
+    /// Lets the answers go that need not wait for clients any more.
+    fn answer_withheld(&mut self) {
+        while let Some((farewell, all_told)) = self.door.poll_farewell() {
+            if !all_told {
+                self.counters.add(Counter::DestroysNotWaitedFor, 1);
+            }
+            if let Some((lane, answer)) = self.withheld.remove(&farewell) {
+                self.roster.post(lane, answer);
+            }
+        }
     }
 
     /// Has the main lane call an object, of which a client gave the reference if that is known.
@@ -485,10 +507,17 @@ impl Administration {
     fn answered(&mut self, call: u64, result: Result<Reply, CallFailure>) {
         match (self.calls.remove(&call), result) {
             (None, _) => {}
-            (Some(Purpose::Telling { operation, whom }), result) => match result {
-                Ok(reply) => log::debug!("told {whom} {operation}; {} bytes came back", reply.reader().remaining()),
-                Err(failure) => self.say(log::Level::Info, &format!("could not tell {whom} {operation}: {failure}")),
-            },
+            (Some(Purpose::Telling { operation, whom, farewell }), result) => {
+                if let Some(farewell) = farewell {
+                    self.door.handle_told(farewell);
+                }
+                match result {
+                    Ok(reply) => log::debug!("told {whom} {operation}; {} bytes came back", reply.reader().remaining()),
+                    Err(failure) => {
+                        self.say(log::Level::Info, &format!("could not tell {whom} {operation}: {failure}"))
+                    }
+                }
+            }
             (Some(Purpose::Asking(question)), result) => self.door.handle_answer(question, client_answer(&result)),
             (Some(Purpose::Naming), result) => self.outside_answered(result.map(drop)),
         }

@@ -187,6 +187,8 @@ counters! {
     UndecidedRefused = "lane_undecided_refused",
     /// Clients that probes found dead and that were disconnected.
     ClientsReaped = "clients_reaped",
+    /// Channels and admins destroyed whose clients had not all been told when that was answered.
+    DestroysNotWaitedFor = "destroys_not_waited_for",
     /// Lanes of thread pools that were started.
     LanesStarted = "lanes_started",
     /// Those that have ended since, because their pool did.

@@ -2,6 +2,7 @@
 
 use core::fmt;
 use core::time::Duration;
+use std::collections::BTreeMap;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::path::PathBuf;
@@ -185,6 +186,7 @@ impl Service {
             outside_naming,
             calls: HashMap::new(),
             next_call: 0,
+            withheld: BTreeMap::new(),
             surveying: Vec::new(),
             to_survey: Vec::new(),
             survey: Surveys::default(),

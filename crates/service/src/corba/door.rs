@@ -3,6 +3,7 @@
 mod changes;
 mod charges;
 mod clients;
+mod farewells;
 mod filters;
 mod idle;
 mod objections;
@@ -14,7 +15,9 @@ pub(super) use self::changes::{InfoMode, code_set, difference};
 use self::charges::Ledger;
 pub use self::charges::Refused;
 pub(super) use self::charges::{Thing, octets_of_reference, octets_of_types, weights};
-use self::clients::Client;
+use self::clients::{Client, Tell};
+pub use self::farewells::Farewell;
+use self::farewells::Farewells;
 pub(crate) use self::idle::AT_ONCE_MAX;
 pub use self::idle::SupplierStanding;
 use self::probes::Probes;
@@ -106,6 +109,7 @@ pub struct Door {
     now: u64,
     filter_cuts: u64,
     changes: Changes,
+    farewells: Farewells,
     probes: Probes,
     suppliers: idle::Suppliers,
     /// The lane's time.
@@ -138,6 +142,8 @@ pub enum Effect {
         operation: &'static str,
         /// Its arguments, in this machine's byte order from position 0 of a body of GIOP 1.2. Empty for those that take none.
         body: Vec<u8>,
+        /// What waits for its end ([`Door::handle_told`]).
+        farewell: Option<Farewell>,
     },
     /// The same, of which the door is to be told how it ended ([`Door::handle_answer`]).
     Ask {
@@ -292,6 +298,7 @@ impl Door {
             now: 0,
             filter_cuts: 0,
             changes: Changes::default(),
+            farewells: Farewells::default(),
             probes: Probes::default(),
             suppliers: idle::Suppliers::default(),
             time: Time::default(),
@@ -315,6 +322,7 @@ impl Door {
     pub fn handle(&mut self, call: &Call<'_>, reply: &mut Writer<'_>) -> Result<(), Exception> {
         let (encoding, phase) = (reply.encoding(), reply.phase());
         self.principal = Some(Arc::clone(call.principal));
+        self.farewells.begin();
         let outcome = self.dispatch(call, reply);
         self.principal = None;
         outcome.map_err(|raised| {
@@ -336,7 +344,8 @@ impl Door {
     /// the consumer is told unless it is the one who said so.
     pub fn handle_disconnected(&mut self, key: ProxyKey, reason: DisconnectReason) {
         match self.hierarchy.destroy_proxy(key) {
-            Ok(removed) => self.forget(&removed, reason != DisconnectReason::Gone),
+            Ok(removed) if reason == DisconnectReason::Gone => self.forget(&removed, Tell::No),
+            Ok(removed) => self.forget(&removed, Tell::Yes),
             // Whoever disconnected it meanwhile was quicker.
             Err(refusal) => log::debug!(target: "campanile::corba", "nothing to disconnect: {refusal}"),
         }
@@ -684,7 +693,7 @@ impl Door {
     /// Takes back a proxy that nobody has been told of.
     pub(super) fn withdraw_proxy(&mut self, key: ProxyKey) {
         if let Ok(removed) = self.hierarchy.destroy_proxy(key) {
-            self.forget(&removed, false);
+            self.forget(&removed, Tell::No);
         }
     }
 }

@@ -40,7 +40,8 @@ mod tests;
 
 pub(crate) use door::AT_ONCE_MAX;
 pub use door::{
-    Call, ClientAnswer, Door, DoorSettings, Effect, PeerAddress, Published, Question, Refused, SupplierStanding,
+    Call, ClientAnswer, Door, DoorSettings, Effect, Farewell, PeerAddress, Published, Question, Refused,
+    SupplierStanding,
 };
 pub use exceptions::Exception;
 pub(crate) use exceptions::{NO_ROOM, OBJECT_NOT_EXIST, refused_event};

@@ -2,6 +2,7 @@
 //! on itself, where one channel supplies another.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 
 use client::notify::{
@@ -113,6 +114,43 @@ fn is_gone(object: &ObjectRef) -> bool {
         Ok(gone) => gone,
         Err(InvokeError::System { exception, .. }) => exception.kind == Kind::ObjectNotExist,
         Err(other) => panic!("{other}"),
+    }
+}
+
+/// JacORB's tests destroy a channel and look at once whether their clients were disconnected.
+#[test]
+fn a_channel_is_destroyed_when_its_clients_know_it_and_a_mute_one_holds_that_up_for_a_second_only() {
+    let service = start();
+    let early = || service.counters().read(Counter::DestroysNotWaitedFor);
+    for mute in [false, true] {
+        let channel = new_channel(&service);
+        let admin = channel.default_supplier_admin().unwrap();
+        let orb = Orb::new(OrbOptions::default());
+        let clients: Vec<_> = (0..5)
+            .map(|_| {
+                let told = Arc::new(AtomicBool::new(false));
+                let servant = SupplierServant::structured(Arc::clone(&told));
+                let activation = orb.activate(Arc::new(servant)).unwrap();
+                let (proxy, _) = admin.obtain_notification_push_consumer(ClientType::Structured).unwrap();
+                let proxy = StructuredProxyPushConsumer::unchecked(proxy.object().clone());
+                proxy.connect_structured_push_supplier(Some(activation.reference())).unwrap();
+                (told, activation)
+            })
+            .collect();
+        let bare = Bare::new();
+        if mute {
+            let (proxy, _) = admin.obtain_notification_push_consumer(ClientType::Structured).unwrap();
+            let proxy = StructuredProxyPushConsumer::unchecked(proxy.object().clone());
+            let silent = orb.object(bare.reference("127.0.0.1"));
+            proxy.connect_structured_push_supplier(Some(&silent)).unwrap();
+        }
+        assert_eq!(early(), 0);
+        channel.destroy().unwrap();
+        if mute {
+            assert_eq!(early(), 1);
+        } else {
+            assert!(clients.iter().all(|(told, _)| told.load(Ordering::Acquire)));
+        }
     }
 }
 

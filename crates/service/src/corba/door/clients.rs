@@ -34,6 +34,16 @@ struct Link {
     to: ChannelId,
 }
 
+/// Whether the client of a proxy that is gone is told so.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Tell {
+    /// It knows, or is no more.
+    No,
+    Yes,
+    /// And the request that is being executed is answered when it has been.
+    AndWait,
+}
+
 impl Door {
     pub(in crate::corba) fn is_connected(&self, key: ProxyKey) -> Result<bool, Raised> {
         Ok(self.hierarchy.proxy(key)?.state != ProxyState::Unconnected)
@@ -94,7 +104,7 @@ impl Door {
 
     pub(in crate::corba) fn disconnected_by_client(&mut self, key: ProxyKey) -> Result<(), Raised> {
         let removed = self.hierarchy.destroy_proxy(key)?;
-        self.forget(&removed, false);
+        self.forget(&removed, Tell::No);
         Ok(())
     }
 
@@ -106,12 +116,12 @@ impl Door {
 
     pub(super) fn forget_all(&mut self, removed: &[Removed]) {
         for proxy in removed {
-            self.forget(proxy, true);
+            self.forget(proxy, Tell::AndWait);
         }
     }
 
     /// Drops what is kept for a proxy that is gone, and tells its client if it is to be told.
-    pub(super) fn forget(&mut self, removed: &Removed, tell: bool) {
+    pub(super) fn forget(&mut self, removed: &Removed, tell: Tell) {
         let Some(kind) = self.kinds.remove(&removed.key) else { return };
         self.ledger.remove(Thing::Proxy(removed.key));
         self.forget_filters_of(FilterTarget::Proxy(removed.key));
@@ -125,11 +135,12 @@ impl Door {
         });
         let Some((peer, client)) = client else { return };
         self.probes.forget(peer, client.health);
-        if tell {
+        if tell != Tell::No {
             let to = client.address.ior.clone();
             let by = client.address.by.clone();
             let operation = kind.disconnect_operation(removed.side);
-            self.effects.push_back(Effect::Call { to, by, operation, body: Vec::new() });
+            let farewell = (tell == Tell::AndWait).then(|| self.farewell());
+            self.effects.push_back(Effect::Call { to, by, operation, body: Vec::new(), farewell });
         }
         // Only then, so that the call can use the connection that is there.
         if self.peers.remove(peer) {

@@ -5,7 +5,7 @@
 //! connected is closed; an operator may say at any time that so long was long enough. Lanes note when a supplier was last
 //! heard of ([`engine::Activity`]); nobody is asked about it.
 
-use super::clients::side_name;
+use super::clients::{Tell, side_name};
 use super::{Door, Effect};
 use crate::accounts::{Account, Resource};
 use crate::corba::table::Level;
@@ -92,7 +92,7 @@ impl Door {
     fn disconnect(&mut self, key: ProxyKey) -> bool {
         let removed = self.hierarchy.destroy_proxy(key);
         if let Ok(removed) = &removed {
-            self.forget(removed, true);
+            self.forget(removed, Tell::Yes);
         }
         removed.is_ok()
     }

@@ -11,6 +11,7 @@
 //! Whatever happened, a client is asked once in its interval at most. So its next probe always lies ahead, and administration
 //! comes to rest: what is due is a number of clients that only gets smaller while the time stands still.
 
+use super::clients::Tell;
 use super::{Asked, ClientAnswer, Door, Effect, PeerAddress, Question};
 use crate::corba::table::{AdminKey, Level};
 use engine::{Peer, ProxyKey, Time};
@@ -88,6 +89,7 @@ impl Door {
             self.probe(peer);
         }
         self.look_at_suppliers();
+        self.farewells.handle_time(self.time);
     }
 
     /// When [`Door::handle_time`] has to be called next, if nothing else happens before.
@@ -95,7 +97,7 @@ impl Door {
     pub fn poll_timeout(&self) -> Option<Time> {
         // While as many are being asked as may be, the next answer is what is waited for.
         let first = self.probes.due.first().filter(|_| self.probes.unanswered < PROBES_MAX);
-        first.map(|(due, _)| *due).into_iter().chain(self.suppliers.next()).min()
+        first.map(|(due, _)| *due).into_iter().chain(self.suppliers.next()).chain(self.farewells.next()).min()
     }
 
     /// Arranges for a client's next probe.
@@ -193,7 +195,7 @@ impl Door {
         let (proxy, name) = (client.proxy, client.address.name.clone());
         match self.hierarchy.destroy_proxy(proxy) {
             Ok(removed) => {
-                self.forget(&removed, false);
+                self.forget(&removed, Tell::No);
                 self.effects.push_back(Effect::Reaped { proxy, name, unreachable_for });
             }
             Err(refusal) => log::debug!(target: "campanile::corba", "nothing to disconnect: {refusal}"),

@@ -2,7 +2,7 @@
 
 use super::dialogue::{Dialogue, Expect, STYLES, client, key_of};
 use crate::corba::Effect;
-use engine::{DisconnectReason, ProxyKey};
+use engine::{DisconnectReason, ProxyKey, Time};
 use giop::ior::Ior;
 use std::time::Duration;
 
@@ -77,6 +77,46 @@ fn destroying_a_channel_tells_all_its_clients() {
         scene.d.call(proxy, "_non_existent", |_| {}).raises("OBJECT_NOT_EXIST");
     }
     assert!(scene.d.door.publish().unwrap().peers.is_empty());
+}
+
+/// JacORB's `testDestroyChannelDisconnectsClients` looks at its clients when `destroy` has returned; they were told some time
+/// afterwards.
+#[test]
+fn who_destroys_is_answered_when_the_clients_have_been_told_and_after_a_second_at_most() {
+    for (all_answer, admin) in [(true, false), (false, false), (true, true)] {
+        let mut scene = Scene::new();
+        let gone = if admin { scene.suppliers.clone() } else { scene.channel.clone() };
+        scene.d.door.handle_time(Time(7));
+        scene.d.get(&gone, "destroy");
+        let farewell = scene.d.door.take_farewell().unwrap();
+        let effects = scene.d.effects();
+        let calls = effects.into_iter().filter_map(|effect| match effect {
+            Effect::Call { farewell, .. } => farewell,
+            _ => None,
+        });
+        let calls: Vec<_> = calls.collect();
+        assert_eq!(calls, vec![farewell; if admin { 3 } else { CLIENTS.len() }]);
+        for told in calls.iter().skip(usize::from(!all_answer)) {
+            assert_eq!(scene.d.door.poll_farewell(), None);
+            scene.d.door.handle_told(*told);
+        }
+        let second = Time(7) + Duration::from_secs(1);
+        if !all_answer {
+            assert_eq!(scene.d.door.poll_farewell(), None);
+            assert!(scene.d.door.poll_timeout().unwrap() <= second);
+            scene.d.door.handle_time(second);
+        }
+        assert_eq!(scene.d.door.poll_farewell(), Some((farewell, all_answer)));
+    }
+    // Nothing to wait for: nobody is there, or the client itself disconnects, or a lane gave it up before.
+    let mut scene = Scene::new();
+    let key = scene.proxy_key(1);
+    scene.d.door.handle_disconnected(key, DisconnectReason::OutboxFull);
+    scene.d.get(&scene.proxies[0].clone(), "disconnect_push_supplier");
+    assert_eq!(scene.d.door.take_farewell(), None);
+    let empty = scene.d.made(&scene.channel.clone(), "new_for_consumers", 0).0;
+    scene.d.get(&empty, "destroy");
+    assert_eq!(scene.d.door.take_farewell(), None);
 }
 
 #[test]
