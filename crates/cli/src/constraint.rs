@@ -108,7 +108,9 @@ enum Sample {
 impl Sample {
     /// Reads an event as `sub --json` prints it. Types follow from the JSON as in `pub`.
     fn from_json(line: &str) -> Result<Self, String> {
-        let Json::Object(object) = serde_json::from_str(line).map_err(|error| format!("not JSON: {error}"))? else {
+        let Json::Object(object) = serde_json::from_str(line)
+            .map_err(|error| format!("not JSON, as `campanile sub --json` prints it: {error}"))?
+        else {
             return Err("not an event: a JSON object is expected, as `campanile sub --json` prints it".to_owned());
         };
         if object.contains_key("error") {

@@ -50,6 +50,10 @@ impl Failure {
                 "{error}; check --server, and that the service runs and advertises an address that can be reached \
                  from here"
             )),
+            InvokeError::Lost { address, reason, .. } => Self::Message(format!(
+                "the connection to {address} was lost: {reason}; see whether the service still runs there, and what its log \
+                 says"
+            )),
             InvokeError::BadAddress { .. } => Self::Usage(format!("--server: {error}")),
             _ => Self::Message(error.to_string()),
         }

@@ -82,9 +82,10 @@ fn walk(options: &LsOptions) -> Result<Service, InvokeError> {
     let orb = Orb::new(orb_options(&options.server));
     let object = orb.resolve_service(&options.server.server)?;
     let address = object.connect()?;
-    let walk = Walk { clients: Clients::read(&orb, &address), long: options.long };
     let mut channels = Vec::new();
     let is_factory = object.is_a(EventChannelFactory::REPOSITORY_ID)?;
+    // Behind the first question: a service that answers nothing is not waited for twice.
+    let walk = Walk { clients: Clients::read(&orb, &address), long: options.long };
     if options.channel.is_some() || !is_factory {
         let (channel, id) = find_channel(&object, options.channel)?;
         channels.push(walk.channel(id, &channel)?);

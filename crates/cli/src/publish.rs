@@ -173,9 +173,23 @@ impl Run<'_> {
                         return Ok(());
                     }
                 }
-                Err(error) => return Err(Failure::remote(&error, &options.server)),
+                Err(error) => return Err(self.broken_off(&error)),
             }
             self.pace.events += 1;
+        }
+    }
+
+    /// Where to go on when the service is back, of several events.
+    fn broken_off(&self, error: &InvokeError) -> Failure {
+        let failure = Failure::remote(error, &self.options.server);
+        let is_one = self.options.count == 1 && !self.options.lines;
+        match failure {
+            Failure::Message(said) if error.is_connection_failure() && !is_one => {
+                let next = self.tally.published + 1;
+                let fate = if error.was_not_carried_out() { "was not taken" } else { "may have been taken, or not" };
+                Failure::Message(format!("{said}. Number {next} {fate}, and none behind it was sent"))
+            }
+            failure => failure,
         }
     }
 

@@ -47,11 +47,16 @@ pub(crate) fn run(options: &SubOptions) -> Result<(), Failure> {
     let started = Instant::now();
     let ended = wait(options, &waiter, &consumer, started)?;
     tell_gaps(&consumer);
-    // What the service thinks of it changes nothing any more.
-    let _ = consumer.close();
+    // What the service thinks of it changes nothing any more, but for whoever waited while it was not there.
+    let farewell = consumer.close();
     let tally = tally.lock().unwrap_or_else(PoisonError::into_inner).clone();
     if ended != Ended::Enough || options.quiet {
         eprintln!("{}", tally.summary(started.elapsed()));
+    }
+    if ended == Ended::Stopped
+        && let Err(error) = &farewell
+    {
+        return Err(Failure::Message(format!("{error}; events may be missing since the service went away")));
     }
     match options.count {
         Some(count) if tally.events < count => Err(Failure::Quiet),

@@ -172,7 +172,10 @@ impl Orb {
             Ok(_) => Err(bad_address(text, "the file holds no IOR:…, corbaloc:… or corbaname:…")),
             Err(error) => Err(bad_address(
                 text,
-                &format!("it is neither IOR:…, corbaloc:… nor corbaname:…, and reading it as a file failed: {error}"),
+                &format!(
+                    "it is neither IOR:…, corbaloc:… nor corbaname:…, and reading it as a file failed: {error}; write for \
+                     example corbaloc::HOST:PORT/NotificationService"
+                ),
             )),
         }
     }

@@ -83,8 +83,19 @@ impl fmt::Display for StartError {
             Self::Listen { address, error } if error.kind() == io::ErrorKind::AddrNotAvailable => {
                 write!(f, "{address} is not an address of this host; choose one with --listen HOST:PORT")
             }
+            Self::Listen { address, error } if error.kind() == io::ErrorKind::PermissionDenied => write!(
+                f,
+                "cannot listen on {address}: {error}; ports below 1024 are for privileged programs: choose one above with \
+                 --listen {}:PORT, or give the program cap_net_bind_service",
+                address.ip()
+            ),
             Self::Listen { address, error } => write!(f, "cannot listen on {address}: {error}"),
-            Self::IorFile { path, error } => write!(f, "cannot write the reference file {}: {error}", path.display()),
+            Self::IorFile { path, error } => write!(
+                f,
+                "cannot write the reference file {}: {error}; name a file in a folder that there is and that this user may \
+                 write to with --ior-file, or ior_file in the configuration",
+                path.display()
+            ),
             Self::OutsideNaming { url, why } => {
                 write!(f, "naming.outside = \"{url}\": {why}; write for example corbaloc::host:2809/NameService")
             }
@@ -154,9 +165,8 @@ impl Service {
         let published = Arc::new(ArcSwap::from_pointee(published));
 
         let counters = Counters::new(config.lanes.threads_max.into());
-        let bell = Arc::new(Bell::new()?);
+        let (bell, resolver_bell) = (Arc::new(Bell::new()?), Arc::new(Bell::new()?));
         let (administration, orders) = post_to(&bell, 1);
-        let resolver_bell = Arc::new(Bell::new()?);
         let (to_resolver, introductions) = post_to(&resolver_bell, INTRODUCTIONS);
         let (origin, mut remarks) = (Instant::now(), remarks_on_memory(&config));
         let common = common(&config, memory, &published, connections_max, origin);

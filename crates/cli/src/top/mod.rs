@@ -20,8 +20,9 @@ pub(crate) fn run(options: &TopOptions) -> Result<(), Failure> {
     let statistics = Statistics::find(&options.server).map_err(remote)?;
     let mut stdout = io::stdout();
     let live = !options.once && !options.json && stdout.is_terminal();
-    let sample = || Sample::take(&statistics.object).map_err(|error| statistics.failure(&error, &options.server));
-    let mut before = sample()?;
+    let sample = || Sample::take(&statistics.object);
+    let failure = |error: InvokeError| statistics.failure(&error, &options.server);
+    let mut before = sample().map_err(failure)?;
     if live {
         // Something to look at until there are rates.
         terminal::show(&View::new(&before, &before, &statistics.address, options.channel).describe(options.rows))?;
@@ -31,7 +32,14 @@ pub(crate) fn run(options: &TopOptions) -> Result<(), Failure> {
         if waiter.wait(Some(options.interval)).is_some() {
             return Ok(());
         }
-        let now = sample()?;
+        let now = match sample() {
+            Ok(now) => now,
+            Err(error) if live && error.is_connection_failure() => {
+                terminal::show(&format!("{error}\n\ntrying again; q ends\n"))?;
+                continue;
+            }
+            Err(error) => return Err(failure(error)),
+        };
         let view = View::new(&before, &now, &statistics.address, options.channel);
         if options.json {
             return Ok(writeln!(stdout, "{}", view.report())?);

@@ -447,6 +447,35 @@ fn pub_without_end_outlasts_a_restart() {
     assert!(last.starts_with("published ") && last.contains("; connected again once, "), "{said}");
 }
 
+/// The service went away in the midst of a thousand events, and `pub` did not say with which to go on.
+#[test]
+fn pub_says_where_to_go_on() {
+    let serve = Serve::start();
+    let mut publish = serve.command("pub", &["--count", "100000", "--rate", "100", "i={n}"]);
+    let mut child = publish.stderr(Stdio::piped()).spawn().unwrap();
+    let leash = testing::Leash::new(&child, "a publisher to say that the service is gone");
+    serve.subscribe(&["-n", "2"]).wait();
+    drop(serve);
+    let mut said = String::new();
+    child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+    drop(leash);
+    assert_eq!(child.wait().unwrap().code(), Some(1), "{said}");
+    let published: u64 = said.strip_prefix("published ").unwrap().split(' ').next().unwrap().parse().unwrap();
+    assert!(said.contains(&format!(". Number {} ", published + 1)), "{said}");
+    assert!(said.ends_with(", and none behind it was sent\n"), "{said}");
+}
+
+/// `campanile sub --wait 60 && …` waited for a service that was not there any more, and ended as if there had been no events.
+#[test]
+fn sub_says_that_the_service_has_gone_meanwhile() {
+    let serve = Serve::start();
+    let sub = serve.subscribe(&["--wait", "1"]);
+    drop(serve);
+    let ended = sub.wait();
+    assert_eq!(ended.code, Some(1), "{}", ended.stderr);
+    assert!(ended.stderr.contains("since the service went away"), "{}", ended.stderr);
+}
+
 /// A new user typed `campanile pub`, and nothing was said: had anything been published, and what?
 #[test]
 fn a_lone_pub_says_what_it_did_and_what_to_write() {

@@ -67,6 +67,15 @@ impl Window {
         wait_until("top to read single keys", || !self.modes().local_modes.contains(LocalModes::ICANON));
     }
 
+    fn wait_until_it_shows(&mut self, text: &str) {
+        let _leash = Leash::new(&self.program, format_args!("top to show {text}"));
+        let (mut shown, mut piece) = (Vec::new(), [0; 4096]);
+        while !String::from_utf8_lossy(&shown).contains(text) {
+            let count = self.controller.read(&mut piece).unwrap();
+            shown.extend_from_slice(piece.get(..count).unwrap());
+        }
+    }
+
     /// The exit status, and what was shown so far, of which there is always something.
     fn end(mut self) -> (i32, String) {
         let leash = Leash::new(&self.program, "top to leave");
@@ -98,5 +107,20 @@ fn ctrl_c_gives_the_terminal_back_too() {
     let window = Window::with_top(&serve);
     window.wait_until_keys_are_read();
     crate::support::send_signal(&window.program, "INT");
+    assert_eq!(window.end().0, 0);
+}
+
+/// At three in the morning the service was restarted, and `top` was gone.
+#[test]
+fn top_outlasts_a_restart() {
+    let serve = Serve::start();
+    let mut window = Window::with_top(&serve);
+    window.wait_until_it_shows("events a second");
+    let address = serve.address.clone();
+    serve.stop("TERM");
+    window.wait_until_it_shows("trying again");
+    let _serve = Serve::start_with(&["--listen", &address, "--log", "error"]);
+    window.wait_until_it_shows("events a second");
+    window.controller.write_all(b"q").unwrap();
     assert_eq!(window.end().0, 0);
 }
