@@ -9,6 +9,7 @@ mod filters;
 mod hostile;
 mod kinds;
 mod lanes;
+mod limits;
 mod pairings;
 mod peers;
 mod planning;

@@ -1,0 +1,324 @@
+//! The limits of docs/operating.md: each is reached by a client here or in another test, and counted. The last test holds the
+//! document and the tests against each other.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::Write;
+use std::net::TcpStream;
+use std::path::Path;
+
+use client::notify::{ConstraintExp, EventChannel, EventChannelFactory, FilterFactory, Property, ProxyPullConsumer};
+use client::{InvokeError, Orb, OrbOptions};
+use giop::cdr::{CharSet, Version};
+use giop::exception::Kind;
+use giop::ior::Ior;
+use giop::message::ReplyStatus;
+use service::{Counter, Limits, Service};
+
+use crate::kinds::new_channel;
+use crate::peers::{
+    Bare, BareSupplier, REQUEST, numbered, read_message, request, start, start_limited, subscribe_to, wait_until,
+};
+
+fn read(service: &Service, counter: Counter) -> u64 {
+    service.counters().read(counter)
+}
+
+/// A channel of these qualities and limits, and its number.
+fn channel_with(service: &Service, qos: &[Property], admin: &[Property]) -> (EventChannel, i32) {
+    let factory = Orb::new(OrbOptions::default()).resolve(&service.corbaloc("NotificationService")).unwrap();
+    EventChannelFactory::narrow(factory).unwrap().create_channel(qos, admin).unwrap()
+}
+
+fn filters_of(channel: &EventChannel) -> FilterFactory {
+    channel.default_filter_factory().unwrap().unwrap()
+}
+
+fn kind(error: &InvokeError) -> Option<Kind> {
+    if let InvokeError::System { exception, .. } = error { Some(exception.kind) } else { None }
+}
+
+// ---- connections ----
+
+/// Opens connections until the service closes one at once.
+fn connect_until_refused(service: &Service) -> Vec<TcpStream> {
+    let mut open = Vec::new();
+    loop {
+        let mut stream = TcpStream::connect(service.address()).unwrap();
+        let located = request(Version::V1_2, b"NotificationService", "_non_existent", |_| ());
+        if stream.write_all(&located).is_err() || read_message(&mut stream).is_none() {
+            return open;
+        }
+        open.push(stream);
+    }
+}
+
+#[test]
+fn connections_of_one_address_reach_their_share_and_without_shares_the_limit() {
+    let service = start_limited(Limits { connections_max: 40, ..Limits::default() });
+    assert_eq!(connect_until_refused(&service).len(), 30);
+    assert_eq!(read(&service, Counter::ConnectionsRefused), 1);
+    assert!(read(&service, Counter::ConnectionsShare) >= 1);
+    assert_eq!(read(&service, Counter::ConnectionsLimit), 0);
+
+    let service = start_limited(Limits { connections_max: 40, client_share_percent: 100, ..Limits::default() });
+    assert_eq!(connect_until_refused(&service).len(), 40);
+    assert!(read(&service, Counter::ConnectionsLimit) >= 1);
+    assert_eq!(read(&service, Counter::ConnectionsShare), 0);
+}
+
+// ---- a lane's rounds and buffers ----
+
+#[test]
+fn a_connection_with_more_messages_than_its_share_of_a_round_gives_way_to_the_others() {
+    let service = start_limited(Limits { share_messages: 2, ..Limits::default() });
+    let mut stream = TcpStream::connect(service.address()).unwrap();
+    let one = request(Version::V1_2, b"NotificationService", "_non_existent", |_| ());
+    stream.write_all(&one.repeat(10)).unwrap();
+    for _ in 0..10 {
+        assert!(read_message(&mut stream).is_some());
+    }
+    assert!(read(&service, Counter::SharesSpent) >= 1);
+}
+
+#[test]
+fn halves_of_messages_that_find_no_buffer_of_the_lane_are_copied_into_their_own() {
+    const CONNECTIONS: usize = 24;
+    let service = start();
+    let consumer = Bare::new();
+    subscribe_to(&service, None, consumer.reference("127.0.0.1"), &[]);
+    let mut suppliers: Vec<_> = (0..CONNECTIONS).map(|_| BareSupplier::new(&service, None)).collect();
+    let mut event = numbered(1);
+    event.remainder = "x".repeat(20_000).as_str().into();
+    let messages: Vec<_> =
+        suppliers.iter().map(|supplier| supplier.push_message(&REQUEST, CharSet::Latin1, &event)).collect();
+    for (supplier, message) in suppliers.iter_mut().zip(&messages) {
+        supplier.stream.write_all(&message[..10_000]).unwrap();
+    }
+    wait_until("halves to be copied", || read(&service, Counter::RestsCopied) >= 1);
+    // All of them arrive all the same.
+    for (supplier, message) in suppliers.iter_mut().zip(&messages) {
+        supplier.stream.write_all(&message[10_000..]).unwrap();
+    }
+    for supplier in &mut suppliers {
+        assert!(read_message(&mut supplier.stream).is_some());
+    }
+    assert_eq!(read(&service, Counter::EventsIn), CONNECTIONS as u64);
+}
+
+// ---- answers of administration ----
+
+/// So many constraints of the greatest length.
+fn long_constraints(count: usize) -> Vec<ConstraintExp> {
+    (0..count).map(|number| ConstraintExp::new(&format!("$a == '{number:016376}'"))).collect()
+}
+
+/// A filter with as much text as fits into an answer.
+fn with_much_text(channel: &EventChannel) -> client::notify::Filter {
+    let filter = filters_of(channel).create_filter("EXTENDED_TCL").unwrap();
+    for _ in 0..10 {
+        filter.add_constraints(&long_constraints(100)).unwrap();
+    }
+    filter
+}
+
+#[test]
+fn an_answer_that_would_be_larger_than_any_message_is_a_limit_that_is_told() {
+    let service = start_limited(Limits { message_bytes_max: 4 << 20, ..Limits::default() });
+    let channel = new_channel(&service);
+    let filter = with_much_text(&channel);
+    assert_eq!(filter.get_all_constraints().unwrap().len(), 1_000);
+    // With 24 more of 16 KiB it would be more than 16 MiB.
+    filter.add_constraints(&long_constraints(24)).unwrap();
+    assert_eq!(kind(&filter.get_all_constraints().unwrap_err()), Some(Kind::ImpLimit));
+    assert_eq!(read(&service, Counter::AnswersTooLarge), 1);
+}
+
+#[test]
+fn answers_that_clients_do_not_read_reach_their_share_and_without_shares_the_limit() {
+    // The share is reached before the limit by whoever is alone.
+    let cases = [(75, 64 << 20, Counter::ReplyBytesShare), (100, 4 << 20, Counter::ReplyBytesLimit)];
+    for (client_share_percent, unread_reply_bytes_max, reached) in cases {
+        let service = start_limited(Limits { unread_reply_bytes_max, client_share_percent, ..Limits::default() });
+        let filter = with_much_text(&new_channel(&service));
+        let key = &filter.object().ior().iiop().unwrap().key;
+        // Each asks for sixteen million octets, of which the sockets hold a part, and reads none.
+        let mut clients = Vec::new();
+        while read(&service, reached) == 0 {
+            let mut stream = TcpStream::connect(service.address()).unwrap();
+            stream.write_all(&request(Version::V1_2, key, "get_all_constraints", |_| ())).unwrap();
+            stream.set_nonblocking(true).unwrap();
+            let is_answered = || stream.peek(&mut [0]).is_ok();
+            wait_until("an answer to begin, or to be held back", || is_answered() || read(&service, reached) > 0);
+            stream.set_nonblocking(false).unwrap();
+            clients.push(stream);
+        }
+        assert!(clients.len() > 1);
+        for stream in &mut clients {
+            assert!(read_message(stream).is_some(), "whoever reads is answered");
+        }
+    }
+}
+
+// ---- pull suppliers ----
+
+#[test]
+fn a_pull_supplier_that_raises_an_exception_is_asked_again_and_counted() {
+    let service = start();
+    let channel = new_channel(&service);
+    let admin = channel.default_supplier_admin().unwrap();
+    let (proxy, _) = admin.obtain_notification_pull_consumer(client::notify::ClientType::Any).unwrap();
+    let supplier = Bare::new();
+    let ior = Ior { type_id: "IDL:omg.org/CosEventComm/PullSupplier:1.0".into(), ..supplier.reference("127.0.0.1") };
+    let there = proxy.object().orb().object(ior);
+    ProxyPullConsumer::unchecked(proxy.object().clone()).connect_any_pull_supplier(&there).unwrap();
+    let mut link = supplier.accept();
+    for asked in 1..=2 {
+        let (header, bytes) = link.message().unwrap();
+        let request_id = giop::message::Request::parse(&bytes, &header).unwrap().request_id;
+        // A reply that has no exception's body, as from a server that is about to end.
+        link.reply(request_id, ReplyStatus::SystemException, None);
+        wait_until("the failure to be counted", || read(&service, Counter::PollsFailed) >= asked);
+    }
+}
+
+// ---- filters ----
+
+#[test]
+fn events_that_wait_for_a_mute_filter_are_bounded() {
+    let service = start();
+    let (channel, id) = channel_with(&service, &[Property::new("FilterTimeout", 600_000_000_u64)], &[]);
+    let mute = Bare::new();
+    let ior = Ior { type_id: "IDL:omg.org/CosNotifyFilter/Filter:1.0".into(), ..mute.reference("127.0.0.1") };
+    let filter = client::notify::Filter::unchecked(channel.object().orb().object(ior));
+    let supplier = BareSupplier::new(&service, Some(id));
+    let admin = channel.default_supplier_admin().unwrap();
+    let proxy = admin.get_proxy_consumer(admin.push_consumers().unwrap()[0]).unwrap();
+    proxy.add_filter(&filter).unwrap();
+    let message = supplier.push_message(&REQUEST, CharSet::Latin1, &numbered(1));
+    // 64 may be unanswered on a connection, and 1,024 at the proxy.
+    let suppliers: Vec<TcpStream> = (0..17)
+        .map(|_| {
+            let mut stream = TcpStream::connect(service.address()).unwrap();
+            stream.write_all(&message.repeat(64)).unwrap();
+            stream
+        })
+        .collect();
+    wait_until("one too many to be refused", || read(&service, Counter::UndecidedRefused) >= 1);
+    drop(suppliers);
+}
+
+#[test]
+fn a_match_that_a_client_asks_for_is_cut_where_an_events_would_be() {
+    let service = start();
+    let (channel, _) = channel_with(&service, &[], &[Property::new("FilterSteps", 1_i32)]);
+    let filter = filters_of(&channel).create_filter("EXTENDED_TCL").unwrap();
+    filter.add_constraints(&[ConstraintExp::new("$number == 1 or $number == 2 or $number == 3")]).unwrap();
+    assert!(!filter.match_structured(&numbered(3)).unwrap());
+    assert!(read(&service, Counter::FilterCallsCut) >= 1);
+    // Nor does an event get further.
+    let consumer = Bare::new();
+    let id = service_channel(&channel);
+    let proxy = subscribe_to(&service, Some(id), consumer.reference("127.0.0.1"), &[]);
+    client::notify::ProxySupplier::unchecked(proxy).add_filter(&filter).unwrap();
+    let mut supplier = BareSupplier::new(&service, Some(id));
+    supplier.push(&numbered(3));
+    assert!(read_message(&mut supplier.stream).is_some());
+    assert!(read(&service, Counter::FilterCuts) >= 1);
+}
+
+/// The number of a channel, which its factory gave it.
+fn service_channel(channel: &EventChannel) -> i32 {
+    let ids = channel.my_factory().unwrap().get_all_channels().unwrap();
+    ids.into_iter().max().unwrap()
+}
+
+// ---- queues ----
+
+#[test]
+fn a_channel_with_a_full_queue_drops_and_counts() {
+    let service = start();
+    let (_, id) = channel_with(&service, &[], &[Property::new("MaxQueueLength", 3_i32)]);
+    let mute = Bare::new();
+    subscribe_to(&service, Some(id), mute.reference("127.0.0.1"), &[]);
+    let mut supplier = BareSupplier::new(&service, Some(id));
+    for number in 0..10 {
+        supplier.push(&numbered(number));
+        assert!(read_message(&mut supplier.stream).is_some());
+    }
+    assert!(read(&service, Counter::DroppedQueueFull) >= 6);
+}
+
+#[test]
+fn a_property_of_the_wrong_type_is_counted_as_an_exception_of_administration() {
+    let service = start();
+    let channel = new_channel(&service);
+    let before = read(&service, Counter::RequestExceptions);
+    assert!(channel.set_admin(&[Property::new("MaxQueueLength", "three")]).is_err());
+    assert_eq!(read(&service, Counter::RequestExceptions), before + 1);
+}
+
+// ---- the document ----
+
+/// The sources of all tests under a folder of crates.
+fn tests_under(folder: &Path, found: &mut String) {
+    let mut entries: Vec<_> = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    entries.sort();
+    for path in entries {
+        if path.is_dir() {
+            if !path.ends_with("target") {
+                tests_under(&path, found);
+            }
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            let source = fs::read_to_string(&path).unwrap();
+            let is_test = path.components().any(|part| part.as_os_str() == "tests") || path.ends_with("tests.rs");
+            let begins = if is_test { Some(0) } else { source.find("#[cfg(test)]") };
+            found.extend(begins.map(|begins| &source[begins..]));
+        }
+    }
+}
+
+/// Words of letters, digits and underscores.
+fn words(text: &str) -> impl Iterator<Item = &str> {
+    text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_')
+}
+
+#[test]
+fn every_counter_in_the_tables_of_limits_is_read_by_a_test() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let document = fs::read_to_string(root.join("docs/operating.md")).unwrap();
+    let limits = document.split_once("\n## Limits").unwrap().1;
+    let limits = limits.split_once("\n## Is this machine").unwrap().0;
+    // As the source calls them: `ConnectionsRefused = "connections_refused"`.
+    let counters = fs::read_to_string(root.join("crates/service/src/counters.rs")).unwrap();
+    let variants: BTreeMap<&str, &str> = counters
+        .lines()
+        .filter_map(|line| line.trim().trim_end_matches(',').split_once(" = \""))
+        .map(|(variant, name)| (name.trim_end_matches('"'), variant))
+        .collect();
+    assert!(variants.len() > 50, "{variants:?}");
+    let mut tests = String::new();
+    for folder in ["crates", "interop", "bench"] {
+        tests_under(&root.join(folder), &mut tests);
+    }
+    let tests: std::collections::BTreeSet<&str> = words(&tests).collect();
+    let rows = limits.lines().filter(|line| line.starts_with('|'));
+    let last_cells = rows.filter_map(|row| row.trim_end_matches([' ', '|']).rsplit('|').next());
+    let named: Vec<&str> = last_cells.flat_map(|cell| cell.split('`').skip(1).step_by(2)).collect();
+    assert!(named.len() > 40, "{named:?}");
+    let unread: Vec<&str> = named
+        .into_iter()
+        .filter(|name| {
+            let Some(variant) = variants.get(name) else {
+                // Neither an exception nor an operation.
+                return name.starts_with(|c: char| c.is_ascii_lowercase())
+                    && name.contains('_')
+                    && !name.starts_with("get_");
+            };
+            // The engine counts some of them under the same names.
+            let of_engine = name.strip_prefix("lane_").unwrap_or(name);
+            ![*variant, *name, of_engine].iter().any(|word| tests.contains(word))
+        })
+        .collect();
+    assert!(unread.is_empty(), "counters of limits that no test reads, or that there are not: {unread:?}");
+}
