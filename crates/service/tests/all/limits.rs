@@ -258,6 +258,31 @@ fn a_property_of_the_wrong_type_is_counted_as_an_exception_of_administration() {
     assert_eq!(read(&service, Counter::RequestExceptions), before + 1);
 }
 
+// ---- what administration keeps ----
+
+#[test]
+fn names_with_large_references_end_at_the_share_of_their_client_while_others_bind_theirs() {
+    let service = start_limited(Limits { memory_bytes: Some(64 << 20), ..Limits::default() });
+    let naming = Orb::new(OrbOptions::default()).resolve(&service.corbaloc("NameService")).unwrap();
+    let context = client::naming::NamingContext::unchecked(naming.clone());
+    let mut far = Bare::new().reference("127.0.0.1");
+    if let giop::ior::Profile::Iiop(profile) = &mut far.profiles[0] {
+        profile.key = vec![b'x'; 60_000];
+    }
+    let far = naming.orb().object(far);
+    let bind = |number: usize| context.bind(&[client::naming::NameComponent::new(&format!("{number}"))], &far);
+    // A quarter of the budget is for administration, three quarters of that for an address that is alone.
+    let refusal = (0..400).find_map(|number| bind(number).err()).unwrap();
+    assert_eq!(kind(&refusal), Some(Kind::NoResources));
+    assert!(read(&service, Counter::KeptBytesShare) >= 1);
+    assert_eq!(read(&service, Counter::KeptBytesLimit), 0);
+    // What was bound is there, and there is room again when some of it is gone.
+    let name = [client::naming::NameComponent::new("0")];
+    assert!(context.resolve(&name).is_ok());
+    context.unbind(&name).unwrap();
+    bind(1_000).unwrap();
+}
+
 // ---- the document ----
 
 /// The sources of all tests under a folder of crates.
