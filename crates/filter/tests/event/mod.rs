@@ -97,12 +97,23 @@ impl Event {
 
     /// Where a path leads, without its last part if that asks about what stands there.
     fn walk(&self, path: &Path, steps: &mut Steps) -> Option<&Tree> {
+        let mut parts = &*path.parts;
         let mut here = match &path.root {
-            Root::Event => &self.tree,
+            // A name that the event has no member of is what it would be on its own.
+            Root::Event => match parts {
+                [Part::Member(name), rest @ ..] if self.tree.member(name).is_none() => {
+                    parts = rest;
+                    if !steps.take(1) {
+                        return None;
+                    }
+                    self.named(name)?
+                }
+                _ => &self.tree,
+            },
             Root::Name(name) => self.named(name)?,
             Root::CurrentTime => panic!("Fields is not asked for the time"),
         };
-        for part in &path.parts {
+        for part in parts {
             if !steps.take(1) {
                 return None;
             }

@@ -4,7 +4,8 @@
 //!
 //! - A path from the event itself (`$.header.fixed_header.event_type.type_name`, `$.filterable_data(name)`,
 //!   `$.remainder_of_body[3]`, and of an Any event `$.member`, `$(name)`, `$[0]` or just `$`) follows the types as the IDL
-//!   has them. Values within an `any` are looked through.
+//!   has them. Values within an `any` are looked through. Where it begins with a name that the event has no member of
+//!   (`$.type_name`, `$.n`), it is understood as if it began with that name on its own, as TAO does.
 //! - A name on its own (`$name`) is, of a structured event, the first of these that there is: one of the run-time variables
 //!   `$domain_name`, `$type_name`, `$event_name`, `$priority` and `$timeout` (the properties `Priority` and `Timeout` of the
 //!   variable header); another member of the fixed header; the property of that name in the variable header; that in the
@@ -155,6 +156,11 @@ impl<'e> EventFields<'e> {
                 None => return Ok(None),
             },
         };
+        if let [Part::Member(name), rest @ ..] = parts {
+            let member = at.member(name, work)?.map(Place::Value);
+            let place = if member.is_some() { member } else { self.name(name, work)? };
+            return Ok(place.map(|place| (place, rest)));
+        }
         Ok(Some((Place::Value(at), parts)))
     }
 

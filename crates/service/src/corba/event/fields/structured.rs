@@ -131,7 +131,7 @@ impl<'e> Structured<'e> {
     }
 
     /// Where a path leads to along the type. If it begins with nothing that a structured event has, it may be meant for
-    /// the Any in one.
+    /// the Any in one, and if it begins with a name, for what that is on its own.
     fn typed<'p>(&self, parts: &'p [Part], work: &mut Work) -> Found<'e, 'p> {
         let at = types::structured(self.source.clone(), work)?;
         let Some((first, rest)) = parts.split_first() else {
@@ -143,7 +143,13 @@ impl<'e> Structured<'e> {
         if is_about_type(first) {
             return Ok(Some((Reached::Value(at), parts)));
         }
-        Ok(self.wrapped(work)?.map(|any| (Reached::Value(any), parts)))
+        let any = self.wrapped(work)?;
+        if let Part::Member(name) = first {
+            let member = any.map(|any| any.member(name, work)).transpose()?.flatten().map(Reached::Value);
+            let reached = if member.is_some() { member } else { self.name(name, work)? };
+            return Ok(reached.map(|reached| (reached, rest)));
+        }
+        Ok(any.map(|any| (Reached::Value(any), parts)))
     }
 
     /// The string at that place of the fixed header: domain, type, name.

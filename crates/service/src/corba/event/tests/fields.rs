@@ -288,8 +288,9 @@ fn a_list_of_properties_is_read_by_name() {
         let fields = fields_of_properties(Reader::new(&bytes, encoding), NOW);
         let hold = [
             "$type_name == '%TYPED' and $domain_name == '' and $operation ~ $(operation) and $(point).x == $point.x and $._length == 2 and $[0].name == 'operation'",
+            "$.operation == $(operation) and $.point.x == $point.x and $.type_name == '%TYPED'",
         ];
-        check(&fields, "properties", &hold, &["exist $(type_name)", "exist $.operation", "exist $(other)"]);
+        check(&fields, "properties", &hold, &["exist $(type_name)", "exist $.other", "exist $(other)"]);
     }
 }
 
