@@ -133,6 +133,8 @@ fn known(name: &str, value: &Value) -> Option<String> {
         ("MaxQueueLength" | "MaxConsumers" | "MaxSuppliers" | "MaxEventsPerConsumer", Value::Long(0)) => {
             Some("0 (no limit)".to_owned())
         }
+        ("Timeout" | "GiveUpAfter" | "ProbeInterval", Value::ULongLong(0)) => Some("0 (never)".to_owned()),
+        ("ReplyTimeout" | "SupplierLinger", Value::ULongLong(0)) => Some("0 (for ever)".to_owned()),
         ("MemoryBudget", Value::ULongLong(octets)) => Some(bytes(*octets)),
         (_, Value::ULongLong(time @ 1..)) if TIMES.iter().any(|end| name.ends_with(end)) => Some(duration(*time)),
         _ => None,
@@ -233,7 +235,9 @@ mod tests {
         assert_eq!(shown(Property::new("EventReliability", 0_i16)), "BestEffort");
         assert_eq!(shown(Property::new("MaxConsumers", 0)), "0 (no limit)");
         assert_eq!(shown(Property::new("MaxConsumers", 7)), "7");
-        assert_eq!(shown(Property::new("Timeout", 0_u64)), "0");
+        assert_eq!(shown(Property::new("Timeout", 0_u64)), "0 (never)");
+        assert_eq!(shown(Property::new("SupplierLinger", 0_u64)), "0 (for ever)");
+        assert_eq!(shown(Property::new("PacingInterval", 0_u64)), "0");
         assert_eq!(shown(Property::new("MemoryBudget", 10_000_000_u64)), "10.0 MB");
         for (time, text) in [
             (10_000_000_u64, "1 s"),

@@ -169,7 +169,8 @@ impl Supplier {
     /// Since when nothing came from it, if it cannot be asked whether it still exists.
     pub(crate) fn describe(&self) -> String {
         let client = if self.client.is_empty() { "(unknown address)" } else { self.client.as_str() };
-        let mut text = format!("{client}  {} events, idle for {}", self.events, idle(self.idle));
+        let events = if self.events == 1 { "event" } else { "events" };
+        let mut text = format!("{client}  {} {events}, idle for {}", self.events, idle(self.idle));
         if !self.is_open {
             text.push_str(", its connection is closed");
         }

@@ -34,7 +34,7 @@ fn suppliers_that_are_gone_are_shown_and_disconnected() {
     let shown = &supplier_proxies(&serve)[0];
     assert_eq!((&shown["id"], &shown["supplier"], &shown["events"]), (&id.into(), &"127.0.0.1".into(), &1.into()));
     assert_eq!(shown["has_reference"], false);
-    let wanted = "127.0.0.1  1 events, idle for ";
+    let wanted = "127.0.0.1  1 event, idle for ";
     for listed in [serve.print("ls", &[]), serve.print("info", &[])] {
         assert!(listed.contains(wanted) && listed.contains(", its connection is closed, no reference"), "{listed}");
     }
@@ -79,4 +79,24 @@ fn consumers_are_disconnected_by_number_and_by_address() {
         assert!(ended.stderr.contains("had forgotten"), "{}", ended.stderr);
         assert_eq!(ended.code, Some(0));
     }
+}
+
+/// The service tells of 1,024 suppliers at a time.
+#[test]
+fn more_suppliers_than_are_told_at_a_time_are_all_shown_and_disconnected() {
+    const SUPPLIERS: usize = 1_030;
+    let serve = Serve::start();
+    let orb = Orb::new(OrbOptions::default());
+    let (channel, _) = find_channel(&orb.resolve_service(&serve.address).unwrap(), None).unwrap();
+    let admin = channel.default_supplier_admin().unwrap();
+    for _ in 0..SUPPLIERS {
+        let (proxy, _) = admin.obtain_notification_push_consumer(ClientType::Structured).unwrap();
+        let proxy = StructuredProxyPushConsumer::unchecked(proxy.object().clone());
+        proxy.connect_structured_push_supplier(None).unwrap();
+    }
+    let listed = serve.print("ls", &[]);
+    assert_eq!(listed.lines().filter(|line| line.contains("  0 events, idle for ")).count(), SUPPLIERS);
+    let done = serve.print("disconnect", &["--client", "127.0.0.1", "--idle-for", "0s", "--yes"]);
+    assert_eq!(done.lines().count(), SUPPLIERS);
+    assert!(supplier_proxies(&serve).is_empty());
 }
