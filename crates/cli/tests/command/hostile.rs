@@ -6,11 +6,11 @@ use super::support::{File, text};
 use super::{campanile, json};
 
 /// Octets of memory that the service may have in all.
-const MEMORY: u64 = 1 << 30;
+const MEMORY: u64 = 512 << 20;
 
 #[test]
 fn clients_that_mean_harm_or_die_cost_nobody_else_an_event() {
-    let config = File::new("hostile.toml", "");
+    let config = File::new("hostile.toml", &format!("[limits]\nmemory_bytes = {MEMORY}\n"));
     let options = ["--together", "--seconds", "8", "--rest", "2", "--json", "--config", config.path()];
     let output = campanile(&[&["bench", "hostile"], &options[..]].concat());
     // A verdict on figures may be what it ends with; whatever broke off has no report.
