@@ -32,7 +32,9 @@ Examples:
 
 Clients find the service at corbaloc::HOST:PORT/NotificationService, through its
 own naming service at corbaloc::HOST:PORT/NameService, or by the IOR file.
-Ctrl-C or SIGTERM stops it; SIGHUP does not.";
+Ctrl-C or SIGTERM stops it; SIGHUP does not. It takes no more events then, and
+delivers those that it has, for shutdown_drain_ms (10 s) at most; a second signal
+ends it at once. The exit status is 3 if events were lost, and the log says whose.";
 
 const LS_EXAMPLES: &str = "\
 Examples:

@@ -13,6 +13,8 @@ pub(crate) enum Failure {
     Message(String),
     /// The command line asks for something that makes no sense; status 2.
     Usage(String),
+    /// A service ended with events that consumers should have got; status 3.
+    Undelivered(String),
     /// All has been said already; status 1.
     Quiet,
     /// Whoever read the output has enough: no failure at all.
@@ -30,6 +32,10 @@ impl Failure {
             Self::Usage(message) => {
                 eprintln!("campanile: {message}");
                 ExitCode::from(2)
+            }
+            Self::Undelivered(message) => {
+                eprintln!("campanile: {message}");
+                ExitCode::from(3)
             }
             Self::Quiet => ExitCode::from(1),
             Self::OutputClosed => ExitCode::SUCCESS,

@@ -5,8 +5,9 @@ use crate::failure::Failure;
 use crate::logger;
 use crate::show;
 use crate::signals::{Waiter, Wake};
-use service::{Config, Service, StartError};
+use service::{Config, Service, StartError, Undone};
 use std::io::{self, IsTerminal, Write};
+use std::thread;
 use std::time::Instant;
 
 /// Serves until a signal asks to stop.
@@ -14,7 +15,9 @@ pub(crate) fn run(options: &ServeOptions) -> Result<(), Failure> {
     logger::install(options.log);
     // Before the service starts, so that a signal that comes early is not lost.
     let waiter = Waiter::install_for_service().map_err(Failure::message)?;
-    let service = Service::start(config(options)?).map_err(|error| match error {
+    let config = config(options)?;
+    let limit = config.shutdown_drain();
+    let service = Service::start(config).map_err(|error| match error {
         StartError::Config(error) => Failure::Usage(error.to_string()),
         error => Failure::message(error),
     })?;
@@ -31,9 +34,29 @@ pub(crate) fn run(options: &ServeOptions) -> Result<(), Failure> {
         );
     }
     let counters = service.counters().clone();
-    service.shutdown();
+    let stopper = service.stopper();
+    // Ends with the process.
+    thread::spawn(move || {
+        while let Some(wake) = waiter.wait(None) {
+            if let Wake::Signal = wake {
+                stopper.stop_now();
+            }
+        }
+    });
+    let undone = service.drain(limit);
     let _ = io::stdout().write_all(summary(&counters.snapshot(), started, io::stdout().is_terminal()).as_bytes());
-    Ok(())
+    if undone.is_loss() { Err(Failure::Undelivered(told(&undone))) } else { Ok(()) }
+}
+
+/// What was lost, in a sentence.
+fn told(undone: &Undone) -> String {
+    let Undone { events, suspended, consumers } = *undone;
+    let of_suspended = match suspended {
+        0 => String::new(),
+        _ => format!(", {} of them of suspended ones", show::count(suspended)),
+    };
+    let whom = if consumers == 1 { "a consumer".to_owned() } else { format!("{} consumers", show::count(consumers)) };
+    format!("stopped before {} events were delivered to {whom}{of_suspended}", show::count(events))
 }
 
 fn config(options: &ServeOptions) -> Result<Config, Failure> {

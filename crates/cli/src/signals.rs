@@ -12,7 +12,7 @@ use std::time::Duration;
 /// Why a command that waits goes on.
 #[derive(Debug)]
 pub(crate) enum Wake {
-    /// The first Ctrl-C or SIGTERM.
+    /// Ctrl-C or SIGTERM.
     Signal,
     /// SIGHUP: the terminal is gone, or an operator has heard that it makes services read their configuration.
     HangUp,
@@ -24,7 +24,7 @@ pub(crate) enum Wake {
 
 /// Waits for signals and for what the command's own threads tell.
 ///
-/// The first Ctrl-C or SIGTERM asks to end; a second one ends the process at once.
+/// The first Ctrl-C or SIGTERM asks to end; a second one ends the process at once, but of a service what it is doing to end.
 pub(crate) struct Waiter {
     sender: Sender<Wake>,
     receiver: Receiver<Wake>,
@@ -33,23 +33,24 @@ pub(crate) struct Waiter {
 impl Waiter {
     /// Takes over SIGINT and SIGTERM. SIGHUP ends the command, as it does by default.
     pub(crate) fn install() -> io::Result<Self> {
-        Self::take_over(&[SIGINT, SIGTERM])
+        Self::take_over(&[SIGINT, SIGTERM], 1)
     }
 
-    /// Takes over SIGHUP, too.
+    /// Takes over SIGHUP, too, and tells a second SIGINT or SIGTERM as well. A third one ends the process.
     pub(crate) fn install_for_service() -> io::Result<Self> {
-        Self::take_over(&[SIGINT, SIGTERM, SIGHUP])
+        Self::take_over(&[SIGINT, SIGTERM, SIGHUP], 2)
     }
 
-    fn take_over(signals: &[i32]) -> io::Result<Self> {
+    fn take_over(signals: &[i32], told_max: u32) -> io::Result<Self> {
         let mut signals = Signals::new(signals)?;
         let (sender, receiver) = channel();
         let told = sender.clone();
         thread::Builder::new().name("signals".to_owned()).spawn(move || {
-            let mut was_asked = false;
+            let mut asked = 0;
             for signal in signals.forever() {
                 let wake = if signal == SIGHUP { Wake::HangUp } else { Wake::Signal };
-                if signal != SIGHUP && core::mem::replace(&mut was_asked, true) {
+                asked += u32::from(signal != SIGHUP);
+                if asked > told_max {
                     terminal::restore();
                     low_level::exit(128 + signal);
                 }

@@ -287,7 +287,9 @@ fn system_text(f: &mut fmt::Formatter<'_>, operation: &str, exception: &SystemEx
     write!(f, "{operation} raised {name}: ")?;
     f.write_str(match name {
         "OBJECT_NOT_EXIST" => "the object does not exist (any more); look its reference up again",
-        "TRANSIENT" => "the request could not be delivered now; try again",
+        "TRANSIENT" => {
+            "the service does not take it at present, as when it is stopping or has too much to do; try again"
+        }
         "COMM_FAILURE" => "a connection broke on the way; try again",
         "BAD_OPERATION" => "the object has no such operation; check that the address names the right kind of object",
         "NO_IMPLEMENT" => "the service does not implement this operation",

@@ -3,6 +3,7 @@
 //! It runs at the lowest priority, owns all objects (through the CORBA door), executes requests in batches, publishes one
 //! new routing snapshot per batch, and only then lets the replies go: a client that has been told "connected" is.
 
+use core::sync::atomic::{AtomicBool, Ordering};
 use core::time::Duration;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -11,6 +12,7 @@ use std::time::{Instant, SystemTime};
 use arc_swap::ArcSwap;
 use engine::{
     ChannelRoutes, DisconnectReason, FullOutbox, HeldBy, LaneChange, LaneId, Notice, ProxyKey, Snapshot, Time,
+    Undelivered,
 };
 use giop::cdr::{Encoding, Writer};
 use giop::exception::{Kind, SystemException};
@@ -25,6 +27,8 @@ use crate::accounts::Account;
 use crate::corba::event::UtcClock;
 use crate::corba::{Call, ClientAnswer, Door, Effect, Exception, Farewell, OBJECT_NOT_EXIST, Published, Question};
 use crate::counters::{Block, Counter, Counters};
+use crate::drain::{Drain, Next, Undone};
+use crate::lanes::draining::LookedAt;
 use crate::lanes::mail::{
     self, CallFailure, LaneThread, OWN_ENDIAN, Reply, SupplierNews, Survey, Surveys, ToAdministration, ToLane,
 };
@@ -73,6 +77,9 @@ pub(crate) struct Administration {
     pub(crate) asked: Vec<LaneThread>,
     /// Lanes that are to end when what was published last is out.
     pub(crate) ending: Vec<LaneId>,
+    /// The service is about to end, and whether somebody is in a hurry for that.
+    pub(crate) drain: Option<Drain>,
+    pub(crate) hurry: Arc<AtomicBool>,
     /// When it was begun with, and what of its own lines may be logged since.
     pub(crate) origin: Instant,
     pub(crate) lines: Allowance,
@@ -104,18 +111,18 @@ type Answers = Vec<(LaneThread, ToLane)>;
 
 impl Administration {
     /// Runs until told to stop, and ends the lanes then.
-    pub(crate) fn run(mut self) {
+    pub(crate) fn run(mut self) -> Undone {
         let mut answers = Vec::new();
         let mut stopping = false;
         while !stopping {
             self.door.handle_time(self.now());
             self.carry_out_effects();
-            let Some(first) = self.receive() else { continue };
-            let mut letter = Some(first);
-            let mut left = BATCH;
+            stopping = self.go_on_draining();
+            let mut letter = if stopping { self.take() } else { self.receive() };
+            // What was asked before it stops is still carried out and answered.
+            let mut left = if stopping { self.roster.waiting() + 1 } else { BATCH };
             while let Some((from, next)) = letter.take() {
-                if matches!(next, ToAdministration::Stop) {
-                    // What was asked before is still carried out and answered.
+                if matches!(next, ToAdministration::Stop(None)) {
                     stopping = true;
                     left = self.roster.waiting() + 1;
                 } else {
@@ -136,6 +143,35 @@ impl Administration {
             self.roster.post(lane, answer);
         }
         self.roster.stop();
+        self.tell_undone()
+    }
+
+    /// Asks the lanes what is left, if the service is about to end and it is time to. True if it is to end now.
+    fn go_on_draining(&mut self) -> bool {
+        let Some(drain) = &mut self.drain else { return false };
+        match drain.next(Instant::now(), self.hurry.load(Ordering::Relaxed)) {
+            Next::End => true,
+            Next::Wait(_) => false,
+            Next::Ask => {
+                let lanes: Vec<LaneThread> = self.roster.threads().collect();
+                drain.begin_look(lanes.clone());
+                for lane in lanes {
+                    self.roster.post(lane, ToLane::Drain);
+                }
+                false
+            }
+        }
+    }
+
+    /// Counts and logs what was not delivered.
+    fn tell_undone(&self) -> Undone {
+        let Some(drain) = &self.drain else { return Undone::default() };
+        let (undone, lines) = drain.result(|key| self.name(key));
+        self.counters.add(Counter::Undelivered, undone.events);
+        for line in lines {
+            log::warn!("{line}");
+        }
+        undone
     }
 
     /// Waits for a letter; also looks after the outside naming service while it has not taken the name, and ends when the
@@ -154,7 +190,11 @@ impl Administration {
             return Some(letter);
         }
         let probing = self.door.poll_timeout().map(|due| self.origin + Duration::from_nanos(due.0));
-        let due = naming.into_iter().chain(probing).min();
+        let draining = self.drain.as_ref().map(|drain| match drain.next(Instant::now(), false) {
+            Next::Wait(due) => due,
+            Next::Ask | Next::End => Instant::now(),
+        });
+        let due = naming.into_iter().chain(probing).chain(draining).min();
         self.bell.wait(due.map(|due| due.saturating_duration_since(Instant::now())));
         self.take()
     }
@@ -202,8 +242,23 @@ impl Administration {
                     self.door.lane_gone(lane);
                 }
                 self.surveyed(from, answers);
+                if let Some(drain) = &mut self.drain {
+                    drain.told(from, Instant::now());
+                }
             }
-            ToAdministration::Stop => {}
+            ToAdministration::Left { piece, last } => self.note_left(from, piece, last),
+            ToAdministration::Stop(limit) => {
+                self.drain = limit.map(|limit| Drain::new(Instant::now(), limit));
+            }
+        }
+    }
+
+    /// A lane tells what is left to deliver before the service ends.
+    fn note_left(&mut self, from: LaneThread, piece: Vec<Undelivered>, last: Option<LookedAt>) {
+        let Some(drain) = &mut self.drain else { return };
+        let first = drain.take_in(from, piece, last, Instant::now());
+        if let Some((events, consumers)) = first.filter(|(events, _)| *events > 0) {
+            log::info!("stopping: takes no more events, and delivers {events} to {consumers} consumers first");
         }
     }
 

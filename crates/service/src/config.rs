@@ -28,6 +28,9 @@ pub struct Config {
     pub narrow_code_set: NarrowCodeSet,
     /// File to which the stringified reference of the event channel factory is written once the service is ready.
     pub ior_file: Option<PathBuf>,
+    /// Milliseconds in which a service that is asked to stop delivers what it has taken, 0 to 3,600,000. Default 10,000. What
+    /// is left then is lost, counted and logged.
+    pub shutdown_drain_ms: u32,
     /// Finding the service by name.
     pub naming: Naming,
     /// What the service accepts from the network.
@@ -217,6 +220,7 @@ impl Default for Config {
             advertise: None,
             narrow_code_set: NarrowCodeSet::default(),
             ior_file: None,
+            shutdown_drain_ms: 10_000,
             naming: Naming::default(),
             limits: Limits::default(),
             delivery: Delivery::default(),
@@ -350,6 +354,7 @@ impl Config {
         let limits = &self.limits;
         let delivery = &self.delivery;
         for (key, value, min, max) in [
+            ("shutdown_drain_ms", u64::from(self.shutdown_drain_ms), 0, 3_600_000),
             ("limits.memory_bytes", limits.memory_bytes.unwrap_or(BUDGET_MIN), BUDGET_MIN, 1 << 40),
             ("limits.connections_max", u64::from(limits.connections_max), 1, 1_000_000),
             ("limits.client_share_percent", u64::from(limits.client_share_percent), 1, 100),
@@ -416,6 +421,12 @@ impl Config {
         let memory = self.limits.memory_bytes.map_or_else(Memory::of_machine, Memory::new);
         log::info!("the memory budget of the process is {} bytes", memory.bytes());
         memory
+    }
+
+    /// How long a service that is asked to stop delivers what it has taken.
+    #[must_use]
+    pub fn shutdown_drain(&self) -> Duration {
+        Duration::from_millis(u64::from(self.shutdown_drain_ms))
     }
 
     /// How long a message may take to arrive whole.

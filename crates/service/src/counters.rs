@@ -134,6 +134,10 @@ counters! {
     WrongPriorities = "refused_wrong_priority",
     /// Requests answered TRANSIENT because too many, or too large ones, were waiting.
     AdministrationFull = "refused_administration_full",
+    /// Pushes answered TRANSIENT because the service was about to end.
+    RefusedStopping = "refused_stopping",
+    /// Events that had not been delivered when the service ended, counted once for each consumer.
+    Undelivered = "undelivered_at_end",
     /// Consumers that the service disconnected: they failed for too long, or were full with `FullOutbox` = `Disconnect`.
     ConsumersGivenUp = "consumers_given_up",
     /// Suppliers that the service disconnected because they were not heard of for `SupplierLinger`, or for as long as an operator

@@ -12,6 +12,7 @@ pub(crate) mod asks;
 pub(crate) mod buffers;
 pub(crate) mod calls;
 pub(crate) mod delivery;
+pub(crate) mod draining;
 pub(crate) mod foreign;
 pub(crate) mod incoming;
 pub(crate) mod instalments;

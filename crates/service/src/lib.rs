@@ -17,6 +17,7 @@ pub mod allocations;
 mod config;
 pub mod corba;
 mod counters;
+mod drain;
 mod lanes;
 mod memory;
 pub mod planning;
@@ -30,5 +31,6 @@ pub use config::{
     Scheduling,
 };
 pub use counters::{Counter, Counters, LaneCounters};
+pub use drain::Undone;
 pub use lanes::scheduling::run_at_fifo;
-pub use start::{Service, StartError};
+pub use start::{Service, StartError, Stopper};

@@ -1,6 +1,7 @@
 //! Starting and stopping a service.
 
 use core::fmt;
+use core::sync::atomic::{AtomicBool, Ordering};
 use core::time::Duration;
 use std::collections::BTreeMap;
 use std::io;
@@ -22,6 +23,7 @@ use crate::config::{Config, ConfigError, NarrowCodeSet};
 use crate::corba::naming::NamingLimits;
 use crate::corba::{Door, DoorSettings, Published};
 use crate::counters::Counters;
+use crate::drain::Undone;
 use crate::lanes::mail::{Surveys, ToAdministration};
 use crate::lanes::post::{Inbox, Post, post_to};
 use crate::lanes::reports::Allowance;
@@ -132,7 +134,23 @@ pub struct Service {
     remarks: Vec<String>,
     /// Looked at once, by whoever stops the service.
     administration: Mutex<Post<ToAdministration>>,
-    administration_thread: Option<JoinHandle<()>>,
+    administration_thread: Option<JoinHandle<Undone>>,
+    stopper: Stopper,
+}
+
+/// Has a service that [delivers what it has taken](Service::drain) end at once.
+#[derive(Debug, Clone)]
+pub struct Stopper {
+    hurry: Arc<AtomicBool>,
+    bell: Arc<Bell>,
+}
+
+impl Stopper {
+    /// Ends it. What is left to deliver is lost, and counted and logged.
+    pub fn stop_now(&self) {
+        self.hurry.store(true, Ordering::Relaxed);
+        self.bell.ring();
+    }
 }
 
 impl fmt::Debug for Service {
@@ -184,7 +202,10 @@ impl Service {
         )?;
         remarks.extend(roster.remarks());
         start_resolver(resolver_bell, introductions, &counters)?;
+        let stopper = Stopper { hurry: Arc::default(), bell: Arc::clone(&bell) };
         let administrator = Administration {
+            drain: None,
+            hurry: Arc::clone(&stopper.hurry),
             door,
             published,
             retired: Vec::new(),
@@ -216,14 +237,10 @@ impl Service {
             remarks,
             administration: Mutex::new(administration),
             administration_thread: None,
+            stopper,
         };
-        service.administration_thread = Some(Builder::new().name("administration".into()).spawn(move || {
-            lower_priority();
-            administrator.run();
-        })?);
-        if let Some(path) = &config.ior_file {
-            write_reference(path, &service.reference)?;
-        }
+        service.administration_thread = Some(begin(administrator)?);
+        config.ior_file.iter().try_for_each(|path| write_reference(path, &service.reference))?;
         Ok(service)
     }
 
@@ -262,27 +279,52 @@ impl Service {
         &self.remarks
     }
 
-    /// Stops the service: what it was asked before is answered, clients are told that their connections close, and its
-    /// threads end.
+    /// Stops the service at once: what it was asked before is answered, clients are told that their connections close, and
+    /// its threads end. Events that consumers have yet to get are lost.
     pub fn shutdown(mut self) {
-        self.stop();
+        self.stop(None);
     }
 
-    fn stop(&mut self) {
-        let Some(thread) = self.administration_thread.take() else { return };
+    /// Stops the service when it has delivered what it has taken, or `limit` is over, and says what was not delivered. From now
+    /// on it accepts no connections, and answers what suppliers push with `TRANSIENT`.
+    ///
+    /// What consumers do not take is not waited for: what suspended ones have, those events whose `StartTime` is to come, and
+    /// what a consumer could fetch that has not fetched anything for a second. What is not delivered is counted
+    /// ([`Counter::Undelivered`](crate::Counter::Undelivered)) and logged by consumer.
+    #[must_use]
+    pub fn drain(mut self, limit: Duration) -> Undone {
+        self.stop(Some(limit))
+    }
+
+    /// What ends [`drain`](Self::drain) at once.
+    #[must_use]
+    pub fn stopper(&self) -> Stopper {
+        self.stopper.clone()
+    }
+
+    fn stop(&mut self, limit: Option<Duration>) -> Undone {
+        let Some(thread) = self.administration_thread.take() else { return Undone::default() };
         // There is room: it is the only letter from here. Administration ends the lanes when it has answered.
         if let Ok(administration) = self.administration.get_mut() {
-            let _ = administration.post(ToAdministration::Stop);
+            let _ = administration.post(ToAdministration::Stop(limit));
         }
         // A thread that panicked has said so on standard error already.
-        let _ = thread.join();
+        thread.join().unwrap_or_default()
     }
 }
 
 impl Drop for Service {
     fn drop(&mut self) {
-        self.stop();
+        self.stop(None);
     }
+}
+
+/// Starts the administration thread.
+fn begin(administrator: Administration) -> io::Result<JoinHandle<Undone>> {
+    Builder::new().name("administration".into()).spawn(move || {
+        lower_priority();
+        administrator.run()
+    })
 }
 
 /// Lanes that the resolver may have to be told of before it looks.

@@ -10,6 +10,7 @@ mod hostile;
 mod info;
 mod plan;
 mod stats;
+mod stopping;
 mod storm;
 mod support;
 mod top;

@@ -28,7 +28,19 @@ impl Serve {
 
     /// As [`start_with`](Self::start_with), for a command that has more to it than options.
     pub(crate) fn spawn(command: &mut Command) -> Self {
-        let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
+        Self::of(command.stdout(Stdio::piped()).spawn().unwrap())
+    }
+
+    /// The same, and what it says on standard error.
+    pub(crate) fn start_heard(options: &[&str]) -> (Self, BufReader<ChildStderr>) {
+        let mut command = Command::new(PROGRAM);
+        command.arg("serve").args(options).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let stderr = BufReader::new(child.stderr.take().unwrap());
+        (Self::of(child), stderr)
+    }
+
+    fn of(mut child: Child) -> Self {
         let mut stdout = BufReader::new(child.stdout.take().unwrap());
         let mut line = String::new();
         let leash = Leash::new(&child, "a service to be ready");

@@ -27,6 +27,7 @@ mod timers;
 mod turn_taking;
 mod turns;
 mod types;
+mod undelivered;
 mod verdict;
 
 use alloc::collections::VecDeque;
@@ -40,6 +41,7 @@ pub use drops::TypeDrops;
 pub use handover::Handover;
 pub use notice::{DisconnectReason, HeldBy, Notice};
 pub use turn_taking::Turn;
+pub use undelivered::{Undelivered, WaitsFor};
 
 use crate::event::EventAt;
 use crate::{

@@ -374,6 +374,11 @@ impl Outbox {
         Some(oldest + self.settings.pacing_interval)
     }
 
+    /// Whether a client waits for events.
+    pub(super) fn pulls_wait(&self) -> bool {
+        !self.credits.is_empty()
+    }
+
     /// Begins the next delivery to a consumer that is pushed to, or to the client that has waited for longest. `taken` is
     /// told each of its events.
     #[inline]

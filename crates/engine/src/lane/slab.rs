@@ -59,6 +59,11 @@ impl<T> Slab<T> {
         self.places.iter().filter_map(|place| place.content.as_ref())
     }
 
+    /// How many slots there are, those without content included.
+    pub(super) fn places(&self) -> u32 {
+        u32::try_from(self.places.len()).unwrap_or(u32::MAX)
+    }
+
     /// Those in so many slots from one on. `None` if there are no slots from there on.
     pub(super) fn piece(&self, first: u32, slots: u32) -> Option<impl Iterator<Item = &T>> {
         let places = self.places.get(first as usize..).filter(|places| !places.is_empty())?;

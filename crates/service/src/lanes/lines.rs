@@ -225,6 +225,11 @@ impl Lines {
         self.all.iter().all(|line| line.was_parted_from && line.unanswered == 0)
     }
 
+    /// Whether something that was posted is unanswered.
+    pub(crate) fn are_awaited(&self) -> bool {
+        self.all.iter().any(|line| line.unanswered > 0)
+    }
+
     /// Posts the last letter to all.
     pub(crate) fn end(&mut self) {
         for mut line in self.all.drain(..) {

@@ -8,11 +8,12 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Instant;
 
-use engine::{DisconnectReason, Notice, OutboxStats, ProxyKey, TypeDrops};
+use engine::{DisconnectReason, Notice, OutboxStats, ProxyKey, TypeDrops, Undelivered};
 use giop::cdr::{CharSet, Encoding, Endian, Reader, Version};
 use giop::exception::SystemException;
 use giop::ior::Ior;
 
+use super::draining::LookedAt;
 use super::reports::printable;
 use super::slots::Token;
 use crate::accounts::{Account, Charge};
@@ -65,10 +66,12 @@ pub(crate) enum ToAdministration {
     Log(log::Level, String),
     /// A piece of the answer to [`ToLane::Survey`], which may be the last.
     Survey { piece: Survey, is_last: bool },
+    /// A piece of the answer to [`ToLane::Drain`]; with the last, what else there is to tell.
+    Left { piece: Vec<Undelivered>, last: Option<LookedAt> },
     /// The lane was to end and has: nobody posts to it any more, and it has nothing left. Its last letter.
     Ended,
-    /// The service is to stop.
-    Stop,
+    /// The service is to stop: when what it took is delivered, or this time is over; at once if there is none.
+    Stop(Option<Duration>),
 }
 
 /// How things stand on a lane, or on all of them.
@@ -202,6 +205,8 @@ pub(crate) enum ToLane {
     Part(LaneThread),
     /// No route leads here any more: give the connections to the main lane, and end.
     Retire,
+    /// Take no more events, and tell what is left to deliver.
+    Drain,
     /// The service stops: close connections and end.
     Stop,
 }

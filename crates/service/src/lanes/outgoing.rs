@@ -108,6 +108,11 @@ impl Outgoing {
         }
     }
 
+    /// Whether it is connected.
+    pub(super) const fn is_open(&self) -> bool {
+        matches!(self.state, State::Open(_))
+    }
+
     /// The socket and what has arrived on it, once it is connected.
     pub(crate) fn stream_and_inbound(&mut self) -> Option<(&TcpStream, &mut Inbound)> {
         match &self.state {

@@ -189,6 +189,9 @@ impl Core {
     fn handle_push(&mut self, connection: Token, message: &Message<'_>, caller: &mut Caller, known: &Recalled) {
         let Recalled { push, answer, body_offset, .. } = known;
         let answer = *answer;
+        if self.draining.has_begun() {
+            return self.refuse_stopping(caller, answer);
+        }
         let body = message::body_at(message.bytes, &message.header, *body_offset, caller.chars);
         let lane = push.lane.unwrap_or_else(|| self.lane_of(push, answer.priority, &body));
         if lane == self.id {

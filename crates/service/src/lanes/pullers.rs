@@ -164,6 +164,9 @@ impl Core {
 
     /// Asks those whose time has come.
     pub(crate) fn serve_pullers(&mut self) {
+        if self.draining.has_begun() {
+            return;
+        }
         while let Some(Reverse((time, bits))) = self.pullers.due.peek().copied()
             && time <= self.now
         {

@@ -83,6 +83,12 @@ impl<T> Slots<T> {
         self.free.len() == self.places.len()
     }
 
+    /// Those in so many places from one on; `None` if there are no places from there on.
+    pub(crate) fn piece(&self, first: u32, places: u32) -> Option<impl Iterator<Item = &T>> {
+        let places_left = self.places.get(first as usize..).filter(|left| !left.is_empty())?;
+        Some(places_left.iter().take(places as usize).filter_map(|place| place.value.as_ref()))
+    }
+
     pub(crate) fn iter(&self) -> impl Iterator<Item = (Token, &T)> {
         self.places
             .iter()

@@ -17,6 +17,7 @@ use giop::framing;
 use hashbrown::HashMap;
 
 use super::buffers::Buffers;
+use super::draining::Draining;
 use super::foreign::{self, ForeignPush, Guest};
 use super::incoming::Incoming;
 use super::instalments::Instalments;
@@ -171,6 +172,8 @@ pub(crate) struct Core {
     pub(crate) reports: Reports,
     /// What administration is being told of the outboxes, piece by piece.
     pub(super) surveying: Option<Surveying>,
+    /// Whether the service is about to end.
+    pub(super) draining: Draining,
     /// Why consumers have begun to fail, until the notices of that go out.
     pub(crate) failures: HashMap<ProxyKey, String>,
     /// The engine may have more deliveries due than were begun at one go.
@@ -229,11 +232,10 @@ impl Worker {
     pub(crate) fn new(options: WorkerOptions) -> io::Result<Self> {
         let WorkerOptions { id, thread, name, priority, listener, ends, counters, common } = options;
         let poll = poll_for(listener.as_ref(), &ends.bell)?;
-        let addresses = listener.as_ref().map(|_| Addresses::new(&common.accounts));
         let resolver = Resolver { post: ends.resolver, own: common.accounts.account_of(NOBODY) };
         Ok(Self {
+            addresses: listener.as_ref().map(|_| Addresses::new(&common.accounts)),
             listener,
-            addresses,
             incoming: Slots::new(),
             incoming_open: 0,
             hungry: VecDeque::new(),
@@ -270,6 +272,7 @@ impl Worker {
                 try_parked: false,
                 reports: Reports::new(),
                 surveying: None,
+                draining: Draining::default(),
                 administration: ends.administration,
                 administration_bytes: 0,
                 large_answers: LargeAnswers::default(),
@@ -324,6 +327,7 @@ impl Worker {
             || core.has_to_answer()
             || core.lane.turns_waiting() > 0
             || core.has_to_survey()
+            || (core.draining.is_looking() && !core.reports.has_backlog())
     }
 
     /// Waits so long at most for something to serve, and serves it.
@@ -351,6 +355,7 @@ impl Worker {
         self.serve_timers();
         self.serve_unfinished();
         self.core.go_on_surveying();
+        self.go_on_draining();
         self.core.end_some_waits();
         self.core.settle();
         self.answer_all();
@@ -384,7 +389,9 @@ impl Worker {
     }
 
     fn timeout(&self) -> Option<Duration> {
-        let due = [self.core.lane.next_timeout(), self.next_sweep, self.core.pullers.next_due()];
+        let is_polling = !self.core.draining.has_begun();
+        let polling = self.core.pullers.next_due().filter(|_| is_polling);
+        let due = [self.core.lane.next_timeout(), self.next_sweep, polling];
         let due = due.into_iter().flatten().min()?;
         let now = self.core.origin.elapsed();
         Some(Duration::from_nanos(due.0).saturating_sub(now))
@@ -447,6 +454,7 @@ impl Worker {
                     self.retiring = true;
                     self.send_all_away();
                 }
+                ToLane::Drain => self.drain(),
                 ToLane::Stop => self.stopping = true,
             }
         }

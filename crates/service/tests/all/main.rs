@@ -18,5 +18,6 @@ mod publishing;
 mod pulling;
 mod remote_filters;
 mod sequences;
+mod stopping;
 mod telling;
 mod turns;
