@@ -76,7 +76,7 @@ pub use ids::{
 };
 pub use lane::{
     Admission, ChannelStats, Counters, Delivery, DiscardReason, Discards, DisconnectReason, Handover, HeldBy, Lane,
-    Notice, OutboxState, OutboxStats, Outcome, Turn, TypeDrops, Undelivered, WaitsFor,
+    Notice, OutboxState, OutboxStats, Outcome, SharedMemory, Turn, TypeDrops, Undelivered, WaitsFor,
 };
 pub use lanes::{Discipline, LaneChange, LaneInfo, LaneSpec, Place, PoolSpec, PriorityModel};
 pub use refusal::Refusal;

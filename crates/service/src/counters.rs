@@ -69,6 +69,8 @@ counters! {
     SuppliersHeld = "lane_suppliers_held",
     /// Answers of clients that forwarded a request to a proxy of this service.
     ForwardsRefused = "lane_forwards_refused",
+    /// Episodes in which a channel's suppliers were held because of what the events of all channels take together.
+    ChannelsShort = "lane_channels_short_of_memory",
     /// Pushes that were answered with an exception.
     PushExceptions = "lane_push_exceptions",
     /// Pushes that no reply came for in time.

@@ -12,7 +12,7 @@ use std::thread::{Builder, JoinHandle};
 use std::time::Instant;
 
 use arc_swap::ArcSwap;
-use engine::{ChannelLimits, HierarchyLimits, SettingsPatch};
+use engine::{ChannelLimits, HierarchyLimits, SettingsPatch, SharedMemory};
 use giop::cdr::CharSet;
 use giop::framing;
 use hashbrown::HashMap;
@@ -361,6 +361,7 @@ fn common(
         published: Arc::clone(published),
         framing: framing_limits(config),
         accounts: Accounts::new(ceilings(config, memory, connections_max)),
+        memory: Arc::new(SharedMemory::new(memory.of_channels(), config.limits.client_share_percent)),
         message_completion: config.message_completion(),
         share: config.share(),
         connect_timeout: Duration::from_millis(config.delivery.connect_timeout_ms.into()),
@@ -450,6 +451,7 @@ fn door_settings(config: &Config, memory: Memory, host: &str, port: u16) -> Door
             ..ChannelLimits::default()
         },
         hierarchy: HierarchyLimits { lane_threads_max: config.lanes.threads_max.into(), ..HierarchyLimits::default() },
+        memory_bytes_max: memory.of_channels(),
         naming: NamingLimits::default(),
         nonce_seed: fastrand::u64(..),
     }

@@ -442,6 +442,7 @@ impl Lane {
         let channel = supplier.channel;
         let offer = self.make_offer(plan, supplier, &mut draft);
         let at = self.events.insert(draft);
+        self.memory.add(plan.charge);
         if let Some(state) = self.channels.get_mut(channel) {
             state.all.add(plan.charge);
             if supplier.handed_over {

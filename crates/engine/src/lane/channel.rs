@@ -4,6 +4,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::cmp::Reverse;
 
+use super::commons::SharedMemory;
 use super::counters::ChannelStats;
 use super::destinations::Destinations;
 use super::tickets::Waiters;
@@ -22,6 +23,8 @@ pub(super) struct ChannelState {
     pub(super) parted: u32,
     /// Its part of the channel's limits.
     pub(super) share: Share,
+    /// What the events of all channels may take together.
+    shared: Option<Arc<SharedMemory>>,
     pub(super) destinations: Destinations,
 
     /// All its events here, and its suppliers, who are held while these are too many.
@@ -35,6 +38,8 @@ pub(super) struct ChannelState {
     /// Slots of outboxes that were found to be the laggard since the channel last had room.
     pub(super) laggards: Vec<u32>,
     pub(super) known_laggard: Option<Laggard>,
+    /// It is among those that are looked at because others have to let go of memory.
+    pub(super) is_listed_short: bool,
 }
 
 /// Stands for the outbox of a consumer that is not on this lane.
@@ -137,10 +142,11 @@ impl Over {
 }
 
 impl ChannelState {
-    pub(super) fn new(routes: Arc<ChannelRoutes>, lane: LaneId) -> Self {
+    pub(super) fn new(routes: Arc<ChannelRoutes>, lane: LaneId, shared: Option<Arc<SharedMemory>>) -> Self {
         Self {
             id: routes.id,
             share: Share::of(&routes, lane),
+            shared,
             routes,
             members: Vec::new(),
             bridges: Vec::new(),
@@ -151,6 +157,7 @@ impl ChannelState {
             held: 0,
             laggards: Vec::new(),
             known_laggard: None,
+            is_listed_short: false,
         }
     }
 
@@ -172,16 +179,24 @@ impl ChannelState {
     pub(super) fn over(&self, whose: Whose, events: u64, bytes: u64, times: u64) -> Over {
         let Share { budget_bytes, max_queue_length } = self.share;
         let (room, max_queue) = (self.room(whose), max_queue_length.map(|max| u64::from(max) * times));
+        let is_shared_fairly = self.shared.as_ref().is_none_or(|all| all.allows(self.all.used_bytes, bytes, times > 1));
         Over {
-            memory: room.used_bytes.saturating_add(bytes) > budget_bytes.saturating_mul(times),
+            memory: room.used_bytes.saturating_add(bytes) > budget_bytes.saturating_mul(times) || !is_shared_fairly,
             queue: max_queue.is_some_and(|max| room.events + events > max),
         }
+    }
+
+    /// Whether its events may not take more because of what those of all channels take, and not because of its own budget.
+    pub(super) fn is_short_of_shared(&self, whose: Whose) -> bool {
+        let within_budget = self.room(whose).used_bytes <= self.share.budget_bytes;
+        within_budget && self.shared.as_ref().is_some_and(|all| !all.has_room_again(self.all.used_bytes))
     }
 
     /// Whether the limits named are kept again, by an eighth so that "held" does not flutter.
     pub(super) fn has_room_again(&self, whose: Whose, over: Over) -> bool {
         let (room, budget) = (self.room(whose), self.share.budget_bytes);
-        let memory = room.used_bytes <= budget - budget / 8;
+        let is_shared_fairly = self.shared.as_ref().is_none_or(|all| all.has_room_again(self.all.used_bytes));
+        let memory = room.used_bytes <= budget - budget / 8 && is_shared_fairly;
         let queue = self.share.max_queue_length.is_none_or(|max| room.events <= u64::from(max - max.div_ceil(8)));
         (memory || !over.memory) && (queue || !over.queue)
     }

@@ -124,6 +124,9 @@ pub struct Counters {
     pub events_filtered_in: u64,
     /// Deliveries that a filter which a client implements did not let pass.
     pub events_filtered: u64,
+    /// Times at which a channel's suppliers were held because of what the events of all channels take together, and not
+    /// because of its own budget.
+    pub channels_short_of_memory: u64,
     /// Events that waited for their turn behind or beside others.
     pub turns_waited: u64,
     /// The most events that have waited for their turn at once.

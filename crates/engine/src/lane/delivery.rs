@@ -226,6 +226,7 @@ impl Lane {
     /// Nobody holds the event any more.
     fn retire(&mut self, event: Arc<Event>) {
         let (channel, charge) = (event.channel_slot, event.charged_bytes);
+        self.memory.remove(charge);
         if let Some(state) = self.channels.get_mut(channel)
             && state.id == event.source.channel
         {
@@ -245,6 +246,7 @@ impl Lane {
     pub fn handle_timeout(&mut self, now: Time) {
         self.told(now);
         self.let_go_leftovers();
+        self.look_at_shared_memory();
         let mut unfinished = core::mem::take(&mut self.unfinished);
         while let Some(slot) = self.timers.pop(self.now) {
             let Some(outbox) = self.outboxes.get_mut(slot) else { continue };

@@ -7,6 +7,7 @@
 
 mod admission;
 mod channel;
+mod commons;
 mod counters;
 mod delivery;
 mod destinations;
@@ -36,6 +37,7 @@ use alloc::vec::Vec;
 
 use hashbrown::HashMap;
 
+pub use commons::SharedMemory;
 pub use counters::{ChannelStats, Counters, DiscardReason, Discards, OutboxState, OutboxStats};
 pub use drops::TypeDrops;
 pub use handover::Handover;
@@ -50,12 +52,13 @@ use crate::{
 };
 use admission::Suppliers;
 use channel::ChannelState;
+use commons::Part;
 use drops::Drops;
 use events::Events;
 use filtering::Filters;
 use leftovers::Leftover;
 use outbox::Outbox;
-use pressure::Backlogs;
+use pressure::{Backlogs, LOOK_AT_MEMORY_EVERY};
 use slab::Slab;
 use tickets::Tickets;
 use timers::Timers;
@@ -190,6 +193,12 @@ pub struct Lane {
     leftovers: VecDeque<Leftover>,
     turn_taking: TurnTaking,
 
+    /// The lane's part of what the events of all channels may take together; channels that are held because of it, and when that
+    /// was last looked at.
+    memory: Part,
+    short_of_memory: VecDeque<u32>,
+    memory_looked_at: Option<Time>,
+
     next_serial: u64,
     counters: Counters,
     drops: Drops,
@@ -239,6 +248,9 @@ impl Lane {
             notices: VecDeque::new(),
             leftovers: VecDeque::new(),
             turn_taking: TurnTaking::new(),
+            memory: Part::default(),
+            short_of_memory: VecDeque::new(),
+            memory_looked_at: None,
             next_serial: 0,
             counters: Counters::default(),
             drops: Drops::new(),
@@ -252,6 +264,12 @@ impl Lane {
             unfinished: Vec::new(),
             done: Vec::new(),
         }
+    }
+
+    /// Has what the events of all its channels take bounded together with that of other lanes. It is called before the lane has
+    /// channels.
+    pub fn share_memory(&mut self, shared: Arc<SharedMemory>) {
+        self.memory.set_shared(shared);
     }
 
     // ---- events in the making ----
@@ -315,7 +333,11 @@ impl Lane {
     /// time that has come if there is work left for another turn. It may be earlier than anything is due.
     #[must_use]
     pub fn next_timeout(&self) -> Option<Time> {
-        if self.leftovers.is_empty() { self.timers.first() } else { Some(self.now) }
+        if !self.leftovers.is_empty() {
+            return Some(self.now);
+        }
+        let look = self.memory_looked_at.map(|last| last + LOOK_AT_MEMORY_EVERY);
+        look.into_iter().chain(self.timers.first()).min()
     }
 
     // ---- how it is doing ----

@@ -40,7 +40,8 @@ impl Lane {
     }
 
     fn add_channel(&mut self, routes: &Arc<ChannelRoutes>) -> u32 {
-        let slot = self.channels.insert(|_, _| ChannelState::new(Arc::clone(routes), self.id));
+        let slot =
+            self.channels.insert(|_, _| ChannelState::new(Arc::clone(routes), self.id, self.memory.shared().cloned()));
         self.channel_slots.insert(routes.id, slot);
         slot
     }

@@ -3,14 +3,19 @@
 
 use alloc::collections::BinaryHeap;
 use core::cmp::Reverse;
+use core::time::Duration;
 
-use super::channel::{Hold, Laggard, Over, Whose};
+use super::channel::{ChannelState, Hold, Laggard, Over, Whose};
 use super::queue::Entry;
 use super::{Lane, Outbox};
 use crate::{DiscardReason, DisconnectReason, FullOutbox, Notice, ProxyId, Refusal};
 
 /// Outboxes by the weight of their backlog; among equals, by their consumers' proxies.
 pub(super) type Backlogs = BinaryHeap<(u64, Reverse<ProxyId>, u32)>;
+
+/// How often it is looked whether channels that are short of the memory that all share have room again, and at how many of them.
+pub(super) const LOOK_AT_MEMORY_EVERY: Duration = Duration::from_millis(5);
+const LOOKED_AT_PER_TURN: usize = 64;
 
 /// What the laggard's setting made of one step.
 enum Step {
@@ -258,6 +263,17 @@ impl Lane {
         if let Some((slot, _)) = hold.by {
             self.note_full(slot, true, FullOutbox::Hold);
         }
+        self.note_if_short(channel, whose);
+    }
+
+    /// A channel is held: if that is because of what all channels take together, others have to let go of something.
+    fn note_if_short(&mut self, channel: u32, whose: Whose) {
+        let Some(state) = self.channels.get_mut(channel) else { return };
+        if state.is_short_of_shared(whose) && !core::mem::replace(&mut state.is_listed_short, true) {
+            self.counters.channels_short_of_memory += 1;
+            self.short_of_memory.push_back(channel);
+            self.memory_looked_at.get_or_insert(self.now);
+        }
     }
 
     pub(super) fn end_hold(&mut self, channel: u32, whose: Whose) {
@@ -351,10 +367,11 @@ impl Lane {
     pub(super) fn note_channel_room(&mut self, channel: u32) {
         for whose in Whose::ALL {
             let Some(state) = self.channels.get(channel) else { return };
-            if let Some(hold) = state.room(whose).hold
-                && state.has_room_again(whose, hold.over)
-            {
+            let Some(hold) = state.room(whose).hold else { continue };
+            if state.has_room_again(whose, hold.over) {
                 self.end_hold(channel, whose);
+            } else {
+                self.note_if_short(channel, whose);
             }
         }
         let Some(state) = self.channels.get_mut(channel) else { return };
@@ -367,6 +384,27 @@ impl Lane {
                 state.laggards = laggards;
             }
         }
+    }
+
+    /// Looks, from time to time, whether channels whose suppliers are held because of what all channels take together have room
+    /// again: it may be another lane that has let go of something.
+    pub(super) fn look_at_shared_memory(&mut self) {
+        if self.memory_looked_at.is_none_or(|last| last + LOOK_AT_MEMORY_EVERY > self.now) {
+            return;
+        }
+        for _ in 0..self.short_of_memory.len().min(LOOKED_AT_PER_TURN) {
+            let Some(channel) = self.short_of_memory.pop_front() else { break };
+            self.note_channel_room(channel);
+            let is_short = |state: &ChannelState| {
+                Whose::ALL.iter().any(|whose| state.room(*whose).hold.is_some() && state.is_short_of_shared(*whose))
+            };
+            let Some(state) = self.channels.get_mut(channel) else { continue };
+            state.is_listed_short = is_short(state);
+            if state.is_listed_short {
+                self.short_of_memory.push_back(channel);
+            }
+        }
+        self.memory_looked_at = (!self.short_of_memory.is_empty()).then_some(self.now);
     }
 
     /// Notes that an outbox is no longer full in one of the two ways, and tells it if it is in neither.

@@ -27,7 +27,7 @@ use super::keys::ObjectKey;
 use super::naming::{Naming, NamingLimits};
 use super::peers::Peers;
 use super::proxy_kind::ProxyKind;
-use super::qos::{PoolKind, Profile, Wanted};
+use super::qos::{Most, PoolKind, Profile, Wanted};
 use super::references::References;
 use super::table::{self, AdminKey, Servant, Target};
 use crate::accounts::{Account, Resource};
@@ -59,6 +59,8 @@ pub struct DoorSettings {
     pub limits: ChannelLimits,
     /// How many objects there may be.
     pub hierarchy: HierarchyLimits,
+    /// What the events of all channels may take together, in bytes: the most that a channel's `MemoryBudget` may be.
+    pub memory_bytes_max: u64,
     /// How much the naming service holds.
     pub naming: NamingLimits,
     /// Seed of the random numbers in object keys. It has to differ from one run of the service to the next, since it is
@@ -83,6 +85,7 @@ pub struct Door {
     pub(super) filters: Filters,
     delivery: SettingsPatch,
     limits: ChannelLimits,
+    memory_bytes_max: u64,
     naming: Naming,
     random: fastrand::Rng,
     nonces: BTreeMap<ChannelId, Nonces>,
@@ -271,7 +274,8 @@ impl Door {
     /// A door with the default channel and nothing else. Two doors with the same settings give the same references.
     #[must_use]
     pub fn new(settings: DoorSettings) -> Self {
-        let DoorSettings { host, port, chars, delivery, limits, hierarchy, naming, nonce_seed } = settings;
+        let DoorSettings { host, port, chars, delivery, limits, hierarchy, memory_bytes_max, naming, nonce_seed } =
+            settings;
         let references = References::new(&host, port, chars);
         let mut random = fastrand::Rng::with_seed(nonce_seed);
         let mut door = Self {
@@ -281,6 +285,7 @@ impl Door {
             filters: Filters::default(),
             delivery,
             limits,
+            memory_bytes_max,
             random,
             nonces: BTreeMap::new(),
             principal: None,
@@ -570,10 +575,15 @@ impl Door {
         self.hierarchy.channel(channel).is_ok()
     }
 
+    /// The most that the service has of what properties ask for.
+    pub(super) fn most(&self) -> Most {
+        Most { threads: self.hierarchy.lane_threads_max(), memory_bytes: self.memory_bytes_max }
+    }
+
     /// What a new channel is made of before its creator's wishes.
     pub(super) fn wanted_initially(&self) -> Wanted {
         Wanted {
-            threads_max: self.hierarchy.lane_threads_max(),
+            most: self.most(),
             patch: self.delivery,
             limits: self.limits,
             pool: None,

@@ -17,7 +17,7 @@ mod topics;
 mod tests;
 
 pub(super) use self::pools::{Pool, PoolKind};
-pub(super) use self::property::{Effective, ErrorCode, PropertyValue, Wanted};
+pub(super) use self::property::{Effective, ErrorCode, Most, PropertyValue, Wanted};
 use self::property::{Place, Property, write_null};
 pub(super) use self::real_time::{Outside, Profile, outside, outside_limits};
 use self::tables::{ADMIN, QOS};
@@ -146,7 +146,7 @@ pub(super) fn validate_event_qos(
     let here = |property: &Property| property.is_available(Place::Event) && is_heeded(property, &effective);
     let find = |name: &str| QOS.iter().find(|property| property.name == name);
     add_from(&required, here, wanted, find).map_err(UserException::UnsupportedQoS)?;
-    write_available(&required, here, door.hierarchy().lane_threads_max(), reply);
+    write_available(&required, here, door.most(), reply);
     Ok(())
 }
 
@@ -181,7 +181,7 @@ fn validate_qos(door: &mut Door, on: Target, mut args: Reader<'_>, reply: &mut W
     let place = place(level);
     let wanted = add_qos(&required, place, wanted).map_err(UserException::UnsupportedQoS)?;
     without_objections(door.objections(Some(level), &wanted)?).map_err(UserException::UnsupportedQoS)?;
-    write_available(&required, |property| property.is_available(place), wanted.threads_max, reply);
+    write_available(&required, |property| property.is_available(place), wanted.most, reply);
     Ok(())
 }
 
@@ -255,7 +255,7 @@ fn add_from(
                 let decoded = value.decode(&mut Work::new(VALUE_STEPS, VALUE_DEPTH)).map_err(|_| ErrorCode::BadType);
                 match decoded.and_then(|any| property.set(&mut wanted, &any.value)) {
                     Ok(()) => continue,
-                    Err(code) => (code, Some(property.range(wanted.threads_max))),
+                    Err(code) => (code, Some(property.range(wanted.most))),
                 }
             }
         };
@@ -286,13 +286,13 @@ fn write_values(table: &[Property], place: Place, effective: &Effective, out: &m
 
 /// Writes which properties there are beside those that were named, and what values they take, as a
 /// `CosNotification::NamedPropertyRangeSeq`.
-fn write_available(named: &[Given<'_>], here: impl Fn(&Property) -> bool, threads_max: u32, out: &mut Writer<'_>) {
+fn write_available(named: &[Given<'_>], here: impl Fn(&Property) -> bool, most: Most, out: &mut Writer<'_>) {
     let is_named = |property: &Property| named.iter().any(|given| given.name == property.name);
     let others: Vec<_> = QOS.iter().filter(|property| here(property) && !is_named(property)).collect();
     out.length(others.len());
     for property in others {
         out.string(property.name);
-        let (low, high) = property.range(threads_max);
+        let (low, high) = property.range(most);
         low.write_any(out);
         high.write_any(out);
     }

@@ -49,6 +49,7 @@ impl Bench {
             delivery: SettingsPatch::default(),
             limits: ChannelLimits::default(),
             hierarchy: HierarchyLimits::default(),
+            memory_bytes_max: 1 << 40,
             naming: NamingLimits::default(),
             nonce_seed: 1,
         });
@@ -82,6 +83,7 @@ impl Bench {
                 published: Arc::new(ArcSwap::from_pointee(door.publish().unwrap())),
                 framing: framing::Limits::default(),
                 accounts: Accounts::new(Ceilings::new(100).with(Resource::ReplyBytes, unread_reply_bytes_max, 0)),
+                memory: Arc::new(engine::SharedMemory::new(1 << 30, 75)),
                 message_completion: Duration::from_secs(60),
                 share: Share { messages: 64, time: Duration::from_secs(1) },
                 connect_timeout: Duration::from_secs(5),

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::{Instant, SystemTime};
 
 use arc_swap::ArcSwap;
-use engine::{Discipline, Event, Lane, LaneId, Notice, ProxyKey, Time};
+use engine::{Discipline, Event, Lane, LaneId, Notice, ProxyKey, SharedMemory, Time};
 use giop::framing;
 use hashbrown::HashMap;
 
@@ -76,6 +76,8 @@ pub(crate) struct Common {
     pub(crate) framing: framing::Limits,
     /// What clients have.
     pub(crate) accounts: Arc<Accounts>,
+    /// What the events of all channels may take.
+    pub(crate) memory: Arc<SharedMemory>,
     pub(crate) message_completion: Duration,
     /// What one connection may have of a round.
     pub(crate) share: Share,
@@ -261,7 +263,7 @@ impl Worker {
                 poll,
                 recall: Recall::default(),
                 buffers: Buffers::default(),
-                lane: ready_lane(id, common.main_discipline),
+                lane: ready_lane(id, common.main_discipline, common.memory),
                 published: arc_swap::Cache::new(common.published),
                 lines: Lines::new(ends.lines),
                 introductions: ends.introductions,
@@ -512,8 +514,9 @@ fn poll_for(listener: Option<&TcpListener>, bell: &Bell) -> io::Result<Poll> {
 }
 
 /// The engine's part of a lane. A pool's lanes are told by the routing whose turn it is.
-fn ready_lane(id: LaneId, main_discipline: Discipline) -> Lane {
+fn ready_lane(id: LaneId, main_discipline: Discipline, memory: Arc<SharedMemory>) -> Lane {
     let mut lane = Lane::with_id(id, Time(0));
+    lane.share_memory(memory);
     if id == LaneId::MAIN {
         lane.set_discipline(main_discipline);
     }

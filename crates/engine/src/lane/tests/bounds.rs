@@ -299,3 +299,86 @@ fn a_small_event_in_a_large_buffer_does_not_escape_the_budget() {
     assert!(events[0].bytes.capacity() < 1_024);
     assert_eq!(vec![1], events[0].bytes);
 }
+
+// ---- what all channels take together ----
+
+/// A second channel on the rig's lane, with one supplier and one consumer that never answers.
+fn another_channel(rig: &mut Rig, budget: ChannelLimits) -> ProxyKey {
+    let channel = rig.hierarchy.create_channel(SettingsPatch::default(), budget).unwrap();
+    let mut connect = |side| {
+        let kind = ProxyKind::default();
+        let proxy = rig.hierarchy.create_proxy(channel, side, AdminId::DEFAULT, Form(1), kind).unwrap();
+        let key = ProxyKey { channel, proxy };
+        rig.hierarchy.connect(key, Some(Peer(1_000 + u64::from(proxy.0))), Want(0)).unwrap();
+        key
+    };
+    connect(Side::Consumers);
+    let source = connect(Side::Suppliers);
+    rig.route();
+    source
+}
+
+fn publish_from(rig: &mut Rig, source: ProxyKey, bytes: usize) -> Admission {
+    let mut draft = rig.lane.begin_event();
+    draft.bytes.resize(bytes, 0);
+    rig.lane.handle_event(source, draft, &NoFields, rig.now)
+}
+
+/// Twelve channels with 256 MiB each took 3.1 GB: only each one's own budget counted.
+#[test]
+fn channels_together_keep_to_what_there_is_whatever_their_budgets() {
+    const MIB: u64 = 1 << 20;
+    let shared = Arc::new(SharedMemory::new(32 * MIB, 75));
+    let mut rig = Rig::new(SettingsPatch::default(), budget(1 << 40));
+    let mut sources = vec![rig.source];
+    rig.lane = Lane::new(rig.now);
+    rig.lane.share_memory(Arc::clone(&shared));
+    rig.consumer(SettingsPatch::default());
+    for _ in 0..5 {
+        sources.push(another_channel(&mut rig, budget(1 << 40)));
+    }
+    for source in &sources {
+        // Each supplier goes on until it is held, and has some events under way then.
+        let mut taken = 0;
+        while matches!(publish_from(&mut rig, *source, 10_000), Admission::Accepted { .. }) {
+            taken += 1;
+        }
+        assert!(taken > 0, "something is left for each");
+        for _ in 0..5_000 {
+            publish_from(&mut rig, *source, 10_000);
+        }
+    }
+    let memory: u64 = rig.lane.channels().map(|channel| channel.memory_bytes).sum();
+    assert!((20 * MIB..=32 * MIB).contains(&memory), "{memory}");
+    assert!(shared.taken_bytes() <= 33 * MIB);
+    assert!(rig.lane.counters().channels_short_of_memory > 0);
+    drop(rig);
+    assert_eq!(shared.taken_bytes(), 0);
+}
+
+/// It may be another channel, or another lane, that lets go of something.
+#[test]
+fn a_channel_that_is_held_because_of_others_goes_on_when_those_let_go() {
+    const MIB: u64 = 1 << 20;
+    let shared = Arc::new(SharedMemory::new(8 * MIB, 75));
+    let mut rig = Rig::new(SettingsPatch::default(), budget(1 << 40));
+    rig.lane = Lane::new(rig.now);
+    rig.lane.share_memory(Arc::clone(&shared));
+    rig.consumer(SettingsPatch::default());
+    let mut other_lane = Part::default();
+    other_lane.set_shared(Arc::clone(&shared));
+    other_lane.add(7 * MIB);
+    let ticket = loop {
+        if let Admission::Held(ticket) = rig.publish_bytes(&vec![0; 100_000]) {
+            break ticket;
+        }
+    };
+    rig.advance(Duration::from_millis(5));
+    assert_eq!(rig.lane.poll_release(), None, "nothing has changed");
+    assert!(rig.lane.next_timeout().is_some());
+    other_lane.remove(7 * MIB);
+    rig.advance(Duration::from_millis(5));
+    assert_eq!(rig.lane.poll_release(), Some(ticket));
+    rig.advance(Duration::from_millis(5));
+    assert!(rig.lane.short_of_memory.is_empty() && rig.lane.memory_looked_at.is_none(), "nobody waits any more");
+}

@@ -20,7 +20,7 @@ impl Door {
             Level::Proxy(proxy, _) => *self.hierarchy.proxy(proxy)?.patch,
         };
         Ok(Wanted {
-            threads_max: self.hierarchy.lane_threads_max(),
+            most: self.most(),
             patch,
             limits: *channel.limits(),
             pool: patch.pool.and_then(|pool| self.pool(pool)),

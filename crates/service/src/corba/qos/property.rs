@@ -147,11 +147,20 @@ pub(in crate::corba) struct Property {
     pub(super) get: fn(&Effective) -> Option<PropertyValue>,
 }
 
+/// The most that the service has of what properties ask for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::corba) struct Most {
+    /// Threads of all pools together.
+    pub(in crate::corba) threads: u32,
+    /// Bytes that the events of all channels may take together.
+    pub(in crate::corba) memory_bytes: u64,
+}
+
 /// What a set of properties asks for.
 #[derive(Clone, Debug)]
 pub(in crate::corba) struct Wanted {
-    /// The most threads that all pools together may have. No wish, but a part of what is told as available.
-    pub(in crate::corba) threads_max: u32,
+    /// What the service has. No wish, but a part of what is told as available.
+    pub(in crate::corba) most: Most,
     /// The level's own settings.
     pub(in crate::corba) patch: SettingsPatch,
     /// The channel's limits; at other levels nothing changes them.
@@ -202,6 +211,13 @@ pub(super) enum Domain {
     Pool(PoolKind),
     /// A `Campanile::TopicSeq`.
     Topics,
+    /// Bytes of memory, and no more than the service has.
+    Memory {
+        /// The least that makes sense.
+        low: u64,
+        /// The most that any service has.
+        high: u64,
+    },
 }
 
 #[derive(Clone, Copy)]
@@ -270,15 +286,18 @@ impl Accepted {
 }
 
 impl Property {
-    /// The range that is told as available, where all pools together may have so many threads.
-    pub(in crate::corba) fn range(&self, threads_max: u32) -> (PropertyValue, PropertyValue) {
+    /// The range that is told as available, where the service has so much.
+    pub(in crate::corba) fn range(&self, most: Most) -> (PropertyValue, PropertyValue) {
         match &self.domain {
             Domain::Integer { wire, supported: (low, high), .. } => (wire.value(*low), wire.value(*high)),
             Domain::Boolean => (PropertyValue::Boolean(false), PropertyValue::Boolean(true)),
             Domain::Utc => (PropertyValue::Utc(0), PropertyValue::Utc(u64::MAX)),
             // Strings have no order that would make a range; both ends name all the choices.
             Domain::Choice(names) => (PropertyValue::Text(names.join("|")), PropertyValue::Text(names.join("|"))),
-            Domain::Pool(kind) => Pool::range(*kind, threads_max),
+            Domain::Pool(kind) => Pool::range(*kind, most.threads),
+            Domain::Memory { low, high } => {
+                (PropertyValue::ULongLong(*low), PropertyValue::ULongLong(most.memory_bytes.clamp(*low, *high)))
+            }
             Domain::Topics => topics::range(),
         }
     }
@@ -290,7 +309,12 @@ impl Property {
 
     /// Puts a value into what is wanted, or says what is wrong with it.
     pub(in crate::corba) fn set(&self, wanted: &mut Wanted, value: &Value) -> Result<(), ErrorCode> {
-        (self.set)(wanted, self.domain.accept(value)?);
+        let accepted = self.domain.accept(value)?;
+        let is_memory = matches!(self.domain, Domain::Memory { .. });
+        if is_memory && u64::try_from(accepted.integer()).is_ok_and(|bytes| bytes > wanted.most.memory_bytes) {
+            return Err(ErrorCode::UnsupportedValue);
+        }
+        (self.set)(wanted, accepted);
         Ok(())
     }
 
@@ -312,6 +336,11 @@ impl Domain {
                 } else {
                     Err(ErrorCode::BadValue)
                 }
+            }
+            Self::Memory { low, high } => {
+                let number = integer(value).ok_or(ErrorCode::BadType)?;
+                let is_within = u64::try_from(number).is_ok_and(|bytes| (*low..=*high).contains(&bytes));
+                if is_within { Ok(Accepted::Integer(number)) } else { Err(ErrorCode::BadValue) }
             }
             Self::Boolean => match value {
                 Value::Bool(value) => Ok(Accepted::Boolean(*value)),

@@ -318,7 +318,7 @@ pub(in crate::corba) static QOS: &[Property] = &[
     Property {
         name: "MemoryBudget",
         places: CHANNEL,
-        domain: time(64 << 10, 1 << 40),
+        domain: Domain::Memory { low: 64 << 10, high: 1 << 40 },
         set: |wanted, value| {
             if let Ok(bytes) = u64::try_from(value.integer()) {
                 wanted.limits.memory_budget_bytes = bytes;

@@ -4,6 +4,7 @@ mod pools;
 mod real_time;
 mod topics;
 
+use crate::corba::qos::Most;
 use crate::corba::tests::dialogue::{Dialogue, Expect, STYLES, somebody};
 use engine::{ChannelLimits, DiscardPolicy, FullOutbox, OrderPolicy, OutboxSettings, ProxyKey, SettingsPatch};
 use giop::cdr::{Reader, Writer};
@@ -630,7 +631,7 @@ fn the_document_lists_every_property_with_its_range_and_places() {
         PropertyValue::Structure(_) => ("NotifyExt::ThreadPoolLanesParams", String::new()),
     };
     for property in QOS.iter().chain(ADMIN) {
-        let (low, high) = property.range(64);
+        let (low, high) = property.range(Most { threads: 64, memory_bytes: 1 << 40 });
         let ((kind, low), (_, high)) = (shown(&low), shown(&high));
         let range = match kind {
             "string" => format!(" {low}"),
@@ -650,4 +651,17 @@ fn the_document_lists_every_property_with_its_range_and_places() {
         let row = format!("| `{}` | `{kind}`{range} | {} |", property.name, places.join(", "));
         assert!(DOCUMENT.contains(&row), "{row}");
     }
+}
+
+/// A `MemoryBudget` of 1 TiB was granted by a machine of 16 GiB.
+#[test]
+fn a_memory_budget_is_refused_that_is_more_than_all_channels_may_take() {
+    let settings = crate::corba::tests::dialogue::settings(1);
+    let mut scene = Scene::with(crate::corba::DoorSettings { memory_bytes_max: 1 << 30, ..settings });
+    let channel = scene.channel.clone();
+    let range = (Value::ULongLong(64 << 10), Value::ULongLong(1 << 30));
+    let errors = scene.errors(&channel, &[("MemoryBudget", (1_u64 << 40).into())]);
+    assert_eq!(errors, [(UNSUPPORTED_VALUE, "MemoryBudget".to_owned(), range.0, range.1)]);
+    scene.set(&channel, &[("MemoryBudget", (1_u64 << 30).into())]);
+    assert_eq!(scene.qos(&channel)["MemoryBudget"], Value::ULongLong(1 << 30));
 }

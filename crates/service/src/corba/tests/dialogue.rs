@@ -41,6 +41,7 @@ pub(in crate::corba) fn settings(nonce_seed: u64) -> DoorSettings {
         delivery: SettingsPatch::default(),
         limits: ChannelLimits::default(),
         hierarchy: HierarchyLimits::default(),
+        memory_bytes_max: 1 << 40,
         naming: NamingLimits::default(),
         chars: CharSet::Latin1,
         nonce_seed,
