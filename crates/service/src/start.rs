@@ -187,10 +187,9 @@ impl Service {
         let (administration, orders) = post_to(&bell, 1);
         let (to_resolver, introductions) = post_to(&resolver_bell, INTRODUCTIONS);
         let (origin, mut remarks) = (Instant::now(), remarks_on_memory(&config));
-        let common = common(&config, memory, &published, connections_max, origin);
         let roster = Roster::new(
             RosterOptions {
-                common,
+                common: common(&config, memory, &published, connections_max, origin),
                 lanes: config.lanes.clone(),
                 administration_queue: config.limits.administration_queue as usize,
                 registry: counters.clone(),
