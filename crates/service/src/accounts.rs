@@ -60,6 +60,8 @@ macro_rules! resources {
 resources! {
     /// Connections from clients that are open.
     Connections = "connections", ConnectionsLimit, ConnectionsShare, "limits.connections_max";
+    /// Connections to clients that are open or being made.
+    Outgoing = "connections to clients", OutgoingLimit, OutgoingShare, "limits.outgoing_connections_max";
     /// Octets of messages that have begun and are not complete.
     IncompleteBytes = "octets of incomplete messages", IncompleteBytesLimit, IncompleteBytesShare, "limits.incomplete_bytes_max";
     /// Octets of replies that clients have not taken.
@@ -226,14 +228,6 @@ pub struct Account {
 }
 
 /// An account is equal to itself only.
-impl PartialEq for Account {
-    fn eq(&self, other: &Self) -> bool {
-        core::ptr::eq(self, other)
-    }
-}
-
-impl Eq for Account {}
-
 /// Why a claim was not granted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Spent {
@@ -274,6 +268,14 @@ impl core::fmt::Display for Spent {
 }
 
 impl core::error::Error for Spent {}
+
+impl PartialEq for Account {
+    fn eq(&self, other: &Self) -> bool {
+        core::ptr::eq(self, other)
+    }
+}
+
+impl Eq for Account {}
 
 impl Account {
     fn new(address: &Arc<Address>) -> Self {

@@ -74,6 +74,9 @@ pub struct Limits {
     pub memory_bytes: Option<u64>,
     /// Connections accepted at the same time, 1 to 1,000,000. Default 4096. One more is closed at once.
     pub connections_max: u32,
+    /// Connections to clients, open or being made, at the same time, 1 to 1,000,000, and no more than leaves the accepted ones
+    /// their descriptors. Default 65,536. Beyond it the longest idle one is closed; without one a client counts as unreachable.
+    pub outgoing_connections_max: u32,
     /// What the clients of one address may have of each limit while nobody else has anything of it, in percent, 1 to 100.
     /// Default 75. With 100 one may have everything.
     pub client_share_percent: u8,
@@ -235,6 +238,7 @@ impl Default for Limits {
         Self {
             memory_bytes: None,
             connections_max: 4096,
+            outgoing_connections_max: 65_536,
             client_share_percent: 75,
             message_bytes_max: 16 << 20,
             fragment_sets_max: 16,
@@ -358,6 +362,7 @@ impl Config {
             ("limits.memory_bytes", limits.memory_bytes.unwrap_or(BUDGET_MIN), BUDGET_MIN, 1 << 40),
             ("limits.connections_max", u64::from(limits.connections_max), 1, 1_000_000),
             ("limits.client_share_percent", u64::from(limits.client_share_percent), 1, 100),
+            ("limits.outgoing_connections_max", u64::from(limits.outgoing_connections_max), 1, 1_000_000),
             ("limits.message_bytes_max", u64::from(limits.message_bytes_max), 1024, 1 << 30),
             ("limits.fragment_sets_max", u64::from(limits.fragment_sets_max), 1, 1024),
             ("limits.message_completion_ms", u64::from(limits.message_completion_ms), 100, 86_400_000),

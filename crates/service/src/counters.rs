@@ -100,6 +100,8 @@ counters! {
     ConnectionsOpen = "connections_open",
     /// Connections to consumers that were begun.
     ConnectsBegun = "connects_begun",
+    /// Idle connections to clients that were closed to make room for another.
+    OutgoingIdleClosed = "outgoing_idle_closed",
     /// Connections to consumers that could not be made.
     ConnectsFailed = "connects_failed",
     /// Connections ended because their bytes were not GIOP or broke a limit.
@@ -225,6 +227,10 @@ counters! {
     ConnectionsLimit = "connections_limit_reached",
     /// Connections: claims not granted because the client had its share.
     ConnectionsShare = "connections_share_reached",
+    /// Connections to clients: claims not granted because the service's limit was reached.
+    OutgoingLimit = "outgoing_limit_reached",
+    /// Connections to clients: claims not granted because the client had its share.
+    OutgoingShare = "outgoing_share_reached",
     /// Octets of incomplete messages: claims not granted because the service's limit was reached.
     IncompleteBytesLimit = "incomplete_bytes_limit_reached",
     /// Octets of incomplete messages: claims not granted because the client had its share.

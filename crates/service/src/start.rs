@@ -19,7 +19,7 @@ use hashbrown::HashMap;
 
 use crate::accounts::{Accounts, Ceilings, Resource};
 use crate::administration::{Administration, LINES, OutsideNaming};
-use crate::config::{Config, ConfigError, NarrowCodeSet};
+use crate::config::{Config, ConfigError, Limits, NarrowCodeSet};
 use crate::corba::naming::NamingLimits;
 use crate::corba::{Door, DoorSettings, Published};
 use crate::counters::Counters;
@@ -174,7 +174,7 @@ impl Service {
         check_processors(&config.lanes.cpus)?;
         let (listener, address) = listen(&config)?;
         let (host, port) = config.advertised(address)?;
-        let connections_max = connections_that_fit(config.limits.connections_max, raise_descriptor_limit());
+        let connections_max = connections_that_fit(&config.limits, raise_descriptor_limit());
 
         let memory = config.memory();
         let mut door = Door::new(door_settings(&config, memory, &host, port));
@@ -353,7 +353,7 @@ fn common(
     config: &Config,
     memory: Memory,
     published: &Arc<ArcSwap<Published>>,
-    connections_max: usize,
+    connections_max: ConnectionsMax,
     origin: Instant,
 ) -> Common {
     Common {
@@ -395,10 +395,11 @@ fn incomplete_bytes_max(config: &Config, memory: Memory) -> u64 {
 }
 
 /// The limit of each thing that clients can have.
-fn ceilings(config: &Config, memory: Memory, connections_max: usize) -> Ceilings {
+fn ceilings(config: &Config, memory: Memory, connections_max: ConnectionsMax) -> Ceilings {
     let (limits, connections) = (&config.limits, memory.of_connections());
     Ceilings::new(limits.client_share_percent)
-        .with(Resource::Connections, connections_max as u64, CONNECTIONS_MIN)
+        .with(Resource::Connections, connections_max.from_clients, CONNECTIONS_MIN)
+        .with(Resource::Outgoing, connections_max.to_clients, CONNECTIONS_MIN)
         .with(Resource::IncompleteBytes, incomplete_bytes_max(config, memory), INCOMPLETE_BYTES_MIN)
         .with(Resource::ReplyBytes, limits.unread_reply_bytes_max.min(connections / 4), REPLY_BYTES_MIN)
         .with(Resource::RequestBytes, REQUEST_BYTES_MAX.min(connections / 4), REQUEST_BYTES_MIN)
@@ -492,16 +493,26 @@ fn raise_descriptor_limit() -> u64 {
     in_force.unwrap_or(u64::MAX)
 }
 
-/// How many connections are accepted: with all descriptors taken by clients, no consumer could be pushed to.
-fn connections_that_fit(wanted: u32, descriptors: u64) -> usize {
+/// How many connections there may be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct ConnectionsMax {
+    from_clients: u64,
+    to_clients: u64,
+}
+
+/// How many connections are accepted and made: with all descriptors taken by the ones, there would be none for the others.
+fn connections_that_fit(limits: &Limits, descriptors: u64) -> ConnectionsMax {
+    let wanted = u64::from(limits.connections_max);
     let fit = descriptors.saturating_sub(descriptors / 4).saturating_sub(OWN_DESCRIPTORS).max(1);
-    if fit < u64::from(wanted) {
+    if fit < wanted {
         log::warn!(
             "limits.connections_max is {fit} and not {wanted}: the process may have {descriptors} descriptors, and a \
              quarter of them is kept for connections to consumers"
         );
     }
-    usize::try_from(fit).unwrap_or(usize::MAX).min(wanted as usize)
+    let from_clients = fit.min(wanted);
+    let rest = descriptors.saturating_sub(OWN_DESCRIPTORS).saturating_sub(from_clients).max(1);
+    ConnectionsMax { from_clients, to_clients: rest.min(limits.outgoing_connections_max.into()) }
 }
 
 /// Administration runs at the lowest ordinary priority, so that it takes a processor only when no event needs it (R5).
@@ -525,11 +536,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn clients_never_take_the_descriptors_that_consumers_need() {
-        assert_eq!(connections_that_fit(4096, u64::MAX), 4096);
-        assert_eq!(connections_that_fit(4096, 65_536), 4096);
-        assert_eq!(connections_that_fit(4096, 1024), 752);
-        assert_eq!(connections_that_fit(4096, 8), 1);
+    fn neither_way_takes_the_descriptors_that_the_other_needs() {
+        let limits = Limits::default();
+        let that_fit = |descriptors| {
+            let ConnectionsMax { from_clients, to_clients } = connections_that_fit(&limits, descriptors);
+            (from_clients, to_clients)
+        };
+        assert_eq!(that_fit(u64::MAX), (4096, 65_536));
+        assert_eq!(that_fit(65_536), (4096, 61_424));
+        assert_eq!(that_fit(1024), (752, 256));
+        assert_eq!(that_fit(64), (32, 16));
+        assert_eq!(that_fit(8), (1, 1));
     }
 
     #[test]

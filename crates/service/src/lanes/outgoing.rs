@@ -7,7 +7,7 @@
 
 use core::time::Duration;
 use std::collections::VecDeque;
-use std::net::{SocketAddr, TcpStream};
+use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -27,7 +27,7 @@ use super::routes::{Endpoint, Route, Routes};
 use super::slots::{Slots, Token};
 use super::system::{self, Interest};
 use super::worker::{Core, KIND_OUTGOING, datum};
-use crate::accounts::{Account, Resource};
+use crate::accounts::{Account, Charge, Resource, SpentBy};
 use crate::corba::Peers;
 use crate::counters::Counter;
 use crate::resolver;
@@ -62,6 +62,8 @@ enum State {
 /// A connection to a client.
 pub(crate) struct Outgoing {
     pub(crate) endpoint: Endpoint,
+    /// Its place among the connections to clients, charged to whoever needed it first.
+    place: Charge,
     state: State,
     pub(crate) inbound: Inbound,
     pub(crate) output: Output,
@@ -82,9 +84,10 @@ pub(crate) struct Outgoing {
 }
 
 impl Outgoing {
-    fn new(endpoint: Endpoint, limits: framing::Limits, now: Time, timeout: Duration) -> Self {
+    fn new(endpoint: Endpoint, place: Charge, limits: framing::Limits, now: Time, timeout: Duration) -> Self {
         Self {
             endpoint,
+            place,
             state: State::Resolving,
             inbound: Inbound::new(limits),
             output: Output::default(),
@@ -119,6 +122,12 @@ impl Outgoing {
             State::Open(stream) => Some((stream, &mut self.inbound)),
             State::Resolving | State::Connecting { .. } => None,
         }
+    }
+
+    /// Since when nothing is under way on it, if nothing is.
+    fn idle_since(&self) -> Option<Time> {
+        let is_idle = self.pending.is_empty() && self.output.is_empty() && self.blocked.is_empty();
+        (is_idle && self.stream().is_some()).then_some(self.silent_since)
     }
 
     /// Whether the socket had taken everything when it was last written to, and not too much was gathered since.
@@ -161,6 +170,7 @@ pub(crate) struct Outgoings {
     /// The clients of the snapshot in use.
     pub(crate) peers: Arc<Peers>,
     resolver: Resolver,
+    longest_idle: LongestIdle,
     pub(crate) framing: framing::Limits,
     pub(crate) connect_timeout: Duration,
     /// A connection that owes replies and sends nothing for this long is replaced when a push is given up on it.
@@ -205,6 +215,7 @@ impl Outgoings {
             ways: Ways::default(),
             peers: Arc::default(),
             resolver,
+            longest_idle: LongestIdle::default(),
             framing,
             connect_timeout,
             silence,
@@ -310,6 +321,8 @@ impl Outgoings {
 impl Core {
     /// The connection to an end point; made if there is none. `by` gave the reference that names it.
     ///
+    /// It is charged to that client, or to the service itself.
+    ///
     /// # Errors
     /// Says why none can be made.
     pub(crate) fn connect(
@@ -321,9 +334,10 @@ impl Core {
         if let Some(token) = self.outgoing.by_endpoint.get(&endpoint) {
             return Ok(*token);
         }
+        let place = self.place_for_outgoing(by)?;
         self.counters.add(Counter::ConnectsBegun, 1);
         let (host, port) = (endpoint.host.clone(), endpoint.port);
-        let connection = Outgoing::new(endpoint.clone(), self.outgoing.framing, self.now, timeout);
+        let connection = Outgoing::new(endpoint.clone(), place, self.outgoing.framing, self.now, timeout);
         let token = self.outgoing.connections.insert(connection);
         self.outgoing.by_endpoint.insert(endpoint, token);
         self.outgoing.connecting += 1;
@@ -356,6 +370,27 @@ impl Core {
         })?;
         let lookup = Lookup { connection: token, host, port, until: Instant::now() + timeout, charge };
         post.post(lookup).map_err(|_| "too many host names are being looked up".to_owned())
+    }
+
+    /// A place for one more connection; where there is none, the longest idle one makes room.
+    fn place_for_outgoing(&mut self, by: Option<&Arc<Account>>) -> Result<Charge, String> {
+        let account = Arc::clone(by.unwrap_or(&self.outgoing.resolver.own));
+        let spent = match account.charge(Resource::Outgoing, 1) {
+            Ok(place) => return Ok(place),
+            Err(spent) => spent,
+        };
+        // Somebody's share is not for others to make room in.
+        let of = (spent.by == SpentBy::Client).then(|| account.ip());
+        let Outgoings { longest_idle, connections, .. } = &mut self.outgoing;
+        if let Some(token) = longest_idle.next(connections, of, self.now) {
+            self.counters.add(Counter::OutgoingIdleClosed, 1);
+            self.lose(token, "it was idle, and its place was needed");
+            if let Ok(place) = account.charge(Resource::Outgoing, 1) {
+                return Ok(place);
+            }
+        }
+        self.counters.add(spent.counter(), 1);
+        Err(spent.to_string())
     }
 
     /// Begins to connect to one of these addresses, from the last to the first.
@@ -636,6 +671,52 @@ impl Core {
         for token in unused {
             self.lose(token, "nobody uses it any more");
         }
+    }
+}
+
+/// The connections that have been idle for longest. All are looked through once in a round at most, and as many as are
+/// found then are closed one by one, as room is needed.
+#[derive(Default)]
+struct LongestIdle {
+    /// Since when, and which; the longest idle one last.
+    found: Vec<(Time, Token)>,
+    /// Whose they are, and when they were looked for.
+    of: Option<IpAddr>,
+    looked_at: Option<Time>,
+}
+
+/// How many are found at once.
+const FOUND_MAX: usize = 256;
+
+impl LongestIdle {
+    /// The longest idle one of those that an address has, or of all.
+    fn next(&mut self, connections: &Slots<Outgoing>, of: Option<IpAddr>, now: Time) -> Option<Token> {
+        if self.of == of
+            && let Some(token) = self.take(connections)
+        {
+            return Some(token);
+        }
+        if self.looked_at == Some(now) {
+            return None;
+        }
+        (self.of, self.looked_at) = (of, Some(now));
+        let is_meant = |connection: &Outgoing| of.is_none_or(|ip| connection.place.account().ip() == ip);
+        let meant = connections.iter().filter(|(_, connection)| is_meant(connection));
+        self.found.clear();
+        self.found.extend(meant.filter_map(|(token, connection)| Some((connection.idle_since()?, token))));
+        self.found.sort_unstable_by_key(|(since, _)| core::cmp::Reverse(*since));
+        let shorter_idle = self.found.len().saturating_sub(FOUND_MAX);
+        self.found.drain(..shorter_idle);
+        self.take(connections)
+    }
+
+    fn take(&mut self, connections: &Slots<Outgoing>) -> Option<Token> {
+        while let Some((since, token)) = self.found.pop() {
+            if connections.get(token).is_some_and(|connection| connection.idle_since() == Some(since)) {
+                return Some(token);
+            }
+        }
+        None
     }
 }
 

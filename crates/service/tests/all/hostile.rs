@@ -2,11 +2,14 @@
 
 use std::io::Write;
 use std::net::{TcpListener, TcpStream};
+use std::sync::mpsc::channel;
 
+use client::{ConsumerOptions, Received, SimpleConsumer};
 use giop::cdr::{CharSet, Encoding, Endian, Reader, Version};
 use giop::exception::{Kind, SystemException};
 use giop::message::{self, MessageKind, Reply, ReplyStatus};
 use service::{Config, ConfigError, Counter, Limits, Service, StartError};
+use testing::NextInTime;
 
 use crate::peers::{
     Bare, assert_serves, numbered, read_message, read_to_end, request, start, start_limited, subscribe, supply,
@@ -99,6 +102,53 @@ fn one_connection_too_many_is_closed_and_counted() {
     assert_eq!(service.counters().read(Counter::ConnectionsRefused), 1);
     drop((first, second));
     wait_until("room", || service.counters().read(Counter::ConnectionsOpen) == 0);
+    assert_serves(&service);
+}
+
+#[test]
+fn more_consumers_than_there_may_be_connections_get_their_events_in_turns() {
+    // With all descriptors taken by connections to consumers, no new client was served any more.
+    const CONSUMERS: usize = 12;
+    let service = start_limited(Limits { outgoing_connections_max: 4, client_share_percent: 100, ..Limits::default() });
+    let (sender, received) = channel();
+    let _consumers: Vec<SimpleConsumer> = (0..CONSUMERS)
+        .map(|consumer| {
+            let (url, sender) = (service.corbaloc("NotificationService"), sender.clone());
+            let take = move |received: Received<'_>| {
+                sender.send((consumer, received.event().unwrap())).unwrap();
+                Ok(())
+            };
+            SimpleConsumer::connect(&url, None, ConsumerOptions::default(), take).unwrap()
+        })
+        .collect();
+    let supplier = supply(&service);
+    for number in 0..3 {
+        supplier.publish(&numbered(number)).unwrap();
+        let mut served: Vec<usize> = (0..CONSUMERS)
+            .map(|_| {
+                let (consumer, event) = received.next_in_time();
+                assert_eq!(event, numbered(number));
+                consumer
+            })
+            .collect();
+        served.sort_unstable();
+        assert_eq!(served, (0..CONSUMERS).collect::<Vec<_>>());
+        assert_serves(&service);
+    }
+    assert!(service.counters().read(Counter::OutgoingIdleClosed) > 0);
+}
+
+#[test]
+fn consumers_that_never_answer_have_their_share_of_the_connections_and_no_more() {
+    let service = start_limited(Limits { outgoing_connections_max: 64, ..Limits::default() });
+    let consumers: Vec<Bare> = (0..80).map(|_| Bare::new()).collect();
+    for consumer in &consumers {
+        subscribe(&service, consumer.reference("127.0.0.1"), &[]);
+    }
+    supply(&service).publish(&numbered(0)).unwrap();
+    wait_until("the share to be spent", || service.counters().read(Counter::OutgoingShare) > 0);
+    assert_eq!(service.counters().read(Counter::OutgoingLimit), 0);
+    assert_eq!(service.counters().read(Counter::OutgoingIdleClosed), 0, "none of them is idle");
     assert_serves(&service);
 }
 
