@@ -16,7 +16,7 @@ pub(crate) fn run(options: &ServeOptions) -> Result<(), Failure> {
     // Before the service starts, so that a signal that comes early is not lost.
     let waiter = Waiter::install_for_service().map_err(Failure::message)?;
     let config = config(options)?;
-    let limit = config.shutdown_drain();
+    let (limit, naming) = (config.shutdown_drain(), config.naming.outside.clone());
     let service = Service::start(config).map_err(|error| match error {
         StartError::Config(error) => Failure::Usage(error.to_string()),
         error => Failure::message(error),
@@ -24,14 +24,21 @@ pub(crate) fn run(options: &ServeOptions) -> Result<(), Failure> {
     let started = Instant::now();
     let remarks: String = service.remarks().iter().map(|remark| format!("campanile: {remark}\n")).collect();
     let (address, url) = (service.address(), service.corbaloc("NotificationService"));
-    let ready = format!("{remarks}campanile: ready at {address}, found by {url}\n");
-    // A service goes on when nobody reads what it prints.
-    let _ = io::stdout().write_all(ready.as_bytes());
-    let _ = io::stdout().flush();
-    while let Some(Wake::HangUp) = waiter.wait(None) {
-        log::info!(
-            "SIGHUP changes nothing: the configuration is read at the start, and the log goes to standard error"
-        );
+    let announced = waiter.sender();
+    // Nobody listens any more if the command is ending.
+    service.when_announced(move || drop(announced.send(Wake::Done)));
+    say(&remarks);
+    if let Some(naming) = naming.filter(|_| !service.is_announced()) {
+        say(&format!("campanile: serves at {address}, and is ready when {naming} has its name\n"));
+    }
+    loop {
+        match waiter.wait(None) {
+            Some(Wake::Done) => say(&format!("campanile: ready at {address}, found by {url}\n")),
+            Some(Wake::HangUp) => log::info!(
+                "SIGHUP changes nothing: the configuration is read at the start, and the log goes to standard error"
+            ),
+            _ => break,
+        }
     }
     let counters = service.counters().clone();
     let stopper = service.stopper();
@@ -57,6 +64,12 @@ fn told(undone: &Undone) -> String {
     };
     let whom = if consumers == 1 { "a consumer".to_owned() } else { format!("{} consumers", show::count(consumers)) };
     format!("stopped before {} events were delivered to {whom}{of_suspended}", show::count(events))
+}
+
+/// A service goes on when nobody reads what it prints.
+fn say(text: &str) {
+    let _ = io::stdout().write_all(text.as_bytes());
+    let _ = io::stdout().flush();
 }
 
 fn config(options: &ServeOptions) -> Result<Config, Failure> {

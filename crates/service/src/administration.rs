@@ -3,6 +3,9 @@
 //! It runs at the lowest priority, owns all objects (through the CORBA door), executes requests in batches, publishes one
 //! new routing snapshot per batch, and only then lets the replies go: a client that has been told "connected" is.
 
+pub(crate) mod analyses;
+pub(crate) mod turns;
+
 use core::sync::atomic::{AtomicBool, Ordering};
 use core::time::Duration;
 use std::collections::{BTreeMap, BTreeSet};
@@ -23,9 +26,14 @@ use giop::message::{
 use giop::realtime;
 use hashbrown::HashMap;
 
+use self::analyses::Analyses;
+use self::turns::{Client, Turns};
 use crate::accounts::Account;
+use crate::announcement::Announcement;
 use crate::corba::event::UtcClock;
-use crate::corba::{Call, ClientAnswer, Door, Effect, Exception, Farewell, OBJECT_NOT_EXIST, Published, Question};
+use crate::corba::{
+    Call, ClientAnswer, Door, Effect, Exception, Farewell, OBJECT_NOT_EXIST, Published, Question, Refused,
+};
 use crate::counters::{Block, Counter, Counters};
 use crate::drain::{Drain, Next, Undone};
 use crate::lanes::draining::LookedAt;
@@ -39,8 +47,15 @@ use crate::lanes::system::Bell;
 use crate::refusals::Refusals;
 use crate::statistics;
 
-/// Letters served before their effects are published.
+/// Requests served before their effects are published, and how long they may take: answers are posted only then.
 const BATCH: usize = 64;
+const BATCH_FOR: Duration = Duration::from_millis(5);
+/// Letters taken before requests are served.
+const LETTERS: usize = 1_024;
+/// How long requests are served yet when the service is told to stop.
+const STOPPING_FOR: Duration = Duration::from_millis(100);
+/// What the others are told then: nothing was done, and there may be another service soon.
+const SHUTTING_DOWN: SystemException = SystemException::new(Kind::Transient, 0);
 /// Longest wait for a client to answer a call of ours, such as `disconnect_push_consumer`.
 const CALL_TIMEOUT: Duration = Duration::from_secs(10);
 /// Lines in a second about consumers that were disconnected and clients that could not be told something.
@@ -58,6 +73,9 @@ pub(crate) struct Administration {
     pub(crate) retired: Vec<Arc<Published>>,
     /// The lanes, and their letters.
     pub(crate) roster: Roster,
+    /// Requests that wait for their turns.
+    pub(crate) requests: Turns<mail::Request>,
+    pub(crate) analyses: Analyses,
     /// What the service itself wants, and the bell for that and all letters.
     pub(crate) orders: Inbox<ToAdministration>,
     pub(crate) bell: Arc<Bell>,
@@ -68,13 +86,7 @@ pub(crate) struct Administration {
     pub(crate) next_call: u64,
     /// Answers that wait until clients have been told what was done.
     pub(crate) withheld: BTreeMap<Farewell, (LaneThread, ToLane)>,
-    /// Requests that wait until the lanes have told how they stand, and those that came after they were asked. They are
-    /// asked once for all of them, since their telling takes time from the events.
-    pub(crate) surveying: Vec<mail::Request>,
-    pub(crate) to_survey: Vec<mail::Request>,
-    /// What the lanes have told so far, and those that have yet to.
-    pub(crate) survey: Surveys,
-    pub(crate) asked: Vec<LaneThread>,
+    pub(crate) inquiry: Inquiry,
     /// Lanes that are to end when what was published last is out.
     pub(crate) ending: Vec<LaneId>,
     /// The service is about to end, and whether somebody is in a hurry for that.
@@ -88,12 +100,26 @@ pub(crate) struct Administration {
     pub(crate) remarks: Allowance,
 }
 
+/// What lanes are asked about how they stand.
+#[derive(Default)]
+pub(crate) struct Inquiry {
+    /// Requests that wait until the lanes have told how they stand, and those that came after they were asked. They are
+    /// asked once for all of them, since their telling takes time from the events.
+    surveying: Vec<mail::Request>,
+    to_survey: Vec<mail::Request>,
+    /// What the lanes have told so far, and those that have yet to.
+    survey: Surveys,
+    asked: Vec<LaneThread>,
+}
+
 /// An outside naming service in which the factory is to be bound.
 pub(crate) struct OutsideNaming {
     pub(crate) url: String,
     pub(crate) context: Ior,
     /// When to try next; nothing while a try is under way or after it succeeded.
     pub(crate) due: Option<Instant>,
+    /// To be made when the name is bound.
+    pub(crate) announcement: Arc<Announcement>,
 }
 
 /// What a call of ours was for.
@@ -104,6 +130,15 @@ pub(crate) enum Purpose {
     Asking(Question),
     /// Binding the factory in the outside naming service.
     Naming,
+}
+
+/// What was found when letters were taken.
+#[derive(PartialEq, Eq)]
+enum Found {
+    Nothing,
+    Something,
+    /// Among others, that the service is to stop.
+    Stop,
 }
 
 /// The answers to what a batch asked. They wait until what they speak of is published.
@@ -117,21 +152,11 @@ impl Administration {
         while !stopping {
             self.door.handle_time(self.now());
             self.carry_out_effects();
-            stopping = self.go_on_draining();
-            let mut letter = if stopping { self.take() } else { self.receive() };
-            // What was asked before it stops is still carried out and answered.
-            let mut left = if stopping { self.roster.waiting() + 1 } else { BATCH };
-            while let Some((from, next)) = letter.take() {
-                if matches!(next, ToAdministration::Stop(None)) {
-                    stopping = true;
-                    left = self.roster.waiting() + 1;
-                } else {
-                    self.serve(from, next, &mut answers);
-                }
-                left -= 1;
-                if left > 0 {
-                    letter = self.take();
-                }
+            stopping = self.go_on_draining() || self.receive(&mut answers);
+            if stopping {
+                self.serve_last(&mut answers);
+            } else {
+                self.serve_requests(&mut answers);
             }
             self.publish();
             for (lane, answer) in answers.drain(..) {
@@ -174,21 +199,22 @@ impl Administration {
         undone
     }
 
-    /// Waits for a letter; also looks after the outside naming service while it has not taken the name, and ends when the
-    /// door is to be told the time.
-    fn receive(&mut self) -> Option<(LaneThread, ToAdministration)> {
+    /// Takes the letters that are there, and waits if there is nothing to do until one comes or the door is to be told the
+    /// time. Also looks after the outside naming service while it has not taken the name. True if the service is to stop.
+    fn receive(&mut self, answers: &mut Answers) -> bool {
         let naming = self.outside_naming.as_ref().and_then(|naming| naming.due);
         // Looked at first, because where there is always a letter no wait ever times out.
         if naming.is_some_and(|due| due <= Instant::now()) {
             self.bind_outside();
-            return None;
         }
         // What is posted after this rings, if it is not found here already.
         self.orders.look();
         self.roster.look();
-        if let Some(letter) = self.take() {
-            return Some(letter);
+        let found = self.take_letters(LETTERS, answers);
+        if found != Found::Nothing || !self.requests.is_empty() {
+            return found == Found::Stop;
         }
+        let naming = self.outside_naming.as_ref().and_then(|naming| naming.due);
         let probing = self.door.poll_timeout().map(|due| self.origin + Duration::from_nanos(due.0));
         let draining = self.drain.as_ref().map(|drain| match drain.next(Instant::now(), false) {
             Next::Wait(due) => due,
@@ -196,13 +222,98 @@ impl Administration {
         });
         let due = naming.into_iter().chain(probing).chain(draining).min();
         self.bell.wait(due.map(|due| due.saturating_duration_since(Instant::now())));
-        self.take()
+        self.take_letters(LETTERS, answers) == Found::Stop
     }
 
-    /// The next letter that is there.
-    fn take(&mut self) -> Option<(LaneThread, ToAdministration)> {
-        let order = self.orders.take().map(|order| (LaneThread::MAIN, order));
-        order.or_else(|| self.roster.take())
+    /// Takes so many letters at most. Requests get in line; what else there is is served at once.
+    fn take_letters(&mut self, most: usize, answers: &mut Answers) -> Found {
+        let mut found = Found::Nothing;
+        for _ in 0..most {
+            let order = self.orders.take().map(|order| (LaneThread::MAIN, order));
+            let Some((from, letter)) = order.or_else(|| self.roster.take()) else { break };
+            found = Found::Something;
+            match letter {
+                ToAdministration::Stop(None) => return Found::Stop,
+                ToAdministration::Request(request) => self.requests.push(Client::of(&request), request),
+                other => self.serve(from, other, answers),
+            }
+        }
+        while let Some((request, answered)) = self.analyses.poll() {
+            found = Found::Something;
+            self.counters.add(Counter::AnalysesDone, 1);
+            answers.push(self.concluded(request, answered));
+        }
+        found
+    }
+
+    /// Serves some requests, whose effects are then published together.
+    fn serve_requests(&mut self, answers: &mut Answers) {
+        let begun = Instant::now();
+        for _ in 0..BATCH {
+            let Some(request) = self.requests.pop() else { return };
+            self.serve_request(request, answers);
+            if begun.elapsed() >= BATCH_FOR {
+                return;
+            }
+        }
+    }
+
+    /// Serves what was asked before the service was told to stop, unless that takes long: then whoever asked is told that it
+    /// was not done.
+    fn serve_last(&mut self, answers: &mut Answers) {
+        self.take_letters(self.roster.waiting(), answers);
+        let until = Instant::now() + STOPPING_FOR;
+        while let Some(request) = self.requests.pop() {
+            if Instant::now() < until {
+                self.serve_request(request, answers);
+            } else {
+                self.refuse(request, SHUTTING_DOWN, answers);
+            }
+        }
+        while let Some(request) = self.analyses.take_waiting() {
+            self.refuse(request, SHUTTING_DOWN, answers);
+        }
+    }
+
+    fn serve_request(&mut self, request: mail::Request, answers: &mut Answers) {
+        match wish(&request) {
+            Wish::Survey => {
+                self.inquiry.to_survey.push(request);
+                self.survey();
+            }
+            Wish::Analysis => match self.analyses.add(request) {
+                Ok(()) => {}
+                Err((request, spent)) => {
+                    let refused = Refused::new(spent, request.charge.account());
+                    self.note_refused(&refused);
+                    self.refuse(request, SystemException::new(Kind::NoResources, 0), answers);
+                }
+            },
+            Wish::Other => {
+                let answered = self.answer(&request);
+                let answer = self.concluded(request, answered);
+                match self.door.take_farewell() {
+                    Some(farewell) => _ = self.withheld.insert(farewell, answer),
+                    None => answers.push(answer),
+                }
+            }
+        }
+    }
+
+    /// What a lane is told when a request is answered.
+    fn concluded(&self, request: mail::Request, answered: Option<Answered>) -> (LaneThread, ToLane) {
+        let Answered { bytes, exception } = answered.unwrap_or_default();
+        if let Some(exception) = &exception {
+            self.count_exception(exception);
+        }
+        let bytes = self.limited(&request, bytes);
+        request.answered(bytes)
+    }
+
+    /// A request is answered with an exception, and nothing was done.
+    fn refuse(&self, request: mail::Request, exception: SystemException, answers: &mut Answers) {
+        let answered = answer_with(&request, |_, _, _| Err(Exception::System(exception)));
+        answers.push(self.concluded(request, answered));
     }
 
     /// The time since it was begun with.
@@ -210,27 +321,13 @@ impl Administration {
         Time(u64::try_from(self.origin.elapsed().as_nanos()).unwrap_or(u64::MAX))
     }
 
+    /// Serves whatever is no request.
     fn serve(&mut self, from: LaneThread, letter: ToAdministration, answers: &mut Answers) {
         match letter {
-            ToAdministration::Request(request)
-                if asks(&request, statistics::GET_CONSUMERS) || asks(&request, statistics::GET_DROPS) =>
-            {
-                self.to_survey.push(request);
-                self.survey();
-            }
             ToAdministration::Survey { piece, is_last } => {
-                self.survey.take_in(from, piece);
+                self.inquiry.survey.take_in(from, piece);
                 if is_last {
                     self.surveyed(from, answers);
-                }
-            }
-            ToAdministration::Request(request) => {
-                let bytes = self.answer(&request).unwrap_or_default();
-                let bytes = self.limited(&request, bytes);
-                let answer = request.answered(bytes);
-                match self.door.take_farewell() {
-                    Some(farewell) => _ = self.withheld.insert(farewell, answer),
-                    None => answers.push(answer),
                 }
             }
             ToAdministration::Notice(notice, why) => self.note(&notice, why.as_deref()),
@@ -250,6 +347,7 @@ impl Administration {
             ToAdministration::Stop(limit) => {
                 self.drain = limit.map(|limit| Drain::new(Instant::now(), limit));
             }
+            ToAdministration::Request(_) => {}
         }
     }
 
@@ -264,12 +362,12 @@ impl Administration {
 
     /// Asks the lanes how they stand, unless they are being asked already.
     fn survey(&mut self) {
-        if self.surveying.is_empty() && !self.to_survey.is_empty() {
-            core::mem::swap(&mut self.surveying, &mut self.to_survey);
-            let drops = self.surveying.iter().any(|request| asks(request, statistics::GET_DROPS));
-            self.asked = self.roster.threads().collect();
-            for at in 0..self.asked.len() {
-                let Some(lane) = self.asked.get(at) else { break };
+        if self.inquiry.surveying.is_empty() && !self.inquiry.to_survey.is_empty() {
+            core::mem::swap(&mut self.inquiry.surveying, &mut self.inquiry.to_survey);
+            let drops = self.inquiry.surveying.iter().any(|request| asks(request, statistics::GET_DROPS));
+            self.inquiry.asked = self.roster.threads().collect();
+            for at in 0..self.inquiry.asked.len() {
+                let Some(lane) = self.inquiry.asked.get(at) else { break };
                 self.roster.post(*lane, ToLane::Survey { drops });
             }
         }
@@ -277,13 +375,13 @@ impl Administration {
 
     /// A lane has told how it stands, or has ended. Answers everybody who asked when all have.
     fn surveyed(&mut self, from: LaneThread, answers: &mut Answers) {
-        let before = self.asked.len();
-        self.asked.retain(|lane| *lane != from);
-        if before == 0 || !self.asked.is_empty() {
+        let before = self.inquiry.asked.len();
+        self.inquiry.asked.retain(|lane| *lane != from);
+        if before == 0 || !self.inquiry.asked.is_empty() {
             return;
         }
-        let survey = core::mem::take(&mut self.survey).together();
-        for request in core::mem::take(&mut self.surveying) {
+        let survey = core::mem::take(&mut self.inquiry.survey).together();
+        for request in core::mem::take(&mut self.inquiry.surveying) {
             let bytes = self.describe(&survey, &request).unwrap_or_default();
             let bytes = self.limited(&request, bytes);
             answers.push(request.answered(bytes));
@@ -312,7 +410,8 @@ impl Administration {
             return bytes;
         }
         self.counters.add(Counter::AnswersTooLarge, 1);
-        too_large(request).unwrap_or_default()
+        let too_large = Exception::System(SystemException::new(Kind::ImpLimit, 0));
+        answer_with(request, |_, _, _| Err(too_large)).unwrap_or_default().bytes
     }
 
     fn publish(&mut self) {
@@ -353,8 +452,8 @@ impl Administration {
         }
     }
 
-    /// Executes one request or locate request. Nothing comes back for a one-way request.
-    fn answer(&mut self, request: &mail::Request) -> Option<Vec<u8>> {
+    /// Executes one request or locate request.
+    fn answer(&mut self, request: &mail::Request) -> Option<Answered> {
         let header = Header::parse(&request.message).ok()?;
         if header.kind == MessageKind::LocateRequest {
             let locate = message::LocateRequest::parse(&request.message, &header).ok()?;
@@ -362,28 +461,9 @@ impl Administration {
             let status = if here { LocateStatus::ObjectHere } else { LocateStatus::UnknownObject };
             let mut bytes = Vec::new();
             message::locate_reply(&mut bytes, header.version, header.endian, locate.request_id, status);
-            return Some(bytes);
+            return Some(Answered { bytes, exception: None });
         }
-        let parsed = Request::parse(&request.message, &header).ok()?;
-        let echo = parsed.contexts.find(ServiceContexts::RT_CORBA_PRIORITY);
-        let echo = echo.and_then(|data| realtime::parse_priority_context(data).ok());
-        let echo = echo.map(|priority| realtime::priority_context(priority, header.endian));
-        let echo = echo.as_ref().map(|data| (ServiceContexts::RT_CORBA_PRIORITY, data.as_slice()));
-        let head = ReplyHead { contexts: echo.as_slice(), ..reply_head(&parsed, &header) };
-        let mut bytes = Vec::new();
-        let mut open = message::begin_reply(&mut bytes, &head);
-        if let Err(exception) = self.execute(&parsed, &header, request, &mut open.body(&mut bytes, request.chars)) {
-            self.count_exception(&exception);
-            bytes.clear();
-            let status = match exception {
-                Exception::System(_) => ReplyStatus::SystemException,
-                Exception::User { .. } => ReplyStatus::UserException,
-            };
-            open = message::begin_reply(&mut bytes, &ReplyHead { status, ..head });
-            exception.write(&mut open.body(&mut bytes, request.chars));
-        }
-        open.finish(&mut bytes);
-        (parsed.response != Response::None).then_some(bytes)
+        answer_with(request, |parsed, header, reply| self.execute(parsed, header, request, reply))
     }
 
     fn execute(
@@ -397,7 +477,7 @@ impl Administration {
         let missing = |kind| Exception::System(SystemException::new(kind, 0));
         let key = parsed.target.key().ok_or(Exception::System(OBJECT_NOT_EXIST))?;
         let operation = core::str::from_utf8(parsed.operation).map_err(|_| missing(Kind::BadOperation))?;
-        let call = Call { key, operation, args, principal: &request.account };
+        let call = Call { key, operation, args, principal: request.charge.account() };
         if key == statistics::KEY {
             self.door.handle_time(self.now());
             let (door, registry) = (&mut self.door, &self.registry);
@@ -406,19 +486,19 @@ impl Administration {
             self.door.handle_utc(time_now());
             let outcome = self.door.handle(&call, reply);
             self.counters.add(Counter::FilterCallsCut, self.door.take_filter_cuts());
-            self.note_refused();
+            while let Some(refused) = self.door.poll_refused() {
+                self.note_refused(&refused);
+            }
             outcome
         }
     }
 
-    /// Counts what clients were refused because it would have been too much, and logs the first of each episode.
-    fn note_refused(&mut self) {
-        while let Some(refused) = self.door.poll_refused() {
-            self.counters.add(refused.spent.counter(), 1);
-            let now = self.now();
-            if self.refusals.is_news(&refused, now) {
-                self.say(log::Level::Warn, &refused.to_string());
-            }
+    /// Counts what a client was refused because it would have been too much, and logs the first of each episode.
+    fn note_refused(&mut self, refused: &Refused) {
+        self.counters.add(refused.spent.counter(), 1);
+        let now = self.now();
+        if self.refusals.is_news(refused, now) {
+            self.say(log::Level::Warn, &refused.to_string());
         }
     }
 
@@ -595,7 +675,12 @@ impl Administration {
     fn outside_answered(&mut self, result: Result<(), CallFailure>) {
         let Some(naming) = &mut self.outside_naming else { return };
         match result {
-            Ok(()) => log::info!("bound NotifyEventChannelFactory in {}", naming.url),
+            Ok(()) => {
+                log::info!("bound NotifyEventChannelFactory in {}", naming.url);
+                if let Err(error) = naming.announcement.make(&self.door.factory_reference().to_string()) {
+                    log::error!("cannot write the reference file: {error}");
+                }
+            }
             Err(failure) => {
                 log::warn!(
                     "cannot bind NotifyEventChannelFactory in {} ({failure}); next try in {} s",
@@ -747,16 +832,62 @@ const fn reply_head(request: &Request<'_>, header: &Header) -> ReplyHead<'static
     }
 }
 
-/// What is answered instead of more than an answer may have.
-fn too_large(request: &mail::Request) -> Option<Vec<u8>> {
+/// The answer to a request, as a message, and the exception if it is one. Empty for a one-way request.
+#[derive(Default)]
+struct Answered {
+    bytes: Vec<u8>,
+    exception: Option<Exception>,
+}
+
+/// Answers a request, other than a locate request, by what this writes.
+fn answer_with(
+    request: &mail::Request,
+    execute: impl FnOnce(&Request<'_>, &Header, &mut Writer<'_>) -> Result<(), Exception>,
+) -> Option<Answered> {
     let header = Header::parse(&request.message).ok()?;
     let parsed = Request::parse(&request.message, &header).ok()?;
-    let head = ReplyHead { status: ReplyStatus::SystemException, ..reply_head(&parsed, &header) };
+    let echo = parsed.contexts.find(ServiceContexts::RT_CORBA_PRIORITY);
+    let echo = echo.and_then(|data| realtime::parse_priority_context(data).ok());
+    let echo = echo.map(|priority| realtime::priority_context(priority, header.endian));
+    let echo = echo.as_ref().map(|data| (ServiceContexts::RT_CORBA_PRIORITY, data.as_slice()));
+    let head = ReplyHead { contexts: echo.as_slice(), ..reply_head(&parsed, &header) };
     let mut bytes = Vec::new();
-    let open = message::begin_reply(&mut bytes, &head);
-    SystemException::new(Kind::ImpLimit, 0).write(&mut open.body(&mut bytes, request.chars));
+    let mut open = message::begin_reply(&mut bytes, &head);
+    let exception = execute(&parsed, &header, &mut open.body(&mut bytes, request.chars)).err();
+    if let Some(exception) = &exception {
+        bytes.clear();
+        let status = match exception {
+            Exception::System(_) => ReplyStatus::SystemException,
+            Exception::User { .. } => ReplyStatus::UserException,
+        };
+        open = message::begin_reply(&mut bytes, &ReplyHead { status, ..head });
+        exception.write(&mut open.body(&mut bytes, request.chars));
+    }
     open.finish(&mut bytes);
-    Some(bytes)
+    if parsed.response == Response::None {
+        bytes.clear();
+    }
+    Some(Answered { bytes, exception })
+}
+
+/// Who is to serve a request.
+enum Wish {
+    /// The lanes have to be asked how they stand.
+    Survey,
+    /// The thread that analyses.
+    Analysis,
+    /// Administration itself.
+    Other,
+}
+
+fn wish(request: &mail::Request) -> Wish {
+    if asks(request, statistics::GET_CONSUMERS) || asks(request, statistics::GET_DROPS) {
+        Wish::Survey
+    } else if analyses::is_wanted(request) {
+        Wish::Analysis
+    } else {
+        Wish::Other
+    }
 }
 
 /// Whether a request is for this operation of the `Statistics` object.

@@ -101,6 +101,9 @@ pub struct Limits {
     /// Administrative requests waiting for the administration thread, 1 to 65,536. Default 4096. One more is answered
     /// `TRANSIENT`.
     pub administration_queue: u32,
+    /// What a client may set a channel's `FilterSteps` to, 1 to 100,000,000. Default 1,000,000: a step takes 4 to 16 ns, so that one
+    /// event's filters keep a lane for 16 ms at most.
+    pub filter_steps_max: u32,
 }
 
 /// How events are pushed.
@@ -248,6 +251,7 @@ impl Default for Limits {
             share_messages: 1024,
             share_us: 250,
             administration_queue: 4096,
+            filter_steps_max: 1_000_000,
         }
     }
 }
@@ -371,6 +375,7 @@ impl Config {
             ("limits.share_messages", u64::from(limits.share_messages), 1, 65_536),
             ("limits.share_us", u64::from(limits.share_us), 10, 1_000_000),
             ("limits.administration_queue", u64::from(limits.administration_queue), 1, 65_536),
+            ("limits.filter_steps_max", u64::from(limits.filter_steps_max), 1, 100_000_000),
             ("delivery.push_window", u64::from(delivery.push_window.unwrap_or(1)), 1, 1024),
             ("delivery.connect_timeout_ms", u64::from(delivery.connect_timeout_ms), 10, 600_000),
             ("delivery.reply_timeout_ms", u64::from(delivery.reply_timeout_ms), 10, 86_400_000),

@@ -271,6 +271,8 @@ counters! {
     LookupsBegun = "lookups_begun",
     /// Questions for a host name that were answered from what was looked up before, or together with another's.
     LookupsShared = "lookups_shared",
+    /// Scheduling analyses that were done.
+    AnalysesDone = "analyses_done",
     /// Analyses: claims not granted because the service's limit was reached.
     AnalysesLimit = "analyses_limit_reached",
     /// Analyses: claims not granted because the client had its share.

@@ -14,6 +14,7 @@
 pub mod accounts;
 mod administration;
 pub mod allocations;
+mod announcement;
 mod config;
 pub mod corba;
 mod counters;

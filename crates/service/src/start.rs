@@ -18,14 +18,17 @@ use giop::framing;
 use hashbrown::HashMap;
 
 use crate::accounts::{Accounts, Ceilings, Resource};
-use crate::administration::{Administration, LINES, OutsideNaming};
+use crate::administration::analyses::Analyses;
+use crate::administration::turns::Turns;
+use crate::administration::{Administration, Inquiry, LINES, OutsideNaming};
+use crate::announcement::Announcement;
 use crate::config::{Config, ConfigError, Limits, NarrowCodeSet};
 use crate::corba::naming::NamingLimits;
 use crate::corba::{Door, DoorSettings, Published};
 use crate::counters::Counters;
 use crate::drain::Undone;
-use crate::lanes::mail::{Surveys, ToAdministration};
-use crate::lanes::post::{Inbox, Post, post_to};
+use crate::lanes::mail::ToAdministration;
+use crate::lanes::post::{Post, post_to};
 use crate::lanes::reports::Allowance;
 use crate::lanes::roster::{Roster, RosterOptions};
 use crate::lanes::scheduling;
@@ -132,6 +135,7 @@ pub struct Service {
     reference: String,
     counters: Counters,
     remarks: Vec<String>,
+    announcement: Arc<Announcement>,
     /// Looked at once, by whoever stops the service.
     administration: Mutex<Post<ToAdministration>>,
     administration_thread: Option<JoinHandle<Undone>>,
@@ -178,29 +182,19 @@ impl Service {
 
         let memory = config.memory();
         let mut door = Door::new(door_settings(&config, memory, &host, port));
-        let (factory, outside_naming) = (door.factory_reference(), outside_naming(&config)?);
+        let announcement = Arc::new(Announcement::new(config.ior_file.clone()));
+        let (factory, outside_naming) = (door.factory_reference(), outside_naming(&config, &announcement)?);
+        let is_outside = outside_naming.is_some();
         let Some(published) = door.publish() else { return Err(StartError::Resources(io::ErrorKind::Other.into())) };
         let published = Arc::new(ArcSwap::from_pointee(published));
 
         let counters = Counters::new(config.lanes.threads_max.into());
-        let (bell, resolver_bell) = (Arc::new(Bell::new()?), Arc::new(Bell::new()?));
+        let bell = Arc::new(Bell::new()?);
         let (administration, orders) = post_to(&bell, 1);
-        let (to_resolver, introductions) = post_to(&resolver_bell, INTRODUCTIONS);
         let (origin, mut remarks) = (Instant::now(), remarks_on_memory(&config));
-        let roster = Roster::new(
-            RosterOptions {
-                common: common(&config, memory, &published, connections_max, origin),
-                lanes: config.lanes.clone(),
-                administration_queue: config.limits.administration_queue as usize,
-                registry: counters.clone(),
-                bell: Arc::clone(&bell),
-                resolver_bell: Arc::clone(&resolver_bell),
-                resolver: to_resolver,
-            },
-            listener,
-        )?;
+        let common = common(&config, memory, &published, connections_max, origin);
+        let roster = roster(&config, common, &counters, &bell, listener)?;
         remarks.extend(roster.remarks());
-        start_resolver(resolver_bell, introductions, &counters)?;
         let stopper = Stopper { hurry: Arc::default(), bell: Arc::clone(&bell) };
         let administrator = Administration {
             drain: None,
@@ -209,6 +203,8 @@ impl Service {
             published,
             retired: Vec::new(),
             roster,
+            requests: Turns::default(),
+            analyses: Analyses::new(&bell),
             orders,
             bell,
             counters: counters.of_administration(),
@@ -217,10 +213,7 @@ impl Service {
             calls: HashMap::new(),
             next_call: 0,
             withheld: BTreeMap::new(),
-            surveying: Vec::new(),
-            to_survey: Vec::new(),
-            survey: Surveys::default(),
-            asked: Vec::new(),
+            inquiry: Inquiry::default(),
             ending: Vec::new(),
             origin,
             lines: Allowance::new("disconnected clients", LINES),
@@ -234,12 +227,13 @@ impl Service {
             reference: factory.to_string(),
             counters,
             remarks,
+            announcement,
             administration: Mutex::new(administration),
             administration_thread: None,
             stopper,
         };
         service.administration_thread = Some(begin(administrator)?);
-        config.ior_file.iter().try_for_each(|path| write_reference(path, &service.reference))?;
+        service.announce(is_outside)?;
         Ok(service)
     }
 
@@ -276,6 +270,24 @@ impl Service {
     #[must_use]
     pub fn remarks(&self) -> &[String] {
         &self.remarks
+    }
+
+    /// Has somebody told, on whichever thread, when clients may look for the service: when the outside naming service has its name,
+    /// and the reference file is written. At once where there is no such naming service, or it has it already.
+    pub fn when_announced(&self, tell: impl FnOnce() + Send + 'static) {
+        self.announcement.when_made(tell);
+    }
+
+    /// Whether that moment has come.
+    #[must_use]
+    pub fn is_announced(&self) -> bool {
+        self.announcement.is_made()
+    }
+
+    /// Announces the service, unless that is for an outside naming service to occasion.
+    fn announce(&self, is_outside: bool) -> Result<(), StartError> {
+        let done = if is_outside { Ok(()) } else { self.announcement.make(&self.reference) };
+        done.map_err(|error| not_written(&self.announcement, error))
     }
 
     /// Stops the service at once: what it was asked before is answered, clients are told that their connections close, and
@@ -318,6 +330,10 @@ impl Drop for Service {
     }
 }
 
+fn not_written(announcement: &Announcement, error: io::Error) -> StartError {
+    StartError::IorFile { path: announcement.file().map(PathBuf::from).unwrap_or_default(), error }
+}
+
 /// Starts the administration thread.
 fn begin(administrator: Administration) -> io::Result<JoinHandle<Undone>> {
     Builder::new().name("administration".into()).spawn(move || {
@@ -329,11 +345,36 @@ fn begin(administrator: Administration) -> io::Result<JoinHandle<Undone>> {
 /// Lanes that the resolver may have to be told of before it looks.
 const INTRODUCTIONS: usize = 256;
 
-/// Starts the resolver. Nobody waits for its end, since a look-up can take a minute; it ends when the lanes have.
-fn start_resolver(bell: Arc<Bell>, introductions: Inbox<Asking>, counters: &Counters) -> io::Result<()> {
-    let resolver = Resolver::new(bell, introductions, Arc::new(resolver::by_system), counters.of_resolver());
+/// Starts the resolver and the main lane.
+fn roster(
+    config: &Config,
+    common: Common,
+    counters: &Counters,
+    bell: &Arc<Bell>,
+    listener: TcpListener,
+) -> io::Result<Roster> {
+    let (resolver_bell, resolver) = start_resolver(counters)?;
+    let options = RosterOptions {
+        common,
+        lanes: config.lanes.clone(),
+        administration_queue: config.limits.administration_queue as usize,
+        registry: counters.clone(),
+        bell: Arc::clone(bell),
+        resolver_bell,
+        resolver,
+    };
+    Roster::new(options, listener)
+}
+
+/// Starts the resolver, to which lanes are introduced. Nobody waits for its end, since a look-up can take a minute; it ends when
+/// the lanes have.
+fn start_resolver(counters: &Counters) -> io::Result<(Arc<Bell>, Post<Asking>)> {
+    let bell = Arc::new(Bell::new()?);
+    let (post, introductions) = post_to(&bell, INTRODUCTIONS);
+    let resolver =
+        Resolver::new(Arc::clone(&bell), introductions, Arc::new(resolver::by_system), counters.of_resolver());
     Builder::new().name("resolver".into()).spawn(move || resolver.run())?;
-    Ok(())
+    Ok((bell, post))
 }
 
 /// Listens, and says on which address.
@@ -356,10 +397,13 @@ fn common(
     connections_max: ConnectionsMax,
     origin: Instant,
 ) -> Common {
+    let accounts = Accounts::new(ceilings(config, memory, connections_max));
     Common {
         published: Arc::clone(published),
         framing: framing_limits(config),
-        accounts: Accounts::new(ceilings(config, memory, connections_max)),
+        // As many of the smallest as there is room for in the queue come to the limit.
+        request_bytes_min: accounts.limit(Resource::RequestBytes) / u64::from(config.limits.administration_queue),
+        accounts,
         memory: Arc::new(SharedMemory::new(memory.of_channels(), config.limits.client_share_percent)),
         message_completion: config.message_completion(),
         share: config.share(),
@@ -448,9 +492,14 @@ fn door_settings(config: &Config, memory: Memory, host: &str, port: u16) -> Door
         },
         limits: ChannelLimits {
             memory_budget_bytes: config.channel.memory_budget_bytes.min(memory.of_channels()),
+            filter_steps_max: ChannelLimits::default().filter_steps_max.min(config.limits.filter_steps_max),
             ..ChannelLimits::default()
         },
-        hierarchy: HierarchyLimits { lane_threads_max: config.lanes.threads_max.into(), ..HierarchyLimits::default() },
+        hierarchy: HierarchyLimits {
+            lane_threads_max: config.lanes.threads_max.into(),
+            filter_steps_max: config.limits.filter_steps_max,
+            ..HierarchyLimits::default()
+        },
         memory_bytes_max: memory.of_channels(),
         naming: NamingLimits::default(),
         nonce_seed: fastrand::u64(..),
@@ -471,7 +520,7 @@ fn framing_limits(config: &Config) -> framing::Limits {
     }
 }
 
-fn outside_naming(config: &Config) -> Result<Option<OutsideNaming>, StartError> {
+fn outside_naming(config: &Config, announcement: &Arc<Announcement>) -> Result<Option<OutsideNaming>, StartError> {
     let Some(url) = &config.naming.outside else { return Ok(None) };
     let bad = |why: String| StartError::OutsideNaming { url: url.clone(), why };
     let context = match url.parse().map_err(|error| bad(format!("{error}")))? {
@@ -479,7 +528,9 @@ fn outside_naming(config: &Config) -> Result<Option<OutsideNaming>, StartError> 
         giop::url::Url::Corbaloc(location) => location.to_ior("IDL:omg.org/CosNaming/NamingContext:1.0"),
         _ => return Err(bad("a naming service is given by corbaloc: or IOR:".into())),
     };
-    Ok(Some(OutsideNaming { url: url.clone(), context, due: Some(Instant::now()) }))
+    let announcement = Arc::clone(announcement);
+    announcement.remove_file().map_err(|error| not_written(&announcement, error))?;
+    Ok(Some(OutsideNaming { url: url.clone(), context, due: Some(Instant::now()), announcement }))
 }
 
 /// Each connection takes a descriptor; the soft limit is often 1024, far below what the service is allowed. Says what the
@@ -519,16 +570,6 @@ fn connections_that_fit(limits: &Limits, descriptors: u64) -> ConnectionsMax {
 fn lower_priority() {
     // On Linux the nice value belongs to the thread.
     let _ = rustix::process::setpriority_process(Some(rustix::thread::gettid()), 19);
-}
-
-/// Writes the reference whole or not at all, since clients may be waiting for the file.
-fn write_reference(path: &std::path::Path, reference: &str) -> Result<(), StartError> {
-    let error = |error| StartError::IorFile { path: path.to_path_buf(), error };
-    let mut name = path.file_name().unwrap_or_default().to_os_string();
-    name.push(".new");
-    let beside = path.with_file_name(name);
-    std::fs::write(&beside, format!("{reference}\n")).map_err(error)?;
-    std::fs::rename(&beside, path).map_err(error)
 }
 
 #[cfg(test)]

@@ -38,6 +38,9 @@ pub struct HierarchyLimits {
     pub event_types_max: u32,
     /// Threads in all pools together, beside the main lane's. Default 64.
     pub lane_threads_max: u32,
+    /// What a channel's `filter_steps_max` may be set to, 1 to 100,000,000. Default 1,000,000: at 4 to 16 ns a step, so many keep a
+    /// lane for 4 to 16 ms.
+    pub filter_steps_max: u32,
 }
 
 impl Default for HierarchyLimits {
@@ -48,6 +51,7 @@ impl Default for HierarchyLimits {
             proxies_max: 65_536,
             event_types_max: 1_024,
             lane_threads_max: 64,
+            filter_steps_max: 1_000_000,
         }
     }
 }

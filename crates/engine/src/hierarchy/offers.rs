@@ -1,6 +1,7 @@
 //! What a channel's suppliers offer and its consumers want, each put together into one short list (OMG Notification
 //! Service 1.1, 2.5: so that a supplier need not send what nobody wants, and a consumer knows what there is).
 
+use alloc::borrow::Cow;
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 
@@ -14,6 +15,12 @@ const PAIRS_MAX: usize = 1 << 16;
 
 /// How many comparisons are made to leave out what is within another type. Where it would be more, all are listed.
 const COMPARISONS_MAX: usize = 1 << 20;
+
+/// How many event types are looked at to put them together, and how many there may be in the list before those within others are
+/// left out. Where there are more, everything is said to be offered or wanted: nobody reads such a list, and clients choose how
+/// long it is.
+const LOOKED_AT_MAX: usize = 1 << 18;
+const TYPES_MAX: usize = 1 << 14;
 
 impl Hierarchy {
     /// What the connected suppliers offer, together: canonical, sorted, and none within another. A supplier that said
@@ -29,7 +36,7 @@ impl Hierarchy {
             let admin = channel.admins.get(&(proxy.side, proxy.admin));
             let lists = [Some(&proxy.subscription), admin.map(|admin| &admin.subscription)];
             let nearest = lists.into_iter().flatten().find(|list| list.is_changed());
-            nearest.map(|list| Types::of(Some(list)))
+            nearest.map(Types::of)
         })))
     }
 
@@ -56,7 +63,7 @@ impl Hierarchy {
         Ok(self.channel(channel)?.types_version(side))
     }
 
-    fn wanted(&self, channel: &Channel, proxy: &Proxy) -> Types {
+    fn wanted<'a>(&self, channel: &'a Channel, proxy: &'a Proxy) -> Types<'a> {
         let Some(admin) = channel.admins.get(&(proxy.side, proxy.admin)) else { return Types::Everything };
         let own = group(&proxy.subscription, &proxy.attached, &self.filters);
         let of_admin = group(&admin.subscription, &admin.attached, &self.filters);
@@ -74,11 +81,11 @@ fn connected(channel: &Channel, side: Side) -> impl Iterator<Item = &Proxy> {
 }
 
 /// What a group lets pass, by type; `None` if it does not count.
-fn group(subscription: &Subscription, attached: &Attached, filters: &Filters) -> Option<Types> {
+fn group<'a>(subscription: &'a Subscription, attached: &Attached, filters: &Filters) -> Option<Types<'a>> {
     if attached.filters().is_empty() {
-        return subscription.is_changed().then(|| Types::of(Some(subscription)));
+        return subscription.is_changed().then(|| Types::of(subscription));
     }
-    let subscribed = Types::of(Some(subscription));
+    let subscribed = Types::of(subscription);
     // What a client's filter wants is not known here.
     if attached.remote_filters().next().is_some() {
         return Some(subscribed);
@@ -92,19 +99,19 @@ fn group(subscription: &Subscription, attached: &Attached, filters: &Filters) ->
         }
         types.extend(constraint.types.iter().cloned());
     }
-    Some(subscribed.and(Types::These(types)))
+    Some(subscribed.and(Types::These(types.into())))
 }
 
 /// Some event types.
-enum Types {
+enum Types<'a> {
     Everything,
-    These(Vec<EventType>),
+    These(Cow<'a, [EventType]>),
 }
 
-impl Types {
-    fn of(subscription: Option<&Subscription>) -> Self {
-        match subscription.map(Subscription::types) {
-            Some(types) if !types.iter().any(EventType::is_everything) => Self::These(types.to_vec()),
+impl<'a> Types<'a> {
+    fn of(subscription: &'a Subscription) -> Self {
+        match subscription.types() {
+            types if !types.iter().any(EventType::is_everything) => Self::These(Cow::Borrowed(types)),
             _ => Self::Everything,
         }
     }
@@ -124,7 +131,7 @@ impl Types {
     fn or(self, other: Self) -> Self {
         match (self, other) {
             (Self::These(mut a), Self::These(b)) => {
-                a.extend(b);
+                a.to_mut().extend(b.into_owned());
                 Self::These(a)
             }
             _ => Self::Everything,
@@ -133,12 +140,21 @@ impl Types {
 }
 
 /// All of them in one list, without those that are within another.
-fn together(all: impl Iterator<Item = Types>) -> Vec<EventType> {
+fn together<'a>(all: impl Iterator<Item = Types<'a>>) -> Vec<EventType> {
+    let everything = || Vec::from([EventType::everything()]);
     let mut types = BTreeSet::new();
+    let mut looked_at = 0;
     for some in all {
-        match some {
-            Types::Everything => return Vec::from([EventType::everything()]),
-            Types::These(some) => types.extend(some.iter().map(EventType::canonical)),
+        let Types::These(some) = some else { return everything() };
+        looked_at += some.len();
+        if looked_at > LOOKED_AT_MAX {
+            return everything();
+        }
+        for kind in &*some {
+            // Most are in the list already, where many ask for the same, and in the spelling that is listed.
+            if !types.contains(kind) && types.insert(kind.canonical()) && types.len() > TYPES_MAX {
+                return everything();
+            }
         }
     }
     if types.iter().any(EventType::is_everything) {
@@ -155,6 +171,7 @@ fn together(all: impl Iterator<Item = Types>) -> Vec<EventType> {
 
 #[cfg(test)]
 mod tests {
+    use alloc::string::{String, ToString};
     use alloc::sync::Arc;
 
     use super::*;
@@ -222,6 +239,23 @@ mod tests {
     }
 
     #[test]
+    fn more_types_than_anybody_reads_are_everything_and_are_not_all_looked_at() {
+        // With 1.5 million types in a channel each subscription_change took 1.0 s: all were put into one list, of which it was
+        // then found that it is too long to be told.
+        let mut rig = Rig::new();
+        let mut names = 0..;
+        let mut add = |rig: &mut Rig, count: usize| {
+            let names: Vec<String> = names.by_ref().take(count).map(|number: u32| number.to_string()).collect();
+            let types: Vec<(&str, &str)> = names.iter().map(|name| ("a", name.as_str())).collect();
+            rig.proxy(Side::Consumers, AdminId::DEFAULT, &types);
+        };
+        (0..16).for_each(|_| add(&mut rig, 1_024));
+        assert_eq!(rig.wanted().len(), TYPES_MAX);
+        add(&mut rig, 1);
+        assert_eq!(rig.wanted(), [EventType::everything()]);
+    }
+
+    #[test]
     fn whoever_says_nothing_announces_nothing_and_wants_everything() {
         let mut rig = Rig::new();
         assert_eq!((rig.offered(), rig.wanted()), (types(&[]), types(&[])));
@@ -283,7 +317,7 @@ mod tests {
     #[test]
     fn lists_too_long_to_compare_say_more_rather_than_less() {
         let many: Vec<EventType> = (0..300).map(|n| EventType::new("d", alloc::format!("{n}"))).collect();
-        let both = Types::These(many.clone()).and(Types::These(many[..250].to_vec()));
+        let both = Types::These(many.clone().into()).and(Types::These(many[..250].to_vec().into()));
         let Types::These(both) = both else { panic!("a list") };
         assert_eq!(both, many);
     }

@@ -252,6 +252,12 @@ impl Hierarchy {
         self.pools.pools.get(&pool).map(|pool| &pool.spec)
     }
 
+    /// What a channel's steps for filtering one event may be set to.
+    #[must_use]
+    pub fn filter_steps_max(&self) -> u32 {
+        self.limits.filter_steps_max
+    }
+
     /// The most threads that all pools together may have.
     #[must_use]
     pub fn lane_threads_max(&self) -> u32 {

@@ -577,7 +577,8 @@ impl Door {
 
     /// The most that the service has of what properties ask for.
     pub(super) fn most(&self) -> Most {
-        Most { threads: self.hierarchy.lane_threads_max(), memory_bytes: self.memory_bytes_max }
+        let (threads, filter_steps) = (self.hierarchy.lane_threads_max(), self.hierarchy.filter_steps_max());
+        Most { threads, filter_steps, memory_bytes: self.memory_bytes_max }
     }
 
     /// What a new channel is made of before its creator's wishes.

@@ -46,3 +46,4 @@ pub use door::{
 pub use exceptions::Exception;
 pub(crate) use exceptions::{NO_ROOM, OBJECT_NOT_EXIST, refused_event};
 pub use peers::Peers;
+pub(crate) use scheduling::{ANALYSE, analyse_apart, is_scheduling_service};

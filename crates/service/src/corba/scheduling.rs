@@ -1,8 +1,8 @@
 //! `Campanile::SchedulingService`: the scheduling analysis as an object.
 
-use super::door::Door;
-use super::exceptions::{Raised, UserException};
-use super::table::{Interface, Operation, Target};
+use super::exceptions::{Exception, Raised, UserException};
+use super::keys::ObjectKey;
+use super::table::{Interface, Operation};
 use super::wire::{read_enum, read_id};
 use crate::planning::{
     Activity, Analysis, AnalysisLimits, Finding, Outcome, Plan, PlanError, Policy, Request, Response, analyse,
@@ -12,9 +12,11 @@ use giop::cdr::{ReadError, Reader, Writer};
 pub(super) static SCHEDULING_SERVICE: Interface = Interface {
     name: "Campanile::SchedulingService",
     id: "IDL:Campanile/SchedulingService:1.0",
-    operations: &[Operation::done("analyse", analyse_activities)],
+    operations: &[Operation::done(ANALYSE, |_, _, args, reply| analyse_activities(args, reply))],
 };
 
+/// The operation.
+pub(crate) const ANALYSE: &str = "analyse";
 const LIMITS: AnalysisLimits = AnalysisLimits::SERVICE;
 
 /// Octets of the shortest `Activity`: three empty strings, a channel, five times and a criticality.
@@ -31,7 +33,21 @@ const POLICIES: [Option<Policy>; 6] = [
     Some(Policy::MaximumUrgency),
 ];
 
-fn analyse_activities(_: &mut Door, _: Target, mut args: Reader<'_>, reply: &mut Writer<'_>) -> Result<(), Raised> {
+/// Whether an object key is that of the scheduling service.
+pub(crate) fn is_scheduling_service(key: &[u8]) -> bool {
+    ObjectKey::parse(key) == Some(ObjectKey::SchedulingService)
+}
+
+/// Does what [`ANALYSE`] asks for. It needs nothing of the door, and can take a second: on whichever thread has the time.
+///
+/// # Errors
+/// The exception that the client is to be told instead.
+pub(crate) fn analyse_apart(args: Reader<'_>, reply: &mut Writer<'_>) -> Result<(), Exception> {
+    let (encoding, phase) = (reply.encoding(), reply.phase());
+    analyse_activities(args, reply).map_err(|raised| raised.told(encoding, phase))
+}
+
+fn analyse_activities(mut args: Reader<'_>, reply: &mut Writer<'_>) -> Result<(), Raised> {
     let count = args.seq_len(ACTIVITY_BYTES_MIN)?;
     if usize::try_from(count).is_ok_and(|count| count > LIMITS.activities_max) {
         log::info!(

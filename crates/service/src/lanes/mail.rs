@@ -37,8 +37,8 @@ pub(crate) struct Request {
     pub(crate) message: Vec<u8>,
     /// Code set of the connection's narrow strings.
     pub(crate) chars: CharSet,
-    /// The client that asks.
-    pub(crate) account: Arc<Account>,
+    /// What the client that asks is charged until it is answered.
+    pub(crate) charge: Charge,
     /// Whether the answer may be large: a connection has one such request here at a time.
     pub(crate) may_be_large: bool,
 }

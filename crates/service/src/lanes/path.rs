@@ -5,8 +5,6 @@
 //! the engine. Whoever waits for nothing gets it written to his socket before the supplier's reply is.
 //! Everything else a client can ask goes to administration.
 
-use std::sync::Arc;
-
 use engine::{LaneId, PriorityModel, ProxyKey, ProxyState};
 use giop::cdr::{CharSet, ReadErrorKind, Reader};
 use giop::codeset;
@@ -25,13 +23,11 @@ use super::mail::{self, ToAdministration};
 use super::recall::Recalled;
 use super::slots::Token;
 use super::worker::{Answer, Core};
+use crate::accounts::Resource;
 use crate::corba::NO_ROOM;
 use crate::corba::event::{self, FORM_ANY, FORM_STRUCTURED, Header as EventHeader};
 use crate::corba::keys::ObjectKey;
 use crate::counters::Counter;
-
-/// Bytes of requests that may wait for administration, beside their number.
-const ADMINISTRATION_BYTES_MAX: usize = 64 << 20;
 
 /// A push that a consumer proxy of ours is to take.
 #[derive(Clone, Copy)]
@@ -301,16 +297,20 @@ impl Core {
     ) -> bool {
         self.counters.add(Counter::Requests, 1);
         let bytes = message.bytes.len();
-        let fits = self.administration_bytes.saturating_add(bytes) <= ADMINISTRATION_BYTES_MAX;
-        let posted = fits && {
-            let lane = self.thread;
-            let (message, chars, account) = (message.bytes.to_vec(), caller.chars, Arc::clone(caller.account()));
-            let request = mail::Request { lane, connection, message, chars, account, may_be_large };
-            self.tally();
-            self.administration.post(ToAdministration::Request(request)).is_ok()
+        let charged = caller.account().charge(Resource::RequestBytes, (bytes as u64).max(self.request_bytes_min));
+        let posted = match charged {
+            Ok(charge) => {
+                let (lane, chars, message) = (self.thread, caller.chars, message.bytes.to_vec());
+                let request = mail::Request { lane, connection, message, chars, charge, may_be_large };
+                self.tally();
+                self.administration.post(ToAdministration::Request(request)).is_ok()
+            }
+            Err(spent) => {
+                self.counters.add(spent.counter(), 1);
+                false
+            }
         };
         if posted {
-            self.administration_bytes += bytes;
             caller.await_answer(bytes);
         } else {
             self.counters.add(Counter::AdministrationFull, 1);

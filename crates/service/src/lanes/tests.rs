@@ -84,6 +84,7 @@ impl Bench {
                 framing: framing::Limits::default(),
                 accounts: Accounts::new(Ceilings::new(100).with(Resource::ReplyBytes, unread_reply_bytes_max, 0)),
                 memory: Arc::new(engine::SharedMemory::new(1 << 30, 75)),
+                request_bytes_min: 16 << 10,
                 message_completion: Duration::from_secs(60),
                 share: Share { messages: 64, time: Duration::from_secs(1) },
                 connect_timeout: Duration::from_secs(5),
@@ -369,4 +370,26 @@ fn who_does_not_read_is_let_go_when_others_wait_for_the_memory() {
         bench.lane.round_within(Duration::from_millis(10));
     }
     assert_eq!(bench.counters.read(Counter::UnreadAnswersEnded), 1);
+}
+
+#[test]
+fn names_beyond_a_clients_share_are_not_looked_up_and_counted() {
+    let mut bench = Bench::new();
+    for (percent, counter) in [(75, Counter::LookupsShare), (100, Counter::LookupsLimit)] {
+        let client = Accounts::new(Ceilings::new(percent).with(Resource::Lookups, 4, 1));
+        let client = client.account_of([127, 0, 0, 2].into());
+        let mut waiting = Vec::new();
+        for number in 0..5 {
+            let location: Corbaloc = format!("corbaloc::1.2@{number}-{percent}.example:4711/object").parse().unwrap();
+            let (to, by) = (location.to_ior("IDL:x:1.0"), Some(Arc::clone(&client)));
+            bench.lane.core.begin_call(7, &to, by, "operation", Vec::new(), Duration::from_secs(10));
+            waiting.extend(bench.lookups.take());
+        }
+        assert!(bench.counters.read(counter) > 0 && waiting.len() < 5, "{} wait", waiting.len());
+        assert_eq!(client.used(Resource::Lookups), waiting.len() as u64);
+        let Err(CallFailure::Unreachable(why)) = bench.result() else { panic!("it is reached") };
+        assert!(why.contains("not looked up"), "{why}");
+        drop(waiting);
+        assert_eq!(client.used(Resource::Lookups), 0);
+    }
 }

@@ -78,6 +78,8 @@ pub(crate) struct Common {
     pub(crate) accounts: Arc<Accounts>,
     /// What the events of all channels may take.
     pub(crate) memory: Arc<SharedMemory>,
+    /// What a request counts for at least while administration has it, in octets: many small ones are not free.
+    pub(crate) request_bytes_min: u64,
     pub(crate) message_completion: Duration,
     /// What one connection may have of a round.
     pub(crate) share: Share,
@@ -151,8 +153,8 @@ pub(crate) struct Core {
     /// There may be some.
     pub(crate) try_parked: bool,
     pub(crate) administration: Post<ToAdministration>,
-    /// Bytes of the requests that administration has.
-    pub(crate) administration_bytes: usize,
+    /// See [`Common::request_bytes_min`].
+    pub(crate) request_bytes_min: u64,
     /// Requests that administration has, or is to have, and whose answers may be large.
     pub(crate) large_answers: LargeAnswers,
     pub(crate) outgoing: Outgoings,
@@ -276,7 +278,7 @@ impl Worker {
                 surveying: None,
                 draining: Draining::default(),
                 administration: ends.administration,
-                administration_bytes: 0,
+                request_bytes_min: common.request_bytes_min,
                 large_answers: LargeAnswers::default(),
                 outgoing: Outgoings::new(resolver, common.framing, common.connect_timeout, common.silence),
                 counters,
@@ -443,7 +445,6 @@ impl Worker {
                     if may_be_large {
                         self.note_large_answer(connection, bytes.len());
                     }
-                    self.core.administration_bytes = self.core.administration_bytes.saturating_sub(request_bytes);
                     self.pass_reply(connection, request_bytes, |output| output.push_bytes(bytes));
                 }
                 ToLane::Call { call, to, by, operation, body, timeout } => {

@@ -176,6 +176,7 @@ impl<W> Names<W> {
 mod tests {
     use super::*;
     use crate::accounts::{Accounts, Ceilings};
+    use crate::counters::Counter;
 
     struct Bench {
         names: Names<u32>,
@@ -227,6 +228,19 @@ mod tests {
         // What it may have is its own again when a name of its is answered.
         bench.names.found(&under_way[0].as_str().into(), here(), bench.now);
         assert_eq!(bench.begun().len(), 1);
+    }
+
+    #[test]
+    fn without_shares_the_threads_are_all_that_there_is() {
+        let mut bench = Bench::new();
+        bench.accounts = Accounts::new(Ceilings::new(100).with(Resource::LookupThreads, 8, 1));
+        let client = bench.client(2);
+        for who in 0..20 {
+            bench.ask(&client, &format!("{who}.example"), who);
+        }
+        assert_eq!(bench.begun().len(), 8);
+        let counters: Vec<Counter> = bench.names.take_spent().into_iter().map(|spent| spent.counter()).collect();
+        assert_eq!(counters, [Counter::LookupThreadsLimit]);
     }
 
     #[test]

@@ -11,7 +11,9 @@ use giop::url::Corbaloc;
 use service::{Config, Counter, Delivery, Naming};
 use testing::EndInTime;
 
-use crate::peers::{Bare, BareSupplier, REQUEST, numbered, start, start_with, subscribe, supply, wait_until};
+use crate::peers::{
+    Bare, BareSupplier, REQUEST, assert_serves, numbered, start, start_with, subscribe, supply, wait_until,
+};
 
 #[test]
 fn a_consumer_named_by_host_is_found() {
@@ -443,6 +445,32 @@ fn events_in_different_code_sets_come_over_different_connections() {
         link.reply(request.request_id, ReplyStatus::NoException, None);
         links.push(link);
     }
+}
+
+#[test]
+fn a_service_is_announced_when_the_outside_naming_service_has_its_name_and_not_before() {
+    // Clients start on the reference file and on the line that says "ready", and then did not find the name.
+    let front = Bare::new();
+    let url = format!("corbaloc:iiop:1.2@{}/NameService", front.listener.local_addr().unwrap());
+    let naming = Naming { outside: Some(url) };
+    let file = std::env::temp_dir().join(format!("campanile-announced-{}.ior", std::process::id()));
+    std::fs::write(&file, "of an earlier run").unwrap();
+    let service = start_with(Config { naming: naming.clone(), ior_file: Some(file.clone()), ..Config::default() });
+    let (announced, told) = std::sync::mpsc::channel();
+    service.when_announced(move || announced.send(()).unwrap());
+    let mut link = front.accept();
+    let (header, bytes) = link.message().unwrap();
+    let request = Request::parse(&bytes, &header).unwrap();
+    assert_serves(&service);
+    assert!(!file.exists() && !service.is_announced() && told.try_recv().is_err());
+    link.reply(request.request_id, ReplyStatus::NoException, None);
+    wait_until("the announcement", || told.try_recv().is_ok());
+    assert_eq!(std::fs::read_to_string(&file).unwrap().trim_end(), service.reference());
+    std::fs::remove_file(&file).unwrap();
+    // Nobody who waits for a naming service keeps it from ending.
+    let service = start_with(Config { naming, ..Config::default() });
+    front.accept();
+    service.shutdown();
 }
 
 #[test]

@@ -63,6 +63,14 @@ pub struct Refused {
     pub limit: u64,
 }
 
+impl Refused {
+    pub(crate) fn new(spent: Spent, account: &Account) -> Self {
+        let (accounts, resource) = (account.accounts(), spent.resource);
+        let (has, used) = (account.used_by_address(resource), accounts.used(resource));
+        Self { spent, ip: account.ip(), has, used, limit: accounts.limit(resource) }
+    }
+}
+
 /// What is charged for one thing.
 #[derive(Debug, Default)]
 pub(super) struct Charged {
@@ -169,10 +177,7 @@ impl Door {
     /// What a client is told that claims too much.
     pub(in crate::corba) fn note_spent(&mut self, spent: Spent) -> Raised {
         if let Some(principal) = &self.principal {
-            let (accounts, resource) = (principal.accounts(), spent.resource);
-            let (has, used) = (principal.used_by_address(resource), accounts.used(resource));
-            let limit = accounts.limit(resource);
-            self.ledger.refused.push(Refused { spent, ip: principal.ip(), has, used, limit });
+            self.ledger.refused.push(Refused::new(spent, principal));
         }
         Raised::no_resources()
     }

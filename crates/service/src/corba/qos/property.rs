@@ -147,11 +147,16 @@ pub(in crate::corba) struct Property {
     pub(super) get: fn(&Effective) -> Option<PropertyValue>,
 }
 
+/// The steps that filtering one event may take.
+pub(super) const FILTER_STEPS: &str = "FilterSteps";
+
 /// The most that the service has of what properties ask for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::corba) struct Most {
     /// Threads of all pools together.
     pub(in crate::corba) threads: u32,
+    /// Steps that filtering one event may take.
+    pub(in crate::corba) filter_steps: u32,
     /// Bytes that the events of all channels may take together.
     pub(in crate::corba) memory_bytes: u64,
 }
@@ -289,7 +294,10 @@ impl Property {
     /// The range that is told as available, where the service has so much.
     pub(in crate::corba) fn range(&self, most: Most) -> (PropertyValue, PropertyValue) {
         match &self.domain {
-            Domain::Integer { wire, supported: (low, high), .. } => (wire.value(*low), wire.value(*high)),
+            Domain::Integer { wire, supported: (low, high), .. } => {
+                let most = self.most(most).and_then(|most| i64::try_from(most).ok());
+                (wire.value(*low), wire.value(most.map_or(*high, |most| most.clamp(*low, *high))))
+            }
             Domain::Boolean => (PropertyValue::Boolean(false), PropertyValue::Boolean(true)),
             Domain::Utc => (PropertyValue::Utc(0), PropertyValue::Utc(u64::MAX)),
             // Strings have no order that would make a range; both ends name all the choices.
@@ -302,6 +310,15 @@ impl Property {
         }
     }
 
+    /// How much of it the service has, where that is for the configuration to say.
+    fn most(&self, most: Most) -> Option<u64> {
+        match self.domain {
+            Domain::Memory { .. } => Some(most.memory_bytes),
+            _ if self.name == FILTER_STEPS => Some(most.filter_steps.into()),
+            _ => None,
+        }
+    }
+
     /// Whether it can be set on this kind of object.
     pub(in crate::corba) fn is_available(&self, place: Place) -> bool {
         self.places.contains(&place)
@@ -310,8 +327,8 @@ impl Property {
     /// Puts a value into what is wanted, or says what is wrong with it.
     pub(in crate::corba) fn set(&self, wanted: &mut Wanted, value: &Value) -> Result<(), ErrorCode> {
         let accepted = self.domain.accept(value)?;
-        let is_memory = matches!(self.domain, Domain::Memory { .. });
-        if is_memory && u64::try_from(accepted.integer()).is_ok_and(|bytes| bytes > wanted.most.memory_bytes) {
+        let number = u64::try_from(accepted.integer()).ok();
+        if self.most(wanted.most).is_some_and(|most| number > Some(most)) {
             return Err(ErrorCode::UnsupportedValue);
         }
         (self.set)(wanted, accepted);

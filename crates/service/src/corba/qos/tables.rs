@@ -1,7 +1,7 @@
 //! The properties that there are: the OMG's and this service's own, each with its places, values, and what it sets.
 
 use super::pools::{Pool, PoolKind};
-use super::property::{Accepted, Domain, Effective, Place, Property, PropertyValue, Wanted, Wire};
+use super::property::{Accepted, Domain, Effective, FILTER_STEPS, Place, Property, PropertyValue, Wanted, Wire};
 use super::real_time::Profile;
 use super::topics;
 use engine::{DiscardPolicy, FullOutbox, OrderPolicy, OutboxSettings, TopicSettings};
@@ -438,8 +438,9 @@ pub(in crate::corba) static ADMIN: &[Property] = &[
         get: |effective| told_count(effective.limits.filters_per_object_max),
     },
     Property {
-        name: "FilterSteps",
+        name: FILTER_STEPS,
         places: CHANNEL,
+        // The configuration says how many of these are to be had.
         domain: long(1, 100_000_000),
         set: |wanted, value| wanted.limits.filter_steps_max = value.count(),
         get: |effective| told_count(effective.limits.filter_steps_max),

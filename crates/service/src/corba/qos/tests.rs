@@ -523,6 +523,28 @@ fn four_levels_from_the_channel_to_the_event_agree_on_what_is_inherited() {
 }
 
 #[test]
+fn a_client_gets_no_more_filter_steps_than_the_configuration_grants() {
+    // A client could set 100 million, and one event then kept its lane for 0.39 s.
+    let mut scene = Scene::new();
+    let channel = scene.channel.clone();
+    let set = |scene: &mut Scene, steps: i32| {
+        let properties: [(&str, AnyValue); 1] = [("FilterSteps", steps.into())];
+        scene.d.call(&channel, "set_admin", |w| write(&properties, w))
+    };
+    set(&mut scene, 1_000_000).unwrap();
+    for (steps, expected) in [(1_000_001, UNSUPPORTED_VALUE), (100_000_000, UNSUPPORTED_VALUE), (0, BAD_VALUE)] {
+        let errors = set(&mut scene, steps).raises("UnsupportedAdmin").read(read_errors);
+        let (code, name, low, high) = errors.into_iter().next().unwrap();
+        assert_eq!((code, name.as_str()), (expected, "FilterSteps"));
+        assert_eq!((low, high), (Value::Long(1), Value::Long(1_000_000)));
+    }
+    let errors = scene.errors(&channel, &[("FilterSteps", 2_000_000_i32.into())]);
+    assert_eq!(errors.first().map(|(code, ..)| *code), Some(UNSUPPORTED_VALUE));
+    // A filter that a client asks itself is bound by the same number, whatever time the client gives it.
+    assert_eq!(scene.d.door.hierarchy().channels().next().unwrap().limits().filter_steps_max, 1_000_000);
+}
+
+#[test]
 fn administrative_properties_are_set_whole_or_not_at_all() {
     let mut scene = Scene::new();
     let channel = scene.channel.clone();
@@ -631,7 +653,7 @@ fn the_document_lists_every_property_with_its_range_and_places() {
         PropertyValue::Structure(_) => ("NotifyExt::ThreadPoolLanesParams", String::new()),
     };
     for property in QOS.iter().chain(ADMIN) {
-        let (low, high) = property.range(Most { threads: 64, memory_bytes: 1 << 40 });
+        let (low, high) = property.range(Most { threads: 64, filter_steps: 100_000_000, memory_bytes: 1 << 40 });
         let ((kind, low), (_, high)) = (shown(&low), shown(&high));
         let range = match kind {
             "string" => format!(" {low}"),

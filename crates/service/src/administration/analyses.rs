@@ -1,0 +1,131 @@
+//! Scheduling analyses, which take up to a second each: one at a time, on a thread beside administration that is started with
+//! the first of them. The others wait, each client within its share, and have their turns as all requests have.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::Builder;
+
+use giop::message::{Header, MessageKind, Request};
+
+use super::turns::{Client, Turns};
+use super::{Answered, answer_with};
+use crate::accounts::{Charge, Resource, Spent};
+use crate::corba;
+use crate::lanes::mail;
+use crate::lanes::system::Bell;
+
+/// An analysis that was asked for.
+struct Wanted {
+    request: mail::Request,
+    /// What its client is charged until it is answered.
+    charge: Charge,
+}
+
+/// One that is done.
+struct Done {
+    wanted: Wanted,
+    answered: Option<Answered>,
+}
+
+/// All that were asked for and are not answered.
+pub(crate) struct Analyses {
+    waiting: Turns<Wanted>,
+    thread: Option<Sender<Wanted>>,
+    is_busy: bool,
+    done: Receiver<Done>,
+    to_done: Sender<Done>,
+    bell: Arc<Bell>,
+}
+
+/// Whether a request is for an analysis.
+pub(super) fn is_wanted(request: &mail::Request) -> bool {
+    let Ok(header) = Header::parse(&request.message) else { return false };
+    header.kind == MessageKind::Request
+        && Request::parse(&request.message, &header).is_ok_and(|parsed| {
+            parsed.operation == corba::ANALYSE.as_bytes()
+                && parsed.target.key().is_some_and(corba::is_scheduling_service)
+        })
+}
+
+impl Analyses {
+    /// None yet. Whoever asks for them is rung for when one is done.
+    pub(crate) fn new(bell: &Arc<Bell>) -> Self {
+        let (to_done, done) = channel();
+        Self { waiting: Turns::default(), thread: None, is_busy: false, done, to_done, bell: Arc::clone(bell) }
+    }
+
+    /// Takes one on.
+    ///
+    /// # Errors
+    /// When its client has as many as it may have. Gives the request back.
+    pub(super) fn add(&mut self, request: mail::Request) -> Result<(), (mail::Request, Spent)> {
+        match request.charge.account().charge(Resource::Analyses, 1) {
+            Ok(charge) => {
+                let of = Client::of(&request);
+                self.waiting.push(of, Wanted { request, charge });
+                Ok(())
+            }
+            Err(spent) => Err((request, spent)),
+        }
+    }
+
+    /// One that is done, with its answer; and has the thread begin with the next.
+    pub(super) fn poll(&mut self) -> Option<(mail::Request, Option<Answered>)> {
+        let done = self.done.try_recv().ok();
+        self.is_busy &= done.is_none();
+        self.begin();
+        done.map(|Done { wanted: Wanted { request, charge }, answered }| {
+            drop(charge);
+            (request, answered)
+        })
+    }
+
+    /// One that nobody has begun with, which is not wanted any more.
+    pub(super) fn take_waiting(&mut self) -> Option<mail::Request> {
+        self.waiting.pop().map(|wanted| wanted.request)
+    }
+
+    fn begin(&mut self) {
+        while !self.is_busy
+            && let Some(wanted) = self.waiting.pop()
+        {
+            self.is_busy = true;
+            if let Err(wanted) = self.hand_over(wanted) {
+                // The system has no thread for it, or the thread is gone: then it takes administration's time.
+                self.thread = None;
+                let _ = self.to_done.send(done(wanted));
+            }
+        }
+    }
+
+    fn hand_over(&mut self, wanted: Wanted) -> Result<(), Wanted> {
+        if self.thread.is_none() {
+            self.thread = self.start().inspect_err(|error| log::error!("analyses have no thread: {error}")).ok();
+        }
+        let Some(thread) = &self.thread else { return Err(wanted) };
+        thread.send(wanted).map_err(|unsent| unsent.0)
+    }
+
+    /// Starts the thread, which ends when this does, or with the analysis that it is at then.
+    fn start(&self) -> io::Result<Sender<Wanted>> {
+        let (orders, ordered) = channel::<Wanted>();
+        let (to_done, bell) = (self.to_done.clone(), Arc::clone(&self.bell));
+        Builder::new().name("analysis".into()).spawn(move || {
+            while let Ok(wanted) = ordered.recv() {
+                if to_done.send(done(wanted)).is_err() {
+                    return;
+                }
+                bell.ring();
+            }
+        })?;
+        Ok(orders)
+    }
+}
+
+fn done(wanted: Wanted) -> Done {
+    let answered = answer_with(&wanted.request, |parsed, header, reply| {
+        corba::analyse_apart(parsed.body(&wanted.request.message, header, wanted.request.chars), reply)
+    });
+    Done { wanted, answered }
+}

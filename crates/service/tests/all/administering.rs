@@ -1,0 +1,82 @@
+//! Administration serves its clients in turns, and what takes long is done beside it.
+
+use std::io::Write;
+use std::net::TcpStream;
+
+use giop::cdr::{CharSet, Version, Writer};
+use giop::exception::{Kind, SystemException};
+use giop::message::{Reply, ReplyStatus};
+use service::{Counter, Limits, Service};
+
+use crate::peers::{assert_serves, read_message, request, start, start_limited, wait_until};
+
+/// An analysis that takes as long as one may: all of the processor is used, and something blocks, so that the busy period
+/// never ends and is looked at until the steps are spent.
+fn analysis() -> Vec<u8> {
+    let activity = |w: &mut Writer<'_>, name: &str, times: [u64; 5]| {
+        w.string(name);
+        w.i32(0);
+        w.string("D");
+        w.string("T");
+        times.into_iter().for_each(|time| w.u64(time));
+        w.i16(0);
+    };
+    request(Version::V1_2, b"SchedulingService", "analyse", |w| {
+        w.u32(2);
+        activity(w, "a", [4, 2, 0, 0, 0]);
+        activity(w, "b", [8, 4, 100_000_000_000_000, 0, 1]);
+        w.u32(1); // rate monotonic
+        w.u16(1);
+    })
+}
+
+/// Connections on which so many analyses each were asked for.
+fn ask_for_analyses(service: &Service, connections: usize, each: usize) -> Vec<TcpStream> {
+    let begin = |_| {
+        let mut stream = TcpStream::connect(service.address()).unwrap();
+        stream.write_all(&analysis().repeat(each)).unwrap();
+        stream
+    };
+    (0..connections).map(begin).collect()
+}
+
+#[test]
+fn hundreds_of_analyses_hold_nobody_up_and_neither_do_they_the_end_of_the_service() {
+    // An analysis takes 0.2 s; 256 of one client held another's call for 54 s, and with 320 of them SIGTERM was obeyed after 95 s.
+    let service = start();
+    let analysts = ask_for_analyses(&service, 20, 16);
+    wait_until("all 320 to be with administration", || service.counters().read(Counter::Requests) == 320);
+    let asked = service.counters().read(Counter::AnalysesDone);
+    for _ in 0..20 {
+        assert_serves(&service);
+    }
+    let meanwhile = service.counters().read(Counter::AnalysesDone) - asked;
+    assert!(meanwhile < 20, "{meanwhile} analyses were done while 20 calls were answered");
+    service.shutdown();
+    drop(analysts);
+}
+
+#[test]
+fn a_client_has_its_share_of_the_analyses_that_wait_and_is_told_when_it_wants_more() {
+    for (client_share_percent, counter) in [(75, Counter::AnalysesShare), (100, Counter::AnalysesLimit)] {
+        let service = start_limited(Limits { client_share_percent, ..Limits::default() });
+        let mut analysts = ask_for_analyses(&service, 2, 64);
+        wait_until("more than there is for it", || service.counters().read(counter) > 0);
+        let (header, bytes) = read_message(&mut analysts[1]).expect("a reply");
+        let reply = Reply::parse(&bytes, &header).unwrap();
+        assert_eq!(reply.status, ReplyStatus::SystemException);
+        let exception = SystemException::read(&mut reply.body(&bytes, &header, CharSet::Latin1)).unwrap();
+        assert_eq!(exception.kind, Kind::NoResources);
+    }
+}
+
+#[test]
+fn a_client_has_its_share_of_the_requests_that_wait_for_administration() {
+    for (client_share_percent, counter) in [(75, Counter::RequestBytesShare), (100, Counter::RequestBytesLimit)] {
+        // Each request counts for half of what there is.
+        let service = start_limited(Limits { client_share_percent, administration_queue: 2, ..Limits::default() });
+        let _analysts = ask_for_analyses(&service, 4, 1);
+        wait_until("more than there is for it", || service.counters().read(counter) > 0);
+        assert!(service.counters().read(Counter::AdministrationFull) > 0);
+    }
+}
