@@ -17,6 +17,7 @@ Examples:
   campanile serve              serve on 127.0.0.1:2809
   campanile ls                 show what the local service has
   campanile info               show the default channel in full
+  campanile stats --nonzero    show what it has counted
   campanile sub                print every event of the default channel
   campanile pub celsius=11.5   publish one event
 

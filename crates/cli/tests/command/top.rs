@@ -1,6 +1,7 @@
 //! `campanile top`.
 
 use crate::support::{Serve, text};
+use rustix::io::ioctl_fionbio;
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{LocalModes, Termios, tcgetattr};
 use serde_json::Value as Json;
@@ -46,15 +47,17 @@ struct Window {
 }
 
 impl Window {
-    fn with_top(serve: &Serve) -> Self {
+    /// Refreshed after so many seconds. Where nobody reads what is shown it is not to be often: the terminal takes little of it.
+    fn with_top(serve: &Serve, interval: &str) -> Self {
         let controller = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+        ioctl_fionbio(&controller, true).unwrap();
         grantpt(&controller).unwrap();
         unlockpt(&controller).unwrap();
         let name = ptsname(&controller, Vec::new()).unwrap();
         let name = std::ffi::OsStr::from_bytes(name.as_bytes());
         let terminal = File::options().read(true).write(true).open(name).unwrap();
         let end = || OwnedFd::from(terminal.try_clone().unwrap());
-        let mut top = serve.command("top", &["--interval", "0.05"]);
+        let mut top = serve.command("top", &["--interval", interval]);
         let program = top.stdin(end()).stdout(end()).stderr(end()).spawn().unwrap();
         Self { controller: controller.into(), terminal, program }
     }
@@ -68,23 +71,27 @@ impl Window {
     }
 
     fn wait_until_it_shows(&mut self, text: &str) {
-        let _leash = Leash::new(&self.program, format_args!("top to show {text}"));
-        let (mut shown, mut piece) = (Vec::new(), [0; 4096]);
-        while !String::from_utf8_lossy(&shown).contains(text) {
-            let count = self.controller.read(&mut piece).unwrap();
-            shown.extend_from_slice(piece.get(..count).unwrap());
-        }
+        let mut shown = Vec::new();
+        wait_until(format_args!("top to show {text}"), || {
+            // It ends with an error when all was read that is there.
+            let _ = self.controller.read_to_end(&mut shown);
+            String::from_utf8_lossy(&shown).contains(text)
+        });
     }
 
-    /// The exit status, and what was shown so far, of which there is always something.
-    fn end(mut self) -> (i32, String) {
-        let leash = Leash::new(&self.program, "top to leave");
-        let status = self.program.wait().unwrap();
+    /// The exit status, and what was shown that nobody has read.
+    fn end(self) -> (i32, String) {
+        let Self { mut controller, terminal, mut program } = self;
+        let leash = Leash::new(&program, "top to leave");
+        let status = program.wait().unwrap();
         drop(leash);
-        assert!(self.modes().local_modes.contains(LocalModes::ICANON | LocalModes::ECHO), "as it was");
-        let mut shown = vec![0; 65_536];
-        let count = self.controller.read(&mut shown).unwrap();
-        (status.code().unwrap(), text(shown.get(..count).unwrap()))
+        let modes = tcgetattr(&terminal).unwrap().local_modes;
+        assert!(modes.contains(LocalModes::ICANON | LocalModes::ECHO), "as it was");
+        drop(terminal);
+        let mut shown = Vec::new();
+        // As above, or since nobody has the terminal any more.
+        let _ = controller.read_to_end(&mut shown);
+        (status.code().unwrap(), text(&shown))
     }
 }
 
@@ -93,7 +100,7 @@ impl Window {
 #[test]
 fn q_leaves_top_and_gives_the_terminal_back() {
     let serve = Serve::start();
-    let mut window = Window::with_top(&serve);
+    let mut window = Window::with_top(&serve, "1000");
     window.wait_until_keys_are_read();
     window.controller.write_all(b"xq").unwrap();
     let (status, shown) = window.end();
@@ -104,7 +111,7 @@ fn q_leaves_top_and_gives_the_terminal_back() {
 #[test]
 fn ctrl_c_gives_the_terminal_back_too() {
     let serve = Serve::start();
-    let window = Window::with_top(&serve);
+    let window = Window::with_top(&serve, "1000");
     window.wait_until_keys_are_read();
     crate::support::send_signal(&window.program, "INT");
     assert_eq!(window.end().0, 0);
@@ -114,7 +121,7 @@ fn ctrl_c_gives_the_terminal_back_too() {
 #[test]
 fn top_outlasts_a_restart() {
     let serve = Serve::start();
-    let mut window = Window::with_top(&serve);
+    let mut window = Window::with_top(&serve, "0.05");
     window.wait_until_it_shows("events a second");
     let address = serve.address.clone();
     serve.stop("TERM");
