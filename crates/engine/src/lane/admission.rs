@@ -373,6 +373,9 @@ impl Lane {
             Way::Learned | Way::Reset => self.counters.route_misses += 1,
         }
         self.counters.route_resets += u64::from(way == Way::Reset);
+        if !matches!(way, Way::Amended(_)) && state.types.insert(draft.event_type) {
+            self.types.hold(draft.event_type);
+        }
         known
     }
 

@@ -4,11 +4,13 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::cmp::Reverse;
 
+use hashbrown::HashSet;
+
 use super::commons::SharedMemory;
 use super::counters::ChannelStats;
 use super::destinations::Destinations;
 use super::tickets::Waiters;
-use crate::{ChannelId, ChannelRoutes, HeldBy, LaneId, PoolId, ProxyId};
+use crate::{ChannelId, ChannelRoutes, HeldBy, LaneId, PoolId, ProxyId, TypeId};
 
 #[derive(Debug)]
 pub(super) struct ChannelState {
@@ -26,6 +28,8 @@ pub(super) struct ChannelState {
     /// What the events of all channels may take together.
     shared: Option<Arc<SharedMemory>>,
     pub(super) destinations: Destinations,
+    /// The event types of which events have come to it.
+    pub(super) types: HashSet<TypeId>,
 
     /// All its events here, and its suppliers, who are held while these are too many.
     pub(super) all: Room,
@@ -152,6 +156,7 @@ impl ChannelState {
             bridges: Vec::new(),
             parted: 0,
             destinations: Destinations::default(),
+            types: HashSet::new(),
             all: Room::default(),
             taken: Room::default(),
             held: 0,

@@ -322,7 +322,7 @@ impl Lane {
                 return;
             }
             outbox.discards.add(reason, 1);
-            self.drops.count(outbox.key, event_type, reason);
+            self.drops.count(outbox.key, event_type, reason, &mut self.types);
         }
         self.counters.discards.add(reason, 1);
     }

@@ -6,6 +6,7 @@
 
 use hashbrown::HashMap;
 
+use super::types::Types;
 use super::{DiscardReason, Lane};
 use crate::{ProxyKey, Snapshot, TypeId};
 
@@ -35,12 +36,15 @@ impl Drops {
         Self { counts: HashMap::with_capacity(Self::ENTRIES_MAX), others: 0 }
     }
 
-    pub(super) fn count(&mut self, key: ProxyKey, event_type: TypeId, reason: DiscardReason) {
+    pub(super) fn count(&mut self, key: ProxyKey, event_type: TypeId, reason: DiscardReason, types: &mut Types) {
+        // One whose channel is gone longer than what waited for its consumers.
+        let event_type = types.names(event_type).map_or(TypeId::OTHER, |_| event_type);
         let of = (key, event_type, reason);
         if let Some(count) = self.counts.get_mut(&of) {
             *count += 1;
         } else if self.counts.len() < Self::ENTRIES_MAX {
             self.counts.insert(of, 1);
+            types.hold(event_type);
         } else {
             self.others += 1;
         }
@@ -48,7 +52,7 @@ impl Drops {
 
     /// If there is no place left, makes some: what was dropped for consumers that are not routed to is counted with the
     /// others.
-    pub(super) fn make_place(&mut self, snapshot: &Snapshot) {
+    pub(super) fn make_place(&mut self, snapshot: &Snapshot, types: &mut Types) {
         if self.counts.len() < Self::ENTRIES_MAX {
             return;
         }
@@ -64,7 +68,13 @@ impl Drops {
         self.others += gone;
         // A new map, because places that were emptied in the old one could make it allocate later.
         let old = core::mem::replace(&mut self.counts, HashMap::with_capacity(Self::ENTRIES_MAX));
-        self.counts.extend(old.into_iter().filter(|((key, ..), _)| is_routed(*key)));
+        for (of, events) in old {
+            if is_routed(of.0) {
+                self.counts.insert(of, events);
+            } else {
+                types.let_go(of.1);
+            }
+        }
     }
 }
 

@@ -29,7 +29,8 @@ impl Lane {
     pub(super) fn let_go_leftovers(&mut self) {
         for _ in 0..EVENTS_PER_TURN {
             if !self.let_go_leftover_at(0) {
-                break;
+                // Then nobody asks any more what the types were of what gone channels had.
+                return self.types.let_go_leaving();
             }
         }
     }
@@ -50,7 +51,7 @@ impl Lane {
         }
         if let Some(event) = event {
             if let Some(reason) = reason {
-                self.drops.count(key, self.events.event_type(event), reason);
+                self.drops.count(key, self.events.event_type(event), reason, &mut self.types);
             }
             self.let_go(event);
         }

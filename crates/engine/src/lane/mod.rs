@@ -291,7 +291,7 @@ impl Lane {
     }
 
     /// The number of an event type. The lane keeps at most 65,536 types (names of at most 1,024 bytes, 16 MiB in all);
-    /// every further one is [`TypeId::OTHER`] and counted.
+    /// every further one is [`TypeId::OTHER`] and counted. A type goes when the channels to which its events came are gone.
     pub fn intern(&mut self, domain: &[u8], name: &[u8]) -> TypeId {
         let id = self.types.intern(domain, name);
         if id == TypeId::OTHER {
@@ -333,7 +333,7 @@ impl Lane {
     /// time that has come if there is work left for another turn. It may be earlier than anything is due.
     #[must_use]
     pub fn next_timeout(&self) -> Option<Time> {
-        if !self.leftovers.is_empty() {
+        if !self.leftovers.is_empty() || self.types.has_leaving() {
             return Some(self.now);
         }
         let look = self.memory_looked_at.map(|last| last + LOOK_AT_MEMORY_EVERY);
@@ -354,7 +354,20 @@ impl Lane {
         &self.snapshot
     }
 
-    /// The domain and name of an interned event type.
+    /// How many event types it knows by number.
+    #[must_use]
+    pub fn types_known(&self) -> usize {
+        self.types.len()
+    }
+
+    /// How many event types it has let go of. Whenever this has changed, no number of a type that was found out before may be
+    /// used for another event.
+    #[must_use]
+    pub fn types_let_go(&self) -> u64 {
+        self.types.let_go_count()
+    }
+
+    /// The domain and name of an interned event type; `None` too when it has been let go of.
     #[must_use]
     pub fn type_names(&self, event_type: TypeId) -> Option<(&[u8], &[u8])> {
         self.types.names(event_type)

@@ -34,7 +34,7 @@ impl Lane {
             self.remove_channel(slot);
         }
         self.placed = new_placed;
-        self.drops.make_place(&snapshot);
+        self.drops.make_place(&snapshot, &mut self.types);
         self.turn_taking.follow(self.id, &snapshot);
         self.snapshot = snapshot;
     }
@@ -187,6 +187,7 @@ impl Lane {
         if let Some(state) = self.channels.remove(channel) {
             self.channel_slots.remove(&state.id);
             self.turn_taking.remove(state.id, &self.types);
+            self.types.leave(state.types);
         }
     }
 

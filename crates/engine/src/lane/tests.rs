@@ -45,6 +45,9 @@ struct Rig {
 }
 
 impl Rig {
+    /// Types of which the lane tells how many events were dropped.
+    const DROPS: usize = 1_024;
+
     fn new(patch: SettingsPatch, limits: ChannelLimits) -> Self {
         let mut hierarchy = Hierarchy::default();
         let channel = hierarchy.create_channel(patch, limits).unwrap();

@@ -69,6 +69,7 @@ impl Lane {
 
     fn enqueue_turn(&mut self, topic: u32, priority: i16, queued: Queued) {
         self.counters.turns_waited += u64::from(self.turns_waiting() > 0);
+        self.types.hold(queued.event_type);
         self.turn_taking.turns.push(topic, priority, queued, self.now);
         let waiting = self.turns_waiting() as u64;
         self.counters.turns_waiting_max = self.counters.turns_waiting_max.max(waiting);
@@ -77,7 +78,9 @@ impl Lane {
     /// The event whose turn it is; `None` if none waits.
     pub fn poll_turn(&mut self, now: Time) -> Option<Turn> {
         self.told(now);
-        self.turn_taking.turns.pop().map(|queued| queued.turn)
+        let queued = self.turn_taking.turns.pop()?;
+        self.types.pass_on(queued.event_type);
+        Some(queued.turn)
     }
 
     /// How many events wait for their turn.

@@ -1,11 +1,17 @@
 //! Event types by number: each pair of names that arrives is looked up once, and compared as a number from then on.
+//!
+//! A type has users: the channels to which events of it have come, the entries of what was dropped, the events that wait for
+//! their turn. When the last user is gone, so is the type, and its place is another's; its number, which tells how often the
+//! place has changed hands, then stands for nothing. What a channel had is let go of a few types at a time after the channel
+//! is gone, so nothing of this is on the way of an event.
 
 use core::hash::BuildHasher;
 
 use alloc::boxed::Box;
+use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
-use hashbrown::{DefaultHashBuilder, HashTable};
+use hashbrown::{DefaultHashBuilder, HashSet, HashTable, hash_set};
 
 use crate::TypeId;
 
@@ -18,6 +24,12 @@ pub(super) struct Types {
     /// Places in `names`.
     table: HashTable<u32>,
     names: Vec<Names>,
+    /// Places of `names` that are nobody's.
+    free: Vec<u32>,
+    /// What channels had that are gone.
+    leaving: VecDeque<hash_set::IntoIter<TypeId>>,
+    /// Types that were let go of.
+    let_go: u64,
     name_bytes: usize,
     hasher: DefaultHashBuilder,
     /// Types that came lately, by a number made of a few of their names' octets: each at one place, which it may lose to
@@ -29,10 +41,18 @@ pub(super) struct Types {
 struct Names {
     domain: Box<[u8]>,
     name: Box<[u8]>,
+    /// How often the place has changed hands, modulo 32,768.
+    generation: u32,
+    users: u32,
 }
 
 impl Types {
+    /// Of a number: the place, from 1. The rest is the generation.
+    const PLACE_BITS: u32 = 17;
+    const GENERATION_MASK: u32 = u32::MAX >> Self::PLACE_BITS;
     const RECENT: usize = 16;
+    /// How many types one turn of the lane lets go of.
+    const PER_TURN: usize = 256;
     const TYPES_MAX: usize = 65_536;
     const NAME_BYTES_MAX: usize = 1_024;
     const ALL_NAMES_BYTES_MAX: usize = 16 << 20;
@@ -54,33 +74,118 @@ impl Types {
     }
 
     fn look_up(&mut self, domain: &[u8], name: &[u8]) -> TypeId {
-        let Self { table, names, hasher, .. } = self;
-        let hash = hasher.hash_one((domain, name));
+        let hash = self.hasher.hash_one((domain, name));
+        let names = &self.names;
         let same =
             |at: &u32| names.get(*at as usize).is_some_and(|known| *known.domain == *domain && *known.name == *name);
-        if let Some(at) = table.find(hash, same) {
-            return TypeId(at + 1);
+        if let Some(at) = self.table.find(hash, same) {
+            return self.id(*at);
         }
+        let Self { table, names, hasher, .. } = self;
         let bytes = domain.len() + name.len();
-        if names.len() >= Self::TYPES_MAX
+        if (names.len() >= Self::TYPES_MAX && self.free.is_empty())
             || domain.len().max(name.len()) > Self::NAME_BYTES_MAX
             || self.name_bytes + bytes > Self::ALL_NAMES_BYTES_MAX
         {
             return TypeId::OTHER;
         }
-        let at = u32::try_from(names.len()).unwrap_or(u32::MAX);
-        names.push(Names { domain: domain.into(), name: name.into() });
+        let (domain, name) = (domain.into(), name.into());
+        let at = match self.free.pop() {
+            Some(at) => at,
+            None => u32::try_from(names.len()).unwrap_or(u32::MAX),
+        };
+        match names.get_mut(at as usize) {
+            Some(place) => (place.domain, place.name) = (domain, name),
+            None => names.push(Names { domain, name, generation: 0, users: 0 }),
+        }
         self.name_bytes += bytes;
         let hash_of =
             |at: &u32| names.get(*at as usize).map_or(0, |known| hasher.hash_one((&*known.domain, &*known.name)));
         table.insert_unique(hash, at, hash_of);
-        TypeId(at + 1)
+        self.id(at)
+    }
+
+    fn id(&self, at: u32) -> TypeId {
+        let generation = self.names.get(at as usize).map_or(0, |names| names.generation);
+        TypeId(generation << Self::PLACE_BITS | (at + 1))
+    }
+
+    /// Where a type is; nothing if it is let go of.
+    #[inline]
+    fn place(&self, id: TypeId) -> Option<u32> {
+        let at = (id.0 & !(u32::MAX << Self::PLACE_BITS)).checked_sub(1)?;
+        (self.names.get(at as usize)?.generation == id.0 >> Self::PLACE_BITS).then_some(at)
+    }
+
+    // ---- users ----
+
+    /// How many types there are.
+    pub(super) fn len(&self) -> usize {
+        self.table.len()
+    }
+
+    /// How many have been let go of.
+    pub(super) fn let_go_count(&self) -> u64 {
+        self.let_go
+    }
+
+    /// A type has one more user.
+    pub(super) fn hold(&mut self, id: TypeId) {
+        if let Some(names) = self.place(id).and_then(|at| self.names.get_mut(at as usize)) {
+            names.users += 1;
+        }
+    }
+
+    /// An event has waited for its turn, which has come: its type has another user now, or will have one presently.
+    pub(super) fn pass_on(&mut self, id: TypeId) {
+        if let Some(names) = self.place(id).and_then(|at| self.names.get_mut(at as usize)) {
+            names.users = names.users.saturating_sub(1);
+        }
+    }
+
+    /// A type has one user less. The last one takes it along.
+    pub(super) fn let_go(&mut self, id: TypeId) {
+        self.pass_on(id);
+        let Some(at) = self.place(id) else { return };
+        let Self { table, names, hasher, .. } = self;
+        let Some(gone) = names.get_mut(at as usize).filter(|names| names.users == 0) else { return };
+        let hash = hasher.hash_one((&*gone.domain, &*gone.name));
+        if let Ok(entry) = table.find_entry(hash, |other| *other == at) {
+            entry.remove();
+        }
+        self.name_bytes -= gone.domain.len() + gone.name.len();
+        (gone.domain, gone.name) = (Box::default(), Box::default());
+        gone.generation = (gone.generation + 1) & Self::GENERATION_MASK;
+        self.free.push(at);
+        self.let_go += 1;
+    }
+
+    /// A channel is gone that was a user of these.
+    pub(super) fn leave(&mut self, types: HashSet<TypeId>) {
+        if !types.is_empty() {
+            self.leaving.push_back(types.into_iter());
+        }
+    }
+
+    /// Whether there is something to let go of.
+    pub(super) fn has_leaving(&self) -> bool {
+        !self.leaving.is_empty()
+    }
+
+    /// Lets go of one turn's worth of what channels had that are gone.
+    pub(super) fn let_go_leaving(&mut self) {
+        for _ in 0..Self::PER_TURN {
+            let Some(first) = self.leaving.front_mut() else { break };
+            match first.next() {
+                Some(id) => self.let_go(id),
+                None => _ = self.leaving.pop_front(),
+            }
+        }
     }
 
     /// The domain and name of an interned type.
     pub(super) fn names(&self, id: TypeId) -> Option<(&[u8], &[u8])> {
-        let at = id.0.checked_sub(1)?;
-        self.names.get(at as usize).map(|known| (&*known.domain, &*known.name))
+        self.names.get(self.place(id)? as usize).map(|known| (&*known.domain, &*known.name))
     }
 }
 
@@ -107,6 +212,51 @@ mod tests {
         assert!(!ids.contains(&TypeId::OTHER));
         assert_eq!(types.intern(b"d", b"one more"), TypeId::OTHER);
         assert_eq!(types.intern(b"d", b"65535"), ids[65_535]);
+    }
+
+    #[test]
+    fn a_type_goes_with_its_last_user_and_its_number_stands_for_nothing_then() {
+        let mut types = Types::default();
+        let (a, b) = (types.intern(b"d", b"A"), types.intern(b"d", b"B"));
+        for id in [a, a, b] {
+            types.hold(id);
+        }
+        types.let_go(a);
+        assert_eq!(types.names(a), Some((&b"d"[..], &b"A"[..])));
+        types.let_go(a);
+        assert_eq!((types.names(a), types.len(), types.let_go_count()), (None, 1, 1));
+        // Whoever still has its number does no harm.
+        types.hold(a);
+        types.let_go(a);
+        let c = types.intern(b"d", b"C");
+        assert_eq!((c.0 & 0x1_FFFF, a.0 & 0x1_FFFF), (1, 1), "the place is used again");
+        assert_ne!(c, a);
+        assert_eq!((types.names(a), types.names(c)), (None, Some((&b"d"[..], &b"C"[..]))));
+        let again = types.intern(b"d", b"A");
+        assert!(again != a && types.names(again).is_some() && types.intern(b"d", b"B") == b);
+        // An event that has waited for its turn takes nothing along.
+        types.hold(c);
+        types.pass_on(c);
+        assert!(types.names(c).is_some());
+    }
+
+    #[test]
+    fn a_full_table_has_room_again_when_channels_are_gone() {
+        let mut types = Types::default();
+        for round in 0..3 {
+            let ids: Vec<TypeId> = (0..65_536).map(|n| types.intern(b"d", format!("{round}/{n}").as_bytes())).collect();
+            assert!(!ids.contains(&TypeId::OTHER));
+            assert_eq!(types.intern(b"d", b"one more"), TypeId::OTHER);
+            ids.iter().for_each(|id| types.hold(*id));
+            types.leave(ids.into_iter().collect());
+            let mut turns = 0;
+            while types.has_leaving() {
+                types.let_go_leaving();
+                turns += 1;
+            }
+            assert_eq!((types.len(), types.name_bytes), (0, 0));
+            assert!(turns >= 256, "a little at a time");
+        }
     }
 
     #[test]

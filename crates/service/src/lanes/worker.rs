@@ -482,7 +482,11 @@ impl Worker {
     fn serve_timers(&mut self) {
         let now = self.core.now;
         if self.core.lane.next_timeout().is_some_and(|due| due <= now) {
+            let let_go = self.core.lane.types_let_go();
             self.core.lane.handle_timeout(now);
+            if self.core.lane.types_let_go() != let_go {
+                self.core.recall.forget();
+            }
         }
         self.core.serve_pullers();
         if self.next_sweep.is_none_or(|due| due > now) {

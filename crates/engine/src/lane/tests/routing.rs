@@ -67,3 +67,49 @@ fn types_beyond_the_table_are_still_matched_by_name() {
     }
     assert_eq!(rig.lane.counters().types_not_interned, 4);
 }
+
+/// Suppliers name types, and what the lane knew of those of channels that had been destroyed stayed for ever: after 65,536 of
+/// them every further type of every channel was matched by its names.
+#[test]
+fn the_types_of_channels_that_are_gone_make_room() {
+    let mut rig = Rig::plain();
+    rig.consumer(SettingsPatch::default());
+    let publish = |rig: &mut Rig, name: &str| {
+        let mut draft = rig.lane.begin_event();
+        rig.lane.classify(&mut draft, b"d", name.as_bytes());
+        let event_type = draft.event_type;
+        (rig.lane.handle_event(rig.source, draft, &NoFields, rig.now), event_type)
+    };
+    let (_, kept) = publish(&mut rig, "shared");
+    let lasting = (rig.channel, rig.source);
+    for round in 0..3 {
+        let channel = rig.hierarchy.create_channel(SettingsPatch::default(), ChannelLimits::default()).unwrap();
+        let kind = ProxyKind::default();
+        let proxy = rig.hierarchy.create_proxy(channel, Side::Suppliers, AdminId::DEFAULT, Form(1), kind).unwrap();
+        (rig.channel, rig.source) = (channel, ProxyKey { channel, proxy });
+        rig.hierarchy.connect(rig.source, None, Want(0)).unwrap();
+        // Its events wait when the channel goes.
+        let consumer = rig.consumer(SettingsPatch::default());
+        for number in 0..5_000 {
+            let (admission, event_type) = publish(&mut rig, &format!("{round}/{number}"));
+            assert_eq!(admission, Admission::Accepted { destinations: 1 });
+            assert_ne!(event_type, TypeId::OTHER);
+        }
+        assert_eq!(publish(&mut rig, "shared").1, kept);
+        assert_eq!(rig.lane.types_known(), 5_001);
+        rig.hierarchy.destroy_channel(channel).unwrap();
+        rig.route();
+        let mut turns = 0;
+        while rig.lane.next_timeout() == Some(rig.now) {
+            rig.lane.handle_timeout(rig.now);
+            turns += 1;
+        }
+        assert!(turns > 5_000 / 256, "a little at a time: {turns}");
+        (rig.channel, rig.source) = lasting;
+        // Of the types of which drops are told, the names are known as long as they are.
+        assert_eq!(rig.lane.types_known(), 1 + Rig::DROPS);
+        let dropped = rig.lane.type_drops().filter(|drops| drops.key == consumer);
+        assert!(dropped.into_iter().all(|drops| rig.lane.type_names(drops.event_type).is_some()));
+        assert_eq!(publish(&mut rig, "shared"), (Admission::Accepted { destinations: 1 }, kept));
+    }
+}
