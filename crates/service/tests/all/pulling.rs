@@ -4,16 +4,18 @@ use std::io::Write;
 use std::net::TcpStream;
 
 use client::InvokeError;
-use client::notify::{ClientType, Property, SequenceProxyPullSupplier, StructuredProxyPullSupplier};
-use giop::cdr::{CharSet, Version};
+use client::notify::{
+    ClientType, Property, SequenceProxyPullConsumer, SequenceProxyPullSupplier, StructuredProxyPullSupplier,
+};
+use giop::cdr::{CharSet, Endian, Version};
 use giop::exception::Kind;
 use giop::ior::Ior;
-use giop::message::{self, Reply, ReplyStatus, RequestHead};
+use giop::message::{self, Reply, ReplyHead, ReplyStatus, Request, RequestHead};
 use service::Counter;
 use testing::EndInTime;
 
-use crate::kinds::{Consumer, FORMS, Model, Supplier, connect_pulling, new_channel, pull, try_pull};
-use crate::peers::{Bare, REQUEST, read_message, request_with, start, wait_until};
+use crate::kinds::{Consumer, FORMS, Model, Supplier, connect_pulling, event_of, new_channel, pull, try_pull};
+use crate::peers::{Bare, Link, REQUEST, read_message, request_with, start, wait_until};
 
 /// A client that pulls and is only a socket.
 struct BarePuller {
@@ -211,7 +213,7 @@ fn events_whose_replies_a_dead_client_did_not_take_go_to_the_next() {
     };
     for number in 0..EVENTS {
         // Far more than the sockets' buffers hold.
-        let mut event = crate::kinds::event_of("Large", i32::try_from(number).unwrap());
+        let mut event = event_of("Large", i32::try_from(number).unwrap());
         event.filterable_data.push(Property::new("padding", "x".repeat(512 << 10).as_str()));
         supplier.push_structured_event(&event).unwrap();
     }
@@ -265,6 +267,43 @@ fn a_supplier_that_hangs_delays_nobody_and_is_given_up() {
     wait_until("it is given up", || service.counters().read(Counter::SuppliersGivenUp) == 1);
     assert!(proxy.non_existent().unwrap());
     assert!(service.counters().read(Counter::PollTimeouts) >= 1);
+}
+
+/// Answers the next question of a bare sequence supplier with so many events.
+fn answer_with(link: &mut Link, events: i32) {
+    let (header, bytes) = link.message().unwrap();
+    let request_id = Request::parse(&bytes, &header).unwrap().request_id;
+    let (version, endian, status) = (Version::V1_2, Endian::Big, ReplyStatus::NoException);
+    let mut reply = Vec::new();
+    let open = message::begin_reply(&mut reply, &ReplyHead { version, endian, request_id, status, contexts: &[] });
+    let mut body = open.body(&mut reply, CharSet::Latin1);
+    body.i32(events);
+    (0..events).for_each(|number| event_of("Pull", number).write(&mut body).unwrap());
+    body.bool(true);
+    open.finish(&mut reply);
+    link.stream.write_all(&reply).unwrap();
+}
+
+#[test]
+fn a_supplier_that_gives_more_than_it_was_asked_for_has_failed() {
+    // 465,000 events in one answer, where 64 were asked for, stopped the lane for 217 ms.
+    let service = start();
+    let channel = new_channel(&service);
+    let consumer = Consumer::new(&channel, ClientType::Structured, Model::Push);
+    let bare = Bare::new();
+    let proxy = channel.default_supplier_admin().unwrap().obtain_notification_pull_consumer(ClientType::Sequence);
+    let proxy = proxy.unwrap().0.object().clone();
+    let supplier = proxy.orb().object(Ior {
+        type_id: "IDL:omg.org/CosNotifyComm/SequencePullSupplier:1.0".into(),
+        ..bare.reference("127.0.0.1")
+    });
+    SequenceProxyPullConsumer::unchecked(proxy).connect_sequence_pull_supplier(&supplier).unwrap();
+    let mut link = bare.accept();
+    answer_with(&mut link, 65);
+    wait_until("the answer to be refused", || service.counters().read(Counter::PollsFailed) == 1);
+    answer_with(&mut link, 64);
+    assert_eq!(consumer.numbers(64), (0..64).collect::<Vec<i32>>());
+    assert_eq!(service.counters().read(Counter::EventsPolled), 64);
 }
 
 #[test]
