@@ -31,6 +31,7 @@ use self::turns::{Client, Turns};
 use crate::accounts::Account;
 use crate::announcement::Announcement;
 use crate::corba::event::UtcClock;
+use crate::corba::remarks::with_lines;
 use crate::corba::{
     Call, ClientAnswer, Door, Effect, Exception, Farewell, OBJECT_NOT_EXIST, Published, Question, Refused,
 };
@@ -41,7 +42,7 @@ use crate::lanes::mail::{
     self, CallFailure, LaneThread, OWN_ENDIAN, Reply, SupplierNews, Survey, Surveys, ToAdministration, ToLane,
 };
 use crate::lanes::post::Inbox;
-use crate::lanes::reports::{Allowance, printable};
+use crate::lanes::reports::{Allowance, ClientLines, printable};
 use crate::lanes::roster::Roster;
 use crate::lanes::system::Bell;
 use crate::refusals::Refusals;
@@ -50,6 +51,8 @@ use crate::statistics;
 /// Requests served before their effects are published, and how long they may take: answers are posted only then.
 const BATCH: usize = 64;
 const BATCH_FOR: Duration = Duration::from_millis(5);
+/// Lines that were left out are summed up so much later, where nothing else is to be done.
+const SUMS_UP_IN: Duration = Duration::from_secs(1);
 /// Letters taken before requests are served.
 const LETTERS: usize = 1_024;
 /// How long requests are served yet when the service is told to stop.
@@ -95,6 +98,8 @@ pub(crate) struct Administration {
     /// When it was begun with, and what of its own lines may be logged since.
     pub(crate) origin: Instant,
     pub(crate) lines: Allowance,
+    /// What clients may have logged by what they ask for.
+    pub(crate) client_lines: ClientLines,
     /// Who was refused what lately because it would have been too much.
     pub(crate) refusals: Refusals,
     pub(crate) remarks: Allowance,
@@ -152,6 +157,7 @@ impl Administration {
         while !stopping {
             self.door.handle_time(self.now());
             self.carry_out_effects();
+            self.sums_up();
             stopping = self.go_on_draining() || self.receive(&mut answers);
             if stopping {
                 self.serve_last(&mut answers);
@@ -220,9 +226,19 @@ impl Administration {
             Next::Wait(due) => due,
             Next::Ask | Next::End => Instant::now(),
         });
-        let due = naming.into_iter().chain(probing).chain(draining).min();
+        let summing_up = self.sums_up().then(|| Instant::now() + SUMS_UP_IN);
+        let due = naming.into_iter().chain(probing).chain(draining).chain(summing_up).min();
         self.bell.wait(due.map(|due| due.saturating_duration_since(Instant::now())));
         self.take_letters(LETTERS, answers) == Found::Stop
+    }
+
+    /// Logs how many lines that clients caused were left out, when it is time. True if there is something to tell later.
+    fn sums_up(&mut self) -> bool {
+        let now = self.now();
+        for sum in [self.lines.sum_up(now), self.client_lines.sum_up(now)].into_iter().flatten() {
+            log::warn!("{sum}");
+        }
+        self.lines.owes() || self.client_lines.owes()
     }
 
     /// Takes so many letters at most. Requests get in line; what else there is is served at once.
@@ -484,7 +500,11 @@ impl Administration {
             statistics::handle(registry, door, &call, reply)
         } else {
             self.door.handle_utc(time_now());
-            let outcome = self.door.handle(&call, reply);
+            let (ip, now) = (request.charge.account().ip(), self.now());
+            let most = self.client_lines.left(ip, now);
+            let (outcome, remarks) = with_lines(most, || self.door.handle(&call, reply));
+            self.client_lines.note(ip, now, remarks);
+            self.counters.add(Counter::LogLinesLeftOut, remarks.left_out.into());
             self.counters.add(Counter::FilterCallsCut, self.door.take_filter_cuts());
             while let Some(refused) = self.door.poll_refused() {
                 self.note_refused(&refused);

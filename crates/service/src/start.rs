@@ -29,7 +29,7 @@ use crate::counters::Counters;
 use crate::drain::Undone;
 use crate::lanes::mail::ToAdministration;
 use crate::lanes::post::{Post, post_to};
-use crate::lanes::reports::Allowance;
+use crate::lanes::reports::{Allowance, ClientLines};
 use crate::lanes::roster::{Roster, RosterOptions};
 use crate::lanes::scheduling;
 use crate::lanes::system::Bell;
@@ -217,6 +217,7 @@ impl Service {
             ending: Vec::new(),
             origin,
             lines: Allowance::new("disconnected clients", LINES),
+            client_lines: ClientLines::new(),
             refusals: Refusals::default(),
             remarks: Allowance::new("clients that come and go", LINES),
         };

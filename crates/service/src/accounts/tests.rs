@@ -201,6 +201,7 @@ fn threads_that_claim_at_the_same_time_never_pass_the_limit() {
 fn what_is_refused_is_counted_under_the_name_of_what_was_asked_for() {
     let names = [
         (Resource::Connections, "connections_limit_reached", "connections_share_reached"),
+        (Resource::Outgoing, "outgoing_limit_reached", "outgoing_share_reached"),
         (Resource::IncompleteBytes, "incomplete_bytes_limit_reached", "incomplete_bytes_share_reached"),
         (Resource::ReplyBytes, "reply_bytes_limit_reached", "reply_bytes_share_reached"),
         (Resource::RequestBytes, "request_bytes_limit_reached", "request_bytes_share_reached"),

@@ -7,6 +7,7 @@
 use super::filters::{Expression, Held};
 use super::naming::{NameComponent, write_name};
 use super::qos::{PropertyError, PropertyValue, write_property_errors};
+use crate::corba::remarks::remark;
 use engine::{Refusal, Side};
 use giop::cdr::{Encoding, ReadError, Writer};
 use giop::exception::{Kind, OMG_MINOR, SystemException};
@@ -140,7 +141,7 @@ impl Raised {
     pub(super) fn from_connect(refusal: Refusal) -> Self {
         match refusal {
             Refusal::AdminLimit { .. } => {
-                log::info!(target: "campanile::corba", "a client cannot connect: {refusal}");
+                remark!(Info, "a client cannot connect: {refusal}");
                 Self::limit()
             }
             refusal => refusal.into(),
@@ -165,7 +166,7 @@ impl From<Refusal> for Raised {
             Refusal::NoMapping => Self::bad_param(),
             Refusal::DefaultAdmin { .. } => Self::no_permission(),
             Refusal::AdminLimit { side, limit } => {
-                log::info!(target: "campanile::corba", "a client gets no proxy: {refusal}");
+                remark!(Info, "a client gets no proxy: {refusal}");
                 let name = match side {
                     Side::Consumers => "MaxConsumers",
                     Side::Suppliers => "MaxSuppliers",
@@ -175,12 +176,12 @@ impl From<Refusal> for Raised {
             }
             Refusal::BadSetting { .. } => {
                 // Ranges are checked with the properties; the engine's own are wider.
-                log::warn!(target: "campanile::corba", "a setting was let through that the engine refuses: {refusal}");
+                remark!(Warn, "a setting was let through that the engine refuses: {refusal}");
                 Self::bad_param()
             }
             // Too many of something, and refusals of events, which are told on the event path.
             refusal => {
-                log::warn!(target: "campanile::corba", "a client is refused: {refusal}");
+                remark!(Warn, "a client is refused: {refusal}");
                 Self::limit()
             }
         }

@@ -32,6 +32,7 @@ mod peers;
 mod proxies;
 mod proxy_kind;
 mod qos;
+pub(crate) mod remarks;
 mod table;
 mod wire;
 

@@ -21,6 +21,7 @@ use super::references::References;
 use super::table::{self, Interface, Operation, Target};
 use super::wire::read_reference;
 use crate::accounts::Charge;
+use crate::corba::remarks::remark;
 use giop::cdr::{Reader, Writer};
 use giop::ior::Ior;
 use giop::url::Url;
@@ -128,7 +129,7 @@ impl Naming {
             let reference = references.ior(table::type_id(servant), key);
             let name = [NameComponent::with_kind(id, kind)];
             if let Err(refused) = tree.bind(tree::ROOT, &name, Binding::Object(reference), None) {
-                log::warn!(target: "campanile::corba", "the naming service has no room for {id}: {refused:?}");
+                remark!(Warn, "the naming service has no room for {id}: {refused:?}");
             }
         }
         Self { tree, nonce }

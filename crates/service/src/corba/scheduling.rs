@@ -4,6 +4,7 @@ use super::exceptions::{Exception, Raised, UserException};
 use super::keys::ObjectKey;
 use super::table::{Interface, Operation};
 use super::wire::{read_enum, read_id};
+use crate::corba::remarks::remark;
 use crate::planning::{
     Activity, Analysis, AnalysisLimits, Finding, Outcome, Plan, PlanError, Policy, Request, Response, analyse,
 };
@@ -50,10 +51,7 @@ pub(crate) fn analyse_apart(args: Reader<'_>, reply: &mut Writer<'_>) -> Result<
 fn analyse_activities(mut args: Reader<'_>, reply: &mut Writer<'_>) -> Result<(), Raised> {
     let count = args.seq_len(ACTIVITY_BYTES_MIN)?;
     if usize::try_from(count).is_ok_and(|count| count > LIMITS.activities_max) {
-        log::info!(
-            target: "campanile::corba",
-            "{count} activities are too many to be analysed: at most {}", LIMITS.activities_max
-        );
+        remark!(Info, "{count} activities are too many to be analysed: at most {}", LIMITS.activities_max);
         return Err(Raised::limit());
     }
     let read = (0..count).map(|_| read_activity(&mut args)).collect::<Result<Vec<_>, ReadError>>()?;

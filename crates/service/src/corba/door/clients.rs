@@ -7,6 +7,7 @@ use crate::corba::event::{want_for, want_for_pulling};
 use crate::corba::exceptions::{Raised, UserException};
 use crate::corba::proxy_kind::ProxyKind;
 use crate::corba::references::log_name;
+use crate::corba::remarks::remark;
 use crate::corba::table::{Target, client_has};
 use engine::{ChannelId, FilterTarget, Peer, ProxyKey, ProxyState, Removed, Side, Want};
 use giop::ior::{Ior, ORB_TYPE_CAMPANILE};
@@ -157,9 +158,11 @@ impl Door {
         }
         let interface = kind.client_interface(side);
         if client_has(&client.type_id, interface) == Some(false) {
-            log::info!(
-                target: "campanile::corba",
-                "a client cannot connect to {key}: it is a {}, not a {}", client.type_id.escape_debug(), interface.name
+            remark!(
+                Info,
+                "a client cannot connect to {key}: it is a {}, not a {}",
+                client.type_id.escape_debug(),
+                interface.name
             );
             return Err(UserException::TypeError.into());
         }
@@ -171,7 +174,7 @@ impl Door {
     fn link(&self, key: ProxyKey, kind: ProxyKind, side: Side, client: &Ior) -> Result<Option<Link>, Raised> {
         let Some(profile) = client.iiop() else { return Ok(None) };
         let refused = |why: &str| {
-            log::warn!(target: "campanile::corba", "a client cannot connect to {key}: its reference {why}");
+            remark!(Warn, "a client cannot connect to {key}: its reference {why}");
             Err(Raised::bad_param())
         };
         let Some(Target::Proxy(other, other_side)) = self.target(&profile.key) else {

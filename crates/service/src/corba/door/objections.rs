@@ -9,6 +9,7 @@ use crate::corba::proxy_kind::ProxyKind;
 use crate::corba::qos::{
     ErrorCode, Outside, Pool, Profile, PropertyError, PropertyValue, Wanted, outside, outside_limits, topic_objections,
 };
+use crate::corba::remarks::remark;
 use crate::corba::table::{AdminKey, Level};
 use engine::{ChannelId, FilterTarget, OutboxSettings, ProxyKey, ProxyState, SettingsPatch, Side};
 
@@ -155,10 +156,7 @@ impl Door {
     fn refuse_in_real_time(&self, channel: ChannelId, what: &str, why: &str) -> bool {
         let is_refused = self.profile(channel) == Profile::RealTime;
         if is_refused {
-            log::info!(
-                target: "campanile::corba",
-                "refused {what} in channel {}, whose Profile is RealTime: {why}", channel.0
-            );
+            remark!(Info, "refused {what} in channel {}, whose Profile is RealTime: {why}", channel.0);
         }
         is_refused
     }
@@ -205,6 +203,6 @@ fn objection(
         Some(Level::Admin(AdminKey { channel, admin, .. })) => format!("admin {} of channel {}", admin.0, channel.0),
         Some(Level::Proxy(proxy, _)) => proxy.to_string(),
     };
-    log::info!(target: "campanile::corba", "{whose} cannot have that {property}: {why}");
+    remark!(Info, "{whose} cannot have that {property}: {why}");
     PropertyError::new(code, property, range)
 }

@@ -2,6 +2,7 @@
 
 use super::{FORM_ANY, FORM_STRUCTURED, encoding_of, phase_of};
 use crate::corba::exceptions::Raised;
+use crate::corba::remarks::remark;
 use engine::{Form, Want};
 use giop::cdr::{CharSet, Encoding, Version};
 use giop::codeset::{negotiate, supports};
@@ -92,7 +93,7 @@ fn needs_of(form: Form, consumer: &Ior, manner: Manner) -> Result<Needs, Raised>
         // GIOP 1.0 knows nothing of code sets; without a word of them ISO 8859-1 is meant.
         Some(info) if profile.version > Version::V1_0 => {
             let best = negotiate(Some(&info)).map_err(|incompatible| {
-                log::info!(target: "campanile::corba", "a consumer cannot connect: {incompatible}");
+                remark!(Info, "a consumer cannot connect: {incompatible}");
                 Raised::codeset_incompatible()
             })?;
             let other = match best {

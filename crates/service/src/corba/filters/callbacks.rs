@@ -3,6 +3,7 @@
 use super::store::{Constraints, Filter, Role};
 use crate::corba::door::{ClientAnswer, Door, Thing, code_set, difference, octets_of_reference, weights};
 use crate::corba::exceptions::{Raised, UserException};
+use crate::corba::remarks::remark;
 use crate::corba::table::Target;
 use crate::corba::wire::{read_id, read_reference, write_id, write_ids};
 use engine::{EventType, FilterId};
@@ -102,7 +103,7 @@ impl Door {
         match answer {
             ClientAnswer::NotImplemented => callback.hears = false,
             ClientAnswer::Gone => {
-                log::info!(target: "campanile::corba", "callback {number} of filter {} does not exist any more", id.0);
+                remark!(Info, "callback {number} of filter {} does not exist any more", id.0);
                 callbacks.remove(number);
                 self.settle(Thing::Filter(id), None);
             }
@@ -147,7 +148,7 @@ impl Door {
         let now = types_of(&self.filters.get(on.filter()?)?.constraints);
         let callbacks = self.callbacks(on)?;
         if callbacks.by_id.len() >= CALLBACKS_MAX {
-            log::info!(target: "campanile::corba", "a callback is refused: a filter has at most {CALLBACKS_MAX}");
+            remark!(Info, "a callback is refused: a filter has at most {CALLBACKS_MAX}");
             return Err(Raised::limit());
         }
         // Those that know the same have one list.

@@ -1,6 +1,7 @@
 //! Constraints and values as clients send them, read and written.
 
 use crate::corba::exceptions::Raised;
+use crate::corba::remarks::remark;
 use crate::corba::wire::read_event_types;
 use engine::EventType;
 use giop::cdr::{Encoding, ReadError, Reader, Writer};
@@ -30,8 +31,8 @@ impl Expression {
         let before = args.remaining();
         let types = read_event_types(args)?;
         if before - args.remaining() > TYPE_BYTES_MAX {
-            log::info!(
-                target: "campanile::corba",
+            remark!(
+                Info,
                 "a constraint is refused: its event types take {} bytes; the limit is {TYPE_BYTES_MAX}",
                 before - args.remaining()
             );
@@ -77,10 +78,7 @@ impl Held {
     pub(super) fn read(args: &mut Reader<'_>, work: &mut Work) -> Result<Self, Raised> {
         let any = AnyRef::read(args, work)?;
         if any.bytes().len() > VALUE_BYTES_MAX {
-            log::info!(
-                target: "campanile::corba",
-                "a value is refused: it takes {} bytes; the limit is {VALUE_BYTES_MAX}", any.bytes().len()
-            );
+            remark!(Info, "a value is refused: it takes {} bytes; the limit is {VALUE_BYTES_MAX}", any.bytes().len());
             return Err(Raised::limit());
         }
         let reader = any.reader();
@@ -209,7 +207,7 @@ pub(super) fn read_ids(args: &mut Reader<'_>, max: u32) -> Result<Vec<i32>, Rais
 fn read_count(args: &mut Reader<'_>, bytes_each: usize, max: u32) -> Result<u32, Raised> {
     let count = args.seq_len(bytes_each)?;
     if count > max {
-        log::info!(target: "campanile::corba", "{count} constraints are refused; the limit is {max} in a filter");
+        remark!(Info, "{count} constraints are refused; the limit is {max} in a filter");
         return Err(Raised::limit());
     }
     Ok(count)

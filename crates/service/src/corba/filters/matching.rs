@@ -11,6 +11,7 @@ use crate::corba::event::{
     read_through, skip_properties, work_for,
 };
 use crate::corba::exceptions::{Raised, UserException};
+use crate::corba::remarks::remark;
 use crate::corba::table::Target;
 use filter::{FailureKind, Fields, Steps, Verdict};
 use giop::cdr::{ReadError, ReadErrorKind, Reader, Writer};
@@ -240,7 +241,7 @@ impl Door {
             Outcome::Decided => Ok(matched),
             Outcome::WrongType => Err(UserException::UnsupportedFilterableData.into()),
             Outcome::Cut => {
-                log::info!(target: "campanile::corba", "an evaluation was cut when its time or its steps were over");
+                remark!(Info, "an evaluation was cut when its time or its steps were over");
                 self.note_cut();
                 Ok(None)
             }

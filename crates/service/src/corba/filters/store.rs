@@ -4,6 +4,7 @@ use super::callbacks::Callbacks;
 use super::expression::{Expression, Held, New};
 use crate::corba::door::{Door, Thing, weights};
 use crate::corba::exceptions::{Raised, UserException};
+use crate::corba::remarks::remark;
 use engine::{ChannelId, ChannelLimits, EventType, FilterConstraint, FilterId, FilterTarget, Peer, Refusal};
 use filter::{Constraint, Limits};
 use std::collections::BTreeMap;
@@ -33,8 +34,8 @@ impl Filters {
         let bytes = self.bytes.entry(channel).or_default();
         let after = bytes.saturating_sub(before) + now;
         if now > before && after > CHANNEL_BYTES_MAX {
-            log::info!(
-                target: "campanile::corba",
+            remark!(
+                Info,
                 "constraints are refused: those of channel {} would take {after} bytes; the limit is {CHANNEL_BYTES_MAX}",
                 channel.0
             );
@@ -410,16 +411,17 @@ fn check(new: New, role: &Role, limits: &ChannelLimits) -> Result<Checked, Raise
     let program = match Constraint::parse(&expression.text, &language) {
         Ok(program) => Arc::new(program),
         Err(error) => {
-            log::info!(target: "campanile::corba", "the constraint {} is refused: {error}", shown(&expression.text));
+            remark!(Info, "the constraint {} is refused: {error}", shown(&expression.text));
             return Err(UserException::InvalidConstraint(expression).into());
         }
     };
     if let Some(value) = &value
         && !is_acceptable(value, role)
     {
-        log::info!(
-            target: "campanile::corba",
-            "a value of the constraint {} is refused: it is not of its filter's type or range", shown(&expression.text)
+        remark!(
+            Info,
+            "a value of the constraint {} is refused: it is not of its filter's type or range",
+            shown(&expression.text)
         );
         return Err(UserException::InvalidValue { constraint: expression, value: Box::new(value.clone()) }.into());
     }
