@@ -75,6 +75,8 @@ counters! {
     PushExceptions = "lane_push_exceptions",
     /// Pushes that no reply came for in time.
     PushTimeouts = "lane_push_timeouts",
+    /// Waiting pulls that were not answered yet because their clients had not read the answers before them.
+    PullsSetAside = "lane_pulls_set_aside",
     /// Events translated to another form or encoding.
     Translations = "lane_translations",
     /// Events that could not be put into the form a consumer takes.

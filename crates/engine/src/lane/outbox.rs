@@ -24,6 +24,9 @@ const HANDOVERS_MAX: u16 = 64;
 /// How many clients may wait for events of one outbox at once.
 pub(super) const WAITING_PULLS_MAX: u32 = 4_096;
 
+/// What the events of one delivery may weigh together, but for the first, which may be of any size. The rest come with the next.
+const BATCH_BYTES_MAX: u64 = 1 << 20;
+
 #[derive(Debug)]
 pub(super) struct Outbox {
     pub(super) id: OutboxId,
@@ -427,10 +430,14 @@ impl Outbox {
 
     /// Adds so many events to a delivery that has begun like this, if there are as many.
     fn fill_batch(&mut self, most: u32, begun: Unanswered, events: &Events, mut taken: impl FnMut(EventAt)) {
+        let mut room = BATCH_BYTES_MAX.saturating_sub(events.weight(begun.entry.event));
         for _ in 0..most {
-            if self.waiting.next_ask(events) != Ask::NONE {
+            let Some((ask, next)) = self.waiting.next(events) else { return };
+            let weight = events.weight(next);
+            if ask != Ask::NONE || weight > room {
                 return;
             }
+            room -= weight;
             let Some(entry) = self.waiting.pop(events) else { return };
             taken(entry.event);
             self.unanswered.push_back(Unanswered { entry, ..begun });

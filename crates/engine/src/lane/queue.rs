@@ -244,8 +244,13 @@ impl Queue {
 
     /// What is to be asked about the next to be delivered.
     pub(super) fn next_ask(&self, events: &Events) -> Ask {
-        let ringed = self.ring.front().filter(|_| self.is_ring_next(events)).map(|plain| plain.ask);
-        ringed.or_else(|| self.first(Heap::Order).map(|entry| entry.ask)).unwrap_or_default()
+        self.next(events).map(|(ask, _)| ask).unwrap_or_default()
+    }
+
+    /// The next event, and what is to be asked about it.
+    pub(super) fn next(&self, events: &Events) -> Option<(Ask, EventAt)> {
+        let ringed = self.ring.front().filter(|_| self.is_ring_next(events)).map(|plain| (plain.ask, plain.event));
+        ringed.or_else(|| self.first(Heap::Order).map(|entry| (entry.ask, entry.event)))
     }
 
     /// Takes out what the policy gives up first.

@@ -19,6 +19,10 @@ use crate::counters::Counter;
 /// waiting. An event for more consumers than that reaches the rest of them in the next rounds.
 const DELIVERIES_PER_TURN: usize = 256;
 
+/// A sequence is copied to its connection, where its channel's budget does not count it: so that it waits in its outbox while so much
+/// waits on the connection.
+const COPIED_BYTES_MAX: usize = 1 << 20;
+
 /// Why a push was not sent.
 enum Unsent {
     /// The engine is told this.
@@ -106,7 +110,8 @@ impl Core {
         };
         // Nothing says when a one-way push is done but room in the socket, so it waits for that. One that is tried again
         // waits until the first try is gone, or they would pile up where nothing is read.
-        if (one_way && !connection.has_room()) || route.still_waits(token, connection.output.taken()) {
+        let is_behind = body.is_none() && connection.output.queued_bytes() >= COPIED_BYTES_MAX;
+        if (one_way && !connection.has_room()) || is_behind || route.still_waits(token, connection.output.taken()) {
             self.block(outbox, token);
             return Err(Unsent::Because(Outcome::NoRoom));
         }

@@ -16,7 +16,7 @@ use super::large_answers::LargeOwed;
 use super::moving::Settling;
 use super::output::{Flushed, Output, would_block};
 use super::path::{answer_done, answer_exception};
-use super::pulls::Written;
+use super::pulls::{Waiter, Written};
 use super::shares::Portion;
 use super::slots::Token;
 use super::system::{self, Interest, Ready};
@@ -72,6 +72,8 @@ pub(crate) struct Caller {
     reading: ReadingTime,
     /// Requests of its that wait for events.
     pub(crate) waits: Vec<Token>,
+    /// Those of them for which there were events, but too much that it has not read.
+    pub(crate) set_aside: Vec<Waiter>,
     /// Replies with events that the socket has yet to take.
     pub(crate) written: VecDeque<Written>,
     /// Where it wants to be.
@@ -115,6 +117,7 @@ impl Incoming {
                 unanswered_bytes: 0,
                 reading: ReadingTime::default(),
                 waits: Vec::new(),
+                set_aside: Vec::new(),
                 written: VecDeque::new(),
                 settling: Settling::default(),
                 parked: None,
@@ -143,8 +146,13 @@ impl Caller {
             || self.claim.waits
             || self.unanswered >= UNANSWERED_MAX
             || self.unanswered_bytes > UNANSWERED_BYTES_MAX
-            || self.output.queued_bytes() > REPLIES_UNREAD_MAX
+            || self.leaves_much_unread()
             || self.written.len() >= WRITTEN_MAX
+    }
+
+    /// Whether it has left as much unread as may be.
+    pub(crate) fn leaves_much_unread(&self) -> bool {
+        self.output.queued_bytes() > REPLIES_UNREAD_MAX
     }
 
     /// Whom to charge for what it makes the service keep.

@@ -256,6 +256,16 @@ impl Core {
     /// Tells a client what is due to it. False if it has to wait again.
     pub(crate) fn tell_due(&mut self, caller: Option<&mut Caller>, due: Due) {
         match (caller, due) {
+            (Some(caller), Due::Events { waiter, outbox, serial, events })
+                if !waiter.pull.tried && caller.leaves_much_unread() =>
+            {
+                // What is written for it is copied, and its channel's budget does not count it: the events go to whoever is
+                // next, and it asks again when it has read.
+                self.recycle(events);
+                self.lane.handle_outcome(outbox, serial, Outcome::NoRoom, self.now);
+                self.counters.add(Counter::PullsSetAside, 1);
+                caller.set_aside.push(Waiter { awaited: false, ..waiter });
+            }
             (Some(caller), Due::Events { waiter, outbox, serial, mut events }) => {
                 let given = self.give(caller, &waiter, outbox, serial, &mut events);
                 self.recycle(events);
@@ -323,10 +333,20 @@ impl Core {
             self.lane.handle_outcome(written.outbox, written.serial, Outcome::Delivered, self.now);
             self.undelivered = true;
         }
+        if !caller.set_aside.is_empty() && !caller.leaves_much_unread() {
+            for waiter in caller.set_aside.drain(..) {
+                let is_there = self.consumer(waiter.pull.key).is_some();
+                self.due.push_back(if is_there { Due::Again(waiter) } else { Due::Disconnected(waiter) });
+            }
+        }
     }
 
     /// A client does not wait for the answer to a request any more.
     pub(crate) fn cancel_request(&mut self, connection: Token, request_id: u32, caller: &mut Caller) {
+        if let Some(at) = caller.set_aside.iter().position(|waiter| waiter.answer.request_id == request_id) {
+            let waiter = caller.set_aside.swap_remove(at);
+            return self.end_wait(caller, &waiter);
+        }
         let is_it = |wait: &Token| {
             let waiter = self.waiting.in_line(*wait);
             waiter.is_some_and(|waiter| waiter.connection == connection && waiter.answer.request_id == request_id)

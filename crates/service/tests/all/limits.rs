@@ -7,17 +7,21 @@ use std::io::Write;
 use std::net::TcpStream;
 use std::path::Path;
 
-use client::notify::{ConstraintExp, EventChannel, EventChannelFactory, FilterFactory, Property, ProxyPullConsumer};
+use client::notify::{
+    ClientType, ConstraintExp, EventChannel, EventChannelFactory, FilterFactory, Property, ProxyPullConsumer,
+    SequenceProxyPushSupplier,
+};
 use client::{InvokeError, Orb, OrbOptions};
 use giop::cdr::{CharSet, Version};
 use giop::exception::Kind;
 use giop::ior::Ior;
-use giop::message::ReplyStatus;
+use giop::message::{Reply, ReplyStatus, RequestHead};
 use service::{Counter, Limits, Service};
 
 use crate::kinds::new_channel;
 use crate::peers::{
-    Bare, BareSupplier, REQUEST, numbered, read_message, request, start, start_limited, subscribe_to, wait_until,
+    Bare, BareSupplier, REQUEST, numbered, read_message, request, request_with, start, start_limited, subscribe_to,
+    wait_until,
 };
 
 fn read(service: &Service, counter: Counter) -> u64 {
@@ -167,7 +171,7 @@ fn a_pull_supplier_that_raises_an_exception_is_asked_again_and_counted() {
     let service = start();
     let channel = new_channel(&service);
     let admin = channel.default_supplier_admin().unwrap();
-    let (proxy, _) = admin.obtain_notification_pull_consumer(client::notify::ClientType::Any).unwrap();
+    let (proxy, _) = admin.obtain_notification_pull_consumer(ClientType::Any).unwrap();
     let supplier = Bare::new();
     let ior = Ior { type_id: "IDL:omg.org/CosEventComm/PullSupplier:1.0".into(), ..supplier.reference("127.0.0.1") };
     let there = proxy.object().orb().object(ior);
@@ -256,6 +260,72 @@ fn a_property_of_the_wrong_type_is_counted_as_an_exception_of_administration() {
     let before = read(&service, Counter::RequestExceptions);
     assert!(channel.set_admin(&[Property::new("MaxQueueLength", "three")]).is_err());
     assert_eq!(read(&service, Counter::RequestExceptions), before + 1);
+}
+
+// ---- what is written and not read ----
+
+/// A service of which one client floods a channel with events of 60 KB until its suppliers are held, or 64 MB have come.
+fn flood_until_held(service: &Service, channel_id: i32, events_max: u64) -> u64 {
+    let mut supplier = BareSupplier::new(service, Some(channel_id));
+    let mut event = numbered(1);
+    event.remainder = "x".repeat(60_000).as_str().into();
+    let message = supplier.push_message(&REQUEST, CharSet::Latin1, &event);
+    for number in 1..=events_max {
+        supplier.stream.write_all(&message).unwrap();
+        wait_until("the event to be in", || read(service, Counter::EventsIn) >= number);
+        if read(service, Counter::SuppliersHeld) > 0 {
+            return number;
+        }
+        assert!(read_message(&mut supplier.stream).is_some());
+    }
+    events_max
+}
+
+/// 20 consumers of sequences that do not read took 5.4 GB under a budget of 256 MB: what is written for them was copied, and counted
+/// nowhere.
+#[test]
+fn sequences_that_are_not_read_wait_where_the_budget_counts_them() {
+    let service = start();
+    let (channel, id) = channel_with(&service, &[Property::new("MemoryBudget", 8_u64 << 20)], &[]);
+    let consumer = Bare::new();
+    let proxy = crate::kinds::Consumer::obtain(&channel, ClientType::Sequence, crate::kinds::Model::Push);
+    let window = [Property::new("PushWindow", 1_024_u16)];
+    client::notify::ProxySupplier::unchecked(proxy.clone()).set_qos(&window).unwrap();
+    let reference = Ior { type_id: String::new(), ..consumer.reference("127.0.0.1") };
+    let reference = proxy.orb().object(reference);
+    SequenceProxyPushSupplier::unchecked(proxy).connect_sequence_push_consumer(&reference).unwrap();
+    // The budget, a mebibyte and a sequence on the connection, and what the sockets hold of their own: at most 10 MB.
+    let taken = flood_until_held(&service, id, 1_000);
+    assert!(taken < 400, "{taken} events of 60 KB were taken in");
+    assert_eq!(read(&service, Counter::Dropped), 0);
+}
+
+/// 200 pulls on one connection that nobody reads took 3 GB.
+#[test]
+fn pulls_whose_answers_are_not_read_are_answered_when_those_before_them_are() {
+    let service = start();
+    let (channel, id) = channel_with(&service, &[Property::new("MemoryBudget", 8_u64 << 20)], &[]);
+    let proxy = crate::kinds::Consumer::obtain(&channel, ClientType::Sequence, crate::kinds::Model::Pull);
+    crate::kinds::connect_pulling(&proxy, ClientType::Sequence);
+    let key = proxy.ior().iiop().unwrap().key.clone();
+    let mut unread = TcpStream::connect(service.address()).unwrap();
+    for request_id in 0..200 {
+        let head = RequestHead { request_id, key: &key, operation: b"pull_structured_events", ..REQUEST };
+        unread.write_all(&request_with(&head, CharSet::Latin1, |w| w.i32(4_096))).unwrap();
+    }
+    wait_until("all to wait", || read(&service, Counter::Pulls) == 200);
+    let taken = flood_until_held(&service, id, 1_000);
+    assert!(taken < 400, "{taken} events of 60 KB were taken in");
+    assert!(read(&service, Counter::PullsSetAside) > 0);
+    // As it reads, the others are answered, and nothing is lost.
+    testing::patient(&unread);
+    let mut events = 0;
+    while events < taken {
+        let (header, bytes) = read_message(&mut unread).unwrap();
+        let reply = Reply::parse(&bytes, &header).unwrap();
+        events += u64::from(reply.body(&bytes, &header, CharSet::Latin1).u32().unwrap());
+    }
+    assert_eq!(events, taken);
 }
 
 // ---- what administration keeps ----

@@ -439,6 +439,24 @@ fn a_batch_has_what_waits_up_to_its_maximum() {
     assert_eq!((rig.stats(key).delivered, rig.lane.counters().deliveries), (6, 3));
 }
 
+/// A batch had no bound in octets: 62.9 MB went out in one message.
+#[test]
+fn a_batch_weighs_a_mebibyte_at_most_unless_its_first_event_does() {
+    let mut rig = Rig::plain();
+    let key = rig.consumer_of(ProxyKind { pull: false, batches: true }, batches(100, Duration::ZERO));
+    let sizes = [1_usize, 300_000, 300_000, 300_000, 300_000, 2_000_000, 1, 1];
+    for size in sizes {
+        rig.publish_bytes(&vec![0; size]);
+    }
+    let mut got = Vec::new();
+    while let Some(delivery) = rig.get() {
+        got.push(delivery.numbers.len());
+        rig.conclude(&delivery, Outcome::Delivered);
+    }
+    assert_eq!(got, [4, 1, 1, 2], "events of {sizes:?}");
+    assert_eq!(rig.stats(key).delivered, 8);
+}
+
 #[test]
 fn a_consumer_that_takes_no_sequences_gets_one_at_a_time() {
     let mut rig = Rig::plain();
