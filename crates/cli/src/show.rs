@@ -133,7 +133,9 @@ fn known(name: &str, value: &Value) -> Option<String> {
         ("MaxQueueLength" | "MaxConsumers" | "MaxSuppliers" | "MaxEventsPerConsumer", Value::Long(0)) => {
             Some("0 (no limit)".to_owned())
         }
-        ("Timeout" | "GiveUpAfter" | "ProbeInterval", Value::ULongLong(0)) => Some("0 (never)".to_owned()),
+        ("Timeout" | "GiveUpAfter" | "HoldTimeout" | "ProbeInterval", Value::ULongLong(0)) => {
+            Some("0 (never)".to_owned())
+        }
         ("ReplyTimeout" | "SupplierLinger", Value::ULongLong(0)) => Some("0 (for ever)".to_owned()),
         ("MemoryBudget", Value::ULongLong(octets)) => Some(bytes(*octets)),
         (_, Value::ULongLong(time @ 1..)) if TIMES.iter().any(|end| name.ends_with(end)) => Some(duration(*time)),

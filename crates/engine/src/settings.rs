@@ -81,6 +81,9 @@ pub struct OutboxSettings {
     /// A consumer is disconnected at the first failure that comes this long or longer after its failing began. Zero:
     /// never. Default 60 s.
     pub give_up_after: Duration,
+    /// `HoldTimeout`: a consumer that has taken nothing for this long while suppliers wait for it is disconnected. Zero: never.
+    /// `None`, the default: `reply_timeout`.
+    pub hold_timeout: Option<Duration>,
     /// How long to wait after a first failure; each further one doubles it. More than 0. Default 50 ms.
     pub backoff_min: Duration,
     /// The longest wait after a failure. Default 5 s; taken as `backoff_min` if it is less.
@@ -131,6 +134,12 @@ impl OutboxSettings {
         self
     }
 
+    /// How long a consumer that suppliers wait for may take nothing; zero if for ever.
+    #[must_use]
+    pub fn held_at_most(&self) -> Duration {
+        self.hold_timeout.unwrap_or(self.reply_timeout)
+    }
+
     /// The wait after the `failures`-th failure in a row (from 1).
     #[must_use]
     pub fn backoff(&self, failures: u32) -> Duration {
@@ -150,6 +159,7 @@ impl Default for OutboxSettings {
             reply_timeout: Duration::from_secs(30),
             connect_timeout: Duration::from_secs(5),
             give_up_after: Duration::from_secs(60),
+            hold_timeout: None,
             backoff_min: Duration::from_millis(50),
             backoff_max: Duration::from_secs(5),
             order_policy: OrderPolicy::Fifo,
@@ -238,6 +248,8 @@ pub struct SettingsPatch {
     pub connect_timeout: Option<Duration>,
     /// See [`OutboxSettings::give_up_after`].
     pub give_up_after: Option<Duration>,
+    /// See [`OutboxSettings::hold_timeout`].
+    pub hold_timeout: Option<Duration>,
     /// See [`OutboxSettings::backoff_min`].
     pub backoff_min: Option<Duration>,
     /// See [`OutboxSettings::backoff_max`].
@@ -284,6 +296,7 @@ impl SettingsPatch {
             reply_timeout,
             connect_timeout,
             give_up_after,
+            hold_timeout,
             backoff_min,
             backoff_max,
             order_policy,
@@ -308,6 +321,7 @@ impl SettingsPatch {
             reply_timeout: reply_timeout.unwrap_or(settings.reply_timeout),
             connect_timeout: connect_timeout.unwrap_or(settings.connect_timeout),
             give_up_after: give_up_after.unwrap_or(settings.give_up_after),
+            hold_timeout: hold_timeout.or(settings.hold_timeout),
             backoff_min: backoff_min.unwrap_or(settings.backoff_min),
             backoff_max: backoff_max.unwrap_or(settings.backoff_max),
             order_policy: order_policy.unwrap_or(settings.order_policy),

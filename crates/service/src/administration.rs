@@ -542,6 +542,9 @@ impl Administration {
             if *reason != DisconnectReason::Gone {
                 self.counters.add(Counter::ConsumersGivenUp, 1);
             }
+            if matches!(reason, DisconnectReason::HeldSuppliers { .. }) {
+                self.counters.add(Counter::ConsumersHolding, 1);
+            }
             self.door.handle_disconnected(*key, *reason);
         } else {
             // The lane has seen to it that they are not too many.
@@ -795,6 +798,11 @@ fn describe_notice(notice: &Notice, why: Option<&str>, name: impl Fn(ProxyKey) -
             };
             format!("suppliers of channel {} are held: there is no room because of {whose}", channel.0)
         }
+        Notice::HoldGoesOn { key, held_for, suspended } => {
+            let why = if suspended { "it is suspended" } else { "its events wait for their StartTime" };
+            let (name, channel, millis) = (name(key), key.channel.0, held_for.as_millis());
+            format!("suppliers of channel {channel} are held for {millis} ms now because of {name}: {why}")
+        }
         Notice::SuppliersReleased { channel, held_events, .. } => {
             let channel = channel.0;
             let text = format!("suppliers of channel {channel} go on; {held_events} events came while they were held");
@@ -831,6 +839,12 @@ fn reason_text(reason: DisconnectReason) -> String {
         DisconnectReason::Gone => "it is gone, or said that it is not connected any more".into(),
         DisconnectReason::GivenUp { failures, failing_for } => {
             format!("{failures} pushes in a row failed, for {} ms", failing_for.as_millis())
+        }
+        DisconnectReason::HeldSuppliers { held_for } => {
+            format!(
+                "it took nothing for its HoldTimeout while suppliers waited for it, for {} ms",
+                held_for.as_millis()
+            )
         }
         DisconnectReason::OutboxFull => "its outbox is full and its FullOutbox is Disconnect".into(),
         DisconnectReason::QueueFull => {
@@ -952,6 +966,7 @@ mod tests {
             Notice::ConsumerRecovered { key: KEY, failures: 3, after: second },
             Notice::SuppliersHeld { channel: KEY.channel, by: Some(HeldBy::Consumer(KEY)) },
             Notice::SuppliersHeld { channel: KEY.channel, by: None },
+            Notice::HoldGoesOn { key: KEY, held_for: second, suspended: true },
             Notice::SuppliersReleased { channel: KEY.channel, by: None, held_events: 2 },
         ];
         for policy in [FullOutbox::Hold, FullOutbox::Discard, FullOutbox::Reject, FullOutbox::Disconnect] {
@@ -960,6 +975,7 @@ mod tests {
         for reason in [
             DisconnectReason::Gone,
             DisconnectReason::GivenUp { failures: 3, failing_for: second },
+            DisconnectReason::HeldSuppliers { held_for: second },
             DisconnectReason::OutboxFull,
             DisconnectReason::QueueFull,
             DisconnectReason::MemorySpent,

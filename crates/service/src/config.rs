@@ -120,6 +120,9 @@ pub struct Delivery {
     pub reply_timeout_ms: u32,
     /// Milliseconds of uninterrupted failure after which a consumer is disconnected. Default 60,000. QoS `GiveUpAfter`.
     pub give_up_after_ms: u32,
+    /// Milliseconds after which a consumer that takes nothing, while suppliers wait for it, is disconnected; 0 never. Default: none
+    /// is named, and it is the consumer's `ReplyTimeout`. QoS `HoldTimeout`.
+    pub hold_timeout_ms: Option<u32>,
     /// Milliseconds after which a connected client is asked whether it still exists; 0 never. Default 60,000. QoS
     /// `ProbeInterval`.
     pub probe_interval_ms: u32,
@@ -263,6 +266,7 @@ impl Default for Delivery {
             connect_timeout_ms: 5_000,
             reply_timeout_ms: 30_000,
             give_up_after_ms: 60_000,
+            hold_timeout_ms: None,
             probe_interval_ms: 60_000,
             supplier_linger_ms: 0,
         }
@@ -380,6 +384,7 @@ impl Config {
             ("delivery.connect_timeout_ms", u64::from(delivery.connect_timeout_ms), 10, 600_000),
             ("delivery.reply_timeout_ms", u64::from(delivery.reply_timeout_ms), 10, 86_400_000),
             ("delivery.give_up_after_ms", u64::from(delivery.give_up_after_ms), 10, 86_400_000),
+            ("delivery.hold_timeout_ms", u64::from(delivery.hold_timeout_ms.unwrap_or(0)), 0, 604_800_000),
             ("delivery.probe_interval_ms", u64::from(delivery.probe_interval_ms), 0, 604_800_000),
             ("delivery.supplier_linger_ms", u64::from(delivery.supplier_linger_ms), 0, 4_294_967_295),
             ("lanes.threads_max", u64::from(self.lanes.threads_max), 1, 256),

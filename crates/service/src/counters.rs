@@ -146,6 +146,8 @@ counters! {
     Undelivered = "undelivered_at_end",
     /// Consumers that the service disconnected: they failed for too long, or were full with `FullOutbox` = `Disconnect`.
     ConsumersGivenUp = "consumers_given_up",
+    /// Of these, those that took nothing for `HoldTimeout` while suppliers waited for them.
+    ConsumersHolding = "consumers_holding_disconnected",
     /// Suppliers that the service disconnected because they were not heard of for `SupplierLinger`, or for as long as an operator
     /// said.
     SuppliersIdle = "suppliers_idle_disconnected",

@@ -487,6 +487,7 @@ fn door_settings(config: &Config, memory: Memory, host: &str, port: u16) -> Door
             connect_timeout: millis(config.delivery.connect_timeout_ms),
             reply_timeout: millis(config.delivery.reply_timeout_ms),
             give_up_after: millis(config.delivery.give_up_after_ms),
+            hold_timeout: config.delivery.hold_timeout_ms.and_then(millis),
             probe_interval: millis(config.delivery.probe_interval_ms),
             supplier_linger: millis(config.delivery.supplier_linger_ms),
             ..SettingsPatch::default()

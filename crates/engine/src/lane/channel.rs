@@ -9,8 +9,9 @@ use hashbrown::HashSet;
 use super::commons::SharedMemory;
 use super::counters::ChannelStats;
 use super::destinations::Destinations;
+use super::queue::Entry;
 use super::tickets::Waiters;
-use crate::{ChannelId, ChannelRoutes, HeldBy, LaneId, PoolId, ProxyId, TypeId};
+use crate::{ChannelId, ChannelRoutes, HeldBy, LaneId, PoolId, ProxyId, Time, TypeId};
 
 #[derive(Debug)]
 pub(super) struct ChannelState {
@@ -44,6 +45,8 @@ pub(super) struct ChannelState {
     pub(super) known_laggard: Option<Laggard>,
     /// It is among those that are looked at because others have to let go of memory.
     pub(super) is_listed_short: bool,
+    /// When suppliers were first held since the channel last had room.
+    pub(super) pressed_since: Option<Time>,
 }
 
 /// Stands for the outbox of a consumer that is not on this lane.
@@ -88,6 +91,14 @@ pub(super) struct Hold {
     /// The outbox with the largest backlog, if it is the reason.
     pub(super) by: Option<(u32, HeldBy)>,
     pub(super) held_events: u64,
+    /// When it is looked at who has taken nothing for too long; [`Entry::NEVER`] if not.
+    pub(super) look_at: Time,
+}
+
+impl Hold {
+    pub(super) const fn new(over: Over, by: Option<(u32, HeldBy)>) -> Self {
+        Self { over, by, held_events: 0, look_at: Entry::NEVER }
+    }
 }
 
 /// The outbox with the largest backlog, as long as it is larger than `rivals_weight`, which no other exceeds.
@@ -163,6 +174,7 @@ impl ChannelState {
             laggards: Vec::new(),
             known_laggard: None,
             is_listed_short: false,
+            pressed_since: None,
         }
     }
 
@@ -219,7 +231,10 @@ impl ChannelState {
 
     /// Whether room is waited for.
     pub(super) fn is_pressed(&self) -> bool {
-        self.all.hold.is_some() || self.taken.hold.is_some() || !self.laggards.is_empty()
+        self.all.hold.is_some()
+            || self.taken.hold.is_some()
+            || !self.laggards.is_empty()
+            || self.pressed_since.is_some()
     }
 
     pub(super) fn stats(&self) -> ChannelStats {

@@ -144,7 +144,7 @@ impl Lane {
         };
         match outcome {
             Outcome::Delivered | Outcome::Sent => {
-                outbox.answered_at = self.now;
+                outbox.answered(self.now);
                 let events = self.finish(slot, position, None);
                 let Some(outbox) = self.outboxes.get_mut(slot) else { return };
                 outbox.delivered += events;
@@ -162,7 +162,7 @@ impl Lane {
                 self.counters.put_back += outbox.put_back_one(position, &self.events, self.now);
             }
             Outcome::Rejected => {
-                outbox.answered_at = self.now;
+                outbox.answered(self.now);
                 self.finish(slot, position, Some(DiscardReason::Rejected));
                 self.succeed(slot);
             }
@@ -248,6 +248,7 @@ impl Lane {
         self.let_go_leftovers();
         self.look_at_shared_memory();
         let mut unfinished = core::mem::take(&mut self.unfinished);
+        let mut held_long = core::mem::take(&mut self.held_long);
         while let Some(slot) = self.timers.pop(self.now) {
             let Some(outbox) = self.outboxes.get_mut(slot) else { continue };
             outbox.looked_at = Entry::NEVER;
@@ -260,6 +261,9 @@ impl Lane {
             }
             self.catch_up(slot);
             self.list_if_ready(slot);
+            if self.watch_hold(slot) {
+                held_long.push(slot);
+            }
             let Some(outbox) = self.outboxes.get_mut(slot) else { continue };
             match outbox.next_due(&self.events, self.now) {
                 Some(due) if due > self.now => outbox.look_at(due, &mut self.timers),
@@ -274,6 +278,8 @@ impl Lane {
             }
         }
         self.unfinished = unfinished;
+        self.end_long_holds(&mut held_long);
+        self.held_long = held_long;
     }
 
     /// Drops what has expired of an outbox, as much as one turn allows, and lets those be delivered whose time has come.
@@ -282,9 +288,13 @@ impl Lane {
         if outbox.waiting.next_due().is_none_or(|due| due > self.now) {
             return;
         }
+        let could_take = outbox.can_take();
         let mut started = 0;
         while started < DUE_PER_TURN && outbox.waiting.start(self.now) {
             started += 1;
+        }
+        if started > 0 && !could_take {
+            outbox.silent_since = self.now;
         }
         let mut dropped = 0;
         while dropped < DUE_PER_TURN

@@ -15,6 +15,7 @@ mod drops;
 mod events;
 mod filtering;
 mod handover;
+mod holding;
 mod leftovers;
 mod notice;
 mod outbox;
@@ -215,6 +216,7 @@ pub struct Lane {
     doomed: Vec<u32>,
     shortened: Vec<u32>,
     unfinished: Vec<u32>,
+    held_long: Vec<u32>,
     done: Vec<EventAt>,
 }
 
@@ -262,6 +264,7 @@ impl Lane {
             doomed: Vec::new(),
             shortened: Vec::new(),
             unfinished: Vec::new(),
+            held_long: Vec::new(),
             done: Vec::new(),
         }
     }

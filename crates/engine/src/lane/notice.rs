@@ -16,6 +16,11 @@ pub enum DisconnectReason {
         /// How long after its first failure the last one came.
         failing_for: Duration,
     },
+    /// It took nothing for its `hold_timeout`, and suppliers waited for it.
+    HeldSuppliers {
+        /// For how long they did.
+        held_for: Duration,
+    },
     /// Its outbox reached `MaxEventsPerConsumer` and its `FullOutbox` is `Disconnect`.
     OutboxFull,
     /// The channel's memory budget was spent, its backlog was the largest, and its `FullOutbox` is `Disconnect`.
@@ -114,6 +119,16 @@ pub enum Notice {
         channel: ChannelId,
         /// Whose backlog is the reason; `None` if all that takes the room is being delivered.
         by: Option<HeldBy>,
+    },
+    /// Suppliers go on waiting for a consumer that has taken nothing for its `hold_timeout`, and that is not disconnected, since it
+    /// cannot take anything at present.
+    HoldGoesOn {
+        /// The consumer's proxy.
+        key: ProxyKey,
+        /// For how long they have waited.
+        held_for: Duration,
+        /// Whether it is suspended. Otherwise all its events wait for their `StartTime`.
+        suspended: bool,
     },
     /// Suppliers are held no more for that reason.
     SuppliersReleased {

@@ -61,6 +61,9 @@ pub(super) struct Outbox {
     /// When a delivery was last answered: the time limits of the others count from then on.
     pub(super) answered_at: Time,
 
+    /// Since when it has taken nothing although it could have: it answered last then, or got something to take, or was resumed.
+    pub(super) silent_since: Time,
+
     /// When the lane looks at it again at the latest; [`Entry::NEVER`] if it may not.
     pub(super) looked_at: Time,
     /// Whether it is in the lane's queue of ready outboxes.
@@ -74,6 +77,7 @@ pub(super) struct Outbox {
 
     /// Whether suppliers are held because it is full, those that are, and how many events that concerned so far.
     pub(super) holding: bool,
+    pub(super) holding_since: Time,
     /// Whether that is so although it refuses events: those of suppliers on other lanes it cannot.
     pub(super) holds_handovers: bool,
     pub(super) waiters: Waiters,
@@ -175,6 +179,7 @@ impl Outbox {
             push_window: HANDOVERS_MAX,
             reply_timeout: Duration::ZERO,
             give_up_after: Duration::ZERO,
+            hold_timeout: Some(Duration::ZERO),
             ..OutboxSettings::default()
         };
         let mut outbox = Self::empty(id, slot, key, settings, false);
@@ -204,6 +209,7 @@ impl Outbox {
             credits: VecDeque::new(),
             next_serial: 0,
             answered_at: Time(0),
+            silent_since: Time(0),
             looked_at: Entry::NEVER,
             listed: false,
             blocked: None,
@@ -211,6 +217,7 @@ impl Outbox {
             failures: 0,
             failing_since: Time(0),
             holding: false,
+            holding_since: Time(0),
             holds_handovers: false,
             waiters: Waiters::new(),
             held_events: 0,
@@ -223,7 +230,10 @@ impl Outbox {
     }
 
     /// Takes over what routing says of it now.
-    pub(super) fn update(&mut self, route: &ConsumerRoute, events: &Events) {
+    pub(super) fn update(&mut self, route: &ConsumerRoute, events: &Events, now: Time) {
+        if self.suspended && !route.suspended {
+            self.silent_since = now;
+        }
         self.peer = route.peer;
         self.want = route.want;
         self.settings = *route.settings;
@@ -235,6 +245,33 @@ impl Outbox {
     /// Whose backlog it is, as people are told.
     pub(super) fn held_by(&self) -> HeldBy {
         self.bridge.map_or(HeldBy::Consumer(self.key), HeldBy::Lane)
+    }
+
+    // ---- suppliers that wait for it ----
+
+    /// Whether it has something that it could take, or has yet to answer, unless it is suspended.
+    #[inline]
+    pub(super) fn can_take(&self) -> bool {
+        self.waiting.ready() > 0 || !self.unanswered.is_empty()
+    }
+
+    /// Notes an answer.
+    #[inline]
+    pub(super) fn answered(&mut self, now: Time) {
+        (self.answered_at, self.silent_since) = (now, now);
+    }
+
+    /// When suppliers that wait for it since then have waited for long enough; [`Entry::NEVER`] if never.
+    pub(super) fn held_until(&self, since: Time) -> Time {
+        match self.settings.held_at_most() {
+            limit if limit.is_zero() => Entry::NEVER,
+            limit => since.max(self.silent_since) + limit,
+        }
+    }
+
+    /// The same for those that wait because it is full.
+    pub(super) fn held_until_for_itself(&self) -> Time {
+        if self.holding { self.held_until(self.holding_since) } else { Entry::NEVER }
     }
 
     // ---- the queue ----
@@ -286,6 +323,9 @@ impl Outbox {
     /// Queues an event.
     #[inline]
     pub(super) fn push(&mut self, entry: Entry, offer: &Offer, events: &Events, now: Time) {
+        if !self.can_take() {
+            self.silent_since = now;
+        }
         self.weight += offer.weight;
         self.waiting.insert(entry, offer.serial, events, now);
     }

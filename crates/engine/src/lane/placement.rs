@@ -111,9 +111,10 @@ impl Lane {
             (None, _) => ELSEWHERE,
             (Some(route), Some(slot)) => {
                 if let Some(outbox) = self.outboxes.get_mut(slot) {
-                    outbox.update(route, &self.events);
+                    outbox.update(route, &self.events, self.now);
                 }
                 self.watch(slot);
+                self.watch_hold(slot);
                 self.note_room(slot);
                 slot
             }
@@ -163,7 +164,7 @@ impl Lane {
     }
 
     /// Ends a hold whose reason is no longer one to hold for; the next event decides anew.
-    fn reconsider_hold(&mut self, channel: u32) {
+    pub(super) fn reconsider_hold(&mut self, channel: u32) {
         for whose in Whose::ALL {
             let Some(hold) = self.channels.get(channel).and_then(|state| state.room(whose).hold) else { continue };
             let Some((slot, _)) = hold.by else { continue };

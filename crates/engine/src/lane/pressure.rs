@@ -45,13 +45,13 @@ impl Lane {
             }
             if over.queue && self.rejects_new_events(channel) {
                 if self.taking_over {
-                    break Ok(Some(Hold { over, by: None, held_events: 0 }));
+                    break Ok(Some(Hold::new(over, None)));
                 }
                 break Err(self.refusal(channel, over));
             }
             let Some(laggard) = self.next_laggard(channel, &mut backlogs, &mut known) else {
                 // All that is left is in flight. That comes back by itself; memory has to wait for it.
-                break Ok(over.memory.then_some(Hold { over, by: None, held_events: 0 }));
+                break Ok(over.memory.then_some(Hold::new(over, None)));
             };
             match self.press(channel, laggard.slot, over) {
                 Ok(Step::Again) => {}
@@ -60,7 +60,7 @@ impl Lane {
                 Ok(Step::Smaller(_)) => {}
                 Ok(Step::Hold) => {
                     let by = self.outboxes.get(laggard.slot).map(|outbox| (laggard.slot, outbox.held_by()));
-                    break Ok(Some(Hold { over, by, held_events: 0 }));
+                    break Ok(Some(Hold::new(over, by)));
                 }
                 Err(refusal) => break Err(refusal),
             }
@@ -198,6 +198,9 @@ impl Lane {
             }
             FullOutbox::Hold if !outbox.holding => {
                 outbox.holding = true;
+                outbox.holding_since = self.now;
+                let due = outbox.held_until_for_itself();
+                outbox.look_at(due, &mut self.timers);
                 let (channel, by) = (outbox.key.channel, Some(outbox.held_by()));
                 self.notices.push_back(Notice::SuppliersHeld { channel, by });
             }
@@ -257,7 +260,14 @@ impl Lane {
         if !still || state.room(whose).hold.is_some() {
             return;
         }
-        state.room_mut(whose).hold = Some(hold);
+        let since = *state.pressed_since.get_or_insert(self.now);
+        let outbox = hold.by.and_then(|(slot, _)| self.outboxes.get_mut(slot));
+        let look_at = outbox.map_or(Entry::NEVER, |outbox| {
+            let due = outbox.held_until(since);
+            outbox.look_at(due, &mut self.timers);
+            due
+        });
+        state.room_mut(whose).hold = Some(Hold { look_at, ..hold });
         let by = hold.by.map(|(_, by)| by);
         self.notices.push_back(Notice::SuppliersHeld { channel: state.id, by });
         if let Some((slot, _)) = hold.by {
@@ -375,7 +385,8 @@ impl Lane {
             }
         }
         let Some(state) = self.channels.get_mut(channel) else { return };
-        if !state.laggards.is_empty() && state.has_room_again(Whose::Suppliers, Over { memory: true, queue: true }) {
+        if state.has_room_again(Whose::Suppliers, Over { memory: true, queue: true }) {
+            state.pressed_since = None;
             let mut laggards = core::mem::take(&mut state.laggards);
             for slot in laggards.drain(..) {
                 self.end_full(slot, true);

@@ -14,6 +14,7 @@ mod changes;
 mod drops;
 mod filters;
 mod handover;
+mod holding;
 mod routing;
 mod turns;
 mod waiting;

@@ -86,6 +86,9 @@ impl Model {
             if self.is_full(at) && !self.make_place(at, waiting, &mut doomed) {
                 continue;
             }
+            if !self.can_take(at) {
+                self.outboxes[at].silent_since = self.now;
+            }
             self.outboxes[at].waiting.push(waiting);
             taken += 1;
             if self.outboxes[at].holding {
@@ -155,6 +158,7 @@ impl Model {
         }
         if policy == FullOutbox::Hold && !self.outboxes[at].holding {
             self.outboxes[at].holding = true;
+            self.outboxes[at].holding_since = self.now;
             let by = Some(HeldBy::Consumer(self.outboxes[at].key));
             self.notices.push(Notice::SuppliersHeld { channel: self.outboxes[at].key.channel, by });
         }
@@ -213,7 +217,7 @@ impl Model {
                     laggard = Some(at);
                 }
             }
-            let hold = |by| Hold { channel, by, memory, queue, held_events: 0 };
+            let hold = |by| Hold { channel, by, memory, queue, held_events: 0, look_at: None };
             let Some(at) = laggard else { return Ok(memory.then(|| hold(None))) };
             let unset = if memory { FullOutbox::Hold } else { FullOutbox::Discard };
             match self.settings(at).full_outbox.unwrap_or(unset) {
@@ -253,7 +257,11 @@ impl Model {
             self.note_full(at, FullOutbox::Hold);
             self.outboxes[at].full_as_laggard = true;
         }
-        self.holds.push(hold);
+        if !self.pressed.iter().any(|(channel, _)| *channel == hold.channel) {
+            self.pressed.push((hold.channel, self.now));
+        }
+        let look_at = hold.by.and_then(|at| self.held_until(at, self.pressed_since(hold.channel)));
+        self.holds.push(Hold { look_at, ..hold });
     }
 
     pub(super) fn end_hold(&mut self, channel: ChannelId) {
@@ -325,6 +333,7 @@ impl Model {
                 }
             }
             if memory_has_room && queue_has_room {
+                self.pressed.retain(|(pressed, _)| *pressed != channel);
                 for at in self.present() {
                     if self.outboxes[at].key.channel == channel && self.outboxes[at].full_as_laggard {
                         self.outboxes[at].full_as_laggard = false;

@@ -3,6 +3,7 @@
 
 mod admission;
 mod filters;
+mod holding;
 mod outboxes;
 mod waiting;
 mod world;
@@ -30,12 +31,16 @@ pub(crate) struct Model {
     pub(crate) world: World,
     routed: World,
     pub(crate) now: Time,
+    /// The time when it was told last that time has passed.
+    timed_at: Time,
     /// Every event that was ever handed in.
     events: Vec<Event>,
     admitted: u64,
     /// Those that there are, and those that were: an outbox's place here is its name.
     pub(crate) outboxes: Vec<Outbox>,
     holds: Vec<Hold>,
+    /// Since when suppliers of channels were held that have not had room since.
+    pressed: Vec<(ChannelId, Time)>,
     tickets: Vec<Held>,
     tickets_issued: u64,
     /// Events of consumers that are gone, not yet let go of.
@@ -75,6 +80,8 @@ pub(crate) struct Outbox {
     in_flight: Vec<Flight>,
     /// When a delivery was last answered.
     answered_at: Time,
+    /// Since when it has taken nothing although it could have.
+    silent_since: Time,
     /// How many events each client that waits takes at most.
     credits: Vec<u32>,
     next_serial: u32,
@@ -83,6 +90,7 @@ pub(crate) struct Outbox {
     pub(crate) failures: u32,
     failing_since: Time,
     holding: bool,
+    holding_since: Time,
     held_events: u64,
     full_at_bound: bool,
     full_as_laggard: bool,
@@ -109,6 +117,8 @@ struct Hold {
     memory: bool,
     queue: bool,
     held_events: u64,
+    /// When it is looked at who has taken nothing for too long.
+    look_at: Option<Time>,
 }
 
 struct Held {
@@ -171,10 +181,12 @@ impl Model {
             world: World::default(),
             routed: World::default(),
             now,
+            timed_at: now,
             events: vec![],
             admitted: 0,
             outboxes: vec![],
             holds: vec![],
+            pressed: vec![],
             tickets: vec![],
             tickets_issued: 0,
             leftovers: vec![],
@@ -191,6 +203,11 @@ impl Model {
     /// The lane picks up what administration did.
     pub(crate) fn route(&mut self) {
         self.counts.snapshots += 1;
+        let suspended = |model: &Self| -> Vec<usize> {
+            let present = model.present().into_iter();
+            present.filter(|at| model.is_suspended(*at)).collect()
+        };
+        let were_suspended = suspended(self);
         let old = std::mem::replace(&mut self.routed, self.world.clone());
         for at in self.present() {
             let Outbox { key, connection, .. } = self.outboxes[at];
@@ -218,7 +235,12 @@ impl Model {
         }
         for at in self.present() {
             self.outboxes[at].order = self.settings(at).order_policy;
+            if were_suspended.contains(&at) && !self.is_suspended(at) {
+                self.outboxes[at].silent_since = self.now;
+            }
         }
+        let channels = self.channels();
+        self.pressed.retain(|(channel, _)| channels.contains(channel));
         self.look_for_room();
     }
 
@@ -390,7 +412,7 @@ impl Model {
     fn conclude(&mut self, at: usize, outcome: Outcome, count: u64) {
         match outcome {
             Outcome::Rejected => {
-                self.outboxes[at].answered_at = self.now;
+                self.answered(at);
                 self.count_discards(at, DiscardReason::Rejected, count);
                 self.succeed(at);
             }
@@ -398,7 +420,7 @@ impl Model {
             Outcome::FilterFailed => self.count_discards(at, DiscardReason::FilterFailed, count),
             Outcome::Filtered => self.counts.filtered += count,
             _ => {
-                self.outboxes[at].answered_at = self.now;
+                self.answered(at);
                 self.outboxes[at].delivered += count;
                 self.counts.delivered += count;
                 self.succeed(at);
@@ -431,8 +453,16 @@ impl Model {
             let key = self.outboxes[*at].key;
             first.iter().position(|first| *first == key).unwrap_or(first.len())
         });
+        let before = std::mem::replace(&mut self.timed_at, self.now);
         for at in present {
             let now = self.now;
+            let starts = |waiting: &Waiting| waiting.since > before && waiting.since <= now;
+            let outbox = &self.outboxes[at];
+            let could_take =
+                !outbox.in_flight.is_empty() || outbox.waiting.iter().any(|waiting| waiting.since <= before);
+            if !could_take && outbox.waiting.iter().any(starts) {
+                self.outboxes[at].silent_since = now;
+            }
             let is_over = |deadline: Option<Time>| deadline.is_some_and(|deadline| deadline <= now);
             let unanswered = self.answers_due(at).find(|(_, deadline)| is_over(Some(*deadline)));
             let unanswered = unanswered.map(|(serial, _)| serial);
@@ -447,6 +477,8 @@ impl Model {
             }
             self.expire(at);
         }
+        self.look_for_room();
+        self.end_long_holds();
         self.look_for_room();
     }
 
@@ -470,7 +502,12 @@ impl Model {
                 let outbox = &self.outboxes[at];
                 let answers = self.answers_due(at).map(|(_, deadline)| deadline);
                 let room = outbox.blocked.and_then(|blocked| blocked.1);
-                answers.chain(room).chain(outbox.retry_at).chain(self.waiting_due(at)).collect::<Vec<_>>()
+                answers
+                    .chain(room)
+                    .chain(outbox.retry_at)
+                    .chain(self.waiting_due(at))
+                    .chain(self.hold_due(at))
+                    .collect::<Vec<_>>()
             })
             .min()
     }
@@ -498,12 +535,15 @@ impl Model {
         self.routed.channels.iter().map(|channel| channel.id).collect()
     }
 
+    fn is_suspended(&self, at: usize) -> bool {
+        self.routed.proxy(self.outboxes[at].key).is_ok_and(|proxy| proxy.state == ProxyState::Suspended)
+    }
+
     pub(crate) fn state(&self, at: usize) -> OutboxState {
         let outbox = &self.outboxes[at];
-        let suspended = self.routed.proxy(outbox.key).is_ok_and(|proxy| proxy.state == ProxyState::Suspended);
         match outbox {
             _ if outbox.dead => OutboxState::Disconnected,
-            _ if suspended => OutboxState::Suspended,
+            _ if self.is_suspended(at) => OutboxState::Suspended,
             _ if outbox.retry_at.is_some() => OutboxState::BackingOff,
             _ if outbox.blocked.is_some() => OutboxState::NoRoom,
             _ => OutboxState::Active,
@@ -556,6 +596,7 @@ impl Outbox {
             order: OrderPolicy::Fifo,
             credits: vec![],
             answered_at: Time(0),
+            silent_since: Time(0),
             removed: false,
             dead: false,
             waiting: vec![],
@@ -566,6 +607,7 @@ impl Outbox {
             failures: 0,
             failing_since: Time(0),
             holding: false,
+            holding_since: Time(0),
             held_events: 0,
             full_at_bound: false,
             full_as_laggard: false,

@@ -26,7 +26,7 @@ pub(crate) struct Header {
 pub(super) struct Waiting {
     pub(super) event: usize,
     priority: i16,
-    since: Time,
+    pub(super) since: Time,
     expiry: Time,
     /// What clients' filters are to be asked first.
     pub(super) ask: Option<Questions>,

@@ -273,6 +273,7 @@ impl World {
             reply_timeout: nearest(&levels, |patch| patch.reply_timeout, default.reply_timeout),
             connect_timeout: nearest(&levels, |patch| patch.connect_timeout, default.connect_timeout),
             give_up_after: nearest(&levels, |patch| patch.give_up_after, default.give_up_after),
+            hold_timeout: levels.iter().find_map(|patch| patch.hold_timeout),
             backoff_min: nearest(&levels, |patch| patch.backoff_min, default.backoff_min),
             backoff_max: nearest(&levels, |patch| patch.backoff_max, default.backoff_max),
             order_policy: order,

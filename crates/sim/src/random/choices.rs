@@ -116,7 +116,7 @@ impl Run {
         let max_events = [None, NonZeroU32::new(1), NonZeroU32::new(2), NonZeroU32::new(3), NonZeroU32::new(9)];
         let policies = [FullOutbox::Hold, FullOutbox::Discard, FullOutbox::Reject, FullOutbox::Disconnect];
         let mut patch = SettingsPatch::default();
-        for setting in 0..16 {
+        for setting in 0..17 {
             if self.random.u32(..4) > if setting < 2 { 1 } else { 0 } {
                 continue;
             }
@@ -136,6 +136,7 @@ impl Run {
                 12 => patch.stop_time_supported = Some(self.random.bool()),
                 13 => patch.batch_size_max = NonZeroU32::new(self.random.u32(1..6)),
                 14 => patch.pacing_interval = Some(self.pick(&[Duration::ZERO, millis(20), millis(300)])),
+                15 => patch.hold_timeout = Some(self.pick(&[Duration::ZERO, millis(200), millis(1_500)])),
                 _ => patch.priority = Some(self.random.i16(-2..3)),
             }
         }

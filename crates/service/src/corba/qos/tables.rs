@@ -363,6 +363,13 @@ pub(in crate::corba) static QOS: &[Property] = &[
         get: |effective| told_time(effective.settings.give_up_after),
     },
     Property {
+        name: "HoldTimeout",
+        places: OUTBOX,
+        domain: time(0, WEEK),
+        set: |wanted, value| wanted.patch.hold_timeout = Some(value.duration()),
+        get: |effective| told_time(effective.settings.held_at_most()),
+    },
+    Property {
         name: "ProbeInterval",
         places: EVERYWHERE,
         domain: time(0, WEEK),

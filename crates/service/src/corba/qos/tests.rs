@@ -145,6 +145,7 @@ fn every_property_reaches_the_engine() {
             ("ReplyTimeout", 20_000_000_u64.into()),
             ("ConnectTimeout", 10_000_u64.into()),
             ("GiveUpAfter", 0_u64.into()),
+            ("HoldTimeout", 50_000_000_u64.into()),
             ("PullInterval", 3_000_000_u64.into()),
             ("FilterTimeout", 4_000_000_u64.into()),
             ("ProbeInterval", 0_u64.into()),
@@ -172,11 +173,12 @@ fn every_property_reaches_the_engine() {
     assert_eq!((settings.push_window, settings.one_way), (16, true));
     let times = [settings.reply_timeout, settings.connect_timeout, settings.give_up_after];
     assert_eq!(times, [Duration::from_secs(2), Duration::from_millis(1), Duration::ZERO]);
+    assert_eq!(settings.held_at_most(), Duration::from_secs(5));
     let limits = *scene.d.door.hierarchy().channels().next().unwrap().limits();
     assert_eq!(limits.memory_budget_bytes, 1_000_000);
 
     let qos = scene.qos(&channel);
-    assert_eq!(qos.len(), 28);
+    assert_eq!(qos.len(), 29);
     assert_eq!(qos["Profile"], text("Standard"));
     assert_eq!(qos["DiscardPolicy"], Value::Short(4));
     assert_eq!(qos["OrderPolicy"], Value::Short(2));
@@ -449,7 +451,7 @@ fn validating_tells_what_else_there_is_and_changes_nothing() {
     assert!(!ranges.contains_key("PushWindow") && !ranges.contains_key("EventReliability"));
     assert_eq!(ranges["MaxEventsPerConsumer"], (Value::Long(0), Value::Long(i32::MAX)));
     assert_eq!(ranges["OrderPolicy"], (Value::Short(0), Value::Short(3)));
-    assert_eq!(ranges.len(), 20);
+    assert_eq!(ranges.len(), 21);
     assert_eq!(scene.settings(), OutboxSettings::default());
 }
 

@@ -1,0 +1,107 @@
+//! Who suppliers wait for, and for how long: a consumer that takes nothing for its `hold_timeout` meanwhile is disconnected.
+//!
+//! Looked at is, when its time may be over, the consumer because of which they were held. By then it may be another one that they
+//! wait for: the one with the largest backlog now.
+
+use alloc::vec::Vec;
+use core::cmp::Reverse;
+
+use super::channel::Whose;
+use super::queue::Entry;
+use super::{Lane, Outbox};
+use crate::{DisconnectReason, Notice, Time};
+
+impl Lane {
+    /// When it is to be looked at how long suppliers wait for this consumer; [`Entry::NEVER`] if they do not.
+    fn hold_due(&self, slot: u32) -> Time {
+        let Some(outbox) = self.outboxes.get(slot).filter(|outbox| !outbox.dead) else { return Entry::NEVER };
+        let Some(state) = self.channels.get(outbox.channel) else { return Entry::NEVER };
+        let holds = Whose::ALL.into_iter().filter_map(|whose| state.room(whose).hold);
+        let as_laggard = holds.filter(|hold| hold.by.is_some_and(|(by, _)| by == slot)).map(|hold| hold.look_at);
+        as_laggard.min().unwrap_or(Entry::NEVER).min(outbox.held_until_for_itself())
+    }
+
+    /// Sees to it that it is looked at in time. True if that time has come.
+    pub(super) fn watch_hold(&mut self, slot: u32) -> bool {
+        let due = self.hold_due(slot);
+        if due <= self.now {
+            return true;
+        }
+        if let Some(outbox) = self.outboxes.get_mut(slot) {
+            outbox.look_at(due, &mut self.timers);
+        }
+        false
+    }
+
+    /// Looks at those for whom suppliers may have waited for long enough.
+    pub(super) fn end_long_holds(&mut self, slots: &mut Vec<u32>) {
+        // Whose time limit came first is not what decides whose backlog goes first.
+        slots.sort_unstable_by_key(|slot| self.outboxes.get(*slot).map(|outbox| outbox.key));
+        for slot in slots.drain(..) {
+            let late = self.outboxes.get(slot).is_some_and(|outbox| outbox.held_until_for_itself() <= self.now);
+            if late {
+                self.end_long_hold(slot);
+            }
+            for whose in Whose::ALL {
+                if let Some(late) = self.find_silent(slot, whose) {
+                    self.end_long_hold(late);
+                }
+            }
+            self.watch_hold(slot);
+        }
+    }
+
+    /// Of the consumer because of which suppliers were held, and who may be another by now: who has taken nothing for too long.
+    fn find_silent(&mut self, slot: u32, whose: Whose) -> Option<u32> {
+        let channel = self.outboxes.get(slot)?.channel;
+        let state = self.channels.get(channel)?;
+        let hold = state.room(whose).hold?;
+        let (by, _) = hold.by.filter(|(by, _)| *by == slot && hold.look_at <= self.now)?;
+        let since = state.pressed_since?;
+        let counts = |outbox: &&Outbox| outbox.weight > 0 && (outbox.bridge.is_none() || whose == Whose::Suppliers);
+        let with_backlog = state.slots().filter_map(|slot| self.outboxes.get(slot).filter(counts));
+        let largest = with_backlog.max_by_key(|outbox| (outbox.weight, Reverse(outbox.key.proxy)));
+        let found = largest.map(|outbox| (outbox.id.slot, outbox.held_by(), outbox.held_until(since)));
+        if let Some(hold) = &mut self.channels.get_mut(channel)?.room_mut(whose).hold {
+            hold.by = found.map_or(hold.by, |(slot, held_by, _)| Some((slot, held_by)));
+            hold.look_at = found.map_or(Entry::NEVER, |(.., due)| due);
+        }
+        let (largest, held_by, due) = found?;
+        if largest != by {
+            let channel_id = self.channels.get(channel)?.id;
+            self.notices.push_back(Notice::SuppliersHeld { channel: channel_id, by: Some(held_by) });
+            self.reconsider_hold(channel);
+            self.channels.get(channel)?.room(whose).hold?;
+        }
+        if due <= self.now {
+            return Some(largest);
+        }
+        self.watch_hold(largest);
+        None
+    }
+
+    /// Disconnects a consumer that has taken nothing for too long, unless it cannot take anything.
+    fn end_long_hold(&mut self, slot: u32) {
+        let Some(outbox) = self.outboxes.get_mut(slot).filter(|outbox| !outbox.dead) else { return };
+        let Some(state) = self.channels.get_mut(outbox.channel) else { return };
+        let is_laggard = |by: Option<(u32, _)>| by.is_some_and(|(by, _)| by == slot);
+        let since = match outbox.holding {
+            true => outbox.holding_since,
+            false => state.pressed_since.unwrap_or(self.now),
+        };
+        let held_for = self.now.since(since);
+        let suspended = outbox.suspended;
+        if !suspended && outbox.can_take() {
+            return self.disconnect(slot, DisconnectReason::HeldSuppliers { held_for });
+        }
+        outbox.silent_since = self.now;
+        self.notices.push_back(Notice::HoldGoesOn { key: outbox.key, held_for, suspended });
+        let due = outbox.held_until(self.now);
+        for whose in Whose::ALL {
+            if let Some(hold) = state.room_mut(whose).hold.as_mut().filter(|hold| is_laggard(hold.by)) {
+                hold.look_at = due;
+            }
+        }
+        self.watch_hold(slot);
+    }
+}
