@@ -75,8 +75,8 @@ pub use ids::{
     Ticket, TypeId, Want,
 };
 pub use lane::{
-    Admission, ChannelStats, Counters, Delivery, DiscardReason, Discards, DisconnectReason, Handover, HeldBy, Lane,
-    Notice, OutboxState, OutboxStats, Outcome, SharedMemory, Turn, TypeDrops, Undelivered, WaitsFor,
+    Admission, ChannelStats, Counters, Delivery, DiscardReason, Discards, DisconnectReason, Handover, HeldBy, Holding,
+    Lane, Notice, OutboxState, OutboxStats, Outcome, SharedMemory, Turn, TypeDrops, Undelivered, WaitsFor,
 };
 pub use lanes::{Discipline, LaneChange, LaneInfo, LaneSpec, Place, PoolSpec, PriorityModel};
 pub use refusal::Refusal;

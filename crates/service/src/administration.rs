@@ -414,7 +414,7 @@ impl Administration {
         if parsed.operation == statistics::GET_DROPS.as_bytes() {
             statistics::write_drops(survey, |key| self.name(key), &mut writer);
         } else {
-            statistics::write_consumers(survey.outboxes.clone(), |key| self.name(key), &mut writer);
+            statistics::write_consumers(survey.outboxes.clone(), self.now(), |key| self.name(key), &mut writer);
         }
         open.finish(&mut bytes);
         Some(bytes)

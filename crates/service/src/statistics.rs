@@ -5,7 +5,7 @@
 use core::cmp::Reverse;
 use core::time::Duration;
 
-use engine::{ChannelId, DiscardReason, OutboxState, OutboxStats, ProxyId, ProxyKey, TypeDrops};
+use engine::{ChannelId, DiscardReason, Holding, OutboxState, OutboxStats, ProxyId, ProxyKey, Time, TypeDrops};
 use giop::cdr::{ReadError, Reader, Writer};
 use giop::exception::{Kind, SystemException};
 
@@ -38,6 +38,7 @@ fn join(mut outboxes: Vec<OutboxStats>) -> Vec<OutboxStats> {
             first.delivered += other.delivered;
             first.discards.join(&other.discards);
             first.failures = first.failures.max(other.failures);
+            first.holds = [first.holds, other.holds].into_iter().flatten().min_by_key(|holds| holds.since);
         }
         same
     });
@@ -45,7 +46,12 @@ fn join(mut outboxes: Vec<OutboxStats>) -> Vec<OutboxStats> {
 }
 
 /// Writes the result of `get_consumers`, the largest backlog first.
-pub(crate) fn write_consumers(outboxes: Vec<OutboxStats>, name: impl Fn(ProxyKey) -> String, reply: &mut Writer<'_>) {
+pub(crate) fn write_consumers(
+    outboxes: Vec<OutboxStats>,
+    now: Time,
+    name: impl Fn(ProxyKey) -> String,
+    reply: &mut Writer<'_>,
+) {
     let mut outboxes = join(outboxes);
     outboxes.sort_by_key(|outbox| (Reverse(outbox.backlog_bytes), outbox.key));
     reply.u32(u32::try_from(outboxes.len()).unwrap_or(0));
@@ -53,7 +59,7 @@ pub(crate) fn write_consumers(outboxes: Vec<OutboxStats>, name: impl Fn(ProxyKey
         reply.u32(outbox.key.channel.0);
         reply.u32(outbox.key.proxy.0);
         reply.string(&name(outbox.key));
-        reply.string(state_name(outbox.state));
+        reply.string(&standing(outbox.state, outbox.holds, now));
         reply.u64(outbox.backlog_events);
         reply.u64(outbox.backlog_bytes);
         reply.u64(outbox.delivered);
@@ -94,6 +100,18 @@ pub(crate) fn write_drops(survey: &Survey, name: impl Fn(ProxyKey) -> String, re
 fn reason_name(reason: DiscardReason) -> &'static str {
     let counter = DROPPED.iter().find(|(_, of)| *of == reason).map_or(Counter::Dropped, |(counter, _)| *counter);
     counter.name().strip_prefix("lane_dropped_").unwrap_or(counter.name())
+}
+
+/// What a consumer is doing and, if suppliers wait for it, since when and until when at most.
+fn standing(state: OutboxState, holds: Option<Holding>, now: Time) -> String {
+    let state = state_name(state);
+    let Some(Holding { since, until }) = holds else { return state.to_owned() };
+    let held = now.since(since).as_secs();
+    let left = match until {
+        Some(until) => format!("for {} s more at most", until.since(now).as_secs()),
+        None => "and it is not disconnected for that".to_owned(),
+    };
+    format!("{state}, HOLDS SUPPLIERS for {held} s, {left}")
 }
 
 const fn state_name(state: OutboxState) -> &'static str {
@@ -183,4 +201,23 @@ pub(crate) fn handle(
         _ => return Err(raise(Kind::BadOperation)),
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use core::time::Duration;
+
+    #[test]
+    fn who_holds_suppliers_is_told_with_since_when_and_until_when() {
+        let since = Time(0) + Duration::from_secs(5);
+        let now = since + Duration::from_secs(12);
+        assert_eq!(standing(OutboxState::Active, None, now), "active");
+        let holds = Holding { since, until: Some(since + Duration::from_secs(30)) };
+        let text = "active, HOLDS SUPPLIERS for 12 s, for 18 s more at most";
+        assert_eq!(standing(OutboxState::Active, Some(holds), now), text);
+        let holds = Holding { since, until: None };
+        let text = "suspended, HOLDS SUPPLIERS for 12 s, and it is not disconnected for that";
+        assert_eq!(standing(OutboxState::Suspended, Some(holds), now), text);
+    }
 }

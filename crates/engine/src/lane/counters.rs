@@ -1,6 +1,6 @@
 //! What a lane counts: for the whole of it, for each outbox, for each channel.
 
-use crate::{ChannelId, OutboxId, Peer, ProxyKey};
+use crate::{ChannelId, OutboxId, Peer, ProxyKey, Time};
 
 /// Why an event was dropped for a consumer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -184,6 +184,17 @@ pub struct OutboxStats {
     pub discards: Discards,
     /// How many times deliveries have failed in a row; 0 if the last did not.
     pub failures: u32,
+    /// Whether suppliers wait for it.
+    pub holds: Option<Holding>,
+}
+
+/// How long suppliers wait for a consumer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Holding {
+    /// Since when.
+    pub since: Time,
+    /// When it is disconnected at the earliest if it takes nothing; `None` if never, or not while it cannot take anything.
+    pub until: Option<Time>,
 }
 
 /// How one channel is doing on a lane.

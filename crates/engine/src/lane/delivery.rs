@@ -261,8 +261,10 @@ impl Lane {
             }
             self.catch_up(slot);
             self.list_if_ready(slot);
-            if self.watch_hold(slot) {
+            if self.is_held_long(slot) {
                 held_long.push(slot);
+            } else {
+                self.watch_hold(slot);
             }
             let Some(outbox) = self.outboxes.get_mut(slot) else { continue };
             match outbox.next_due(&self.events, self.now) {

@@ -8,7 +8,7 @@ use core::cmp::Reverse;
 
 use super::channel::Whose;
 use super::queue::Entry;
-use super::{Lane, Outbox};
+use super::{Holding, Lane, Outbox, OutboxStats};
 use crate::{DisconnectReason, Notice, Time};
 
 impl Lane {
@@ -21,16 +21,31 @@ impl Lane {
         as_laggard.min().unwrap_or(Entry::NEVER).min(outbox.held_until_for_itself())
     }
 
-    /// Sees to it that it is looked at in time. True if that time has come.
-    pub(super) fn watch_hold(&mut self, slot: u32) -> bool {
+    /// How an outbox is doing, and how long suppliers wait for its consumer.
+    pub(super) fn stats_of(&self, outbox: &Outbox) -> OutboxStats {
+        let state = self.channels.get(outbox.channel);
+        let is_it = |whose| {
+            let hold = state.and_then(|state| state.room(whose).hold);
+            hold.and_then(|hold| hold.by).is_some_and(|(by, _)| by == outbox.id.slot)
+        };
+        let as_laggard = state.and_then(|state| state.pressed_since).filter(|_| Whose::ALL.into_iter().any(is_it));
+        let since = as_laggard.into_iter().chain(outbox.holding.then_some(outbox.holding_since)).min();
+        let takes = !outbox.suspended && outbox.can_take();
+        let until = |since| Some(outbox.held_until(since)).filter(|until| takes && *until != Entry::NEVER);
+        outbox.stats(since.map(|since| Holding { since, until: until(since) }))
+    }
+
+    /// Sees to it that it is looked at in time.
+    pub(super) fn watch_hold(&mut self, slot: u32) {
         let due = self.hold_due(slot);
-        if due <= self.now {
-            return true;
-        }
         if let Some(outbox) = self.outboxes.get_mut(slot) {
             outbox.look_at(due, &mut self.timers);
         }
-        false
+    }
+
+    /// Whether suppliers may have waited for long enough.
+    pub(super) fn is_held_long(&self, slot: u32) -> bool {
+        self.hold_due(slot) <= self.now
     }
 
     /// Looks at those for whom suppliers may have waited for long enough.

@@ -39,7 +39,7 @@ use alloc::vec::Vec;
 use hashbrown::HashMap;
 
 pub use commons::SharedMemory;
-pub use counters::{ChannelStats, Counters, DiscardReason, Discards, OutboxState, OutboxStats};
+pub use counters::{ChannelStats, Counters, DiscardReason, Discards, Holding, OutboxState, OutboxStats};
 pub use drops::TypeDrops;
 pub use handover::Handover;
 pub use notice::{DisconnectReason, HeldBy, Notice};
@@ -378,7 +378,7 @@ impl Lane {
 
     /// How each consumer's outbox is doing.
     pub fn outboxes(&self) -> impl Iterator<Item = OutboxStats> {
-        self.outboxes.iter().filter(|outbox| outbox.bridge.is_none()).map(Outbox::stats)
+        self.outboxes.iter().filter(|outbox| outbox.bridge.is_none()).map(|outbox| self.stats_of(outbox))
     }
 
     /// How the consumers' outboxes at so many places from `first` on are doing; `None` if there are no places from there
@@ -386,7 +386,7 @@ impl Lane {
     /// come and go, meets each that was there all the time exactly once.
     pub fn outboxes_at(&self, first: u32, places: u32) -> Option<impl Iterator<Item = OutboxStats>> {
         let outboxes = self.outboxes.piece(first, places)?;
-        Some(outboxes.filter(|outbox| outbox.bridge.is_none()).map(Outbox::stats))
+        Some(outboxes.filter(|outbox| outbox.bridge.is_none()).map(|outbox| self.stats_of(outbox)))
     }
 
     /// How each channel is doing.

@@ -8,7 +8,7 @@ use alloc::vec::Vec;
 use core::num::NonZeroU32;
 use core::time::Duration;
 
-use super::counters::{Discards, OutboxState, OutboxStats};
+use super::counters::{Discards, Holding, OutboxState, OutboxStats};
 use super::events::Events;
 use super::queue::{Ask, Entry, Policy, Queue};
 use super::tickets::Waiters;
@@ -668,7 +668,7 @@ impl Outbox {
 
     // ---- what it is doing ----
 
-    pub(super) fn stats(&self) -> OutboxStats {
+    pub(super) fn stats(&self, holds: Option<Holding>) -> OutboxStats {
         let state = if self.dead {
             OutboxState::Disconnected
         } else if self.suspended {
@@ -693,6 +693,7 @@ impl Outbox {
             delivered: self.delivered,
             discards: self.discards,
             failures: self.failures,
+            holds,
         }
     }
 }

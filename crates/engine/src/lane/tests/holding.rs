@@ -45,6 +45,8 @@ fn who_takes_nothing_while_suppliers_wait_for_it_is_disconnected_after_its_hold_
     assert!(rig.poll().is_some(), "it is sent an event, and does not answer");
     rig.advance(seconds(29));
     assert_eq!(rig.disconnected(), []);
+    let since = Time(1_000_000_000);
+    assert_eq!(rig.stats(consumer).holds, Some(Holding { since, until: Some(since + seconds(30)) }));
     rig.advance(seconds(1));
     assert_eq!(rig.disconnected(), [(consumer, held_for(seconds(30)))]);
     assert_eq!(rig.lane.poll_release(), Some(ticket));
