@@ -19,6 +19,7 @@ pub(crate) mod instalments;
 pub(crate) mod intake;
 mod large_answers;
 pub(crate) mod lines;
+pub(crate) mod losses;
 pub(crate) mod mail;
 pub(crate) mod moving;
 pub(crate) mod outgoing;

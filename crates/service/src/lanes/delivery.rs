@@ -34,6 +34,11 @@ enum Unsent {
 impl Core {
     /// Sends what the engine says is due. There may be more if `undelivered` says so.
     pub(crate) fn deliver(&mut self) {
+        if self.outgoing.losses.is_telling() {
+            // What comes of that is delivered when all have been told.
+            self.undelivered = true;
+            return;
+        }
         // First, since the other lanes can work on it while this one goes on.
         self.post_handovers();
         let mut events = self.take_events();

@@ -18,6 +18,7 @@ use hashbrown::{HashMap, HashSet};
 
 use super::asks::Ways;
 use super::calls::Asked;
+use super::losses::{Loss, Losses};
 use super::mail::{self, Lookup, OWN_ENDIAN};
 use super::output::{Output, Spares};
 use super::pending::PendingReplies;
@@ -191,6 +192,8 @@ pub(crate) struct Outgoings {
     expects_answers: bool,
     /// One for which so much was gathered that it is to be written to at once.
     overfull: Option<Token>,
+    /// Connections that were lost and of which not all have been told.
+    pub(crate) losses: Losses,
     /// Outboxes that have just got room; used again.
     unblocked: Vec<OutboxId>,
     /// Of connections with nothing to write. Clients' connections to us use them as well.
@@ -228,6 +231,7 @@ impl Outgoings {
             pushes: 0,
             expects_answers: false,
             overfull: None,
+            losses: Losses::default(),
             unblocked: Vec::new(),
             spares: Spares::default(),
             arguments: Vec::new(),
@@ -624,12 +628,25 @@ impl Core {
         connection.output.clear(&mut self.outgoing.spares);
         self.release_written();
         self.undelivered = true;
-        // In the order in which they were sent, so that what is tried again keeps its order.
-        for waiting in connection.pending.drain() {
-            self.conclude(waiting, Verdict::Lost(why.to_owned()));
+        let Outgoing { mut pending, blocked, .. } = connection;
+        self.outgoing.losses.add(Loss { token, why: why.to_owned(), waiting: pending.drain(), blocked });
+        self.tell_of_losses();
+    }
+
+    /// Tells everybody who waited on connections that were lost. Who is told may find that another one is lost: that one's turn is
+    /// then, and not within this one's.
+    fn tell_of_losses(&mut self) {
+        if !self.outgoing.losses.begin_to_tell() {
+            return;
         }
-        for outbox in connection.blocked {
-            self.unblock(outbox, token, Some(why));
+        while let Some(Loss { token, why, waiting, blocked }) = self.outgoing.losses.next() {
+            // In the order in which they were sent, so that what is tried again keeps its order.
+            for waiting in waiting {
+                self.conclude(waiting, Verdict::Lost(why.clone()));
+            }
+            for outbox in blocked {
+                self.unblock(outbox, token, Some(&why));
+            }
         }
     }
 

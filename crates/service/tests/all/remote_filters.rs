@@ -166,3 +166,39 @@ fn a_filter_that_is_gone_counts_as_one_that_says_no() {
     assert_eq!(consumer.numbers(3), [0, 2, 4]);
     assert!(service.counters().read(Counter::RemoteFilterFailures) >= 5);
 }
+
+/// Somebody's filters were programs of their own, all on one host that died. Who is told of one lost connection delivers, which may
+/// find the next one lost: each was told within the telling of the one before, as deep as there were filters.
+#[test]
+fn very_many_filters_that_are_lost_at_once_are_told_one_after_the_other() {
+    const FILTERS: usize = 200;
+    let service = start();
+    let channel = new_channel(&service);
+    let all: Vec<(Bare, Consumer)> = (0..FILTERS)
+        .map(|_| {
+            let bare = Bare::new();
+            let proxy = Consumer::obtain(&channel, ClientType::Structured, Model::Pull);
+            filter_consumer(&proxy, &bare_filter(&bare));
+            (bare, Consumer::connect(proxy, ClientType::Structured, Model::Pull))
+        })
+        .collect();
+    let other = Consumer::new(&channel, ClientType::Structured, Model::Push);
+    let supplier = Supplier::new(&channel, ClientType::Structured, Model::Push);
+    supplier.give("Filtered", 0..10);
+    assert_eq!(other.numbers(10), (0..10).collect::<Vec<i32>>());
+    // Each has been asked about its first event, and has the others behind it.
+    let links: Vec<_> = all
+        .iter()
+        .map(|(bare, _)| {
+            let mut link = bare.accept();
+            assert!(link.message().is_some());
+            link
+        })
+        .collect();
+    let (bares, _consumers): (Vec<Bare>, Vec<Consumer>) = all.into_iter().unzip();
+    drop((links, bares));
+    let failed = || service.counters().read(Counter::DroppedFilterFailed);
+    wait_until("none of their events to pass", || failed() == 10 * FILTERS as u64);
+    supplier.give("Filtered", 10..20);
+    assert_eq!(other.numbers(10), (10..20).collect::<Vec<i32>>());
+}
