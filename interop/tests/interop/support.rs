@@ -7,7 +7,7 @@ use std::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command, ExitSta
 use std::thread::JoinHandle;
 
 use rustix::process::{Pid, Signal, kill_process};
-use service::{Config, Counter, Service};
+use service::{Config, Counter, Limits, Service};
 use testing::Leash;
 
 /// Whose program it is.
@@ -200,7 +200,9 @@ fn gather(mut stderr: ChildStderr) -> String {
 
 /// A service on a free port of the loopback.
 pub(crate) fn service() -> Service {
-    service_with(Config::default())
+    // What may be asked for depends on the memory there is, and the answers are written down.
+    let limits = Limits { memory_bytes: Some(4 << 30), ..Limits::default() };
+    service_with(Config { limits, ..Config::default() })
 }
 
 /// The same with settings; the address counts only if it is another than the default one.

@@ -253,6 +253,35 @@ fn a_channel_with_a_full_queue_drops_and_counts() {
     assert!(read(&service, Counter::DroppedQueueFull) >= 6);
 }
 
+/// A consumer stopped, and held all suppliers of its channel for 86 s: omniORB's and our own gave up meanwhile.
+#[test]
+fn a_consumer_that_holds_suppliers_for_its_hold_timeout_is_disconnected_and_they_go_on() {
+    let service = start();
+    let qos = [Property::new("MemoryBudget", 100_000_u64), Property::new("HoldTimeout", 1_000_000_u64)];
+    let (_, id) = channel_with(&service, &qos, &[]);
+    let (mute, orderly) = (Bare::new(), Bare::new());
+    subscribe_to(&service, Some(id), mute.reference("127.0.0.1"), &[]);
+    subscribe_to(&service, Some(id), orderly.reference("127.0.0.1"), &[]);
+    let mut supplier = BareSupplier::new(&service, Some(id));
+    let mut event = numbered(1);
+    event.remainder = "x".repeat(10_000).as_str().into();
+    std::thread::scope(|scope| {
+        // It answers all it gets; the other one takes its first and says nothing.
+        let taking = scope.spawn(|| {
+            let mut link = orderly.accept();
+            (0..40).for_each(|_| assert_eq!(link.accept_push(), event));
+        });
+        for _ in 0..40 {
+            supplier.push(&event);
+            assert!(read_message(&mut supplier.stream).is_some());
+        }
+        assert!(mute.accept().message().is_some());
+        taking.join().unwrap();
+    });
+    assert_eq!(read(&service, Counter::ConsumersHolding), 1);
+    assert!(read(&service, Counter::SuppliersHeld) >= 1);
+}
+
 #[test]
 fn a_property_of_the_wrong_type_is_counted_as_an_exception_of_administration() {
     let service = start();
