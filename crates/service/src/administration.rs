@@ -4,6 +4,7 @@
 //! new routing snapshot per batch, and only then lets the replies go: a client that has been told "connected" is.
 
 pub(crate) mod analyses;
+mod notices;
 pub(crate) mod turns;
 
 use core::sync::atomic::{AtomicBool, Ordering};
@@ -13,10 +14,7 @@ use std::sync::Arc;
 use std::time::{Instant, SystemTime};
 
 use arc_swap::ArcSwap;
-use engine::{
-    ChannelRoutes, DisconnectReason, FullOutbox, HeldBy, LaneChange, LaneId, Notice, ProxyKey, Snapshot, Time,
-    Undelivered,
-};
+use engine::{ChannelRoutes, DisconnectReason, LaneChange, LaneId, Notice, ProxyKey, Snapshot, Time, Undelivered};
 use giop::cdr::{Encoding, Writer};
 use giop::exception::{Kind, SystemException};
 use giop::ior::Ior;
@@ -27,6 +25,7 @@ use giop::realtime;
 use hashbrown::HashMap;
 
 use self::analyses::Analyses;
+use self::notices::{describe_notice, describe_supplier};
 use self::turns::{Client, Turns};
 use crate::accounts::Account;
 use crate::announcement::Announcement;
@@ -752,110 +751,6 @@ fn client_answer(result: &Result<Reply, CallFailure>) -> ClientAnswer {
     }
 }
 
-/// One line per episode: who, what, and what is being done about it.
-fn describe_notice(notice: &Notice, why: Option<&str>, name: impl Fn(ProxyKey) -> String) -> (log::Level, String) {
-    let text = match *notice {
-        Notice::ConsumerDisconnected { key, reason, discarded, .. } => {
-            format!("disconnected {}: {}; {discarded} events were dropped with it", name(key), reason_text(reason))
-        }
-        Notice::OutboxFull { key, policy, backlog_events, backlog_bytes } => {
-            let done = match policy {
-                FullOutbox::Hold => "its channel's suppliers wait until there is room",
-                FullOutbox::Discard => "its events are discarded",
-                FullOutbox::Reject => "its channel's suppliers are refused",
-                FullOutbox::Disconnect => "it is disconnected",
-            };
-            format!("{} is full: {backlog_events} events, {backlog_bytes} bytes wait; {done}", name(key))
-        }
-        Notice::OutboxRecovered { key, dropped } => {
-            let text = format!("{} has room again; {dropped} events were dropped meanwhile", name(key));
-            return (log::Level::Info, text);
-        }
-        Notice::LaneBehind { channel, lane, backlog_events, backlog_bytes } => format!(
-            "channel {} has no room because {lane} is behind: {backlog_events} events ({backlog_bytes} bytes) wait for it; \
-             the oldest are dropped",
-            channel.0
-        ),
-        Notice::LaneCaughtUp { channel, lane, dropped } => {
-            let text =
-                format!("channel {} has room again for {lane}; {dropped} events were dropped meanwhile", channel.0);
-            return (log::Level::Info, text);
-        }
-        Notice::ConsumerFailing { key, retry_in, .. } => {
-            let why = why.unwrap_or("it does not take events");
-            format!("{} is failing: {why}; next try in {} ms", name(key), retry_in.as_millis())
-        }
-        Notice::ConsumerRecovered { key, failures, after } => {
-            let name = name(key);
-            let text = format!("{name} takes events again, after {failures} failures in {} ms", after.as_millis());
-            return (log::Level::Info, text);
-        }
-        Notice::SuppliersHeld { channel, by, .. } => {
-            let whose = match by {
-                Some(HeldBy::Consumer(key)) => name(key),
-                Some(HeldBy::Lane(lane)) => format!("what waits for {lane}"),
-                None => "events that are on their way".to_owned(),
-            };
-            format!("suppliers of channel {} are held: there is no room because of {whose}", channel.0)
-        }
-        Notice::HoldGoesOn { key, held_for, suspended } => {
-            let why = if suspended { "it is suspended" } else { "its events wait for their StartTime" };
-            let (name, channel, millis) = (name(key), key.channel.0, held_for.as_millis());
-            format!("suppliers of channel {channel} are held for {millis} ms now because of {name}: {why}")
-        }
-        Notice::SuppliersReleased { channel, held_events, .. } => {
-            let channel = channel.0;
-            let text = format!("suppliers of channel {channel} go on; {held_events} events came while they were held");
-            return (log::Level::Info, text);
-        }
-        ref other => format!("{other:?}"),
-    };
-    (log::Level::Warn, text)
-}
-
-/// The same for a supplier that is pulled from.
-fn describe_supplier(news: &SupplierNews, name: &str) -> (log::Level, String) {
-    match news {
-        SupplierNews::Failing { why, retry_in } => {
-            (log::Level::Warn, format!("{name} is failing: {why}; next try in {} ms", retry_in.as_millis()))
-        }
-        SupplierNews::Recovered => (log::Level::Info, format!("{name} gives events again")),
-        SupplierNews::Disconnected(DisconnectReason::GivenUp { failures, failing_for }) => {
-            let millis = failing_for.as_millis();
-            (
-                log::Level::Warn,
-                format!("disconnected {name}: it could not be asked {failures} times in a row, for {millis} ms"),
-            )
-        }
-        SupplierNews::Disconnected(_) => {
-            (log::Level::Warn, format!("disconnected {name}: it is gone, or said that it is not connected any more"))
-        }
-    }
-}
-
-/// Why a consumer was disconnected, for the log.
-fn reason_text(reason: DisconnectReason) -> String {
-    match reason {
-        DisconnectReason::Gone => "it is gone, or said that it is not connected any more".into(),
-        DisconnectReason::GivenUp { failures, failing_for } => {
-            format!("{failures} pushes in a row failed, for {} ms", failing_for.as_millis())
-        }
-        DisconnectReason::HeldSuppliers { held_for } => {
-            format!(
-                "it took nothing for its HoldTimeout while suppliers waited for it, for {} ms",
-                held_for.as_millis()
-            )
-        }
-        DisconnectReason::OutboxFull => "its outbox is full and its FullOutbox is Disconnect".into(),
-        DisconnectReason::QueueFull => {
-            "the channel has MaxQueueLength events, its backlog is the largest and its FullOutbox is Disconnect".into()
-        }
-        DisconnectReason::MemorySpent => {
-            "the channel's memory budget is spent, its backlog is the largest and its FullOutbox is Disconnect".into()
-        }
-    }
-}
-
 const fn reply_head(request: &Request<'_>, header: &Header) -> ReplyHead<'static> {
     ReplyHead {
         version: header.version,
@@ -934,74 +829,4 @@ fn asks(request: &mail::Request, operation: &str) -> bool {
                     && parsed.response != Response::None
             })
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use engine::{ChannelId, Peer, ProxyId};
-
-    const KEY: ProxyKey = ProxyKey { channel: ChannelId(0), proxy: ProxyId(12) };
-
-    /// Whether a line is of the form that an operator finds in the handbook, where an ellipsis stands for anything.
-    fn is_of(form: &str, line: &str) -> bool {
-        let mut rest = line;
-        form.split('…').enumerate().all(|(index, part)| {
-            let found = rest.find(part).filter(|at| index > 0 || *at == 0);
-            found.and_then(|at| rest.get(at + part.len()..)).map(|behind| rest = behind).is_some()
-        })
-    }
-
-    #[test]
-    fn every_notice_reads_as_the_handbook_says() {
-        let handbook = include_str!("../../../docs/operating.md");
-        let (_, log_lines) = handbook.split_once("## Log lines").unwrap();
-        let (log_lines, _) = log_lines.split_once("## ").unwrap();
-        let forms = log_lines.lines().filter_map(|line| line.strip_prefix("| `")?.split('`').next());
-        let forms: Vec<&str> = forms.collect();
-        let second = Duration::from_secs(1);
-        let mut notices = vec![
-            Notice::OutboxRecovered { key: KEY, dropped: 1 },
-            Notice::ConsumerFailing { key: KEY, failures: 1, retry_in: second },
-            Notice::ConsumerRecovered { key: KEY, failures: 3, after: second },
-            Notice::SuppliersHeld { channel: KEY.channel, by: Some(HeldBy::Consumer(KEY)) },
-            Notice::SuppliersHeld { channel: KEY.channel, by: None },
-            Notice::HoldGoesOn { key: KEY, held_for: second, suspended: true },
-            Notice::SuppliersReleased { channel: KEY.channel, by: None, held_events: 2 },
-        ];
-        for policy in [FullOutbox::Hold, FullOutbox::Discard, FullOutbox::Reject, FullOutbox::Disconnect] {
-            notices.push(Notice::OutboxFull { key: KEY, policy, backlog_events: 1, backlog_bytes: 2 });
-        }
-        for reason in [
-            DisconnectReason::Gone,
-            DisconnectReason::GivenUp { failures: 3, failing_for: second },
-            DisconnectReason::HeldSuppliers { held_for: second },
-            DisconnectReason::OutboxFull,
-            DisconnectReason::QueueFull,
-            DisconnectReason::MemorySpent,
-        ] {
-            notices.push(Notice::ConsumerDisconnected { key: KEY, peer: Some(Peer(0)), reason, discarded: 4 });
-        }
-        for notice in notices {
-            let (_, line) = describe_notice(&notice, Some("no reply in time"), |_| "consumer proxy 12".into());
-            assert!(forms.iter().any(|form| is_of(form, &line)), "{line}");
-        }
-        for news in [
-            SupplierNews::Failing { why: "no reply in time".into(), retry_in: second },
-            SupplierNews::Recovered,
-            SupplierNews::Disconnected(DisconnectReason::Gone),
-            SupplierNews::Disconnected(DisconnectReason::GivenUp { failures: 3, failing_for: second }),
-        ] {
-            let (_, line) = describe_supplier(&news, "supplier proxy 3");
-            assert!(forms.iter().any(|form| is_of(form, &line)), "{line}");
-        }
-    }
-
-    #[test]
-    fn the_reason_for_a_failure_is_told() {
-        let notice = Notice::ConsumerFailing { key: KEY, failures: 1, retry_in: Duration::from_millis(50) };
-        let (level, line) = describe_notice(&notice, Some("Connection refused"), |_| "consumer proxy 12".into());
-        assert_eq!(line, "consumer proxy 12 is failing: Connection refused; next try in 50 ms");
-        assert_eq!(level, log::Level::Warn);
-    }
 }

@@ -231,8 +231,10 @@ impl Open {
         self.patch_size(buf, body_len);
     }
 
+    /// Writes the message's size into its header. Whoever writes a message bounds it far below the 4 GiB that fit there.
     fn patch_size(&self, buf: &mut [u8], more: usize) {
         let size = buf.len().saturating_sub(self.start + HEADER_LEN).saturating_add(more);
+        debug_assert!(u32::try_from(size).is_ok(), "a message of {size} octets");
         let size = u32::try_from(size).unwrap_or(u32::MAX);
         if let Some(place) = buf.get_mut(self.start + SIZE_AT..).and_then(|rest| rest.first_chunk_mut::<4>()) {
             *place = match self.endian {
