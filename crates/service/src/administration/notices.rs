@@ -5,7 +5,11 @@ use engine::{DisconnectReason, FullOutbox, HeldBy, Notice, ProxyKey};
 use crate::lanes::mail::SupplierNews;
 
 /// One line per episode: who, what, and what is being done about it.
-pub(super) fn describe_notice(notice: &Notice, why: Option<&str>, name: impl Fn(ProxyKey) -> String) -> (log::Level, String) {
+pub(super) fn describe_notice(
+    notice: &Notice,
+    why: Option<&str>,
+    name: impl Fn(ProxyKey) -> String,
+) -> (log::Level, String) {
     let text = match *notice {
         Notice::ConsumerDisconnected { key, reason, discarded, .. } => {
             format!("disconnected {}: {}; {discarded} events were dropped with it", name(key), reason_text(reason))
