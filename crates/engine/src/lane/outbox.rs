@@ -25,7 +25,7 @@ const HANDOVERS_MAX: u16 = 64;
 pub(super) const WAITING_PULLS_MAX: u32 = 4_096;
 
 /// What the events of one delivery may weigh together, but for the first, which may be of any size. The rest come with the next.
-const BATCH_BYTES_MAX: u64 = 1 << 20;
+const BATCH_BYTES_MAX: u64 = 256 << 10;
 
 #[derive(Debug)]
 pub(super) struct Outbox {
