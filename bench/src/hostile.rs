@@ -23,7 +23,7 @@ use crate::latency::{Recorder, ratio};
 use crate::output::write_json;
 use crate::table::{Cell, Table};
 use crate::workload::{self, Carrier, Lasting, Latency, RunReport, Traffic, View};
-use crate::{BenchError, CarriageOptions, HostileOptions, Losses, Machine, Output, Percentiles, clock};
+use crate::{BenchError, CarriageOptions, HostileOptions, Losses, Machine, Output, Percentiles, clock, system};
 use attacks::{Attack, Scene};
 use onlooker::Seen;
 
@@ -81,8 +81,6 @@ const ANSWER_MAX_US: f64 = 1e6;
 const ANSWER_MEDIAN_MAX_US: f64 = 2e4;
 /// Processor time, in percent of a core, of a service that is at rest.
 const AT_REST_PERCENT: f64 = 0.5;
-/// Attackers leave the processor to others first: what a machine can carry is not what is asked here.
-const ATTACKERS_NICE: i32 = 10;
 
 /// Runs it and writes its report to `out`.
 ///
@@ -237,8 +235,9 @@ fn assault(chosen: &[Attack], service: SocketAddr, turn_ns: u64) -> Result<Vec<S
             .iter()
             .map(|attack| {
                 scope.spawn(move || {
-                    // Of this thread alone, as Linux has it. Refused by nobody: it is less that is asked for.
-                    let _ = rustix::process::nice(ATTACKERS_NICE);
+                    // They stand for other machines, and get of this one what nobody else wants. Should that be refused, they
+                    // are only stronger.
+                    let _ = system::run_only_when_idle();
                     attack.run(service, until)
                 })
             })
