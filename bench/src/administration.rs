@@ -13,7 +13,6 @@ mod lane;
 mod work;
 
 use std::io::Write;
-use std::sync::PoisonError;
 
 use serde::Serialize;
 
@@ -23,7 +22,7 @@ use crate::campanile::Campanile;
 use crate::latency::Recorder;
 use crate::output::write_json;
 use crate::table::{Cell, Table};
-use crate::workload::{self, Carrier, Lasting, Latency, Traffic, View};
+use crate::workload::{self, Carrier, Lasting, Traffic, View};
 use crate::{AdministrationOptions, BenchError, CarriageOptions, Machine, Output, Percentiles, clock};
 use work::{Clients, Work};
 
@@ -153,15 +152,15 @@ fn rounds(
             let until = |time: u64| move || clock::now() < time;
             // All proxies are wanted, however long making them takes.
             let here_ns = if *work == Work::Proxies { u64::MAX / 2 } else { plan.phase_ns };
-            take(view, None);
+            view.take_latencies(None);
             clock::sleep_until(clock::now() + plan.phase_ns)?;
-            take(view, phases.latencies.first_mut());
+            view.take_latencies(phases.latencies.first_mut());
             elsewhere.work(*work, plan.proxies, until(clock::now() + plan.phase_ns))?;
-            take(view, phases.latencies.get_mut(1));
+            view.take_latencies(phases.latencies.get_mut(1));
             let began = clock::now();
             phases.calls += here.work(*work, plan.proxies, until(began + here_ns))?;
             phases.busy_ns += clock::now() - began;
-            take(view, phases.latencies.get_mut(2));
+            view.take_latencies(phases.latencies.get_mut(2));
         }
     }
     let rows = all.into_iter().map(|(work, Phases { latencies: [quiet, elsewhere, here], calls, busy_ns })| Row {
@@ -175,17 +174,6 @@ fn rounds(
         here: here.percentiles(),
     });
     Ok(rows.collect())
-}
-
-/// Takes out the latencies recorded since the last time.
-fn take(view: &View<'_>, to: Option<&mut Recorder>) {
-    let mut taken = Latency::default();
-    for catcher in &view.shared.catchers {
-        taken.take_from(&mut catcher.latency.lock().unwrap_or_else(PoisonError::into_inner));
-    }
-    if let Some(recorder) = to {
-        recorder.merge(&taken.since_sent);
-    }
 }
 
 fn write_tables(report: &Report, out: &mut Output<'_>) -> Result<(), BenchError> {

@@ -13,7 +13,6 @@ mod onlooker;
 
 use std::io::Write;
 use std::net::SocketAddr;
-use std::sync::PoisonError;
 use std::thread;
 
 use serde::Serialize;
@@ -22,7 +21,7 @@ use crate::campanile::Campanile;
 use crate::latency::{Recorder, ratio};
 use crate::output::write_json;
 use crate::table::{Cell, Table};
-use crate::workload::{self, Carrier, Lasting, Latency, RunReport, Traffic, View};
+use crate::workload::{self, Carrier, Lasting, RunReport, Traffic, View};
 use crate::{BenchError, CarriageOptions, HostileOptions, Losses, Machine, Output, Percentiles, clock, system};
 use attacks::{Attack, Scene};
 use onlooker::Seen;
@@ -170,13 +169,13 @@ impl Plan<'_> {
         let run = self.carry(&service, |view| {
             for round in 1..=self.rounds {
                 out.progress(&format!("hostile: {}, round {round} of {}", attack.name, self.rounds))?;
-                take(view, None);
+                view.take_latencies(None);
                 assault(std::slice::from_ref(attack), other.address(), self.turn_ns)?;
-                take(view, Some(&mut turns.elsewhere));
+                view.take_latencies(Some(&mut turns.elsewhere));
                 settle(&[&service, &other])?;
-                take(view, None);
+                view.take_latencies(None);
                 self.attack_here(std::slice::from_ref(attack), &service, &mut turns)?;
-                take(view, Some(&mut turns.here));
+                view.take_latencies(Some(&mut turns.here));
                 settle(&[&service, &other])?;
             }
             Ok(())
@@ -190,9 +189,9 @@ impl Plan<'_> {
         let mut turns = Turns::new();
         out.progress("hostile: all attacks at once")?;
         let run = self.carry(&service, |view| {
-            take(view, None);
+            view.take_latencies(None);
             self.attack_here(chosen, &service, &mut turns)?;
-            take(view, Some(&mut turns.here));
+            view.take_latencies(Some(&mut turns.here));
             Ok(())
         })?;
         out.progress("hostile: the service comes to rest")?;
@@ -270,17 +269,6 @@ fn cpu_percent(service: &Campanile, nanoseconds: u64) -> Result<f64, BenchError>
     clock::sleep_until(began + nanoseconds)?;
     let taken = service.process().cpu()?.saturating_sub(before);
     Ok(100.0 * ratio(taken, clock::now() - began))
-}
-
-/// Takes out the latencies recorded since the last time.
-fn take(view: &View<'_>, to: Option<&mut Recorder>) {
-    let mut taken = Latency::default();
-    for catcher in &view.shared.catchers {
-        taken.take_from(&mut catcher.latency.lock().unwrap_or_else(PoisonError::into_inner));
-    }
-    if let Some(recorder) = to {
-        recorder.merge(&taken.since_sent);
-    }
 }
 
 impl Turns {

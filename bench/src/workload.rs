@@ -314,6 +314,19 @@ pub(crate) struct View<'a> {
     pub(crate) schedule: &'a Schedule,
 }
 
+impl View<'_> {
+    /// Takes out the latencies since their writes that were recorded since the last time, and adds them to these.
+    pub(crate) fn take_latencies(&self, to: Option<&mut Recorder>) {
+        let mut taken = Latency::default();
+        for catcher in &self.shared.catchers {
+            taken.take_from(&mut catcher.latency.lock().unwrap_or_else(PoisonError::into_inner));
+        }
+        if let Some(recorder) = to {
+            recorder.merge(&taken.since_sent);
+        }
+    }
+}
+
 /// Runs these traffics at the same time.
 ///
 /// `watch` is called on the calling thread when the warm-up is over. The suppliers stop when it returns, or at the end

@@ -1,0 +1,57 @@
+//! Answers of administration as messages.
+
+use giop::cdr::Writer;
+use giop::message::{self, Header, ReplyHead, ReplyStatus, Request, Response, ServiceContexts};
+use giop::realtime;
+
+use crate::corba::Exception;
+use crate::lanes::mail;
+
+/// How the reply to a request begins.
+pub(super) const fn reply_head(request: &Request<'_>, header: &Header) -> ReplyHead<'static> {
+    ReplyHead {
+        version: header.version,
+        endian: header.endian,
+        request_id: request.request_id,
+        status: ReplyStatus::NoException,
+        contexts: &[],
+    }
+}
+
+/// The answer to a request, as a message, and the exception if it is one. Empty for a one-way request.
+#[derive(Default)]
+pub(super) struct Answered {
+    pub(super) bytes: Vec<u8>,
+    pub(super) exception: Option<Exception>,
+}
+
+/// Answers a request, other than a locate request, by what this writes.
+pub(super) fn answer_with(
+    request: &mail::Request,
+    execute: impl FnOnce(&Request<'_>, &Header, &mut Writer<'_>) -> Result<(), Exception>,
+) -> Option<Answered> {
+    let header = Header::parse(&request.message).ok()?;
+    let parsed = Request::parse(&request.message, &header).ok()?;
+    let echo = parsed.contexts.find(ServiceContexts::RT_CORBA_PRIORITY);
+    let echo = echo.and_then(|data| realtime::parse_priority_context(data).ok());
+    let echo = echo.map(|priority| realtime::priority_context(priority, header.endian));
+    let echo = echo.as_ref().map(|data| (ServiceContexts::RT_CORBA_PRIORITY, data.as_slice()));
+    let head = ReplyHead { contexts: echo.as_slice(), ..reply_head(&parsed, &header) };
+    let mut bytes = Vec::new();
+    let mut open = message::begin_reply(&mut bytes, &head);
+    let exception = execute(&parsed, &header, &mut open.body(&mut bytes, request.chars)).err();
+    if let Some(exception) = &exception {
+        bytes.clear();
+        let status = match exception {
+            Exception::System(_) => ReplyStatus::SystemException,
+            Exception::User { .. } => ReplyStatus::UserException,
+        };
+        open = message::begin_reply(&mut bytes, &ReplyHead { status, ..head });
+        exception.write(&mut open.body(&mut bytes, request.chars));
+    }
+    open.finish(&mut bytes);
+    if parsed.response == Response::None {
+        bytes.clear();
+    }
+    Some(Answered { bytes, exception })
+}
