@@ -3,10 +3,10 @@
 use crate::args::{PlanOptions, PlanPolicy};
 use crate::failure::Failure;
 use crate::show;
-use serde_json::{Value as Json, json};
-use service::planning::{
+use planning::{
     Activity, Analysis, AnalysisLimits, Finding, Outcome, Plan, PlanningFile, Policy, Response, analyse, format_time,
 };
+use serde_json::{Value as Json, json};
 use std::fmt::Write as _;
 use std::fs;
 use std::io::{self, Write as _};

@@ -21,7 +21,6 @@ mod counters;
 mod drain;
 mod lanes;
 mod memory;
-pub mod planning;
 mod refusals;
 mod resolver;
 mod start;

@@ -1,8 +1,8 @@
 //! `campanile plan`.
 
 use crate::support::{File, PROGRAM, text};
+use planning::Plan;
 use serde_json::Value as Json;
-use service::planning::Plan;
 use std::process::{Command, Output};
 use testing::output_in_time;
 

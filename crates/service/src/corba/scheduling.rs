@@ -5,10 +5,10 @@ use super::keys::ObjectKey;
 use super::table::{Interface, Operation};
 use super::wire::{read_enum, read_id};
 use crate::corba::remarks::remark;
-use crate::planning::{
+use giop::cdr::{ReadError, Reader, Writer};
+use planning::{
     Activity, Analysis, AnalysisLimits, Finding, Outcome, Plan, PlanError, Policy, Request, Response, analyse,
 };
-use giop::cdr::{ReadError, Reader, Writer};
 
 pub(super) static SCHEDULING_SERVICE: Interface = Interface {
     name: "Campanile::SchedulingService",

@@ -5,7 +5,7 @@ use client::notify::{EventChannelFactory, Property, ThreadPoolLanes, Topic, Topi
 use client::scheduling::{Activity, Feasibility, Policy, Response, SchedulingService, invalid_activity};
 use client::{InvokeError, Orb, OrbOptions};
 use giop::realtime::PriorityModel;
-use service::planning::{self, AnalysisLimits, Plan, PlannedChannel, PlannedTopic, PlanningFile};
+use planning::{AnalysisLimits, Plan, PlannedChannel, PlannedTopic, PlanningFile};
 use std::time::Duration;
 
 fn ms(count: u64) -> Duration {

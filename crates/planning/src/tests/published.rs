@@ -1,7 +1,7 @@
 //! Task sets with the response times that were published for them.
 
 use super::*;
-use crate::planning::{Outcome, Overload};
+use crate::{Outcome, Overload};
 
 /// Burns and Wellings, "Real-Time Systems and Programming Languages" (3rd ed. 2001), process set A, 13.3 and 13.5: 0.82 of
 /// the processor, above the bound, and `a` misses its deadline at 50.

@@ -1,7 +1,7 @@
 //! Files of activities, plans as files, and times as people write them.
 
 use super::*;
-use crate::planning::{Plan, PlanningFile, format_time, parse_time};
+use crate::{Plan, PlanningFile, format_time, parse_time};
 
 #[test]
 fn times_are_read_exactly() {

@@ -166,7 +166,6 @@ impl AnalysisLimits {
 
 /// Why a set of activities is not analysed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub enum PlanError {
     /// An activity makes no sense.
     Activity {
@@ -334,7 +333,7 @@ impl Analysis {
 /// Analyses a set of activities.
 ///
 /// ```
-/// use service::planning::{Activity, AnalysisLimits, Outcome, Request, Response, analyse};
+/// use planning::{Activity, AnalysisLimits, Outcome, Request, Response, analyse};
 /// let activity = |name: &str, period, execution_time| Activity {
 ///     name: name.to_owned(), channel: 0, domain: "Plant".to_owned(), type_name: name.to_owned(),
 ///     period, execution_time, deadline: period, jitter: 0, blocking: 0, criticality: 0,
@@ -343,7 +342,7 @@ impl Analysis {
 /// let analysis = analyse(&set, &Request::default(), &AnalysisLimits::SERVICE)?;
 /// assert_eq!(analysis.outcome, Outcome::Feasible);
 /// assert_eq!(analysis.findings[2].response, Response::Worst(80));
-/// # Ok::<(), service::planning::PlanError>(())
+/// # Ok::<(), planning::PlanError>(())
 /// ```
 ///
 /// # Errors

@@ -1,7 +1,7 @@
 //! Bad input, ends of ranges, many activities, several processors.
 
 use super::*;
-use crate::planning::{Outcome, Plan, PlanError, TIME_MAX, Why};
+use crate::{Outcome, Plan, PlanError, TIME_MAX, Why};
 
 fn refused(activities: &[Activity], request: &Request) -> String {
     analyse(activities, request, &AnalysisLimits::SERVICE).unwrap_err().to_string()

@@ -1,7 +1,7 @@
 //! The analysis against schedules that are played through, moment by moment.
 
 use super::*;
-use crate::planning::Outcome;
+use crate::Outcome;
 
 /// What decides whose turn it is: less is first.
 type Key = fn(&Activity, usize, u64) -> i64;
