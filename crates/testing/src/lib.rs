@@ -5,7 +5,9 @@
 //! functions is ended by `.cargo/watched`, which every test program is run by.
 
 mod limit;
+mod loopback;
 mod program;
 
 pub use limit::{AcceptInTime, EndInTime, NextInTime, PATIENCE, patient, unless_closed, wait_until};
+pub use loopback::own_loopback;
 pub use program::{Leash, output_in_time};

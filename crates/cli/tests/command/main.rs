@@ -19,7 +19,7 @@ use serde_json::Value as Json;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpListener;
 use std::process::{Command, Output, Stdio};
-use support::{File, PROGRAM, Serve, free_port, text};
+use support::{File, PROGRAM, Serve, nobodys_address, text};
 use testing::{AcceptInTime, EndInTime, output_in_time};
 
 fn json(line: &str) -> Json {
@@ -294,7 +294,7 @@ fn service_is_found_by_its_reference_file_and_by_name() {
 
 #[test]
 fn nobody_listening_is_told_with_what_to_do() {
-    let address = format!("127.0.0.1:{}", free_port());
+    let address = nobodys_address();
     for command in ["ls", "pub", "sub"] {
         let (said, status) = refusal(&[command, "--server", &address]);
         assert_eq!(status, 1);

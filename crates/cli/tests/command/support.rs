@@ -4,7 +4,7 @@ use std::io::{BufRead, BufReader, Read};
 use std::path::PathBuf;
 use std::process::{Child, ChildStderr, ChildStdout, Command, Output, Stdio};
 
-use testing::{Leash, output_in_time};
+use testing::{Leash, output_in_time, own_loopback};
 
 pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_campanile");
 
@@ -188,7 +188,7 @@ pub(crate) fn text(bytes: &[u8]) -> String {
     String::from_utf8(bytes.to_vec()).unwrap()
 }
 
-/// A port of loopback on which nobody listens.
-pub(crate) fn free_port() -> u16 {
-    std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+/// An address at which nobody listens, nor any other test.
+pub(crate) fn nobodys_address() -> String {
+    format!("{}:2809", own_loopback())
 }

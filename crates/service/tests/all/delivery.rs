@@ -15,7 +15,7 @@ use giop::value::Value;
 use service::{Counter, Service};
 use testing::{EndInTime, NextInTime};
 
-use crate::peers::{start, wait_until};
+use crate::peers::{await_count, start, wait_until};
 
 /// Makes a channel with these properties and gives its id.
 fn make_channel(service: &Service, qos: &[Property], admin: &[Property]) -> i32 {
@@ -111,7 +111,7 @@ fn each_suppliers_events_arrive_complete_and_in_order() {
             }
         }
     });
-    assert_eq!(service.counters().read(Counter::EventsIn), 1500);
+    await_count(&service, Counter::EventsIn, 1500);
     wait_until("the last replies", || service.counters().read(Counter::Delivered) == 4500);
     assert_eq!(service.counters().read(Counter::Dropped), 0);
 }
@@ -215,7 +215,7 @@ fn a_full_outbox_discards_its_own_backlog_when_told_to() {
     let mut expected = vec![0];
     expected.extend(90..100);
     assert_eq!(hanging.numbers(11), expected);
-    assert_eq!(service.counters().read(Counter::DroppedOutboxFull), 89);
+    await_count(&service, Counter::DroppedOutboxFull, 89);
 }
 
 #[test]
@@ -236,7 +236,7 @@ fn a_full_outbox_refuses_events_when_told_to() {
         tokens.send(()).unwrap();
     }
     assert_eq!(hanging.numbers(taken as usize), (0..taken).collect::<Vec<_>>());
-    assert_eq!(service.counters().read(Counter::EventsRefused), 1);
+    await_count(&service, Counter::EventsRefused, 1);
 }
 
 #[test]

@@ -20,8 +20,8 @@ use service::{Counter, Limits, Service};
 
 use crate::kinds::new_channel;
 use crate::peers::{
-    Bare, BareSupplier, REQUEST, numbered, read_message, request, request_with, start, start_limited, subscribe_to,
-    wait_until,
+    Bare, BareSupplier, REQUEST, await_count, numbered, read_message, request, request_with, start, start_limited,
+    subscribe_to, wait_until,
 };
 
 fn read(service: &Service, counter: Counter) -> u64 {
@@ -107,7 +107,7 @@ fn halves_of_messages_that_find_no_buffer_of_the_lane_are_copied_into_their_own(
     for supplier in &mut suppliers {
         assert!(read_message(&mut supplier.stream).is_some());
     }
-    assert_eq!(read(&service, Counter::EventsIn), CONNECTIONS as u64);
+    await_count(&service, Counter::EventsIn, CONNECTIONS as u64);
 }
 
 // ---- answers of administration ----
@@ -228,7 +228,7 @@ fn a_match_that_a_client_asks_for_is_cut_where_an_events_would_be() {
     let mut supplier = BareSupplier::new(&service, Some(id));
     supplier.push(&numbered(3));
     assert!(read_message(&mut supplier.stream).is_some());
-    assert!(read(&service, Counter::FilterCuts) >= 1);
+    wait_until("it to be counted", || read(&service, Counter::FilterCuts) >= 1);
 }
 
 /// The number of a channel, which its factory gave it.
@@ -250,7 +250,7 @@ fn a_channel_with_a_full_queue_drops_and_counts() {
         supplier.push(&numbered(number));
         assert!(read_message(&mut supplier.stream).is_some());
     }
-    assert!(read(&service, Counter::DroppedQueueFull) >= 6);
+    wait_until("drops to be counted", || read(&service, Counter::DroppedQueueFull) >= 6);
 }
 
 /// A consumer stopped, and held all suppliers of its channel for 86 s: omniORB's and our own gave up meanwhile.

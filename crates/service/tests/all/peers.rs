@@ -11,7 +11,7 @@ use giop::cdr::{CharSet, Endian, Version, Writer};
 use giop::ior::Ior;
 use giop::message::{self, Header, MessageKind, Reply, ReplyHead, ReplyStatus, Request, RequestHead, Response};
 use giop::url::Corbaloc;
-use service::{Config, Limits, Service};
+use service::{Config, Counter, Limits, Service};
 use testing::{AcceptInTime, patient, unless_closed};
 
 pub(crate) use testing::wait_until;
@@ -26,6 +26,14 @@ pub(crate) fn start_limited(limits: Limits) -> Service {
 
 pub(crate) fn start_with(config: Config) -> Service {
     Service::start(Config { listen: "127.0.0.1:0".into(), ..config }).unwrap()
+}
+
+/// Waits until a counter has reached what it is to reach: lanes tell what they count at the end of a round, when the answers are out, and
+/// administration runs when it may.
+#[track_caller]
+pub(crate) fn await_count(service: &Service, counter: Counter, expected: u64) {
+    let read = || service.counters().read(counter);
+    wait_until(format_args!("{counter:?} to be {expected} instead of {}", read()), || read() == expected);
 }
 
 pub(crate) fn request(version: Version, key: &[u8], operation: &str, body: impl FnOnce(&mut Writer<'_>)) -> Vec<u8> {

@@ -265,7 +265,7 @@ fn a_supplier_that_hangs_delays_nobody_and_is_given_up() {
     other.give("Pull", 0..20);
     assert_eq!(consumer.numbers(20), (0..20).collect::<Vec<i32>>());
     wait_until("it is given up", || service.counters().read(Counter::SuppliersGivenUp) == 1);
-    assert!(proxy.non_existent().unwrap());
+    wait_until("its proxy to be gone", || proxy.non_existent().unwrap());
     assert!(service.counters().read(Counter::PollTimeouts) >= 1);
 }
 

@@ -16,7 +16,9 @@ use service::{Config, Counter, Discipline, Lanes, Limits, Service};
 use testing::NextInTime;
 
 use crate::kinds::{Consumer, Model, Supplier, connect_pulling, event_of, new_channel, try_pull};
-use crate::peers::{Bare, BareSupplier, Link, REQUEST, request_with, start, start_with, subscribe_to, wait_until};
+use crate::peers::{
+    Bare, BareSupplier, Link, REQUEST, await_count, request_with, start, start_with, subscribe_to, wait_until,
+};
 
 fn make_channel(service: &Service, qos: &[Property]) -> i32 {
     let factory = Orb::new(OrbOptions::default()).resolve(&service.corbaloc("NotificationService")).unwrap();
@@ -218,7 +220,7 @@ fn what_waits_for_its_turn_arrives_complete_and_in_order() {
             *expected += 1;
         }
     });
-    assert_eq!(service.counters().read(Counter::EventsIn), 4 * u64::from(EVENTS.unsigned_abs()));
+    await_count(&service, Counter::EventsIn, 4 * u64::from(EVENTS.unsigned_abs()));
 }
 
 #[test]
