@@ -106,8 +106,10 @@ sequence a hexadecimal string; an any {\"type\":…, \"value\":…}. Whole numbe
 written out in full, also beyond 2^53; NaN and infinities are strings. A field
 whose name came before gets #2, #3 … behind its name.
 
+A service that goes away is waited for, and what was missed meanwhile is told; one
+that says it has disconnected this consumer (`campanile disconnect`) ends it.
 Exit status: 0 after -n events, or when stopped without -n; 1 if fewer than -n
-came or the service failed; 2 wrong usage.";
+came, or the service failed or disconnected it; 2 wrong usage.";
 
 const FILTER_EXAMPLES: &str = "\
 Examples:

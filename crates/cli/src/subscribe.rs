@@ -13,8 +13,8 @@ use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
-/// How often it is looked whether the subscription was lost, or was made again.
-const LOOK_EVERY: Duration = Duration::from_millis(500);
+/// How often it is looked whether the subscription was lost, was made again, or is over.
+const LOOK_EVERY: Duration = Duration::from_millis(200);
 
 /// Prints events until enough came, time is up or a signal asks to stop.
 pub(crate) fn run(options: &SubOptions) -> Result<(), Failure> {
@@ -38,6 +38,8 @@ pub(crate) fn run(options: &SubOptions) -> Result<(), Failure> {
         form: if options.any { ClientType::Any } else { ClientType::Structured },
         types: options.types.iter().map(Into::into).collect(),
         constraint: options.constraint.clone(),
+        // An operator who has let it go does not want it back at once.
+        ends_when_disconnected: true,
         ..ConsumerOptions::default()
     };
     let consumer =
@@ -57,6 +59,12 @@ pub(crate) fn run(options: &SubOptions) -> Result<(), Failure> {
         && let Err(error) = &farewell
     {
         return Err(Failure::Message(format!("{error}; events may be missing since the service went away")));
+    }
+    if ended == Ended::Disconnected {
+        return Err(Failure::message(
+            "the service has disconnected this consumer: an operator did, its channel was destroyed, or it took nothing for too \
+             long; the service's log says which",
+        ));
     }
     match options.count {
         Some(count) if tally.events < count => Err(Failure::Quiet),
@@ -86,6 +94,8 @@ enum Ended {
     Enough,
     /// A signal, or the time was up.
     Stopped,
+    /// By the service, which has said so.
+    Disconnected,
 }
 
 /// Waits for the end, and tells what becomes of the subscription meanwhile.
@@ -93,11 +103,15 @@ fn wait(options: &SubOptions, waiter: &Waiter, consumer: &SimpleConsumer, starte
     let mut reachable = true;
     loop {
         let left = options.wait.map(|wait| wait.saturating_sub(started.elapsed()));
-        match waiter.wait(Some(left.map_or(LOOK_EVERY, |left| left.min(LOOK_EVERY)))) {
+        // If the callback wants no more, it has told why before.
+        let is_over = consumer.has_ended();
+        let pause = if is_over { Duration::ZERO } else { left.map_or(LOOK_EVERY, |left| left.min(LOOK_EVERY)) };
+        match waiter.wait(Some(pause)) {
             Some(Wake::Signal | Wake::HangUp) => return Ok(Ended::Stopped),
             Some(Wake::Done) => return Ok(Ended::Enough),
             Some(Wake::Output(error)) => return Err(error.into()),
             None if options.wait.is_some_and(|wait| started.elapsed() >= wait) => return Ok(Ended::Stopped),
+            None if is_over => return Ok(Ended::Disconnected),
             None => {}
         }
         reachable |= tell_gaps(consumer);

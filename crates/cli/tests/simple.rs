@@ -12,10 +12,15 @@ use giop::value::AnyValue;
 use service::{Config, Service};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
-use testing::{NextInTime, wait_until};
+use testing::{NextInTime, own_loopback, wait_until};
 
 fn start_at(listen: &str) -> Service {
     Service::start(Config { listen: listen.into(), ..Config::default() }).unwrap()
+}
+
+/// Where a service can be started again, since nobody else takes its port meanwhile.
+fn own_address() -> String {
+    format!("{}:0", own_loopback())
 }
 
 fn numbered(i: i32) -> StructuredEvent {
@@ -95,11 +100,20 @@ fn types_and_forms_are_chosen() {
     assert_eq!(translated.type_code.name(), "StructuredEvent");
 }
 
+/// `check` said `Connected` to a program whose subscription the library's own thread had made anew a moment before, so that whether
+/// it learned of the restart was a matter of chance.
 #[test]
 fn supplier_and_consumer_find_back_to_a_service_that_was_restarted() {
-    let service = start_at("127.0.0.1:0");
+    // The program looks itself; or the library does, before.
+    for check_every in [None, Some(Duration::from_millis(1))] {
+        find_back_to_a_service_that_was_restarted(check_every);
+    }
+}
+
+fn find_back_to_a_service_that_was_restarted(check_every: Option<Duration>) {
+    let service = start_at(&own_address());
     let address = service.address().to_string();
-    let (consumer, events) = consume(&address, ConsumerOptions::default());
+    let (consumer, events) = consume(&address, ConsumerOptions { check_every, ..ConsumerOptions::default() });
     let supplier = SimpleSupplier::connect(&address, None).unwrap();
     supplier.publish(&numbered(1)).unwrap();
     assert_eq!(events.next_in_time(), numbered(1));
@@ -108,12 +122,53 @@ fn supplier_and_consumer_find_back_to_a_service_that_was_restarted() {
     assert!(consumer.check().unwrap_err().is_connection_failure());
 
     let service = start_at(&address);
+    if check_every.is_some() {
+        until("the library to subscribe anew", || consumer.next_gap());
+    }
     assert_eq!(consumer.check().unwrap(), Health::Reconnected);
     assert_eq!(consumer.check().unwrap(), Health::Connected);
     supplier.publish(&numbered(3)).unwrap();
     assert_eq!(events.next_in_time(), numbered(3));
     assert_eq!(supplier.reconnections(), 1);
     service.shutdown();
+}
+
+/// Lets whoever has the channel's only proxy for consumers go, as an operator does.
+fn disconnect_the_consumer(service: &Service) {
+    let proxies = channel_of(service).default_consumer_admin().unwrap().push_suppliers().unwrap();
+    let proxy = *proxies.first().unwrap();
+    let statistics = Orb::new(OrbOptions::default()).resolve(&service.corbaloc("Statistics")).unwrap();
+    let arguments = [0, u32::try_from(proxy).unwrap()];
+    let was_there = statistics
+        .invoke("disconnect", |w| arguments.into_iter().for_each(|number| w.u32(number)))
+        .unwrap()
+        .read("disconnect", |reader| reader.bool());
+    assert!(was_there.unwrap());
+}
+
+/// A consumer that the service had disconnected, and told so, subscribed again up to five seconds later.
+#[test]
+fn a_consumer_that_is_disconnected_comes_back_at_once_or_ends_as_it_was_asked_to() {
+    let service = start_at("127.0.0.1:0");
+    let address = service.address().to_string();
+    // Nothing but what the service says makes it look.
+    let check_every = Some(Duration::from_secs(1_000_000));
+    let (consumer, events) = consume(&address, ConsumerOptions { check_every, ..ConsumerOptions::default() });
+    disconnect_the_consumer(&service);
+    until("the consumer to be back", || consumer.next_gap());
+    assert_eq!(consumer.check().unwrap(), Health::Reconnected);
+    assert_eq!((consumer.check().unwrap(), consumer.has_ended()), (Health::Connected, false));
+    assert_eq!(proxies(&service), (1, 0), "it is back once");
+    SimpleSupplier::connect(&address, None).unwrap().publish(&numbered(1)).unwrap();
+    assert_eq!(events.next_in_time(), numbered(1));
+    drop(consumer);
+
+    let options = ConsumerOptions { ends_when_disconnected: true, ..ConsumerOptions::default() };
+    let (consumer, _events) = consume(&address, options);
+    disconnect_the_consumer(&service);
+    wait_until("the consumer to hear of it", || consumer.has_ended());
+    assert_eq!((consumer.check().unwrap(), consumer.next_gap()), (Health::Ended, None));
+    assert_eq!(proxies(&service), (0, 0));
 }
 
 /// A publisher went on after a restart of its service, over a new connection to a proxy that no longer was: `publish` said `Ok`, and
@@ -126,7 +181,7 @@ fn a_publisher_finds_back_to_a_service_that_was_restarted() {
         (ClientType::Sequence, windowed, 4),
         (ClientType::Structured, Answers::OneWay, 1),
     ] {
-        let service = start_at("127.0.0.1:0");
+        let service = start_at(&own_address());
         let address = service.address().to_string();
         let options = SupplierOptions { form, ..SupplierOptions::default() };
         let supplier = SimpleSupplier::connect_with(&address, None, options).unwrap();
@@ -192,7 +247,7 @@ fn a_publisher_whose_proxy_was_disconnected_obtains_another_one() {
 /// A consumer heard nothing any more after its service had been restarted, unless the program called `check` again and again.
 #[test]
 fn a_consumer_finds_back_by_itself_and_tells_that_it_missed_something() {
-    let service = start_at("127.0.0.1:0");
+    let service = start_at(&own_address());
     let address = service.address().to_string();
     for shared_end_point in [false, true] {
         let options = ConsumerOptions { shared_end_point, ..ConsumerOptions::default() };

@@ -58,6 +58,10 @@ pub struct ConsumerOptions {
     /// not. The service is asked at once when it closes its connection. Default 5 s. `None`: never but by
     /// [`SimpleConsumer::check`].
     pub check_every: Option<Duration>,
+    /// Whether a subscription is over when the service says that it disconnected the consumer, as it does when an operator lets it
+    /// go, the channel is destroyed, or the consumer took nothing for too long ([`SimpleConsumer::has_ended`]). A service that was
+    /// restarted says nothing, and is found again all the same. Default false: it is made anew.
+    pub ends_when_disconnected: bool,
 }
 
 impl Default for ConsumerOptions {
@@ -72,6 +76,7 @@ impl Default for ConsumerOptions {
             answer_early: false,
             shared_end_point: false,
             check_every: Some(Duration::from_secs(5)),
+            ends_when_disconnected: false,
         }
     }
 }
@@ -148,9 +153,11 @@ impl<'a> Received<'a> {
 pub enum Health {
     /// The subscription is in place.
     Connected,
-    /// The subscription was gone and has been made anew; events in between are lost.
+    /// The subscription was gone and has been made anew, by this call or by the library itself since the call before; events in
+    /// between are lost ([`SimpleConsumer::next_gap`]). Told once, however often it was made anew meanwhile.
     Reconnected,
-    /// The subscription has ended, since it was closed or the callback has said that it wants no more.
+    /// The subscription has ended, since it was closed, the callback has said that it wants no more, or the service has said that
+    /// it disconnected the consumer and [`ConsumerOptions::ends_when_disconnected`] was asked for.
     Ended,
 }
 
@@ -225,11 +232,20 @@ struct Core {
     disconnected: Arc<AtomicBool>,
     /// The callback has said that it wants no more.
     wants_no_more: Arc<AtomicBool>,
+    /// The subscription was made anew since [`SimpleConsumer::check`] was asked last, whoever did it.
+    is_renewed: AtomicBool,
     /// `None` once closed.
     subscription: Mutex<Option<Subscription>>,
     /// Held while the service is asked, so that a subscription that is gone is made anew once.
     checking: Mutex<()>,
     history: Mutex<History>,
+}
+
+/// How it stands, once it was looked after.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    InPlace,
+    Ended,
 }
 
 /// What a consumer has at the service.
@@ -271,7 +287,7 @@ impl SimpleConsumer {
         // Connects before listening: the service is to call back at the address over which it was reached.
         let (found, _) = find_channel(&service, channel)?;
         let (disconnected, wants_no_more) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
-        let (told, ended) = (disconnected.clone(), wants_no_more.clone());
+        let (told, ended, bell) = (disconnected.clone(), wants_no_more.clone(), orb.watch().bell().clone());
         // Those who answer before the callback runs end nothing by it.
         let is_heard = !options.answer_early;
         let deliver = move |delivery: Delivery<'_>, priority| {
@@ -282,6 +298,7 @@ impl SimpleConsumer {
                 Delivery::OfferChange { .. } => Ok(()),
                 Delivery::Disconnected => {
                     told.store(true, Ordering::Release);
+                    bell.ring();
                     Ok(())
                 }
             };
@@ -296,10 +313,18 @@ impl SimpleConsumer {
         let reference = activation.reference().clone();
         let subscription = Mutex::new(Some(subscribe(&found, &options, &reference, || {})?));
         let history = Mutex::new(History::new(options.check_every));
-        let checking = Mutex::default();
-        let core =
-            Core { service, channel, options, reference, disconnected, wants_no_more, subscription, checking, history };
-        let core = Arc::new(core);
+        let core = Arc::new(Core {
+            service,
+            channel,
+            options,
+            reference,
+            disconnected,
+            wants_no_more,
+            is_renewed: AtomicBool::new(false),
+            subscription,
+            checking: Mutex::default(),
+            history,
+        });
         if let Some(every) = core.options.check_every {
             let whom: Weak<Core> = Arc::downgrade(&core);
             orb.watch().add(whom, every);
@@ -308,12 +333,25 @@ impl SimpleConsumer {
     }
 
     /// Asks the service whether the subscription is still there, and makes it anew if not. Without being called for, that is done
-    /// every few seconds ([`ConsumerOptions::check_every`]).
+    /// every few seconds ([`ConsumerOptions::check_every`]); a subscription that was made anew that way is told here, too.
     ///
     /// # Errors
     /// If the service cannot be reached: the service may be back later, so call again.
     pub fn check(&self) -> Result<Health, InvokeError> {
-        self.core.check()
+        let state = self.core.check()?;
+        let was_renewed = state == State::InPlace && self.core.is_renewed.swap(false, Ordering::AcqRel);
+        Ok(match state {
+            State::Ended => Health::Ended,
+            State::InPlace if was_renewed => Health::Reconnected,
+            State::InPlace => Health::Connected,
+        })
+    }
+
+    /// Whether the subscription is over: the callback wants no more, or the service has disconnected the consumer and that is to end
+    /// it ([`ConsumerOptions::ends_when_disconnected`]). Asks nobody.
+    #[must_use]
+    pub fn has_ended(&self) -> bool {
+        self.core.has_ended()
     }
 
     /// The next gap in the subscription that has not been told, the oldest first. Up to 64 are kept, the latest.
@@ -375,20 +413,31 @@ impl Subscription {
 }
 
 impl Core {
-    fn check(&self) -> Result<Health, InvokeError> {
+    fn check(&self) -> Result<State, InvokeError> {
         let _alone = lock(&self.checking);
         let outcome = self.renew_if_lost();
         lock(&self.history).note(&outcome);
         outcome
     }
 
-    fn renew_if_lost(&self) -> Result<Health, InvokeError> {
-        let Some(old) = lock(&self.subscription).clone() else { return Ok(Health::Ended) };
-        if self.wants_no_more.load(Ordering::Acquire) {
-            return Ok(Health::Ended);
+    fn has_ended(&self) -> bool {
+        self.wants_no_more.load(Ordering::Acquire)
+            || (self.options.ends_when_disconnected && self.disconnected.load(Ordering::Acquire))
+    }
+
+    fn renew_if_lost(&self) -> Result<State, InvokeError> {
+        let Some(old) = lock(&self.subscription).clone() else { return Ok(State::Ended) };
+        if self.has_ended() {
+            return Ok(State::Ended);
         }
-        if !self.disconnected.load(Ordering::Acquire) && !old.proxy.non_existent()? {
-            return Ok(Health::Connected);
+        // Also where the service has said that it disconnected the consumer: it may have said so of a proxy that was found gone, and
+        // replaced, before.
+        if !old.proxy.non_existent()? {
+            return Ok(State::InPlace);
+        }
+        if self.has_ended() {
+            // The service has said so while it was asked.
+            return Ok(State::Ended);
         }
         let (channel, _) = find_channel(&self.service, self.channel)?;
         // Before the first event comes: whoever gets it knows that others are missing.
@@ -396,17 +445,17 @@ impl Core {
             .inspect_err(|_| {
                 lock(&self.history).gap_goes_on();
             })?;
-        self.disconnected.store(false, Ordering::Release);
         if let Some(subscription) = lock(&self.subscription).as_mut() {
             *subscription = renewed;
         } else {
             // Closed meanwhile.
             renewed.leave(self.farewell());
-            return Ok(Health::Ended);
+            return Ok(State::Ended);
         }
+        self.is_renewed.store(true, Ordering::Release);
         // Gone already if the service was restarted; left alone otherwise, as the proxy was.
         let _ = old.filter.map(|filter| filter.destroy());
-        Ok(Health::Reconnected)
+        Ok(State::InPlace)
     }
 
     const fn farewell(&self) -> &'static str {
@@ -434,7 +483,7 @@ impl History {
         Self { known_at: SystemTime::now(), trouble: None, gaps: VecDeque::new(), backoff: Backoff::up_to(most) }
     }
 
-    fn note(&mut self, outcome: &Result<Health, InvokeError>) {
+    fn note(&mut self, outcome: &Result<State, InvokeError>) {
         self.trouble = outcome.as_ref().err().map(ToString::to_string);
         if outcome.is_ok() {
             self.known_at = SystemTime::now();
