@@ -61,7 +61,7 @@ mod time;
 mod topics;
 mod wildcard;
 
-pub use activity::Activity;
+pub use activity::{Activity, WaitingPull};
 pub use event::{
     Alternate, Alternates, Draft, EVENT_OVERHEAD_BYTES, Event, EventPool, HOLDER_OVERHEAD_BYTES, SORTED_OVERHEAD_BYTES,
 };

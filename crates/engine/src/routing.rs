@@ -292,6 +292,8 @@ pub struct ConsumerRoute {
     pub interest: Interest,
     /// Whether it asks for its events. They are delivered to it otherwise.
     pub pull: bool,
+    /// Where what is heard of it is noted, if it does.
+    pub activity: Option<Activity>,
     /// Whether it takes several events at a time.
     pub batches: bool,
     /// The filters that clients implement: the proxy's, and its admin's. One of a group that says yes is enough for it.

@@ -77,7 +77,7 @@ pub struct Proxy {
     pub subscription: Subscription,
     /// Its filters and mapping filters.
     pub attached: Attached,
-    /// When it was last heard of, if it is a supplier's.
+    /// When it was last heard of, if it is a supplier's or a pull consumer's.
     pub activity: Option<Activity>,
     pub(super) connection: u64,
 }
@@ -378,7 +378,7 @@ impl Channel {
             patch: Arc::clone(&self.unsaid),
             subscription: Subscription::default(),
             attached: Attached::default(),
-            activity: (side == Side::Suppliers).then(Activity::default),
+            activity: (side == Side::Suppliers || kind.pull).then(Activity::default),
             connection: 0,
             in_order: false,
         };

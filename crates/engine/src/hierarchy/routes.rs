@@ -400,6 +400,7 @@ impl Book {
                 operator: admin.operator,
             },
             pull: proxy.kind.pull,
+            activity: proxy.activity.clone(),
             batches: proxy.kind.batches,
             remote_filters: [self.remote(&proxy.attached), Arc::clone(&of_admin.remote)],
             places,

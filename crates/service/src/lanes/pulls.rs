@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use engine::{ConsumerRoute, Delivery, Event, Form, OutboxId, Outcome, ProxyKey, Snapshot};
+use engine::{Activity, ConsumerRoute, Delivery, Event, Form, OutboxId, Outcome, ProxyKey, Snapshot};
 use giop::exception::{Kind, SystemException};
 use giop::framing::Message;
 use giop::message::{ReplyStatus, Request};
@@ -99,7 +99,13 @@ impl Core {
         let key = self.published.load().proxy(&ObjectKey::parse(request.target.key()?)?)?;
         let route = self.consumer(key)?;
         let takes = if route.batches { Pulled::Batch } else { single(route.form) };
-        (route.pull && takes == pulled).then_some(Pull { key, pulled, tried })
+        if !route.pull || takes != pulled {
+            return None;
+        }
+        if let Some(activity) = &route.activity {
+            activity.note(self.now);
+        }
+        Some(Pull { key, pulled, tried })
     }
 
     /// A connected consumer's route.
@@ -196,7 +202,9 @@ impl Core {
             answer_exception(caller, waiter.answer, SystemException::new(Kind::NoResources, 0));
             return None;
         }
-        let wait = self.waiting.begin(waiter);
+        let activity = self.consumer(waiter.pull.key).and_then(|route| route.activity.as_ref());
+        let heard = activity.map(Activity::begin_wait);
+        let wait = self.waiting.begin(waiter, heard);
         caller.waits.push(wait);
         Some(wait)
     }
@@ -205,7 +213,7 @@ impl Core {
     fn end_wait(&mut self, caller: &mut Caller, waiter: &Waiter) {
         if let Some(wait) = waiter.wait {
             caller.forget_wait(wait);
-            self.waiting.end(wait);
+            self.waiting.end(wait, self.now);
         }
     }
 

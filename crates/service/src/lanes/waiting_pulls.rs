@@ -7,7 +7,7 @@
 
 use std::collections::VecDeque;
 
-use engine::ProxyKey;
+use engine::{ProxyKey, Time, WaitingPull};
 use hashbrown::{HashMap, HashSet};
 
 use super::pulls::Waiter;
@@ -32,6 +32,8 @@ struct Line {
 struct Wait {
     waiter: Waiter,
     place: Place,
+    /// Tells administration meanwhile that the proxy's client lives.
+    heard: Option<WaitingPull>,
 }
 
 #[derive(Clone, Copy)]
@@ -89,8 +91,8 @@ impl WaitingPulls {
     }
 
     /// A request that will not be answered at once. It is in no line yet.
-    pub(super) fn begin(&mut self, waiter: Waiter) -> Token {
-        let wait = self.waits.insert(Wait { waiter, place: Place::Away });
+    pub(super) fn begin(&mut self, waiter: Waiter, heard: Option<WaitingPull>) -> Token {
+        let wait = self.waits.insert(Wait { waiter, place: Place::Away, heard });
         if let Some(entry) = self.waits.get_mut(wait) {
             entry.waiter.wait = Some(wait);
         }
@@ -98,8 +100,10 @@ impl WaitingPulls {
     }
 
     /// Its request is answered.
-    pub(super) fn end(&mut self, wait: Token) {
-        self.waits.remove(wait);
+    pub(super) fn end(&mut self, wait: Token, now: Time) {
+        if let Some(heard) = self.waits.remove(wait).and_then(|wait| wait.heard) {
+            heard.end(now);
+        }
     }
 
     /// Who waits there, if it is in a line.
@@ -299,7 +303,7 @@ mod tests {
 
     /// Has somebody wait, of whom the engine is told if it knows of nobody.
     fn wait(waiting: &mut WaitingPulls, client: u64) -> Token {
-        let wait = waiting.begin(waiter(client, 1));
+        let wait = waiting.begin(waiter(client, 1), None);
         waiting.join_last(wait);
         if waiting.untold(AT).is_some() {
             waiting.note_told(AT);
@@ -383,7 +387,7 @@ mod tests {
             assert_eq!(waiting.leave(wait), Left::Quietly);
             left += 1;
         }
-        waiting.end(lives);
+        waiting.end(lives, Time(0));
         assert_eq!((left, waiting.is_moving(), waiting.waits.is_empty()), (1_500 * 256, false, true));
     }
 

@@ -3,10 +3,10 @@
 use std::io::Write;
 use std::net::TcpStream;
 
-use client::InvokeError;
 use client::notify::{
     ClientType, Property, SequenceProxyPullConsumer, SequenceProxyPullSupplier, StructuredProxyPullSupplier,
 };
+use client::{InvokeError, Orb, OrbOptions};
 use giop::cdr::{CharSet, Endian, Version};
 use giop::exception::Kind;
 use giop::ior::Ior;
@@ -379,7 +379,7 @@ fn clients_of_the_event_service_pull_and_are_pulled_from() {
     pulls.connect_pull_consumer(None).unwrap();
     assert_eq!(pulls.try_pull().unwrap(), None);
     let queue = std::sync::Arc::new(client::notify::QueueSupplier::any(10, ()));
-    let servant = client::Orb::new(client::OrbOptions::default()).activate(queue.clone()).unwrap();
+    let servant = Orb::new(OrbOptions::default()).activate(queue.clone()).unwrap();
     let pulled_from = channel.for_suppliers().unwrap().obtain_pull_consumer().unwrap();
     pulled_from.connect_pull_supplier(servant.reference()).unwrap();
     queue.offer(41_i32.into()).unwrap();
@@ -388,4 +388,30 @@ fn clients_of_the_event_service_pull_and_are_pulled_from() {
     assert_eq!(pulls.pull().unwrap(), 42_i32.into());
     pulls.disconnect_pull_supplier().unwrap();
     assert!(pulls.try_pull().is_err());
+}
+
+/// A pull consumer gave a reference at which nobody can reach it: a container's address, or a port behind a wall. It lives as long as
+/// it calls, on whatever connection; when it dies, its proxy goes. It stayed for ever, with its events.
+#[test]
+fn a_consumer_that_cannot_be_reached_lives_while_its_pull_waits_and_not_longer() {
+    let service = start();
+    let channel = new_channel(&service);
+    let bare = Bare::new();
+    let reference = bare.reference("127.0.0.1");
+    drop(bare);
+    let admin = channel.default_consumer_admin().unwrap();
+    let qos = [Property::new("ProbeInterval", 1_000_000_u64), Property::new("GiveUpAfter", 2_000_000_u64)];
+    admin.set_qos(&qos).unwrap();
+    let orb = Orb::new(OrbOptions::default());
+    let (proxy, _) = admin.obtain_notification_pull_supplier(ClientType::Structured).unwrap();
+    let theirs = StructuredProxyPullSupplier::unchecked(orb.object(proxy.object().ior().clone()));
+    let mut puller = BarePuller::new(&service, proxy.object());
+    theirs.connect_structured_pull_consumer(Some(&orb.object(reference))).unwrap();
+    puller.send(1, "pull_structured_event");
+    wait_until("its pull waits", || service.counters().read(Counter::Pulls) == 1);
+    drop((theirs, orb));
+    wait_until("it was not reached for long", || service.counters().read(Counter::ConnectsFailed) >= 8);
+    assert_eq!(service.counters().read(Counter::ClientsReaped), 0);
+    drop(puller);
+    wait_until("it is found dead", || service.counters().read(Counter::ClientsReaped) == 1);
 }

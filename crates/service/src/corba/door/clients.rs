@@ -70,6 +70,9 @@ impl Door {
         if side == Side::Consumers && !kind.pull && client.orb_type() == Some(ORB_TYPE_CAMPANILE) {
             self.hierarchy.note_in_order(key)?;
         }
+        if let Some(activity) = &self.hierarchy.proxy(key)?.activity {
+            activity.note(self.time);
+        }
         if side == Side::Suppliers {
             self.note_supplier(key);
         }

@@ -111,7 +111,6 @@ impl Door {
     /// A supplier has connected.
     pub(super) fn note_supplier(&mut self, key: ProxyKey) {
         let Some(activity) = self.hierarchy.proxy(key).ok().and_then(|proxy| proxy.activity.clone()) else { return };
-        activity.note(self.time);
         self.suppliers.connected.insert(key, Connected { by: self.principal.clone(), due: None });
         self.schedule_look(key, activity.last());
     }

@@ -3,9 +3,11 @@
 //!
 //! A client is dead if it says so, if its server says `OBJECT_NOT_EXIST`, or if it could not be reached for `GiveUpAfter`
 //! without interruption. Any other exception is a sign of life. A client that does not answer in time is neither: it may
-//! be busy. One that only calls this service (a supplier that pushes, a consumer that pulls) need not be reachable at all,
-//! so only one that once was can die of being unreachable; one that never was stays, and is asked at its interval like any
-//! other. Clients that gave no reference cannot be asked, and live until they disconnect or their proxy is destroyed; so do
+//! be busy. One that only calls this service (a supplier that pushes, a consumer that pulls) need not be reachable at all: it
+//! shows by its calls that it lives, and is dead if it has not used its proxy for `GiveUpAfter` either. One that never was
+//! reached, since it is behind a wall, has more time: as long as the connection is open on which it connected, and if it is a
+//! supplier a week, since one that pushes once a day is nothing out of the ordinary, and its proxy costs no event anything.
+//! Clients that gave no reference cannot be asked, and live until they disconnect or their proxy is destroyed; so do
 //! proxies to which nobody connected.
 //!
 //! Whatever happened, a client is asked once in its interval at most. So its next probe always lies ahead, and administration
@@ -13,13 +15,16 @@
 
 use super::clients::Tell;
 use super::{Asked, ClientAnswer, Door, Effect, PeerAddress, Question};
+use crate::accounts::Resource;
 use crate::corba::table::{AdminKey, Level};
-use engine::{Peer, ProxyKey, Time};
+use engine::{Peer, ProxyKey, Side, Time};
 use std::collections::BTreeSet;
 use std::time::Duration;
 
 /// Probes that may be unanswered at once; more wait.
 const PROBES_MAX: usize = 64;
+/// A supplier that pushes and was never reached is not taken for dead as long as it was heard of within this time.
+const QUIET_MAX: Duration = Duration::from_secs(7 * 24 * 3600);
 /// Clients that are looked at in one go; requests are served before the next.
 const LOOKED_AT_MAX: usize = 64;
 
@@ -178,15 +183,30 @@ impl Door {
         let now = self.time;
         let Some(client) = self.clients.get_mut(&peer) else { return };
         let since = *client.health.unreachable_since.get_or_insert(client.health.asked);
-        let has_to_be_reached = client.health.has_to_be_reached(&client.address);
         let key = client.proxy;
-        let Some(pace) = self.pace(key) else { return };
+        let Some(Pace { give_up_after, .. }) = self.pace(key) else { return };
         let failing = now.since(since);
-        if has_to_be_reached && !pace.give_up_after.is_zero() && failing >= pace.give_up_after {
+        if !give_up_after.is_zero() && failing >= give_up_after && self.is_silent(peer, give_up_after) {
             self.reap(peer, Some(failing));
         } else {
             self.schedule(peer);
         }
+    }
+
+    /// Whether one that cannot be reached shows in no other way either that it lives.
+    fn is_silent(&self, peer: Peer, give_up_after: Duration) -> bool {
+        let Some(client) = self.clients.get(&peer).filter(|client| client.address.operation.is_empty()) else {
+            return true;
+        };
+        let proxy = self.hierarchy.proxy(client.proxy).ok();
+        let Some(activity) = proxy.and_then(|proxy| proxy.activity.as_ref()) else { return true };
+        let was_reached = client.health.was_reached;
+        let is_open = || client.address.by.as_ref().is_some_and(|account| account.used(Resource::Connections) > 0);
+        if activity.waits() || (!was_reached && is_open()) {
+            return false;
+        }
+        let quiet_max = if was_reached || client.side == Side::Consumers { Duration::ZERO } else { QUIET_MAX };
+        self.time.since(activity.last()) >= give_up_after.max(quiet_max)
     }
 
     /// Disconnects a client that is dead: at once, or after it was unreachable for so long. Nobody is left to be told.

@@ -82,7 +82,7 @@ impl Scene {
     }
 }
 
-fn proxy_key(proxy: &Ior) -> ProxyKey {
+pub(super) fn proxy_key(proxy: &Ior) -> ProxyKey {
     let ObjectKey::Proxy { channel, proxy, .. } = key_of(proxy) else { panic!("a proxy") };
     ProxyKey { channel, proxy }
 }

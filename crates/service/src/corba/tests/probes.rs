@@ -1,11 +1,14 @@
 //! Probes: who is asked when, and who is taken for dead.
 
 use super::dialogue::{Dialogue, Expect, STYLES, client};
+use super::idle::proxy_key;
 use super::proxies::new_channel;
+use crate::accounts::{Accounts, Ceilings, Charge, Resource};
 use crate::corba::{ClientAnswer, Effect, Question};
-use engine::{ProxyKey, Time};
+use engine::{Activity, ProxyKey, Time};
 use giop::ior::Ior;
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::time::Duration;
 
 const SECOND: u64 = 10_000_000;
@@ -49,6 +52,43 @@ impl Scene {
         let proxy = self.d.made(&admin, "obtain_notification_push_consumer", 1).0;
         self.d.give(&proxy, "connect_structured_push_supplier", reference).unwrap();
         proxy
+    }
+
+    /// A pull consumer; it need not be reachable.
+    fn puller(&mut self, reference: &Ior) -> Ior {
+        let channel = self.channel.clone();
+        let admin = self.d.object(&channel, "for_consumers");
+        let proxy = self.d.made(&admin, "obtain_notification_pull_supplier", 1).0;
+        self.d.give(&proxy, "connect_structured_pull_consumer", reference).unwrap();
+        proxy
+    }
+
+    /// Where lanes note the calls of whoever has just connected to this proxy.
+    fn activity(&mut self, proxy: &Ior) -> Activity {
+        let routing = self.d.door.publish().unwrap().routing;
+        let key = proxy_key(proxy);
+        let of_supplier = routing.supplier(key).map(|route| route.activity.clone());
+        of_supplier.or_else(|| routing.channel(key.channel)?.consumer(key.proxy)?.activity.clone()).unwrap()
+    }
+
+    /// Everybody who connects from now on does so on a connection of its own, which is open until it is let go of.
+    fn on_a_connection(&mut self) -> Charge {
+        let account = Accounts::new(Ceilings::new(100)).account_of(IpAddr::from([127, 0, 0, 7]));
+        let connection = account.charge(Resource::Connections, 1).unwrap();
+        self.d.principal = account;
+        connection
+    }
+
+    /// Lets time pass, and nobody is reached. Gives how many were found dead.
+    fn unreached_for(&mut self, seconds: u64) -> usize {
+        let mut dead = 0;
+        for _ in 0..seconds.div_ceil(60) {
+            for (_, question) in self.after(60) {
+                self.answer(question, ClientAnswer::Unreachable);
+            }
+            dead += self.reaped().len();
+        }
+        dead
     }
 
     /// Lets time pass, and gives who is asked then.
@@ -224,6 +264,68 @@ fn a_client_that_need_not_be_reachable_is_given_up_only_if_it_once_was() {
     assert!(scene.is_there(&patient));
 }
 
+/// Pull consumers that gave a reference at which they never were reached stayed for ever when their programs died: after long attacks
+/// a channel had them by the ten thousand, and each event went to all of them.
+#[test]
+fn a_pull_consumer_that_was_never_reached_is_found_dead_by_its_silence() {
+    let mut scene = Scene::new();
+    let connection = scene.on_a_connection();
+    let proxy = scene.puller(&client("behind a wall"));
+    let activity = scene.activity(&proxy);
+    scene.set(&proxy, "GiveUpAfter", 90 * SECOND);
+    // Its connection is open, whatever it does.
+    assert_eq!(scene.unreached_for(600), 0);
+    drop(connection);
+    // It calls on others.
+    for _ in 0..10 {
+        activity.note(scene.now);
+        assert_eq!(scene.unreached_for(60), 0);
+    }
+    // One of its pulls waits, for an hour.
+    let pull = activity.begin_wait();
+    assert_eq!(scene.unreached_for(3_600), 0);
+    pull.end(scene.now);
+    assert_eq!(scene.unreached_for(120), 1);
+    assert!(!scene.is_there(&proxy));
+    assert_eq!(scene.next(), None);
+}
+
+#[test]
+fn a_supplier_behind_a_wall_may_push_once_a_day() {
+    const DAY: u64 = 24 * 3_600;
+    let mut scene = Scene::new();
+    let channel = scene.channel.clone();
+    scene.set(&channel, "ProbeInterval", 3_600 * SECOND);
+    let proxy = scene.supplier(&client("behind a wall"));
+    let activity = scene.activity(&proxy);
+    for _ in 0..10 {
+        assert_eq!(scene.unreached_for(DAY), 0);
+        activity.note(scene.now);
+    }
+    assert_eq!(scene.unreached_for(6 * DAY), 0);
+    assert_eq!(scene.unreached_for(DAY + 3_600), 1);
+    // `GiveUpAfter` of 0 is for ever.
+    scene.set(&channel, "GiveUpAfter", 0);
+    let proxies = [scene.supplier(&client("supplier")), scene.puller(&client("consumer"))];
+    assert_eq!(scene.unreached_for(20 * DAY), 0);
+    assert!(proxies.iter().all(|proxy| scene.is_there(proxy)));
+}
+
+#[test]
+fn a_supplier_that_cannot_be_reached_any_more_lives_while_it_pushes() {
+    let mut scene = Scene::new();
+    let proxy = scene.supplier(&client("supplier"));
+    let activity = scene.activity(&proxy);
+    let asked = scene.after(60);
+    scene.answer(asked[0].1, ClientAnswer::Returned(Some(false)));
+    scene.set(&proxy, "GiveUpAfter", 90 * SECOND);
+    for _ in 0..100 {
+        activity.note(scene.now);
+        assert_eq!(scene.unreached_for(60), 0);
+    }
+    assert_eq!(scene.unreached_for(60), 1);
+}
+
 #[test]
 fn only_so_many_are_asked_at_once() {
     let mut scene = Scene::new();
@@ -271,6 +373,17 @@ enum Peer {
     /// Another program answers where it was.
     Moved,
     Alive,
+    /// Nobody gets to it, but it calls.
+    Walled,
+}
+
+/// How events come to a client, or from it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Role {
+    /// It is called, so that it has to be reachable.
+    Consumer,
+    Puller,
+    Supplier,
 }
 
 /// A client of the model.
@@ -278,11 +391,33 @@ struct Modelled {
     proxy: Ior,
     peer: Peer,
     interval: Duration,
-    /// It is called to have events travel, so that it has to be reachable.
-    is_consumer: bool,
+    role: Role,
     /// Its `GiveUpAfter` is 0.
     is_kept: bool,
     asked: Option<Time>,
+    /// Where its calls are noted.
+    activity: Option<Activity>,
+    /// The connection on which it connected, while it is open.
+    connection: Option<Charge>,
+    /// It has ever been what looks like dead.
+    may_be_gone: bool,
+}
+
+impl Modelled {
+    fn become_one(&mut self, peer: Peer) {
+        self.peer = peer;
+        if peer == Peer::Dead {
+            self.connection = None;
+        }
+        self.may_be_gone |= peer == Peer::Dead || (peer == Peer::Walled && self.role == Role::Consumer);
+    }
+
+    /// If it cannot be reached and lives, it calls.
+    fn call(&mut self, now: Time) {
+        if let Some(activity) = self.activity.as_ref().filter(|_| self.peer == Peer::Walled) {
+            activity.note(now);
+        }
+    }
 }
 
 /// Clients that die, fall silent, become slow, move and come back, as chance will have it.
@@ -305,24 +440,43 @@ impl Model {
     fn join(&mut self) {
         self.joined += 1;
         let name = format!("client {}", self.joined);
-        let is_consumer = self.random.bool();
-        let proxy = if is_consumer { self.scene.consumer(&name) } else { self.scene.supplier(&client(&name)) };
+        let role = *self.random.choice(&[Role::Consumer, Role::Puller, Role::Supplier]).unwrap();
+        let connection = self.scene.on_a_connection();
+        let proxy = match role {
+            Role::Consumer => self.scene.consumer(&name),
+            Role::Puller => self.scene.puller(&client(&name)),
+            Role::Supplier => self.scene.supplier(&client(&name)),
+        };
+        let activity = (role != Role::Consumer).then(|| self.scene.activity(&proxy));
         let interval = Duration::from_millis(self.random.u64(1..5_000));
         self.scene.set(&proxy, "ProbeInterval", u64::try_from(interval.as_nanos() / 100).unwrap());
         let seconds = self.random.u64(0..3);
         self.scene.set(&proxy, "GiveUpAfter", seconds * SECOND);
-        let peer = self.any_peer();
         let interval = interval.max(Duration::from_millis(100));
-        self.clients.insert(name, Modelled { proxy, peer, interval, is_consumer, is_kept: seconds == 0, asked: None });
+        let mut client = Modelled {
+            proxy,
+            peer: Peer::Alive,
+            interval,
+            role,
+            is_kept: seconds == 0,
+            asked: None,
+            activity,
+            connection: Some(connection),
+            may_be_gone: false,
+        };
+        client.become_one(self.any_peer());
+        self.clients.insert(name, client);
     }
 
     fn any_peer(&mut self) -> Peer {
-        *self.random.choice(&[Peer::Dead, Peer::Mute, Peer::Slow, Peer::Moved, Peer::Alive]).unwrap()
+        *self.random.choice(&[Peer::Dead, Peer::Mute, Peer::Slow, Peer::Moved, Peer::Alive, Peer::Walled]).unwrap()
     }
 
     /// A supplier offers something new, of which all consumers are told.
     fn offer(&mut self) {
-        let Some(supplier) = self.clients.values().find(|client| !client.is_consumer).map(|it| it.proxy.clone()) else {
+        let Some(supplier) =
+            self.clients.values().find(|client| client.role == Role::Supplier).map(|it| it.proxy.clone())
+        else {
             return;
         };
         let (now, name) = (self.scene.now, self.random.u32(..).to_string());
@@ -338,6 +492,13 @@ impl Model {
     /// Sends out what is to be sent, and notes what is asked of whom.
     fn drain(&mut self, now: Time) {
         for effect in self.scene.d.effects() {
+            if let Effect::Reaped { name, .. } = &effect {
+                let name = name.trim_start_matches("client.example:4711 ");
+                assert!(
+                    self.clients.get(name).is_some_and(|client| client.may_be_gone),
+                    "{name} lives, and was removed"
+                );
+            }
             let Effect::Ask { question, to, operation, .. } = effect else { continue };
             let name = String::from_utf8(to.iiop().unwrap().key.clone()).unwrap();
             let Some(client) = self.clients.get_mut(&name) else { continue };
@@ -347,7 +508,7 @@ impl Model {
                 assert!(now.since(before) >= client.interval, "{name} is asked after {:?}", now.since(before));
             }
             let (after, answer) = match client.peer {
-                Peer::Dead => (self.random.u64(0..50), ClientAnswer::Unreachable),
+                Peer::Dead | Peer::Walled => (self.random.u64(0..50), ClientAnswer::Unreachable),
                 Peer::Mute => (10_000, ClientAnswer::TimedOut),
                 Peer::Slow => (self.random.u64(0..9_999), ClientAnswer::Returned(Some(false))),
                 Peer::Moved => (1, ClientAnswer::Raised),
@@ -380,6 +541,7 @@ impl Model {
         let next = answered.into_iter().chain(self.scene.d.door.poll_timeout()).chain([chance]).min();
         self.scene.now = self.scene.now.max(next.unwrap_or(chance));
         let now = self.scene.now;
+        self.clients.values_mut().for_each(|client| client.call(now));
         self.scene.d.door.handle_time(now);
         self.drain(now);
         let due: Vec<_> = self.answers.extract_if(.., |(at, ..)| *at <= now).collect();
@@ -397,7 +559,13 @@ impl Model {
                 let peer = self.any_peer();
                 let clients: Vec<String> = self.clients.keys().cloned().collect();
                 if let Some(client) = self.random.choice(&clients).and_then(|name| self.clients.get_mut(name)) {
-                    client.peer = peer;
+                    client.become_one(peer);
+                }
+            }
+            4 => {
+                let clients: Vec<String> = self.clients.keys().cloned().collect();
+                if let Some(client) = self.random.choice(&clients).and_then(|name| self.clients.get_mut(name)) {
+                    client.connection = None;
                 }
             }
             _ => {}
@@ -418,19 +586,20 @@ fn administration_comes_to_rest_whatever_its_clients_do() {
             model.meddle();
             model.step();
         }
-        // All die, and who has to be reachable is found dead. Who never was reached, and need not be, stays.
-        for client in model.clients.values_mut() {
-            client.peer = Peer::Dead;
-        }
-        let end = model.scene.now + Duration::from_secs(60);
-        while model.scene.now < end {
-            model.step();
-        }
-        let door = &mut model.scene.d;
-        for (name, client) in &model.clients {
-            let is_there = door.call(&client.proxy, "_non_existent", |_| {}).is_ok();
-            let has_to_go = client.is_consumer && !client.is_kept;
-            assert!(!has_to_go || !is_there, "{name} is dead and still there");
+        // All die, and are found dead: suppliers that were never reached after a week, the others at once.
+        model.clients.values_mut().for_each(|client| client.become_one(Peer::Dead));
+        for (wait_days, all) in [(0, false), (7, true)] {
+            model.scene.now = model.scene.now + Duration::from_secs(wait_days * 24 * 3_600);
+            let end = model.scene.now + Duration::from_secs(60);
+            while model.scene.now < end {
+                model.step();
+            }
+            let door = &mut model.scene.d;
+            for (name, client) in &model.clients {
+                let is_there = door.call(&client.proxy, "_non_existent", |_| {}).is_ok();
+                let has_to_go = !client.is_kept && (all || client.role != Role::Supplier);
+                assert!(!has_to_go || !is_there, "{name} is dead and still there");
+            }
         }
     }
 }
@@ -438,7 +607,7 @@ fn administration_comes_to_rest_whatever_its_clients_do() {
 /// The same, alone: a pull consumer or push supplier that gave a reference, was never reached, and is being told something that it
 /// does not answer.
 #[test]
-fn a_supplier_that_was_never_reached_is_asked_at_its_interval_for_ever() {
+fn a_supplier_that_was_never_reached_is_asked_at_its_interval() {
     let mut scene = Scene::new();
     let proxy = scene.supplier(&client("supplier"));
     for probes in 1..=100 {
