@@ -164,6 +164,27 @@ fn answers_that_clients_do_not_read_reach_their_share_and_without_shares_the_lim
     }
 }
 
+// ---- connections to clients ----
+
+#[test]
+fn connections_to_clients_that_never_answer_reach_the_limit_where_there_are_no_shares() {
+    let limits = Limits { outgoing_connections_max: 4, client_share_percent: 100, ..Limits::default() };
+    let service = start_limited(limits);
+    let consumers: Vec<Bare> = (0..6).map(|_| Bare::new()).collect();
+    for consumer in &consumers {
+        subscribe_to(&service, None, consumer.reference("127.0.0.1"), &[]);
+    }
+    let mut supplier = BareSupplier::new(&service, None);
+    supplier.push(&numbered(1));
+    assert!(read_message(&mut supplier.stream).is_some());
+    wait_until("one too many to be refused", || read(&service, Counter::OutgoingLimit) >= 1);
+    assert_eq!(read(&service, Counter::OutgoingShare), 0);
+    // Those that are there get theirs; none of them is idle, so that none had to give way.
+    let connected = read(&service, Counter::ConnectsBegun) - read(&service, Counter::ConnectsFailed);
+    assert!(connected <= 4, "{connected} connections, where 4 may be");
+    assert_eq!(read(&service, Counter::OutgoingIdleClosed), 0);
+}
+
 // ---- pull suppliers ----
 
 #[test]

@@ -11,6 +11,7 @@ mod hostile;
 mod kinds;
 mod lanes;
 mod limits;
+mod minor_codes;
 mod pairings;
 mod peers;
 mod planning;
