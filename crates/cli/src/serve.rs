@@ -7,12 +7,15 @@ use crate::show;
 use crate::signals::{Waiter, Wake};
 use service::{Config, Service, StartError, Undone};
 use std::io::{self, IsTerminal, Write};
+use std::panic::{self, PanicHookInfo};
+use std::process;
 use std::thread;
 use std::time::Instant;
 
 /// Serves until a signal asks to stop.
 pub(crate) fn run(options: &ServeOptions) -> Result<(), Failure> {
     logger::install(options.log);
+    end_on_panic();
     // Before the service starts, so that a signal that comes early is not lost.
     let waiter = Waiter::install_for_service().map_err(Failure::message)?;
     let config = config(options)?;
@@ -53,6 +56,30 @@ pub(crate) fn run(options: &ServeOptions) -> Result<(), Failure> {
     let undone = service.drain(limit);
     let _ = io::stdout().write_all(summary(&counters.snapshot(), started, io::stdout().is_terminal()).as_bytes());
     if undone.is_loss() { Err(Failure::Undelivered(told(&undone))) } else { Ok(()) }
+}
+
+/// Has a panic of any thread logged and end the process by SIGABRT: a service that lost a thread would be half dead, and whoever
+/// supervises it would not know.
+fn end_on_panic() {
+    let say = panic::take_hook();
+    panic::set_hook(Box::new(move |panic| {
+        // Whatever is logged, and with the stack if that was asked for.
+        say(panic);
+        log::error!("{}", panicked(panic));
+        process::abort();
+    }));
+}
+
+/// What happened, in a line.
+fn panicked(panic: &PanicHookInfo<'_>) -> String {
+    let thread = thread::current();
+    let place = panic.location().map(|place| format!(" at {place}")).unwrap_or_default();
+    let text = panic.payload_as_str().unwrap_or("it did not say why").replace('\n', " ");
+    format!(
+        "an error in Campanile itself, in thread {}{place}: {text}; the service ends by SIGABRT (status 134 in a shell), and what \
+         consumers have yet to get is lost",
+        thread.name().unwrap_or("without a name")
+    )
 }
 
 /// What was lost, in a sentence.
@@ -112,6 +139,7 @@ fn summary(counters: &[(&'static str, u64)], started: Instant, terminal: bool) -
 mod tests {
     use super::*;
     use crate::args::LogLevel;
+    use std::os::unix::process::ExitStatusExt;
 
     #[test]
     fn command_line_comes_before_the_configuration_file() {
@@ -128,6 +156,32 @@ mod tests {
         assert_eq!(settings.advertise.as_deref(), Some("notify.example.org"));
         assert_eq!(settings.ior_file.as_deref(), Some(std::path::Path::new("x.ior")));
         assert_eq!(settings.naming.outside.as_deref(), Some("corbaloc::names.example.org/NameService"));
+    }
+
+    #[test]
+    #[ignore = "it ends its process, and is run in one of its own by the next one"]
+    fn a_thread_that_panics() {
+        logger::install(LogLevel::Info);
+        end_on_panic();
+        let lane = thread::Builder::new().name("lane".into()).spawn(|| panic!("out of\norder"));
+        let _ = lane.unwrap().join();
+        // Not reached.
+        process::exit(0);
+    }
+
+    #[test]
+    fn a_panic_of_any_thread_is_logged_and_ends_the_process() {
+        let mut program = process::Command::new(std::env::current_exe().unwrap());
+        program.args(["--exact", "serve::tests::a_thread_that_panics", "--ignored", "--nocapture"]);
+        let output = testing::output_in_time(&mut program);
+        assert_eq!(output.status.signal(), Some(6), "{output:?}");
+        let said = String::from_utf8(output.stderr).unwrap();
+        let logged = said.lines().find(|line| line.contains(" ERROR ")).unwrap_or_else(|| panic!("{said}"));
+        assert!(
+            logged.contains(" an error in Campanile itself, in thread lane at crates/cli/src/serve.rs:"),
+            "{logged}"
+        );
+        assert!(logged.contains(": out of order; the service ends by SIGABRT (status 134 in a shell)"), "{logged}");
     }
 
     #[test]
