@@ -35,7 +35,8 @@ Clients find the service at corbaloc::HOST:PORT/NotificationService, through its
 own naming service at corbaloc::HOST:PORT/NameService, or by the IOR file.
 Ctrl-C or SIGTERM stops it; SIGHUP does not. It takes no more events then, and
 delivers those that it has, for shutdown_drain_ms (10 s) at most; a second signal
-ends it at once. The exit status is 3 if events were lost, and the log says whose.";
+ends it at once. The exit status is 3 if events were lost, and the log says whose;
+134 (SIGABRT), with a line in the log, means an error in Campanile itself.";
 
 const LS_EXAMPLES: &str = "\
 Examples:
@@ -178,6 +179,7 @@ Examples:
   campanile top --interval 5 --rows 50
   campanile top --once | head
   campanile top --json | jq '.consumers[] | select(.backlog_events > 1000)'
+  campanile top --json | jq '.consumers[] | select(.holds_suppliers) | .name'
 
 Refreshed in place on a terminal, until q or Ctrl-C; in a pipe, with --once or
 with --json it is told once. Rates are those of one interval. Only for
@@ -328,6 +330,9 @@ pub(crate) struct InfoOptions {
     /// The channel [default: the default channel]
     #[arg(value_name = "ID", allow_negative_numbers = true)]
     pub(crate) channel: Option<i32>,
+    /// The same, as for other commands
+    #[arg(long = "channel", short = 'c', value_name = "ID", conflicts_with = "channel")]
+    pub(crate) named_channel: Option<i32>,
     /// Print one JSON object
     #[arg(long)]
     pub(crate) json: bool,

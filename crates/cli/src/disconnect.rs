@@ -24,7 +24,9 @@ pub(crate) fn run(options: &DisconnectOptions) -> Result<(), Failure> {
                 .to_owned(),
         ));
     }
-    let statistics = Statistics::find(&options.server).map_err(|error| Failure::remote(&error, &options.server))?;
+    let remote = |error: InvokeError| Failure::remote(&error, &options.server);
+    let statistics = Statistics::find(&options.server).map_err(remote)?;
+    statistics.check_channel(&options.server, options.channel).map_err(remote)?;
     let failure = |error: InvokeError| statistics.failure(&error, &options.server);
     let clients = if options.proxies.is_empty() {
         find(&statistics, options).map_err(failure)?
@@ -111,7 +113,7 @@ fn all(statistics: &Statistics) -> Result<Vec<Known>, InvokeError> {
     let consumers = statistics.consumers()?.into_iter().map(|standing| {
         let described = standing.client().map(str::to_owned).unwrap_or_default();
         let address = described.split(' ').next().unwrap_or_default().to_owned();
-        let description = format!("consumer  {}  {}", clean(&described), clean(&standing.state));
+        let description = format!("consumer  {}  {}", clean(&described), standing.describe());
         let client = Client { channel: standing.channel, proxy: standing.proxy, description };
         Known { client, address, unheard_ms: None }
     });

@@ -60,6 +60,7 @@ impl Failure {
                 "the connection to {address} was lost: {reason}; see whether the service still runs there, and what its log \
                  says"
             )),
+            InvokeError::NoChannel { reason } => Self::Message(format!("{reason} (`campanile ls` lists them)")),
             InvokeError::BadAddress { .. } => Self::Usage(format!("--server: {error}")),
             _ => Self::Message(error.to_string()),
         }

@@ -116,7 +116,7 @@ impl Walk {
         let orb = Orb::new(orb_options(&options.server));
         let object = orb.resolve_service(&options.server.server)?;
         let address = object.connect()?;
-        let (channel, id) = find_channel(&object, options.channel)?;
+        let (channel, id) = find_channel(&object, options.channel.or(options.named_channel))?;
         let number = statistics::number(&channel, id);
         let standings = standing::read(&orb, &address, number);
         let mut suppliers = suppliers(&orb, &address).unwrap_or_default();
@@ -276,6 +276,7 @@ mod tests {
             proxy: 2,
             name: "consumer proxy 2 of channel 3 (127.0.0.1:4711)".into(),
             state: "active".into(),
+            holds: None,
             backlog_events: 12,
             backlog_bytes: 3400,
             delivered: 1234,

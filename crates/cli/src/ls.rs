@@ -338,8 +338,7 @@ fn write_json_client(out: &mut String, client: Option<&Connected>) {
         Connected::Consumer(standing) => {
             out.push_str(",\"consumer\":");
             json::text(out, standing.client().unwrap_or_default());
-            out.push_str(",\"state\":");
-            json::text(out, &standing.state);
+            standing.write_state(out);
         }
         Connected::Supplier(supplier) => supplier.write_json(out),
     }

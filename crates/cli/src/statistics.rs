@@ -6,7 +6,7 @@ use crate::info::standing::{self, Standing};
 use crate::json;
 use crate::ls::orb_options;
 use crate::show::clean;
-use client::notify::EventChannel;
+use client::notify::{EventChannel, find_channel};
 use client::{InvokeError, ObjectRef, Orb};
 use giop::cdr::{ReadError, Reader, Writer};
 use std::collections::HashMap;
@@ -59,6 +59,18 @@ impl Statistics {
 
     pub(crate) fn at(orb: &Orb, address: String) -> Result<Self, InvokeError> {
         Ok(Self { object: orb.resolve(&format!("corbaloc::{address}/Statistics"))?, address })
+    }
+
+    /// Whether the service that is asked has such a channel, for those who ask about one only.
+    ///
+    /// # Errors
+    /// [`InvokeError::NoChannel`] if it has none.
+    pub(crate) fn check_channel(&self, server: &ServerOptions, channel: Option<u32>) -> Result<(), InvokeError> {
+        let Some(channel) = channel else { return Ok(()) };
+        let service = self.object.orb().resolve_service(&server.server)?;
+        // Numbers beyond are no channel's; the service says so.
+        let id = i32::try_from(channel).unwrap_or(i32::MAX);
+        find_channel(&service, Some(id)).map(|_| ())
     }
 
     /// What the service counts, in its order.
@@ -131,7 +143,7 @@ impl Connected {
             Self::Nobody => "not connected".to_owned(),
             Self::Consumer(standing) => {
                 let client = standing.client().map_or_else(String::new, |client| format!("{}  ", clean(client)));
-                format!("{client}{}", clean(&standing.state))
+                format!("{client}{}", standing.describe())
             }
             Self::Supplier(supplier) => clean(&supplier.describe()),
         }

@@ -79,7 +79,7 @@ fn write_proxy(out: &mut String, proxy: &Proxy) {
         if let Some(client) = standing.client() {
             let _ = write!(out, "  {}", clean(client));
         }
-        let _ = write!(out, "  {}", clean(&standing.state));
+        let _ = write!(out, "  {}", standing.describe());
         let _ = write!(out, "\n    {}", amounts(standing));
         if standing.in_flight > 0 {
             let _ = write!(out, "; {} under way", show::count(standing.in_flight));

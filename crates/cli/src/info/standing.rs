@@ -1,8 +1,11 @@
 //! How each consumer stands and what was dropped for it, as Campanile's object `Statistics` tells it.
 
+use crate::json;
+use crate::show::clean;
 use client::notify::EventType;
 use client::{InvokeError, ObjectRef, Orb};
 use giop::cdr::{ReadError, Reader};
+use std::fmt::Write as _;
 
 /// Octets of the shortest `ConsumerStatistic`, `Statistic` and `DropStatistic`.
 const STANDING_BYTES_MIN: usize = 64;
@@ -16,7 +19,10 @@ pub(crate) struct Standing {
     pub(crate) proxy: u32,
     /// Where it is, or nothing if it has not said.
     pub(crate) name: String,
+    /// What it is doing: `active`, `suspended`, `socket full`, `failing` or `disconnected`.
     pub(crate) state: String,
+    /// That suppliers wait for it, if they do.
+    pub(crate) holds: Option<Holds>,
     pub(crate) backlog_events: u64,
     pub(crate) backlog_bytes: u64,
     pub(crate) delivered: u64,
@@ -31,6 +37,14 @@ pub(crate) struct Standing {
     pub(crate) pulls_waiting: u32,
     /// What was dropped by event type and reason, what most first.
     pub(crate) drops: Vec<Drops>,
+}
+
+/// For how long suppliers wait for a consumer, in whole seconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Holds {
+    pub(crate) for_s: u64,
+    /// When that is over, it is disconnected; `None` if it is not.
+    pub(crate) left_s: Option<u64>,
 }
 
 /// How many events of a type were dropped for a reason.
@@ -51,12 +65,42 @@ impl Standing {
         self.name.split_once('(')?.1.strip_suffix(')')
     }
 
+    /// What it is doing and whom it holds, for people.
+    pub(crate) fn describe(&self) -> String {
+        let mut text = clean(&self.state);
+        if let Some(Holds { for_s, left_s }) = self.holds {
+            let _ = write!(text, ", HOLDS SUPPLIERS for {for_s} s, ");
+            let _ = match left_s {
+                Some(left) => write!(text, "for {left} s more at most"),
+                None => write!(text, "and it is not disconnected for that"),
+            };
+        }
+        text
+    }
+
+    /// The same as members of a JSON object.
+    pub(crate) fn write_state(&self, out: &mut String) {
+        out.push_str(",\"state\":");
+        json::text(out, &self.state);
+        out.push_str(",\"holds_suppliers\":");
+        match self.holds {
+            None => out.push_str("null"),
+            Some(Holds { for_s, left_s }) => {
+                let left = left_s.map_or_else(|| "null".to_owned(), |left| left.to_string());
+                let _ = write!(out, "{{\"for_seconds\":{for_s},\"seconds_left\":{left}}}");
+            }
+        }
+    }
+
     fn read(reader: &mut Reader<'_>) -> Result<Self, ReadError> {
+        let (channel, proxy, name) = (reader.u32()?, reader.u32()?, reader.text()?);
+        let (state, holds) = told_state(&reader.text()?);
         Ok(Self {
-            channel: reader.u32()?,
-            proxy: reader.u32()?,
-            name: reader.text()?,
-            state: reader.text()?,
+            channel,
+            proxy,
+            name,
+            state,
+            holds,
             backlog_events: reader.u64()?,
             backlog_bytes: reader.u64()?,
             delivered: reader.u64()?,
@@ -72,6 +116,21 @@ impl Standing {
             drops: Vec::new(),
         })
     }
+}
+
+/// What a consumer is doing and whom it holds, of `active, HOLDS SUPPLIERS for 12 s, for 18 s more at most`
+/// (`docs/idl/Campanile.idl`). What a later service says otherwise is left as it is.
+fn told_state(text: &str) -> (String, Option<Holds>) {
+    let told = || {
+        let (state, rest) = text.split_once(", HOLDS SUPPLIERS for ")?;
+        let (held, rest) = rest.split_once(" s, ")?;
+        let left_s = match rest.strip_prefix("for ") {
+            Some(rest) => Some(rest.split_once(' ')?.0.parse().ok()?),
+            None => None,
+        };
+        Some((state.to_owned(), Some(Holds { for_s: held.parse().ok()?, left_s })))
+    };
+    told().unwrap_or_else(|| (text.to_owned(), None))
 }
 
 /// The consumers of a channel; `None` if the service does not tell, being another one than Campanile.
@@ -112,4 +171,30 @@ fn read_drops(statistics: &ObjectRef) -> Option<Vec<((u32, u32), Drops)>> {
         Ok::<_, ReadError>(drops)
     });
     drops.ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whom_a_consumer_holds_is_told_apart_from_what_it_is_doing() {
+        let until = "active, HOLDS SUPPLIERS for 12 s, for 18 s more at most";
+        let for_ever = "suspended, HOLDS SUPPLIERS for 12 s, and it is not disconnected for that";
+        let cases = [
+            ("socket full", "socket full", "null", None),
+            (until, "active", r#"{"for_seconds":12,"seconds_left":18}"#, Some(Some(18))),
+            (for_ever, "suspended", r#"{"for_seconds":12,"seconds_left":null}"#, Some(None)),
+            ("new, HOLDS SUPPLIERS for ever", "new, HOLDS SUPPLIERS for ever", "null", None),
+        ];
+        for (told, state, json, left) in cases {
+            let (state_told, holds) = told_state(told);
+            let standing = Standing { state: state_told, holds, ..Standing::default() };
+            assert_eq!((standing.state.as_str(), standing.holds.map(|holds| holds.left_s)), (state, left));
+            assert_eq!(standing.describe(), told);
+            let mut out = String::new();
+            standing.write_state(&mut out);
+            assert_eq!(out, format!(",\"state\":\"{state}\",\"holds_suppliers\":{json}"));
+        }
+    }
 }

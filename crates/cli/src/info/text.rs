@@ -48,8 +48,7 @@ fn write_proxy(out: &mut String, proxy: &Proxy) {
     if let Some(standing) = &proxy.standing {
         out.push_str(",\"consumer\":");
         json::text(out, &standing.name);
-        out.push_str(",\"state\":");
-        json::text(out, &standing.state);
+        standing.write_state(out);
         let _ = write!(
             out,
             ",\"backlog_events\":{},\"backlog_bytes\":{},\"delayed\":{},\"pulls_waiting\":{},\"delivered\":{},\"in_flight\":{},\"failures\":{},\"dropped\":{}",

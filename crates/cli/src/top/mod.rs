@@ -18,6 +18,7 @@ pub(crate) fn run(options: &TopOptions) -> Result<(), Failure> {
     let remote = |error: InvokeError| Failure::remote(&error, &options.server);
     let waiter = Waiter::install().map_err(|error| Failure::message(format!("cannot wait for signals: {error}")))?;
     let statistics = Statistics::find(&options.server).map_err(remote)?;
+    statistics.check_channel(&options.server, options.channel).map_err(remote)?;
     let mut stdout = io::stdout();
     let live = !options.once && !options.json && stdout.is_terminal();
     let sample = || Sample::take(&statistics.object);

@@ -1,7 +1,7 @@
 //! Two moments of a service as rates, for people and for programs.
 
 use super::sample::{Lane, Sample};
-use crate::info::standing::Standing;
+use crate::info::standing::{Holds, Standing};
 use crate::show;
 use serde_json::{Value as Json, json};
 use std::collections::HashMap;
@@ -124,7 +124,7 @@ impl View {
             let most = standing.reasons.iter().max_by_key(|(_, count)| *count);
             table.push([
                 name(standing),
-                show::clean(&standing.state),
+                standing.describe(),
                 show::count(standing.backlog_events),
                 show::bytes(standing.backlog_bytes),
                 self.rate(*delivered),
@@ -196,6 +196,7 @@ impl ConsumerRow {
             "proxy": standing.proxy,
             "name": name(standing),
             "state": standing.state,
+            "holds_suppliers": standing.holds.map(|Holds { for_s, left_s }| json!({ "for_seconds": for_s, "seconds_left": left_s })),
             "backlog_events": standing.backlog_events,
             "backlog_bytes": standing.backlog_bytes,
             "in_flight": standing.in_flight,

@@ -2,12 +2,14 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 
+mod descriptors;
 mod disconnect;
 mod doctor;
 mod experiments;
 mod filter;
 mod hostile;
 mod info;
+mod naming;
 mod plan;
 mod stats;
 mod stopping;
@@ -321,10 +323,26 @@ fn something_else_listening_is_told() {
 #[test]
 fn channel_that_does_not_exist_is_told_with_those_that_do() {
     let serve = Serve::start();
-    for command in ["ls", "pub", "sub"] {
-        let output = serve.run(command, &["--channel", "77"]);
-        assert_eq!(output.status.code(), Some(1));
-        assert_eq!(text(&output.stderr), "campanile: there is no channel 77; there are: 0\n");
+    let all = [
+        &["ls", "-c", "77"][..],
+        &["pub", "-c", "77"],
+        &["sub", "-c", "77"],
+        &["info", "-c", "77"],
+        &["info", "77"],
+        // Both showed nothing, and ended as if all were well.
+        &["top", "-c", "77", "--once"],
+        &["top", "-c", "77", "--json"],
+        &["disconnect", "-c", "77", "3"],
+        &["disconnect", "-c", "77", "--client", "127.0.0.1", "--yes"],
+    ];
+    for command in all {
+        let output = serve.run(command[0], &command[1..]);
+        assert_eq!(output.status.code(), Some(1), "{command:?}");
+        assert_eq!(
+            text(&output.stderr),
+            "campanile: there is no channel 77; there are: 0 (`campanile ls` lists them)\n",
+            "{command:?}"
+        );
     }
 }
 

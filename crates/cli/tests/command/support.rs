@@ -41,17 +41,35 @@ impl Serve {
     }
 
     fn of(mut child: Child) -> Self {
-        let mut stdout = BufReader::new(child.stdout.take().unwrap());
-        let mut line = String::new();
-        let leash = Leash::new(&child, "a service to be ready");
-        stdout.read_line(&mut line).unwrap();
-        drop(leash);
-        let address = line
+        let stdout = BufReader::new(child.stdout.take().unwrap());
+        let mut serve = Self { child, stdout, address: String::new() };
+        serve.wait_until_ready();
+        serve
+    }
+
+    /// One that says something else before it is ready, and what that is.
+    pub(crate) fn spawn_waiting(command: &mut Command) -> (Self, String) {
+        let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
+        let stdout = BufReader::new(child.stdout.take().unwrap());
+        let mut serve = Self { child, stdout, address: String::new() };
+        let line = serve.line();
+        (serve, line)
+    }
+
+    pub(crate) fn wait_until_ready(&mut self) {
+        let line = self.line();
+        self.address = line
             .strip_prefix("campanile: ready at ")
             .and_then(|rest| rest.split_once(','))
             .map(|(address, _)| address.to_owned())
             .unwrap_or_else(|| panic!("not a ready line: {line:?}"));
-        Self { child, stdout, address }
+    }
+
+    fn line(&mut self) -> String {
+        let mut line = String::new();
+        let _leash = Leash::new(&self.child, "a service to be ready");
+        self.stdout.read_line(&mut line).unwrap();
+        line
     }
 
     /// Asks it to stop, and gives what it printed after the ready line and its exit code.
