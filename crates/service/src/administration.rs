@@ -394,7 +394,8 @@ impl Administration {
         if before == 0 || !self.inquiry.asked.is_empty() {
             return;
         }
-        let survey = core::mem::take(&mut self.inquiry.survey).together();
+        let mut survey = core::mem::take(&mut self.inquiry.survey).together();
+        survey.outboxes = statistics::told_of(survey.outboxes);
         for request in core::mem::take(&mut self.inquiry.surveying) {
             let bytes = self.describe(&survey, &request).unwrap_or_default();
             let bytes = self.limited(&request, bytes);
@@ -412,7 +413,7 @@ impl Administration {
         if parsed.operation == statistics::GET_DROPS.as_bytes() {
             statistics::write_drops(survey, |key| self.name(key), &mut writer);
         } else {
-            statistics::write_consumers(survey.outboxes.clone(), self.now(), |key| self.name(key), &mut writer);
+            statistics::write_consumers(&survey.outboxes, self.now(), |key| self.name(key), &mut writer);
         }
         open.finish(&mut bytes);
         Some(bytes)

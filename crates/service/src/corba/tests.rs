@@ -8,6 +8,7 @@ mod conformance;
 mod filters;
 mod hostile;
 mod idle;
+mod largest;
 mod objects;
 mod probes;
 mod proxies;

@@ -13,6 +13,7 @@ use crate::corba::event::{
 use crate::corba::exceptions::{Raised, UserException};
 use crate::corba::remarks::remark;
 use crate::corba::table::Target;
+use engine::EventType;
 use filter::{FailureKind, Fields, Steps, Verdict};
 use giop::cdr::{ReadError, ReadErrorKind, Reader, Writer};
 use giop::recode::skip_any;
@@ -20,6 +21,8 @@ use std::sync::Arc;
 
 /// What a step of an evaluation takes at most, for a time to be made into steps.
 const STEP_NS: u64 = 16;
+/// Octets of event types that are compared in the time of a step.
+const OCTETS_IN_STEP: usize = 16;
 /// 1 January 1970 in `TimeBase::TimeT`, that is, 100 ns since 15 October 1582.
 const TIME_1970: u64 = 0x01B2_1DD2_1381_4000;
 
@@ -263,9 +266,10 @@ fn evaluate(
 ) -> (Outcome, Option<Arc<Installed>>) {
     let mut outcome = Outcome::Decided;
     for installed in filter.constraints.in_order() {
-        let types = &installed.types;
-        if !types.is_empty() && !types.iter().any(|kind| kind.matches(event_type.domain, event_type.name)) {
-            continue;
+        match is_meant(&installed.types, event_type, steps) {
+            None => return (Outcome::Cut, None),
+            Some(false) => continue,
+            Some(true) => {}
         }
         match installed.program.matches(fields, steps) {
             Verdict::Match => return (Outcome::Decided, Some(Arc::clone(installed))),
@@ -277,4 +281,22 @@ fn evaluate(
         }
     }
     (outcome, None)
+}
+
+/// Whether a constraint for these types is for events of that one; `None` if the steps are over before that is known.
+///
+/// Whoever made the filter chose the types, and whoever asks chooses the event's, both as long as a message may be: so looking
+/// through them is charged as evaluating is.
+fn is_meant(types: &[EventType], event_type: Type<'_>, steps: &mut Steps) -> Option<bool> {
+    let Type { domain, name } = event_type;
+    for kind in types {
+        let octets = kind.domain.len() + kind.name.len() + domain.len() + name.len();
+        if !steps.take(u32::try_from(1 + octets / OCTETS_IN_STEP).unwrap_or(u32::MAX)) {
+            return None;
+        }
+        if kind.matches(domain, name) {
+            return Some(true);
+        }
+    }
+    Some(types.is_empty())
 }

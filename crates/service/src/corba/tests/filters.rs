@@ -497,6 +497,27 @@ pub(super) fn time_limits(d: &mut Dialogue) {
     );
 }
 
+/// A client asked its filter about an event: evaluating the constraints had its steps, but looking through their event types had
+/// none, and both they and the event's type may be as long as a message. 1,024 constraints with wildcards and a type of 2 MB
+/// kept administration for seconds.
+#[test]
+fn looking_through_the_event_types_of_a_filter_costs_steps() {
+    let mut scene = Dialogue::new(STYLES[5]);
+    let d = &mut scene;
+    let factory = factory(d);
+    let filter = made_filter(d, &factory);
+    let names: Vec<String> = (0..1_000).map(|number| format!("*a*b*{number}*")).collect();
+    let types: Vec<(&str, &str)> = names.iter().map(|name| ("*", name.as_str())).chain([("*", "*last*")]).collect();
+    add(d, &filter, &[(&types, "TRUE")]).unwrap();
+    let mut ask = |name: &str| {
+        let answer = matched(d.quick(&filter, "match_structured", |w| write_event("", name, w)));
+        (answer, d.door.take_filter_cuts())
+    };
+    assert_eq!(ask("the last one"), (true, 0));
+    assert_eq!(ask("ab"), (false, 0));
+    assert_eq!(ask(&format!("{} the last one", "a".repeat(10_000))), (false, 1), "not decided within its steps");
+}
+
 pub(super) fn callbacks(d: &mut Dialogue) {
     let factory = factory(d);
     let filter = made_filter(d, &factory);
