@@ -64,8 +64,8 @@ resources! {
     Outgoing = "connections to clients", OutgoingLimit, OutgoingShare, "limits.outgoing_connections_max";
     /// Octets of messages that have begun and are not complete.
     IncompleteBytes = "octets of incomplete messages", IncompleteBytesLimit, IncompleteBytesShare, "limits.incomplete_bytes_max";
-    /// Octets of replies that clients have not taken.
-    ReplyBytes = "octets of unread replies", ReplyBytesLimit, ReplyBytesShare, "limits.unread_reply_bytes_max";
+    /// Octets that were written for clients, on connections of either direction, and that they have not read.
+    ReplyBytes = "octets written and not read", ReplyBytesLimit, ReplyBytesShare, "limits.unread_reply_bytes_max";
     /// Octets of requests that administration has and has not answered.
     RequestBytes = "octets of administrative requests", RequestBytesLimit, RequestBytesShare, "limits.memory_bytes";
     /// Octets that administration keeps: objects, filters, properties, names, references, subscriptions.
@@ -315,7 +315,14 @@ impl Account {
         Ok(Charge { account: Arc::clone(self), resource, amount })
     }
 
-    /// The same for those who keep the amount themselves: each such claim needs its [`Account::give`].
+    /// Claims what cannot be refused any more: beyond share and limit if need be.
+    #[must_use]
+    pub fn charge_anyway(self: &Arc<Self>, resource: Resource, amount: u64) -> Charge {
+        self.take_anyway(resource, amount);
+        Charge { account: Arc::clone(self), resource, amount }
+    }
+
+    /// The same as [`Account::charge`] for those who keep the amount themselves: each such claim needs its [`Account::give`].
     ///
     /// Of two claims of one address at the same time on two threads, one may be refused that would have been granted a moment
     /// later. The limit holds always.

@@ -90,8 +90,9 @@ pub struct Limits {
     /// connection are not counted. Default 256 MiB. Beyond it messages are completed from a reserve, the others wait, and who
     /// does not progress meanwhile is closed.
     pub incomplete_bytes_max: u64,
-    /// Bytes that answers of administration which clients have yet to read may take together, 1 MiB to 1 TiB. Default
-    /// 256 MiB. Requests whose answers may be large wait beyond it, and who reads nothing for `message_completion_ms` is closed.
+    /// Bytes that were written for clients, events, answers and calls, and that they have yet to read, 1 MiB to 1 TiB. Default
+    /// 256 MiB. Beyond it a connection is written nothing more until it has read all; requests whose answers may be large wait,
+    /// and who reads nothing meanwhile for `message_completion_ms` is closed.
     pub unread_reply_bytes_max: u64,
     /// Messages of one connection that are handled before the others have their turn, 1 to 65,536. Default 1024.
     pub share_messages: u32,
@@ -433,8 +434,9 @@ impl Config {
 
     /// The budget of the process: what is configured, or half of what there is at this moment.
     pub(crate) fn memory(&self) -> Memory {
-        let memory = self.limits.memory_bytes.map_or_else(Memory::of_machine, Memory::new);
-        log::info!("the memory budget of the process is {} bytes", memory.bytes());
+        let configured = self.limits.memory_bytes.map(Memory::new);
+        let memory = configured.unwrap_or_else(Memory::of_machine);
+        log::info!("the memory budget of the process is {}", memory.described(configured.is_some()));
         memory
     }
 

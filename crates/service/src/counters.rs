@@ -77,6 +77,11 @@ counters! {
     PushTimeouts = "lane_push_timeouts",
     /// Waiting pulls that were not answered yet because their clients had not read the answers before them.
     PullsSetAside = "lane_pulls_set_aside",
+    /// Times that nothing more was written for a connection until its client had read everything: what it had not read could not be
+    /// charged.
+    UnreadWaited = "lane_unread_waited",
+    /// Calls of clients that were not made, and count as unanswered, since what was written before on their connections is not read.
+    CallsNotMade = "lane_calls_not_made",
     /// Events translated to another form or encoding.
     Translations = "lane_translations",
     /// Events that could not be put into the form a consumer takes.
@@ -239,9 +244,9 @@ counters! {
     IncompleteBytesLimit = "incomplete_bytes_limit_reached",
     /// Octets of incomplete messages: claims not granted because the client had its share.
     IncompleteBytesShare = "incomplete_bytes_share_reached",
-    /// Octets of unread replies: claims not granted because the service's limit was reached.
+    /// Octets written and not read: claims not granted because the service's limit was reached.
     ReplyBytesLimit = "reply_bytes_limit_reached",
-    /// Octets of unread replies: claims not granted because the client had its share.
+    /// Octets written and not read: claims not granted because the client had its share.
     ReplyBytesShare = "reply_bytes_share_reached",
     /// Octets of administrative requests: claims not granted because the service's limit was reached.
     RequestBytesLimit = "request_bytes_limit_reached",

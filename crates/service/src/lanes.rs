@@ -43,7 +43,8 @@ mod survey;
 pub(crate) mod system;
 pub(crate) mod tally;
 mod turns;
-mod unfinished;
+pub(crate) mod unfinished;
+mod unread;
 mod waiting_pulls;
 pub(crate) mod worker;
 

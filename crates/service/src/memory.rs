@@ -37,9 +37,17 @@ impl Memory {
         Self::new((there_is / 2).max(BUDGET_MIN))
     }
 
-    /// All of it.
-    pub(crate) const fn bytes(self) -> u64 {
-        self.bytes
+    /// How much it is and where it comes from, to be read by people.
+    pub(crate) fn described(self, is_configured: bool) -> String {
+        let (bytes, part) = (self.bytes, readable(self.bytes));
+        if is_configured {
+            format!("{part} ({bytes} octets, limits.memory_bytes)")
+        } else if bytes == BUDGET_MIN {
+            format!("{part} ({bytes} octets), the least there may be: this machine or control group has little")
+        } else {
+            let whole = readable(bytes.saturating_mul(2));
+            format!("{part} ({bytes} octets), half of the {whole} that this machine or control group has")
+        }
     }
 
     /// What is for events that wait, of all channels.
@@ -56,6 +64,13 @@ impl Memory {
     pub(crate) const fn of_connections(self) -> u64 {
         self.bytes / 4
     }
+}
+
+/// An amount in the unit in which it is read best, with one decimal.
+fn readable(bytes: u64) -> String {
+    let (shift, unit) = if bytes >= 1 << 30 { (30, "GiB") } else { (20, "MiB") };
+    let tenths = (u128::from(bytes) * 10) >> shift;
+    format!("{}.{} {unit}", tenths / 10, tenths % 10)
 }
 
 /// The machine's memory.
@@ -110,7 +125,19 @@ mod tests {
     fn the_parts_are_the_whole() {
         let memory = Memory::new(1 << 30);
         let parts = memory.of_channels() + memory.of_administration() + memory.of_connections();
-        assert_eq!(parts, memory.bytes());
+        assert_eq!(parts, memory.bytes);
+    }
+
+    #[test]
+    fn the_budget_is_told_in_a_unit_that_people_read() {
+        let memory = Memory::new(12_560_000_000);
+        let machine = memory.described(false);
+        assert_eq!(
+            machine,
+            "11.6 GiB (12560000000 octets), half of the 23.3 GiB that this machine or control group has"
+        );
+        assert_eq!(Memory::new(64 << 20).described(true), "64.0 MiB (67108864 octets, limits.memory_bytes)");
+        assert!(Memory::new(BUDGET_MIN).described(false).contains("the least"));
     }
 
     #[test]

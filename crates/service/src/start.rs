@@ -33,6 +33,7 @@ use crate::lanes::reports::{Allowance, ClientLines};
 use crate::lanes::roster::{Roster, RosterOptions};
 use crate::lanes::scheduling;
 use crate::lanes::system::Bell;
+use crate::lanes::unfinished::Reserve;
 use crate::lanes::worker::Common;
 use crate::memory::Memory;
 use crate::refusals::Refusals;
@@ -405,6 +406,7 @@ fn common(
         // As many of the smallest as there is room for in the queue come to the limit.
         request_bytes_min: accounts.limit(Resource::RequestBytes) / u64::from(config.limits.administration_queue),
         accounts,
+        reserve: Arc::new(Reserve::new(reserve_bytes(config, memory))),
         memory: Arc::new(SharedMemory::new(memory.of_channels(), config.limits.client_share_percent)),
         message_completion: config.message_completion(),
         share: config.share(),
@@ -433,9 +435,17 @@ const ANALYSES_MAX: u64 = 64;
 /// Requests that administration has, of all.
 const REQUEST_BYTES_MAX: u64 = 64 << 20;
 
-/// What messages that are not complete may take: half of what connections have, but always one of them.
+/// What of the memory for connections lets a message be completed where the rest is spent: as much as four of the largest, but a quarter
+/// at most; and always two of the largest, of which one gets half.
+fn reserve_bytes(config: &Config, memory: Memory) -> u64 {
+    let message = u64::from(config.limits.message_bytes_max);
+    (memory.of_connections() / 4).clamp(2 * message, 4 * message)
+}
+
+/// What messages that are not complete may take beside the reserve: with it half of what connections have, but always an eighth.
 fn incomplete_bytes_max(config: &Config, memory: Memory) -> u64 {
-    let part = (memory.of_connections() / 2).max(config.limits.message_bytes_max.into());
+    let connections = memory.of_connections();
+    let part = (connections / 2).saturating_sub(reserve_bytes(config, memory)).max(connections / 8);
     config.limits.incomplete_bytes_max.min(part)
 }
 
@@ -577,6 +587,27 @@ fn lower_priority() {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// The reserve for large messages was 64 MiB of each lane beside the budget.
+    #[test]
+    fn what_connections_may_have_is_their_quarter_of_the_budget_unless_two_large_messages_are_more() {
+        let octets = |memory_bytes: u64, message_bytes_max: u32| {
+            let limits = Limits { message_bytes_max, ..Limits::default() };
+            let (config, memory) = (Config { limits, ..Config::default() }, Memory::new(memory_bytes));
+            let max = ConnectionsMax { from_clients: 1, to_clients: 1 };
+            let ceilings = Accounts::new(ceilings(&config, memory, max));
+            let kinds = [Resource::IncompleteBytes, Resource::ReplyBytes, Resource::RequestBytes];
+            let sum: u64 = kinds.iter().map(|kind| ceilings.limit(*kind)).sum();
+            (sum + reserve_bytes(&config, memory), memory.of_connections())
+        };
+        for memory_bytes in [352_u64 << 20, 512 << 20, 1 << 30, 64 << 30] {
+            let (sum, part) = octets(memory_bytes, 16 << 20);
+            assert!(sum <= part, "{sum} of {part}");
+        }
+        assert_eq!(octets(64 << 20, 2 << 20), (16 << 20, 16 << 20));
+        // What docs/operating.md says of the smallest.
+        assert_eq!(octets(64 << 20, 16 << 20), (42 << 20, 16 << 20));
+    }
 
     #[test]
     fn neither_way_takes_the_descriptors_that_the_other_needs() {

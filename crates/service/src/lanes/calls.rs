@@ -16,6 +16,10 @@ use super::routes::{FORWARDS_MAX, Target};
 use super::slots::Token;
 use super::worker::Core;
 use crate::accounts::Account;
+use crate::counters::Counter;
+
+/// What is kept for a client and not read, in octets, before it is not called any more.
+const UNREAD_MAX: usize = 1 << 20;
 
 /// A call, kept whole so that it can follow a forward.
 pub(crate) struct Call {
@@ -61,6 +65,11 @@ impl Core {
         };
         let Outgoings { connections, spares, .. } = &mut self.outgoing;
         let Some(connection) = connections.get_mut(token) else { return };
+        if connection.waits_for_reader() || connection.output.kept_bytes() >= UNREAD_MAX {
+            // It would not be read either, and the next one that there is reason for says all that this one would have said.
+            self.counters.add(Counter::CallsNotMade, 1);
+            return self.finish_call(&call, Err(CallFailure::TimedOut));
+        }
         let (request_id, tell) = connection.next_request(self.now);
         let context = codeset::context(target.chars, OWN_ENDIAN);
         let Call { id, deadline, .. } = call;
@@ -83,6 +92,8 @@ impl Core {
         open.body(buffer, target.chars).raw(&call.body);
         open.finish(buffer);
         connection.pending.insert(request_id, Pending::Call(Box::new(call)));
+        let unread = connection.note_added(self.now);
+        self.count_unread(unread);
         self.outgoing.calls.insert(id, Asked { connection: token, request_id, deadline });
         self.outgoing.note_due(token);
     }

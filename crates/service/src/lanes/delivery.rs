@@ -115,7 +115,8 @@ impl Core {
         };
         // Nothing says when a one-way push is done but room in the socket, so it waits for that. One that is tried again
         // waits until the first try is gone, or they would pile up where nothing is read.
-        let is_behind = body.is_none() && connection.output.queued_bytes() >= COPIED_BYTES_MAX;
+        let is_full = body.is_none() && connection.output.queued_bytes() >= COPIED_BYTES_MAX;
+        let is_behind = is_full || connection.waits_for_reader();
         if (one_way && !connection.has_room()) || is_behind || route.still_waits(token, connection.output.taken()) {
             self.block(outbox, token);
             return Err(Unsent::Because(Outcome::NoRoom));
@@ -145,6 +146,8 @@ impl Core {
             route.unanswered.push_back(Sent { serial, connection: token, request_id, event });
             connection.pending.insert(request_id, Pending::Push { outbox, serial });
         }
+        let unread = connection.note_added(self.now);
+        self.count_unread(unread);
         self.outgoing.note_push(token, one_way);
         self.counters.add(Counter::PushesSent, 1);
         Ok(())

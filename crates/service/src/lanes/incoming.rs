@@ -22,7 +22,7 @@ use super::slots::Token;
 use super::system::{self, Interest, Ready};
 use super::unfinished::{Claim, Claimed, ReadingTime, Unfinished};
 use super::worker::{KIND_INCOMING, KIND_LISTENER, Worker, datum};
-use crate::accounts::{Account, Charge, Resource, SpentBy};
+use crate::accounts::{Account, Charge, Resource, Spent, SpentBy};
 use crate::counters::Counter;
 
 /// Requests a connection may have unanswered before it is not read any more: those whose replies are withheld (its
@@ -152,7 +152,7 @@ impl Caller {
 
     /// Whether it has left as much unread as may be.
     pub(crate) fn leaves_much_unread(&self) -> bool {
-        self.output.queued_bytes() > REPLIES_UNREAD_MAX
+        self.output.queued_bytes() > REPLIES_UNREAD_MAX || self.large.unread.waits()
     }
 
     /// Whom to charge for what it makes the service keep.
@@ -161,14 +161,14 @@ impl Caller {
     }
 
     /// What it has asked for of what may be large, and whom to charge for that.
-    pub(super) fn large(&mut self) -> (&mut LargeOwed, &Account) {
+    pub(super) fn large(&mut self) -> (&mut LargeOwed, &Arc<Account>) {
         (&mut self.large, self.place.account())
     }
 
-    /// Notes how much of its answers it has yet to take.
+    /// Charges what it has yet to read.
     #[inline]
-    fn note_queued(&mut self, now: Time) {
-        self.large.note_queued(self.place.account(), self.output.queued_bytes(), now);
+    fn note_unread(&mut self, now: Time) -> Result<(), Spent> {
+        self.large.unread.note(self.place.account(), self.output.kept_bytes(), self.output.taken(), now)
     }
 
     /// Gives back what it has of the memory for messages that are not complete.
@@ -500,8 +500,9 @@ impl Worker {
             return self.close(token);
         };
         let written = flushed == Flushed::All;
-        caller.note_queued(self.core.now);
-        if !caller.written.is_empty() {
+        let unread = caller.note_unread(self.core.now);
+        self.core.count_unread(unread);
+        if !caller.written.is_empty() || !caller.set_aside.is_empty() {
             self.core.note_taken(caller);
         }
         let is_bound = caller.settling.bound_for.is_some();
@@ -610,7 +611,7 @@ impl Worker {
         else {
             return;
         };
-        let idle = self.incoming.iter().filter(|(_, entry)| entry.caller.large.is_idle_since(Time(since)));
+        let idle = self.incoming.iter().filter(|(_, entry)| entry.caller.large.unread.is_idle_since(Time(since)));
         let idle: Vec<(Token, SocketAddr)> = idle.map(|(token, entry)| (token, entry.caller.address)).collect();
         for (token, address) in idle {
             self.core.counters.add(Counter::UnreadAnswersEnded, 1);

@@ -6,6 +6,7 @@
 //! somebody has read. Whoever reads nothing for long while others wait for that is let go.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use engine::Time;
 use giop::framing::Message;
@@ -13,6 +14,7 @@ use giop::message::{Header, Request, Response};
 
 use super::incoming::{Caller, Incoming};
 use super::slots::Token;
+use super::unread::Unread;
 use super::worker::{Core, Worker};
 use crate::accounts::{Account, Resource, Spent};
 use crate::counters::Counter;
@@ -80,9 +82,8 @@ pub(crate) struct LargeAnswers {
 pub(crate) struct LargeOwed {
     is_out: bool,
     held_back: Option<Vec<u8>>,
-    unread: usize,
-    /// When it last took some of what it has unread.
-    read_at: Time,
+    /// What it has not read, of answers of whatever size.
+    pub(super) unread: Unread,
 }
 
 impl LargeOwed {
@@ -91,25 +92,10 @@ impl LargeOwed {
         self.held_back.is_some()
     }
 
-    /// Whether it has left answers unread for as long as that.
-    pub(super) fn is_idle_since(&self, time: Time) -> bool {
-        self.unread > 0 && self.read_at <= time
-    }
-
-    /// So many octets of the connection's answers, of whatever size, are still to be taken.
-    #[inline]
-    pub(super) fn note_queued(&mut self, account: &Account, queued: usize, now: Time) {
-        if self.unread > queued {
-            account.give(Resource::ReplyBytes, (self.unread - queued) as u64);
-            self.unread = queued;
-            self.read_at = now;
-        }
-    }
-
     /// The connection ends.
     pub(super) fn release(&mut self, account: &Account) {
         let reserved = if self.is_out { RESERVED } else { 0 };
-        account.give(Resource::ReplyBytes, reserved + self.unread as u64);
+        account.give(Resource::ReplyBytes, reserved);
         *self = Self::default();
     }
 }
@@ -148,17 +134,15 @@ impl LargeAnswers {
     }
 
     /// An answer has come from administration, of so many octets, or administration had no room.
-    fn answered(&mut self, connection: Token, of: Option<(&mut LargeOwed, &Account)>, octets: usize, now: Time) {
+    fn answered(&mut self, connection: Token, of: Option<(&mut LargeOwed, &Arc<Account>)>, octets: usize, now: Time) {
         self.out = self.out.saturating_sub(1);
         let Some((of, account)) = of else { return };
         if core::mem::take(&mut of.is_out) {
             account.give(Resource::ReplyBytes, RESERVED);
         }
-        if of.unread == 0 {
-            of.read_at = now;
+        if octets > 0 {
+            of.unread.add(account, octets, now);
         }
-        of.unread += octets;
-        account.take_anyway(Resource::ReplyBytes, octets as u64);
         if of.is_held_back() {
             self.waiting.push_back(connection);
         }
@@ -276,7 +260,7 @@ mod tests {
     }
 
     /// Two clients at two addresses, of which each may have all but a quarter.
-    fn accounts(limit: u64) -> [std::sync::Arc<Account>; 2] {
+    fn accounts(limit: u64) -> [Arc<Account>; 2] {
         let accounts = Accounts::new(Ceilings::new(75).with(Resource::ReplyBytes, limit, 0));
         ["127.0.0.2", "127.0.0.3"].map(|ip| accounts.account_of(ip.parse().unwrap()))
     }
@@ -308,9 +292,9 @@ mod tests {
         assert!(matches!(answers.begin(&mut two, &there), Err(Some(_))));
         answers.hold_back(TWO, &mut two, vec![2]);
         assert!(answers.is_short());
-        assert!(one.is_idle_since(Time(5)) && !two.is_idle_since(Time(5)));
-        one.note_queued(&here, 4 * MIB, Time(9));
-        assert!(!one.is_idle_since(Time(8)));
+        assert!(one.unread.is_idle_since(Time(5)) && !two.unread.is_idle_since(Time(5)));
+        one.unread.note(&here, 4 * MIB, 11, Time(9)).unwrap();
+        assert!(!one.unread.is_idle_since(Time(8)));
         assert_eq!(answers.begin(&mut two, &there), Ok(()));
         one.release(&here);
         two.release(&there);

@@ -27,8 +27,9 @@ use super::replies::Verdict;
 use super::routes::{Endpoint, Route, Routes};
 use super::slots::{Slots, Token};
 use super::system::{self, Interest};
+use super::unread::Unread;
 use super::worker::{Core, KIND_OUTGOING, datum};
-use crate::accounts::{Account, Charge, Resource, SpentBy};
+use crate::accounts::{Account, Charge, Resource, Spent, SpentBy};
 use crate::corba::Peers;
 use crate::counters::Counter;
 use crate::resolver;
@@ -68,6 +69,8 @@ pub(crate) struct Outgoing {
     state: State,
     pub(crate) inbound: Inbound,
     pub(crate) output: Output,
+    /// What of that the client has not read.
+    unread: Unread,
     pub(crate) pending: PendingReplies,
     next_request: u32,
     told_code_sets: bool,
@@ -92,6 +95,7 @@ impl Outgoing {
             state: State::Resolving,
             inbound: Inbound::new(limits),
             output: Output::default(),
+            unread: Unread::default(),
             pending: PendingReplies::default(),
             next_request: 1,
             told_code_sets: false,
@@ -131,9 +135,24 @@ impl Outgoing {
         (is_idle && self.stream().is_some()).then_some(self.silent_since)
     }
 
+    /// Whether nothing more is to be written before the client has read what was.
+    pub(crate) const fn waits_for_reader(&self) -> bool {
+        self.unread.waits()
+    }
+
     /// Whether the socket had taken everything when it was last written to, and not too much was gathered since.
     pub(crate) fn has_room(&self) -> bool {
         !self.interest.write && self.stream().is_some() && self.output.queued_bytes() < GATHERED_BYTES_MAX
+    }
+
+    /// Charges what is kept for the client and not read.
+    fn note_unread(&mut self, now: Time) -> Result<(), Spent> {
+        self.unread.note(self.place.account(), self.output.kept_bytes(), self.output.taken(), now)
+    }
+
+    /// The same when something was added, where no flush will do it: the socket is full, or there is none yet.
+    pub(crate) fn note_added(&mut self, now: Time) -> Result<(), Spent> {
+        if self.interest.write || self.stream().is_none() { self.note_unread(now) } else { Ok(()) }
     }
 
     /// Tells the peer that a reply is not waited for any more.
@@ -479,12 +498,23 @@ impl Core {
         if let Err(error) = connection.output.flush(stream, spares, usize::MAX) {
             return self.lose(token, &error.to_string());
         }
+        let unread = connection.note_unread(self.now);
         let is_blocked = !connection.blocked.is_empty();
+        self.count_unread(unread);
         self.release_written();
         if is_blocked {
             self.unblock_past(token);
         }
         self.watch(token);
+    }
+
+    /// Counts that a connection has to wait until its client has read.
+    #[inline]
+    pub(crate) fn count_unread(&self, noted: Result<(), Spent>) {
+        if let Err(spent) = noted {
+            self.counters.add(spent.counter(), 1);
+            self.counters.add(Counter::UnreadWaited, 1);
+        }
     }
 
     /// Writes what was gathered for consumers: where the lane takes turns, little before much, so that one event does not

@@ -107,8 +107,9 @@ pub(crate) struct Output {
     buffer: Vec<u8>,
     from: usize,
     pieces: VecDeque<Piece>,
-    /// Bytes of the pieces that wait.
+    /// Bytes of the pieces that wait, and of those of them that are events.
     piece_bytes: usize,
+    event_bytes: usize,
     /// Bytes that the socket has taken.
     taken: u64,
 }
@@ -185,6 +186,12 @@ impl Output {
         self.buffer.len() - self.from + self.piece_bytes
     }
 
+    /// Bytes that wait and are kept here only. Events are counted in their channels' budgets.
+    #[inline]
+    pub(crate) fn kept_bytes(&self) -> usize {
+        self.queued_bytes() - self.event_bytes
+    }
+
     /// How many bytes have gone before, counted from the first there ever was.
     pub(crate) const fn taken(&self) -> u64 {
         self.taken
@@ -216,6 +223,7 @@ impl Output {
             return Some(event);
         }
         self.piece_bytes += bytes.len();
+        self.event_bytes += bytes.len();
         self.pieces.push_back(Piece { held: Held::Event(event, body), at: self.buffer.len(), from: 0 });
         None
     }
@@ -306,6 +314,9 @@ impl Output {
             let gone = written.min(rest);
             piece.from += gone;
             self.piece_bytes -= gone;
+            if matches!(piece.held, Held::Event(..)) {
+                self.event_bytes -= gone;
+            }
             written -= gone;
             if gone < rest {
                 return self.tidy(spares);

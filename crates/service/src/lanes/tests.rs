@@ -19,6 +19,7 @@ use super::mail::{CallFailure, LaneThread, Lookup, Reply, Resolved, ToAdministra
 use super::post::{Inbox, Post, post_to};
 use super::shares::Share;
 use super::system::Bell;
+use super::unfinished::Reserve;
 use super::worker::{Common, LaneEnds, Worker, WorkerOptions};
 use crate::accounts::{Accounts, Ceilings, Resource};
 use crate::corba::naming::NamingLimits;
@@ -32,6 +33,7 @@ struct Bench {
     administration: Inbox<ToAdministration>,
     counters: Counters,
     office: Post<ToLane>,
+    accounts: Arc<Accounts>,
     /// Kept, since a lane that nobody posts to any more would be told so.
     _posts: (Post<Resolved>, Post<Line>),
 }
@@ -63,6 +65,7 @@ impl Bench {
         let (to_administration, administration) = post_to(&other_bell, 16);
         let (resolver, lookups) = post_to(&other_bell, 16);
         let counters = Counters::new(1);
+        let accounts = Accounts::new(Ceilings::new(100).with(Resource::ReplyBytes, unread_reply_bytes_max, 0));
         let lane = Worker::new(WorkerOptions {
             id: LaneId::MAIN,
             thread: LaneThread::MAIN,
@@ -82,7 +85,8 @@ impl Bench {
             common: Common {
                 published: Arc::new(ArcSwap::from_pointee(door.publish().unwrap())),
                 framing: framing::Limits::default(),
-                accounts: Accounts::new(Ceilings::new(100).with(Resource::ReplyBytes, unread_reply_bytes_max, 0)),
+                accounts: Arc::clone(&accounts),
+                reserve: Arc::new(Reserve::new(64 << 20)),
                 memory: Arc::new(engine::SharedMemory::new(1 << 30, 75)),
                 request_bytes_min: 16 << 10,
                 message_completion: Duration::from_secs(60),
@@ -94,7 +98,7 @@ impl Bench {
             },
         });
         let posts = (answers, introduction_post);
-        Self { lane: lane.unwrap(), lookups, administration, counters, office: office_post, _posts: posts }
+        Self { lane: lane.unwrap(), lookups, administration, counters, office: office_post, accounts, _posts: posts }
     }
 
     /// A connection that the lane has accepted.
@@ -342,6 +346,57 @@ fn requests_with_small_answers_and_events_pass_while_a_large_answer_is_awaited()
         given.extend(requests(&mut bench));
     }
     assert_eq!(given.iter().map(|request| request.may_be_large).collect::<Vec<bool>>(), [true, false, false]);
+}
+
+/// What was written for a client was bounded for each connection only, and of answers of administration only counted: a thousand
+/// connections of which none is read were a gigabyte beside the budget of the process.
+#[test]
+fn what_is_not_read_is_charged_in_both_directions_until_the_clients_are_gone() {
+    const OCTETS: usize = 32 << 20;
+    let mut bench = Bench::with_unread_max(8 << 20);
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let location: Corbaloc = format!("corbaloc::1.2@{}/object", listener.local_addr().unwrap()).parse().unwrap();
+    let to: Ior = location.to_ior("IDL:x:1.0");
+    let account = bench.accounts.account_of("127.0.0.2".parse().unwrap());
+    bench.lane.core.begin_call(
+        7,
+        &to,
+        Some(Arc::clone(&account)),
+        "operation",
+        vec![0; OCTETS],
+        Duration::from_secs(10),
+    );
+    let (called, _) = listener.accept().unwrap();
+    while bench.counters.read(Counter::UnreadWaited) == 0 {
+        bench.lane.round_within(Duration::from_millis(10));
+    }
+    assert_eq!(bench.counters.read(Counter::ReplyBytesLimit), 1);
+    let of_call = account.used(Resource::ReplyBytes);
+    assert!(of_call > 8 << 20 && of_call <= (OCTETS as u64) + 1_000, "{of_call}");
+    // It is called no more: of lists of event types that it was told of, one joined the other there.
+    bench.lane.core.begin_call(8, &to, Some(Arc::clone(&account)), "operation", vec![0; 10], Duration::from_secs(10));
+    assert_eq!(bench.counters.read(Counter::CallsNotMade), 1);
+    drop(called);
+    while account.used(Resource::ReplyBytes) > 0 {
+        bench.lane.round_within(Duration::from_millis(10));
+    }
+    // The same of one that asks.
+    let mut asks = bench.connect();
+    asks.write_all(&asking(1, "get_all_channels")).unwrap();
+    let request = loop {
+        bench.lane.round_within(Duration::from_millis(10));
+        if let Some(request) = requests(&mut bench).pop() {
+            break request;
+        }
+    };
+    bench.office.post(request.answered(vec![0; OCTETS]).1).unwrap();
+    while bench.accounts.used(Resource::ReplyBytes) <= 64 << 10 {
+        bench.lane.round_within(Duration::from_millis(10));
+    }
+    drop(asks);
+    while bench.accounts.used(Resource::ReplyBytes) > 0 {
+        bench.lane.round_within(Duration::from_millis(10));
+    }
 }
 
 #[test]

@@ -3,15 +3,17 @@
 //! Each takes memory until the rest of it has come, and a client that stalls keeps it for `limits.message_completion_ms`:
 //! thousands of them could keep as many messages of the largest size. So the memory that holds what has arrived, and never
 //! what is only announced, is charged to the connection and its address, before it is reserved
-//! (`limits.incomplete_bytes_max`). Where that is not granted, a message may still be completed from a reserve of the lane's,
-//! four times as large as the largest message, of which each gets half of what is left at most: so there is room for two of
-//! the largest, and for small ones beside them. A connection that finds no room there either is not read until there is
+//! (`limits.incomplete_bytes_max`). Where that is not granted, a message may still be completed from a [`Reserve`] of all lanes',
+//! two to four times as large as the largest message, of which each gets half of what is left at most: so there is room for one of
+//! the largest, and for small ones beside it. A connection that finds no room there either is not read until there is
 //! some; and whoever progresses least, of those that have something, is let go then.
 //!
 //! Small ones, up to [`UNCHARGED`], need no claim: they are bounded by the number of connections.
 
+use core::sync::atomic::{AtomicU64, Ordering};
 use core::time::Duration;
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use engine::Time;
 use giop::framing::Incomplete;
@@ -24,11 +26,39 @@ const UNCHARGED: u64 = 16 << 10;
 /// How long a message is looked at before it is said how fast it progresses.
 const LOOKED_AT_FOR: Duration = Duration::from_secs(1);
 
-/// The reserve of a lane, and who waits. See the module.
+/// What of the memory for connections is kept for messages that find no room elsewhere, of all lanes.
+#[derive(Debug)]
+pub(crate) struct Reserve {
+    octets: u64,
+    taken: AtomicU64,
+}
+
+impl Reserve {
+    /// One of so many octets.
+    pub(crate) const fn new(octets: u64) -> Self {
+        Self { octets, taken: AtomicU64::new(0) }
+    }
+
+    /// Makes what one message has of it so much, unless that is more than half of what others leave.
+    fn change(&self, before: u64, wanted: u64) -> bool {
+        let change = |taken: u64| {
+            let others = taken.saturating_sub(before);
+            let is_fair = wanted <= self.octets.saturating_sub(others) / 2;
+            is_fair.then_some(others + wanted)
+        };
+        // Relaxed: it is an amount, and nothing is published through it.
+        self.taken.fetch_update(Ordering::Relaxed, Ordering::Relaxed, change).is_ok()
+    }
+
+    fn give(&self, octets: u64) {
+        self.taken.fetch_sub(octets, Ordering::Relaxed);
+    }
+}
+
+/// Who waits on a lane. See the module.
 #[derive(Debug)]
 pub(super) struct Unfinished {
-    reserve: u64,
-    reserved: u64,
+    reserve: Arc<Reserve>,
     waiting: VecDeque<Token>,
 }
 
@@ -64,9 +94,9 @@ pub(super) enum Claimed {
 }
 
 impl Unfinished {
-    /// A reserve for messages of up to so many octets.
-    pub(super) const fn new(message_bytes_max: usize) -> Self {
-        Self { reserve: 4 * message_bytes_max as u64, reserved: 0, waiting: VecDeque::new() }
+    /// Nobody waits yet.
+    pub(super) const fn new(reserve: Arc<Reserve>) -> Self {
+        Self { reserve, waiting: VecDeque::new() }
     }
 
     /// What has begun on a connection takes so many octets of memory, and will take up to `announced`.
@@ -123,7 +153,7 @@ impl Unfinished {
         }
         let octets = charged_of(octets as u64);
         if complete || octets == 0 {
-            self.reserved -= core::mem::take(&mut claim.reserved);
+            self.reserve.give(core::mem::take(&mut claim.reserved));
         }
         if octets < claim.charged {
             account.give(Resource::IncompleteBytes, claim.charged - octets);
@@ -148,11 +178,9 @@ impl Unfinished {
             return Ok(());
         };
         let rest = announced.max(octets) - claim.charged;
-        let left = self.reserve - self.reserved + claim.reserved;
-        if rest > left / 2 {
+        if !self.reserve.change(claim.reserved, rest) {
             return Err(spent);
         }
-        self.reserved = self.reserved - claim.reserved + rest;
         claim.reserved = rest;
         Ok(())
     }
@@ -224,8 +252,6 @@ impl ReadingTime {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use super::*;
     use crate::accounts::{Accounts, Ceilings};
 
@@ -233,6 +259,11 @@ mod tests {
 
     fn token(number: u64) -> Token {
         Token::from_bits(number)
+    }
+
+    /// With a reserve for two messages of 16 MiB, and small ones.
+    fn unfinished() -> Unfinished {
+        Unfinished::new(Arc::new(Reserve::new(64 << 20)))
     }
 
     /// A client, where all together may have so much.
@@ -243,7 +274,7 @@ mod tests {
 
     #[test]
     fn what_is_announced_costs_nothing_and_what_has_arrived_is_charged() {
-        let (mut unfinished, account) = (Unfinished::new(16 * MIB), account(64 * MIB));
+        let (mut unfinished, account) = (unfinished(), account(64 * MIB));
         let mut claims = [Claim::default(); 100];
         for (number, claim) in (0..).zip(&mut claims) {
             assert_eq!(unfinished.claim(token(number), claim, &account, 12, 16 * MIB), Claimed::Granted);
@@ -257,7 +288,7 @@ mod tests {
 
     #[test]
     fn where_the_limit_is_reached_a_message_is_completed_from_the_reserve_and_small_ones_beside_it() {
-        let (mut unfinished, account) = (Unfinished::new(16 * MIB), account(10 * MIB));
+        let (mut unfinished, account) = (unfinished(), account(10 * MIB));
         let mut claims = [Claim::default(); 4];
         let [stalled, large, other, small] = &mut claims;
         assert_eq!(unfinished.claim(token(0), stalled, &account, 10 * MIB, 16 * MIB), Claimed::Granted);
@@ -276,7 +307,23 @@ mod tests {
         assert!(unfinished.admit(token(2), other, &account, 16 * MIB) && !other.waits && !unfinished.is_waiting());
         unfinished.release(second, &account);
         claims.iter_mut().for_each(|claim| unfinished.release(claim, &account));
-        assert_eq!((unfinished.reserved, account.used(Resource::IncompleteBytes)), (0, 0));
+        assert_eq!((unfinished.reserve.taken.load(Ordering::Relaxed), account.used(Resource::IncompleteBytes)), (0, 0));
+    }
+
+    /// Each lane had a reserve of its own, four times the largest message, beside the budget of the process.
+    #[test]
+    fn all_lanes_have_one_reserve_which_lets_one_of_the_largest_complete_however_small_it_is() {
+        let (reserve, account) = (Arc::new(Reserve::new(32 << 20)), account(0));
+        let mut lanes = [Unfinished::new(Arc::clone(&reserve)), Unfinished::new(reserve)];
+        let mut claims = [Claim::default(); 2];
+        assert_eq!(lanes[0].claim(token(0), &mut claims[0], &account, MIB, 16 * MIB), Claimed::Granted);
+        assert!(matches!(lanes[1].claim(token(1), &mut claims[1], &account, MIB, 16 * MIB), Claimed::Refused(_)));
+        let mut small = Claim::default();
+        assert_eq!(lanes[1].claim(token(2), &mut small, &account, MIB, 2 * MIB), Claimed::Granted);
+        lanes[0].release(&mut claims[0], &account);
+        assert!(!lanes[1].admit(token(1), &mut claims[1], &account, 16 * MIB), "the small one has some yet");
+        lanes[1].release(&mut small, &account);
+        assert!(lanes[1].admit(token(1), &mut claims[1], &account, 16 * MIB));
     }
 
     #[test]

@@ -37,7 +37,7 @@ use super::shares::Share;
 use super::slots::{Slots, Token};
 use super::survey::Surveying;
 use super::system::{self, Bell, Interest, Poll};
-use super::unfinished::Unfinished;
+use super::unfinished::{Reserve, Unfinished};
 use super::waiting_pulls::WaitingPulls;
 use crate::accounts::{Accounts, Addresses};
 use crate::corba::Published;
@@ -76,6 +76,8 @@ pub(crate) struct Common {
     pub(crate) framing: framing::Limits,
     /// What clients have.
     pub(crate) accounts: Arc<Accounts>,
+    /// For messages that find no room in what clients may have for those that are not complete.
+    pub(crate) reserve: Arc<Reserve>,
     /// What the events of all channels may take.
     pub(crate) memory: Arc<SharedMemory>,
     /// What a request counts for at least while administration has it, in octets: many small ones are not free.
@@ -250,7 +252,7 @@ impl Worker {
             resolved: ends.resolved,
             bell: ends.bell,
             message_completion: common.message_completion,
-            unfinished: Unfinished::new(common.framing.message_bytes_max),
+            unfinished: Unfinished::new(Arc::clone(&common.reserve)),
             share: common.share,
             round: 0,
             next_sweep: None,

@@ -15,7 +15,7 @@ use client::{InvokeError, Orb, OrbOptions};
 use giop::cdr::{CharSet, Version};
 use giop::exception::Kind;
 use giop::ior::Ior;
-use giop::message::{Reply, ReplyStatus, RequestHead};
+use giop::message::{Reply, ReplyStatus, Request, RequestHead};
 use service::{Counter, Limits, Service};
 
 use crate::kinds::new_channel;
@@ -332,6 +332,16 @@ fn flood_until_held(service: &Service, channel_id: i32, events_max: u64) -> u64 
     events_max
 }
 
+/// Connects a consumer of sequences that may have 1,024 of them unanswered.
+fn connect_sequence_consumer(channel: &EventChannel, consumer: &Bare) {
+    let proxy = crate::kinds::Consumer::obtain(channel, ClientType::Sequence, crate::kinds::Model::Push);
+    let window = [Property::new("PushWindow", 1_024_u16)];
+    client::notify::ProxySupplier::unchecked(proxy.clone()).set_qos(&window).unwrap();
+    let reference = Ior { type_id: String::new(), ..consumer.reference("127.0.0.1") };
+    let reference = proxy.orb().object(reference);
+    SequenceProxyPushSupplier::unchecked(proxy).connect_sequence_push_consumer(&reference).unwrap();
+}
+
 /// 20 consumers of sequences that do not read took 5.4 GB under a budget of 256 MB: what is written for them was copied, and counted
 /// nowhere.
 #[test]
@@ -339,15 +349,51 @@ fn sequences_that_are_not_read_wait_where_the_budget_counts_them() {
     let service = start();
     let (channel, id) = channel_with(&service, &[Property::new("MemoryBudget", 8_u64 << 20)], &[]);
     let consumer = Bare::new();
-    let proxy = crate::kinds::Consumer::obtain(&channel, ClientType::Sequence, crate::kinds::Model::Push);
-    let window = [Property::new("PushWindow", 1_024_u16)];
-    client::notify::ProxySupplier::unchecked(proxy.clone()).set_qos(&window).unwrap();
-    let reference = Ior { type_id: String::new(), ..consumer.reference("127.0.0.1") };
-    let reference = proxy.orb().object(reference);
-    SequenceProxyPushSupplier::unchecked(proxy).connect_sequence_push_consumer(&reference).unwrap();
+    connect_sequence_consumer(&channel, &consumer);
     // The budget, a mebibyte and a sequence on the connection, and what the sockets hold of their own: at most 10 MB.
     let taken = flood_until_held(&service, id, 1_000);
     assert!(taken < 400, "{taken} events of 60 KB were taken in");
+    assert_eq!(read(&service, Counter::Dropped), 0);
+}
+
+/// What a consumer does not read was bounded on each connection only: a thousand of one address were a gigabyte that no budget had.
+#[test]
+fn what_consumers_do_not_read_has_a_limit_together_and_nothing_is_lost_at_it() {
+    let limits = Limits { unread_reply_bytes_max: 1 << 20, client_share_percent: 100, ..Limits::default() };
+    let service = start_limited(limits);
+    let (channel, id) = channel_with(&service, &[Property::new("MemoryBudget", 256_u64 << 20)], &[]);
+    let consumers = [Bare::new(), Bare::new()];
+    for consumer in &consumers {
+        connect_sequence_consumer(&channel, consumer);
+    }
+    let mut supplier = BareSupplier::new(&service, Some(id));
+    let mut event = numbered(1);
+    event.remainder = "x".repeat(60_000).as_str().into();
+    let message = supplier.push_message(&REQUEST, CharSet::Latin1, &event);
+    let mut published = 0;
+    while read(&service, Counter::UnreadWaited) == 0 {
+        supplier.stream.write_all(&message).unwrap();
+        assert!(read_message(&mut supplier.stream).is_some());
+        published += 1;
+    }
+    assert!(read(&service, Counter::ReplyBytesLimit) > 0);
+    // Those that wait in the outboxes come as soon as the consumers read.
+    let readers = consumers.map(|consumer| {
+        std::thread::spawn(move || {
+            let mut link = consumer.accept();
+            let mut events = 0;
+            while events < published {
+                let (header, bytes) = link.message().unwrap();
+                let request = Request::parse(&bytes, &header).unwrap();
+                events += request.body(&bytes, &header, CharSet::Latin1).u32().unwrap();
+                link.reply(request.request_id, ReplyStatus::NoException, None);
+            }
+            events
+        })
+    });
+    for reader in readers {
+        assert_eq!(reader.join().unwrap(), published);
+    }
     assert_eq!(read(&service, Counter::Dropped), 0);
 }
 
