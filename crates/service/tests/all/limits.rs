@@ -200,7 +200,7 @@ fn a_pull_supplier_that_raises_an_exception_is_asked_again_and_counted() {
     let mut link = supplier.accept();
     for asked in 1..=2 {
         let (header, bytes) = link.message().unwrap();
-        let request_id = giop::message::Request::parse(&bytes, &header).unwrap().request_id;
+        let request_id = Request::parse(&bytes, &header).unwrap().request_id;
         // A reply that has no exception's body, as from a server that is about to end.
         link.reply(request_id, ReplyStatus::SystemException, None);
         wait_until("the failure to be counted", || read(&service, Counter::PollsFailed) >= asked);

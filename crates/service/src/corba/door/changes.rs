@@ -30,6 +30,9 @@ const CALLS_MAX: usize = 256;
 /// Most event types that clients are told of. Beyond, everything may come or be wanted, and that is what they are told.
 const TYPES_MAX: usize = 4096;
 
+/// Octets of these that clients are told of, for the same. Each client that is being told has a list of its own, and what it knew before.
+const TYPES_OCTETS_MAX: usize = 256 << 10;
+
 /// How an `ObtainInfoMode` is split up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::corba) struct InfoMode {
@@ -165,7 +168,9 @@ impl Door {
         let before = connected.or_else(|| self.changes.asked.get(&key).map(|knowledge| knowledge.told));
         let told = mode.all_now || before.unwrap_or(false);
         let nothing = Knowledge { told, ..Knowledge::default() };
-        let knowledge = Knowledge { types: self.types_for(key.channel, side, &nothing), told };
+        // Who is told of nothing need not be remembered to know it: lists that are nowhere else would be kept for it.
+        let remembered = if mode.updates { self.types_for(key.channel, side, &nothing) } else { Arc::from([]) };
+        let knowledge = Knowledge { types: remembered, told };
         match peer.and_then(|peer| self.clients.get_mut(&peer)) {
             Some(client) => {
                 client.told.last = knowledge.clone();
@@ -205,6 +210,7 @@ impl Door {
             ClientAnswer::NotImplemented => {
                 log::debug!(target: "campanile::corba", "{} takes no changes of offers or subscriptions", client.address.name);
                 client.told.hears = false;
+                client.told.last.types = Arc::from([]);
             }
             ClientAnswer::Gone => return self.reap(peer, None),
             // It may have missed it; with the next change it is told that as well.
@@ -283,7 +289,9 @@ impl Door {
             Side::Suppliers => self.hierarchy.offered_types(channel),
         };
         let types = types.unwrap_or_default();
-        if types.len() > TYPES_MAX { vec![EventType::everything()] } else { types }
+        let octets = || types.iter().map(|kind| kind.domain.len() + kind.name.len()).sum::<usize>();
+        let is_much = types.len() > TYPES_MAX || octets() > TYPES_OCTETS_MAX;
+        if is_much { vec![EventType::everything()] } else { types }
     }
 }
 

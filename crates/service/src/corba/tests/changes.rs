@@ -451,18 +451,37 @@ fn too_many_types_are_told_as_everything() {
             (0..1000).map(|number| format!("{}{number}", supplier.iiop().unwrap().key.len())).collect();
         let domain = String::from_utf8(supplier.iiop().unwrap().key.clone()).unwrap();
         let offered: Vec<(&str, &str)> = names.iter().map(|name| (domain.as_str(), name.as_str())).collect();
-        let key = supplier.iiop().unwrap().key.clone();
-        // Too long to be cut at every length.
-        let mut args = Vec::new();
-        let mut w = giop::cdr::Writer::new(&mut args, Encoding::new(Endian::NATIVE));
-        write_types(&offered, &mut w);
-        write_types(&[("*", "*")], &mut w);
-        let args = Reader::new(&args, Encoding::new(Endian::NATIVE));
-        let call = crate::corba::Call { key: &key, operation: "offer_change", args, principal: somebody() };
-        let mut reply = Vec::new();
-        scene.d.door.handle(&call, &mut giop::cdr::Writer::new(&mut reply, Encoding::new(Endian::NATIVE))).unwrap();
+        offer_many(&mut scene, &supplier, &offered);
     }
     assert_eq!(scene.obtain(&consumer, "obtain_offered_types", ALL_NOW_UPDATES_ON), types(&[("*", "*")]));
+}
+
+/// Offers more than is cut at every length.
+fn offer_many(scene: &mut Scene, supplier: &Ior, offered: &[(&str, &str)]) {
+    let mut args = Vec::new();
+    let mut w = giop::cdr::Writer::new(&mut args, Encoding::new(Endian::NATIVE));
+    write_types(offered, &mut w);
+    write_types(&[("*", "*")], &mut w);
+    let args = Reader::new(&args, Encoding::new(Endian::NATIVE));
+    let key = &supplier.iiop().unwrap().key;
+    let call = crate::corba::Call { key, operation: "offer_change", args, principal: somebody() };
+    let mut reply = Vec::new();
+    scene.d.door.handle(&call, &mut giop::cdr::Writer::new(&mut reply, Encoding::new(Endian::NATIVE))).unwrap();
+}
+
+/// Of 4,096 types of a thousand octets each, every client that is being told has a list of four megabytes.
+#[test]
+fn types_of_very_long_names_are_told_as_everything() {
+    for (octets, is_everything) in [(1_000, true), (800, false)] {
+        let mut scene = Scene::new();
+        let consumer = scene.consumer("consumer");
+        let supplier = scene.supplier("supplier");
+        let names: Vec<String> = (0..300).map(|number| format!("{number:0octets$}")).collect();
+        let offered: Vec<(&str, &str)> = names.iter().map(|name| ("d", name.as_str())).collect();
+        offer_many(&mut scene, &supplier, &offered);
+        let obtained = scene.obtain(&consumer, "obtain_offered_types", ALL_NOW_UPDATES_ON);
+        assert_eq!(obtained, if is_everything { types(&[("*", "*")]) } else { types(&offered) });
+    }
 }
 
 #[test]
