@@ -339,12 +339,12 @@ fn constraints(scene: &mut Scene) -> Result<()> {
     let mut foe = scene.connect()?;
     let channel = foe.new_channel()?;
     let factory = foe.object(&channel, "_get_default_filter_factory")?;
-    let done = scene.repeat(20, |number| {
+    let done = scene.repeat(57, |number| {
         let filter = foe.call(&factory, "create_filter", |writer| writer.string("EXTENDED_TCL"))?.object()?;
         let terms: Vec<String> = (0..400).map(|term| format!("$a{term} == {number}")).collect();
         foe.call(&filter, "add_constraints", |writer| {
-            writer.u32(100);
-            for place in 0..100 {
+            writer.u32(35);
+            for place in 0..35 {
                 writer.u32(0);
                 writer.string(&format!("$n == {place} or {}", terms.join(" or ")));
             }

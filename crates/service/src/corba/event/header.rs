@@ -2,7 +2,7 @@
 
 use super::{ANY_TYPE_NAME, PROPERTY_BYTES_MIN, skip_properties};
 use engine::{Event, Time};
-use giop::cdr::{ReadError, Reader};
+use giop::cdr::{ReadError, ReadErrorKind, Reader};
 use giop::cursor::{Cursor, Scalar};
 use giop::recode::skip_any;
 use giop::typecode::Work;
@@ -181,9 +181,24 @@ pub(in crate::corba) fn read_through<'a>(body: &mut Reader<'a>, work: &mut Work)
 
 fn header<'a>(body: &mut Reader<'a>, work: &mut Work) -> Result<Header<'a>, ReadError> {
     let begin = body.position();
-    let mut header = Header { domain: body.string()?, type_name: body.string()?, ..Header::default() };
+    let mut header = Header { domain: type_part(body)?, type_name: type_part(body)?, ..Header::default() };
     header.behind_type = body.position() - begin;
     behind_type_name(body, header, work)
+}
+
+/// Octets of an event type's domain, and of its name. Each is compared with what consumers and filters say of types, as often as
+/// clients chose to say something.
+const TYPE_PART_BYTES_MAX: u32 = 4_096;
+
+fn type_part<'a>(body: &mut Reader<'a>) -> Result<&'a [u8], ReadError> {
+    let offset = body.position();
+    let part = body.string()?;
+    let (count, max) = (u32::try_from(part.len()).unwrap_or(u32::MAX), TYPE_PART_BYTES_MAX);
+    if count > max {
+        let what = "octets of an event type";
+        return Err(ReadError { offset, kind: ReadErrorKind::TooMany { what, count, max } });
+    }
+    Ok(part)
 }
 
 /// What follows the names of the type.
