@@ -97,7 +97,8 @@ pub struct Limits {
     /// Messages of one connection that are handled before the others have their turn, 1 to 65,536. Default 1024.
     pub share_messages: u32,
     /// Microseconds that one connection's messages may take before the others have their turn, 10 to 1,000,000; the message
-    /// under way is finished. Default 250.
+    /// under way is finished. Where connections of several addresses are open, those of one address have so long together.
+    /// Default 250.
     pub share_us: u32,
     /// Administrative requests waiting for the administration thread, 1 to 65,536. Default 4096. One more is answered
     /// `TRANSIENT`.

@@ -127,6 +127,8 @@ counters! {
     AnswersTooLarge = "refused_answer_too_large",
     /// Times a connection had more messages than its share of a round, and waited for the next.
     SharesSpent = "lane_shares_spent",
+    /// Times the connections of one address had more to do than their slice of a round, and waited for the next.
+    SlicesSpent = "lane_slices_spent",
     /// Times what was read of a connection and had to wait was copied, because too many of the lane's buffers were out.
     RestsCopied = "lane_rests_copied",
     /// Replies nobody waits for any more.

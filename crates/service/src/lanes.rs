@@ -38,6 +38,7 @@ pub(crate) mod roster;
 pub(crate) mod routes;
 pub(crate) mod scheduling;
 pub(crate) mod shares;
+pub(crate) mod slices;
 pub(crate) mod slots;
 mod survey;
 pub(crate) mod system;

@@ -1,5 +1,6 @@
 //! Connections that clients made to us: requests in, replies out.
 
+use core::time::Duration;
 use std::collections::VecDeque;
 use std::io;
 use std::net::{SocketAddr, TcpStream};
@@ -18,6 +19,7 @@ use super::output::{Flushed, Output, would_block};
 use super::path::{answer_done, answer_exception};
 use super::pulls::{Waiter, Written};
 use super::shares::Portion;
+use super::slices::Work;
 use super::slots::Token;
 use super::system::{self, Interest, Ready};
 use super::unfinished::{Claim, Claimed, ReadingTime, Unfinished};
@@ -41,6 +43,8 @@ const WRITTEN_MAX: usize = 256;
 const REPLY_BYTES_PER_ROUND: usize = 64 << 10;
 /// Connections accepted in one round: a storm of them must not delay the events of those that are there.
 const ACCEPTED_PER_ROUND: usize = 16;
+/// The time in which they are, where others may wait.
+const ACCEPTING_FOR: Duration = Duration::from_micros(100);
 /// Connections tried in one round that wait for room for their messages, and let go at once to make some.
 const TRIED_PER_ROUND: usize = 16;
 /// Bytes of a large message that are read in one round, about; a read that brings whole messages is the last anyway.
@@ -90,6 +94,10 @@ pub(crate) struct Caller {
     ended: bool,
     /// It was paused with whole messages of it read, perhaps.
     stalled: bool,
+    /// Whom what is done for it is charged to: its address, among those of the lane.
+    slice: Token,
+    /// Its socket is ready, and waits for the turn of its address.
+    is_put_off: bool,
     /// It has had its share of a round, and whole messages of it may wait for the next.
     pub(super) hungry: bool,
     /// A sequence of its has been taken in in part: nothing behind it is looked at before the rest has been.
@@ -103,7 +111,7 @@ pub(crate) struct Caller {
 }
 
 impl Incoming {
-    fn new(stream: TcpStream, address: SocketAddr, place: Charge, limits: Limits) -> Self {
+    fn new(stream: TcpStream, address: SocketAddr, place: Charge, slice: Token, limits: Limits) -> Self {
         Self {
             inbound: Inbound::new(limits),
             caller: Caller {
@@ -126,6 +134,8 @@ impl Incoming {
                 claim: Claim::default(),
                 ended: false,
                 stalled: false,
+                slice,
+                is_put_off: false,
                 hungry: false,
                 has_begun: false,
                 unsettled: false,
@@ -195,10 +205,21 @@ impl Caller {
             && !self.large.is_held_back()
     }
 
+    /// The address that is charged for what is done for it, and whether it waits for the turn of that.
+    pub(super) const fn put_off(&mut self) -> (Token, &mut bool) {
+        (self.slice, &mut self.is_put_off)
+    }
+
+    /// The lane that it has come to has addresses of its own.
+    pub(super) const fn settle_at(&mut self, slice: Token) {
+        self.slice = slice;
+    }
+
     /// Forgets what is of this lane only.
     pub(super) fn prepare_to_move(&mut self) {
         self.settling.arrive();
         self.stalled = false;
+        self.is_put_off = false;
         self.hungry = false;
         self.unsettled = false;
         self.portion = Portion::default();
@@ -225,6 +246,8 @@ impl Caller {
 
 impl Worker {
     pub(super) fn accept(&mut self) {
+        let mut began = self.core.time();
+        let until = began + ACCEPTING_FOR;
         for _ in 0..ACCEPTED_PER_ROUND {
             let Some(listener) = &self.listener else { return };
             let (stream, address) = match system::accept(listener) {
@@ -237,10 +260,12 @@ impl Worker {
                 }
             };
             let Some(place) = self.place_for(address) else { continue };
-            let token = self.incoming.insert(Incoming::new(stream, address, place, self.core.outgoing.framing));
+            let slice = self.core.slices.arrive(place.account().ip());
+            let token = self.incoming.insert(Incoming::new(stream, address, place, slice, self.core.outgoing.framing));
             let Some(entry) = self.incoming.get(token) else { continue };
             if self.core.poll.add(&entry.caller.stream, datum(KIND_INCOMING, token), Interest::READ).is_err() {
                 self.incoming.remove(token);
+                self.core.slices.leave(slice);
                 continue;
             }
             self.refusing = false;
@@ -248,6 +273,14 @@ impl Worker {
             self.core.counters.add(Counter::ConnectionsAccepted, 1);
             let open = self.incoming_open;
             self.core.remark(|| format!("accepted a connection from {address}; {open} open"));
+            if self.core.slices.binds() {
+                let now = self.core.time();
+                self.core.slices.charge(slice, now.since(began));
+                if now >= until {
+                    return;
+                }
+                began = now;
+            }
         }
     }
 
@@ -354,7 +387,7 @@ impl Worker {
     /// the connection is gone.
     fn process(&mut self, token: Token) -> Option<u32> {
         let portion = self.incoming.get(token)?.caller.portion;
-        let mut turn = portion.begin(self.round, self.share);
+        let mut turn = portion.begin(self.round, self.core.slices.share());
         let Incoming { inbound, caller } = self.incoming.get_mut(token)?;
         caller.output.lend(&mut self.core.outgoing.spares);
         inbound.note_time(caller.reading.at(self.core.now).0);
@@ -370,8 +403,7 @@ impl Worker {
             }
             if turn.is_over(|| entry.inbound.has_more()) {
                 self.core.counters.add(Counter::SharesSpent, 1);
-                entry.caller.hungry = true;
-                self.hungry.push_back(token);
+                self.go_hungry(token);
                 break;
             }
             let violation = match entry.inbound.poll_message() {
@@ -426,19 +458,40 @@ impl Worker {
     /// Handles what is left of messages, unless its turn comes anyway, and writes what is due.
     pub(super) fn resume(&mut self, token: Token) {
         let Some(entry) = self.incoming.get(token) else { return };
-        if entry.caller.hungry || self.process(token).is_some() {
+        let slice = entry.caller.slice;
+        if entry.caller.hungry {
+            self.settle_later(token);
+        } else if !self.core.slices.binds() {
+            self.go_on(token);
+        } else if self.core.slices.is_spent(slice) {
+            self.go_hungry(token);
+            self.settle_later(token);
+        } else {
+            let began = self.core.time();
+            self.go_on(token);
+            self.core.slices.charge(slice, self.core.time().since(began));
+        }
+    }
+
+    fn go_on(&mut self, token: Token) {
+        if self.process(token).is_some() {
             self.settle_later(token);
         }
     }
 
-    /// Gives those a further turn that had more messages than one turn allows.
-    pub(super) fn serve_hungry(&mut self) {
-        for _ in 0..self.hungry.len() {
-            let Some(token) = self.hungry.pop_front() else { return };
-            if let Some(entry) = self.incoming.get_mut(token) {
-                entry.caller.hungry = false;
-                self.resume(token);
-            }
+    /// What was read of a connection and not looked at waits for a turn of its address.
+    fn go_hungry(&mut self, token: Token) {
+        if let Some(Incoming { caller, .. }) = self.incoming.get_mut(token) {
+            caller.hungry = true;
+            self.core.slices.put_off(caller.slice, Work::Resume(token));
+        }
+    }
+
+    /// Gives one a further turn that had more messages than one turn allows.
+    pub(super) fn serve_hungry(&mut self, token: Token) {
+        if let Some(entry) = self.incoming.get_mut(token) {
+            entry.caller.hungry = false;
+            self.go_on(token);
         }
     }
 
@@ -487,8 +540,24 @@ impl Worker {
         self.core.flush_due();
         for _ in 0..self.unsettled.len() {
             let Some(token) = self.unsettled.pop_front() else { return };
-            self.settle_incoming(token);
+            if self.core.slices.binds() {
+                self.settle_in_turn(token);
+            } else {
+                self.settle_incoming(token);
+            }
         }
+    }
+
+    /// Writes what is due on a connection, unless its address has had its slice of the round.
+    fn settle_in_turn(&mut self, token: Token) {
+        let Some(slice) = self.incoming.get(token).map(|entry| entry.caller.slice) else { return };
+        if !self.core.slices.may_write(slice) {
+            self.rests.push_back(token);
+            return;
+        }
+        let began = self.core.time();
+        self.settle_incoming(token);
+        self.core.slices.charge(slice, self.core.time().since(began));
     }
 
     /// Writes what is due on a connection, and tells the poll what to watch for.
@@ -520,7 +589,7 @@ impl Worker {
         caller.reading.note(read || caller.claim.waits, self.core.now);
         // What was read before and not looked at, no socket will announce.
         if read && core::mem::take(&mut caller.stalled) && !core::mem::replace(&mut caller.hungry, true) {
-            self.hungry.push_back(token);
+            self.core.slices.put_off(caller.slice, Work::Resume(token));
         }
         if flushed == Flushed::Share {
             caller.unsettled = true;
@@ -541,6 +610,7 @@ impl Worker {
             entry.caller.release_room(&mut self.unfinished);
             entry.caller.release_answers();
             self.core.forget_caller(token, &mut entry.caller);
+            self.core.slices.leave(entry.caller.put_off().0);
             self.note_open(-1);
             let open = self.incoming_open;
             self.core.remark(|| format!("the connection from {} is closed; {open} open", entry.caller.address));

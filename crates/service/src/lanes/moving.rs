@@ -88,6 +88,7 @@ impl Worker {
         self.core.buffers.recover(&mut entry.inbound);
         entry.caller.release_room(&mut self.unfinished);
         entry.caller.prepare_to_move();
+        self.core.slices.leave(entry.caller.put_off().0);
         self.note_open(-1);
         self.core.counters.add(Counter::ConnectionsMoved, 1);
         self.core.lines.move_to(lane, Box::new(entry));
@@ -98,6 +99,7 @@ impl Worker {
     pub(super) fn adopt(&mut self, entry: Box<Incoming>) {
         let mut entry = *entry;
         let parked = entry.caller.parked.take();
+        entry.caller.settle_at(self.core.slices.arrive(entry.caller.account().ip()));
         let token = self.incoming.insert(entry);
         self.note_open(1);
         let Some(Incoming { caller, .. }) = self.incoming.get_mut(token) else { return };

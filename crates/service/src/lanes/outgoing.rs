@@ -66,6 +66,10 @@ pub(crate) struct Outgoing {
     pub(crate) endpoint: Endpoint,
     /// Its place among the connections to clients, charged to whoever needed it first.
     place: Charge,
+    /// Whom what is done for it is charged to: the address of whoever needed it first, among those of the lane.
+    slice: Token,
+    /// Its socket is ready, and waits for the turn of that address.
+    is_put_off: bool,
     state: State,
     pub(crate) inbound: Inbound,
     pub(crate) output: Output,
@@ -88,10 +92,19 @@ pub(crate) struct Outgoing {
 }
 
 impl Outgoing {
-    fn new(endpoint: Endpoint, place: Charge, limits: framing::Limits, now: Time, timeout: Duration) -> Self {
+    fn new(
+        endpoint: Endpoint,
+        place: Charge,
+        slice: Token,
+        limits: framing::Limits,
+        now: Time,
+        timeout: Duration,
+    ) -> Self {
         Self {
             endpoint,
             place,
+            slice,
+            is_put_off: false,
             state: State::Resolving,
             inbound: Inbound::new(limits),
             output: Output::default(),
@@ -107,6 +120,11 @@ impl Outgoing {
             interest: Interest::NONE,
             is_due: false,
         }
+    }
+
+    /// The address that is charged for what is done for it, and whether it waits for the turn of that.
+    pub(super) const fn put_off(&mut self) -> (Token, &mut bool) {
+        (self.slice, &mut self.is_put_off)
     }
 
     fn stream(&self) -> Option<&TcpStream> {
@@ -360,7 +378,8 @@ impl Core {
         let place = self.place_for_outgoing(by)?;
         self.counters.add(Counter::ConnectsBegun, 1);
         let (host, port) = (endpoint.host.clone(), endpoint.port);
-        let connection = Outgoing::new(endpoint.clone(), place, self.outgoing.framing, self.now, timeout);
+        let slice = self.slices.arrive(place.account().ip());
+        let connection = Outgoing::new(endpoint.clone(), place, slice, self.outgoing.framing, self.now, timeout);
         let token = self.outgoing.connections.insert(connection);
         self.outgoing.by_endpoint.insert(endpoint, token);
         self.outgoing.connecting += 1;
@@ -547,6 +566,14 @@ impl Core {
         }
         self.outgoing.pushes = 0;
         let began = self.time();
+        self.flush_if_long(began);
+    }
+
+    /// Writes what was gathered if that was begun so long ago that it is not to wait for the end of the round.
+    pub(super) fn flush_if_long(&mut self, began: Time) {
+        if !self.outgoing.is_due() {
+            return;
+        }
         if began.since(self.outgoing.written_at.max(self.now)) >= self.outgoing.gathers_for() {
             self.flush_due();
             let ended = self.time();
@@ -649,6 +676,7 @@ impl Core {
     /// Gives a connection up. Everybody who waits for a reply on it is told.
     pub(crate) fn lose(&mut self, token: Token, why: &str) {
         let Some(mut connection) = self.outgoing.connections.remove(token) else { return };
+        self.slices.leave(connection.slice);
         self.outgoing.by_endpoint.remove(&connection.endpoint);
         if connection.stream().is_none() {
             self.outgoing.connecting -= 1;

@@ -13,6 +13,7 @@ use giop::framing;
 use giop::ior::Ior;
 use giop::message::{self, ReplyHead, ReplyStatus, RequestHead, Response};
 use giop::url::Corbaloc;
+use rustix::net::{AddressFamily, SocketType, bind, connect, socket};
 
 use super::lines::Line;
 use super::mail::{CallFailure, LaneThread, Lookup, Reply, Resolved, ToAdministration, ToLane};
@@ -44,6 +45,10 @@ impl Bench {
     }
 
     fn with_unread_max(unread_reply_bytes_max: u64) -> Self {
+        Self::with(unread_reply_bytes_max, Share { messages: 64, time: Duration::from_secs(1) })
+    }
+
+    fn with(unread_reply_bytes_max: u64, share: Share) -> Self {
         let mut door = Door::new(DoorSettings {
             host: "127.0.0.1".into(),
             port: 1,
@@ -90,7 +95,7 @@ impl Bench {
                 memory: Arc::new(engine::SharedMemory::new(1 << 30, 75)),
                 request_bytes_min: 16 << 10,
                 message_completion: Duration::from_secs(60),
-                share: Share { messages: 64, time: Duration::from_secs(1) },
+                share,
                 connect_timeout: Duration::from_secs(5),
                 silence: Duration::from_secs(30),
                 main_discipline: engine::Discipline::default(),
@@ -103,7 +108,15 @@ impl Bench {
 
     /// A connection that the lane has accepted.
     fn connect(&mut self) -> TcpStream {
-        let stream = TcpStream::connect(self.lane.listener.as_ref().unwrap().local_addr().unwrap()).unwrap();
+        self.connect_from([127, 0, 0, 1])
+    }
+
+    /// The same, from another address of this machine.
+    fn connect_from(&mut self, ip: [u8; 4]) -> TcpStream {
+        let socket = socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
+        bind(&socket, &SocketAddr::from((ip, 0))).unwrap();
+        connect(&socket, &self.lane.listener.as_ref().unwrap().local_addr().unwrap()).unwrap();
+        let stream = TcpStream::from(socket);
         let before = self.counters.read(Counter::ConnectionsAccepted);
         while self.counters.read(Counter::ConnectionsAccepted) == before {
             self.lane.round_within(Duration::from_millis(10));
@@ -446,5 +459,60 @@ fn names_beyond_a_clients_share_are_not_looked_up_and_counted() {
         assert!(why.contains("not looked up"), "{why}");
         drop(waiting);
         assert_eq!(client.used(Resource::Lookups), 0);
+    }
+}
+
+/// Of a client with eight connections that have sent requests, and of another with one that sent its own behind all of them:
+/// how many of the first's were served before the other's, and how often it was put off.
+fn served_before_another(many: [u8; 4], one: [u8; 4]) -> (usize, u64) {
+    // Its slice is over with the first thing that is done for it.
+    let mut bench = Bench::with(256 << 20, Share { messages: 64, time: Duration::ZERO });
+    let mut connections: Vec<TcpStream> = (0..8).map(|_| bench.connect_from(many)).collect();
+    connections.push(bench.connect_from(one));
+    for (connection, id) in connections.iter_mut().zip(0..) {
+        connection.write_all(&asking(id, "_is_a")).unwrap();
+    }
+    let mut given = Vec::new();
+    while given.len() < connections.len() {
+        bench.lane.round_within(Duration::from_millis(10));
+        given.extend(requests(&mut bench).iter().map(|request| request.connection));
+    }
+    let last = bench.lane.incoming.iter().find(|(_, entry)| entry.caller.address.port() == port(&connections[8]));
+    let token = last.unwrap().0;
+    let before = given.iter().position(|connection| *connection == token).unwrap();
+    (before, bench.counters.read(Counter::SlicesSpent))
+}
+
+fn port(connection: &TcpStream) -> u16 {
+    connection.local_addr().unwrap().port()
+}
+
+#[test]
+fn a_client_with_many_busy_connections_does_not_keep_another_waiting_until_all_were_served() {
+    // A round served every socket that was ready before the next were looked at, each with its own share: a hundred connections
+    // of one client made it a hundred times as long, and the p99 of others five times.
+    let (before, put_off) = served_before_another([127, 0, 0, 2], [127, 0, 0, 1]);
+    assert!(before <= 1, "{before} before it");
+    assert!(put_off >= 6, "{put_off}");
+}
+
+#[test]
+fn connections_of_one_address_are_served_as_they_become_ready() {
+    assert_eq!(served_before_another([127, 0, 0, 1], [127, 0, 0, 1]), (8, 0));
+}
+
+#[test]
+fn connections_that_close_all_at_once_do_not_keep_another_waiting() {
+    let mut bench = Bench::with(256 << 20, Share { messages: 64, time: Duration::ZERO });
+    let gone: Vec<TcpStream> = (0..8).map(|_| bench.connect_from([127, 0, 0, 2])).collect();
+    let mut stays = bench.connect();
+    drop(gone);
+    stays.write_all(&asking(1, "_is_a")).unwrap();
+    while requests(&mut bench).is_empty() {
+        bench.lane.round_within(Duration::from_millis(10));
+    }
+    assert!(bench.counters.read(Counter::ConnectionsOpen) >= 8, "all were closed before it was served");
+    while bench.counters.read(Counter::ConnectionsOpen) > 1 {
+        bench.lane.round_within(Duration::from_millis(10));
     }
 }

@@ -25,7 +25,7 @@ use super::intake::{Owed, UndecidedEvents};
 use super::large_answers::LargeAnswers;
 use super::lines::{HeldForPeer, Line, Lines};
 use super::mail::{LaneThread, Lookup, Resolved, ToAdministration, ToLane};
-use super::outgoing::{Outgoings, Resolver};
+use super::outgoing::{Outgoing, Outgoings, Resolver};
 use super::post::{Inbox, Post};
 use super::pullers::Pullers;
 use super::pulls::{self, Due};
@@ -34,6 +34,7 @@ use super::questions::QuestionsOpen;
 use super::recall::Recall;
 use super::reports::Reports;
 use super::shares::Share;
+use super::slices::{Slices, Work};
 use super::slots::{Slots, Token};
 use super::survey::Surveying;
 use super::system::{self, Bell, Interest, Poll};
@@ -101,11 +102,9 @@ pub(crate) struct Worker {
     pub(super) addresses: Option<Addresses>,
     pub(super) incoming: Slots<Incoming>,
     pub(super) incoming_open: usize,
-    /// Connections that have had their share of a round and may have more.
-    pub(super) hungry: VecDeque<Token>,
     /// Connections on which something is due, or about which the poll may have to be told something else.
     pub(super) unsettled: VecDeque<Token>,
-    /// Those that were written as much as may be in one round, and have more.
+    /// Those that were written as much as may be in one round, or whose address has had its slice, and have more.
     pub(super) rests: VecDeque<Token>,
     /// Connections that wait for room on the lane that they have to move to.
     pub(super) movers: VecDeque<Token>,
@@ -115,7 +114,6 @@ pub(crate) struct Worker {
     pub(super) message_completion: Duration,
     /// Messages that are not complete.
     pub(super) unfinished: Unfinished,
-    pub(super) share: Share,
     /// The number of the round.
     pub(super) round: u64,
     next_sweep: Option<Time>,
@@ -136,6 +134,8 @@ pub(crate) struct Core {
     /// The lane's CORBA priority. The main lane need not have one, and is less important than all others then.
     pub(crate) priority: Option<i16>,
     pub(crate) poll: Poll,
+    /// What each address has of a round.
+    pub(crate) slices: Slices,
     /// What was found out about the latest requests.
     pub(crate) recall: Recall,
     /// What sockets are read into.
@@ -229,6 +229,10 @@ const SWEEP: Duration = Duration::from_millis(50);
 /// Answers given between two looks at the clock, and how long they are given before the sockets are looked at again.
 const ANSWERS_PER_LOOK: usize = 64;
 const ANSWERING_FOR: Duration = Duration::from_micros(500);
+/// The same where others may wait: an answer to a pull may be as large as a hundred events.
+const ANSWERS_PER_SHORT_LOOK: usize = 8;
+/// Addresses are given their slices for so long until the rest of the round has its turn.
+const SERVED_FOR: Duration = Duration::from_millis(1);
 /// The address under which the service itself is charged for what no client asked for.
 const NOBODY: IpAddr = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
 /// Mail served in one round.
@@ -244,7 +248,6 @@ impl Worker {
             listener,
             incoming: Slots::new(),
             incoming_open: 0,
-            hungry: VecDeque::new(),
             unsettled: VecDeque::with_capacity(64),
             rests: VecDeque::new(),
             movers: VecDeque::new(),
@@ -253,7 +256,6 @@ impl Worker {
             bell: ends.bell,
             message_completion: common.message_completion,
             unfinished: Unfinished::new(Arc::clone(&common.reserve)),
-            share: common.share,
             round: 0,
             next_sweep: None,
             refusing: false,
@@ -265,6 +267,7 @@ impl Worker {
                 thread,
                 priority,
                 poll,
+                slices: Slices::new(common.share),
                 recall: Recall::default(),
                 buffers: Buffers::default(),
                 lane: ready_lane(id, common.main_discipline, common.memory),
@@ -324,8 +327,8 @@ impl Worker {
     /// Whether there is something to do without the poll having to speak of it: for whoever has had his share of the last
     /// round.
     fn goes_on(&self) -> bool {
-        let Self { hungry, unsettled, rests, core, .. } = self;
-        let is_due = !hungry.is_empty() || !unsettled.is_empty() || !rests.is_empty() || core.outgoing.is_due();
+        let Self { unsettled, rests, core, .. } = self;
+        let is_due = !core.slices.is_idle() || !unsettled.is_empty() || !rests.is_empty() || core.outgoing.is_due();
         is_due
             || core.undelivered
             || !core.instalments.is_empty()
@@ -349,12 +352,7 @@ impl Worker {
         self.round += 1;
         self.core.refresh();
         self.unsettled.append(&mut self.rests);
-        self.serve_hungry();
-        for index in 0..self.core.poll.len() {
-            if let Some(ready) = self.core.poll.get(index) {
-                self.serve(ready);
-            }
-        }
+        self.serve_sockets();
         self.write_due();
         self.serve_parked();
         self.serve_held_back();
@@ -382,8 +380,9 @@ impl Worker {
     pub(super) fn answer_all(&mut self) {
         let mut until = None;
         while self.core.has_to_answer() {
-            self.answer_released(ANSWERS_PER_LOOK);
-            self.answer_pulls(ANSWERS_PER_LOOK);
+            let most = if self.core.slices.binds() { ANSWERS_PER_SHORT_LOOK } else { ANSWERS_PER_LOOK };
+            self.answer_released(most);
+            self.answer_pulls(most);
             self.core.settle();
             if self.core.has_to_answer() {
                 let now = self.core.time();
@@ -403,6 +402,98 @@ impl Worker {
         Some(Duration::from_nanos(due.0).saturating_sub(now))
     }
 
+    /// Serves what was put off, and what the poll found.
+    fn serve_sockets(&mut self) {
+        let found = self.core.poll.len();
+        let is_single = found <= 1 && self.unsettled.is_empty();
+        if !self.core.slices.begin_round(is_single) {
+            self.serve_put_off();
+            for index in 0..found {
+                if let Some(ready) = self.core.poll.get(index) {
+                    self.serve(ready);
+                }
+            }
+            return;
+        }
+        // Whoever sends much is to have his answers first, or they would be put off for ever.
+        self.write_due();
+        for index in 0..found {
+            match self.core.poll.get(index) {
+                Some(ready) if matches!(ready.datum >> 62, KIND_INCOMING | KIND_OUTGOING) => self.put_off(ready),
+                Some(ready) => self.serve(ready),
+                None => {}
+            }
+        }
+        self.serve_put_off();
+    }
+
+    /// Has a socket that is ready wait for its address's turn, unless it waits already.
+    fn put_off(&mut self, ready: system::Ready) {
+        let token = Token::from_bits(ready.datum);
+        let place = if ready.datum >> 62 == KIND_INCOMING {
+            self.incoming.get_mut(token).map(|entry| entry.caller.put_off())
+        } else {
+            self.core.outgoing.connections.get_mut(token).map(Outgoing::put_off)
+        };
+        if let Some((address, is_put_off)) = place
+            && !core::mem::replace(is_put_off, true)
+        {
+            self.core.slices.put_off(address, Work::Ready(ready));
+        }
+    }
+
+    /// Gives each address its slice, where somebody is to give way, and otherwise serves all that was put off.
+    fn serve_put_off(&mut self) {
+        if self.core.slices.is_idle() {
+            return;
+        }
+        let binds = self.core.slices.binds();
+        let began = self.core.time();
+        let mut until_now = began;
+        for _ in 0..self.core.slices.turns() {
+            let Some((address, waiting)) = self.core.slices.next_turn() else { return };
+            let mut is_spent = false;
+            for _ in 0..waiting {
+                let Some(work) = self.core.slices.take(address) else { break };
+                self.serve_work(work);
+                if binds {
+                    let now = self.core.time();
+                    is_spent = self.core.slices.charge(address, now.since(until_now));
+                    until_now = now;
+                    if is_spent {
+                        break;
+                    }
+                }
+            }
+            if self.core.slices.end_turn(address) && is_spent {
+                self.core.counters.add(Counter::SlicesSpent, 1);
+            }
+            if binds {
+                self.core.flush_if_long(until_now);
+                if until_now.since(began) >= SERVED_FOR {
+                    return;
+                }
+            }
+        }
+    }
+
+    fn serve_work(&mut self, work: Work) {
+        match work {
+            Work::Ready(ready) => {
+                let token = Token::from_bits(ready.datum);
+                if ready.datum >> 62 == KIND_INCOMING {
+                    if let Some(entry) = self.incoming.get_mut(token) {
+                        *entry.caller.put_off().1 = false;
+                    }
+                } else if let Some(connection) = self.core.outgoing.connections.get_mut(token) {
+                    *connection.put_off().1 = false;
+                }
+                self.serve(ready);
+            }
+            Work::Resume(token) => self.serve_hungry(token),
+        }
+    }
+
     fn serve(&mut self, ready: system::Ready) {
         let token = Token::from_bits(ready.datum);
         match ready.datum >> 62 {
@@ -414,6 +505,8 @@ impl Worker {
     }
 
     fn serve_mail(&mut self) {
+        // There may be letters for many connections.
+        self.core.slices.bind();
         self.bell.silence();
         self.office.look();
         self.resolved.look();

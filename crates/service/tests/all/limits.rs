@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::Write;
-use std::net::TcpStream;
+use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
 
 use client::notify::{
@@ -16,6 +16,7 @@ use giop::cdr::{CharSet, Version};
 use giop::exception::Kind;
 use giop::ior::Ior;
 use giop::message::{Reply, ReplyStatus, Request, RequestHead};
+use rustix::net::{AddressFamily, SocketType};
 use service::{Counter, Limits, Service};
 
 use crate::kinds::new_channel;
@@ -83,6 +84,28 @@ fn a_connection_with_more_messages_than_its_share_of_a_round_gives_way_to_the_ot
         assert!(read_message(&mut stream).is_some());
     }
     assert!(read(&service, Counter::SharesSpent) >= 1);
+}
+
+#[test]
+fn an_address_whose_connections_have_more_to_do_than_its_slice_of_a_round_gives_way_to_others() {
+    let service = start_limited(Limits { share_us: 10, ..Limits::default() });
+    let address = service.address();
+    let connect_from = |ip: [u8; 4]| {
+        let socket = rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
+        rustix::net::bind(&socket, &SocketAddr::from((ip, 0))).unwrap();
+        rustix::net::connect(&socket, &address).unwrap();
+        TcpStream::from(socket)
+    };
+    let mut other = connect_from([127, 0, 0, 1]);
+    let mut many: Vec<TcpStream> = (0..8).map(|_| connect_from([127, 0, 0, 2])).collect();
+    let one = request(Version::V1_2, b"NotificationService", "_non_existent", |_| ());
+    wait_until("a slice is spent", || {
+        many.iter_mut().for_each(|stream| stream.write_all(&one.repeat(10)).unwrap());
+        many.iter_mut().for_each(|stream| (0..10).for_each(|_| assert!(read_message(stream).is_some())));
+        other.write_all(&one).unwrap();
+        assert!(read_message(&mut other).is_some());
+        read(&service, Counter::SlicesSpent) > 0
+    });
 }
 
 #[test]
