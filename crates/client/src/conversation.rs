@@ -180,13 +180,14 @@ impl Answers<'_> {
         let tally = &self.table.tally;
         let add = |counter: &AtomicU64, count| {
             if count > 0 {
-                counter.fetch_add(count, Ordering::Relaxed);
+                counter.fetch_add(count, Ordering::Release);
             }
         };
-        add(&tally.requests, requests);
+        // The sum last: whoever has read it (`Orb::served`, with Acquire) reads no less of the others.
         add(&tally.one_ways, one_ways);
         add(&tally.answered_early, answered_early);
         add(&tally.refused, refused);
+        add(&tally.requests, requests);
     }
 
     /// Answers what is to be answered before it is carried out, of all that arrived. Says whether there was any.

@@ -205,9 +205,10 @@ impl Orb {
     #[must_use]
     pub fn served(&self) -> Served {
         let slot = lock(&self.inner.server);
-        let read = |counter: &std::sync::atomic::AtomicU64| counter.load(Ordering::Relaxed);
+        let read = |counter: &std::sync::atomic::AtomicU64| counter.load(Ordering::Acquire);
         slot.as_ref().map_or_else(Served::default, |server| {
             let Tally { requests, one_ways, answered_early, refused } = server.tally();
+            // In this order: of the requests that are told, all is told.
             Served {
                 requests: read(requests),
                 one_ways: read(one_ways),
