@@ -22,6 +22,7 @@ pub(crate) fn run(options: &ServeOptions) -> Result<(), Failure> {
     let (limit, naming) = (config.shutdown_drain(), config.naming.outside.clone());
     let service = Service::start(config).map_err(|error| match error {
         StartError::Config(error) => Failure::Usage(error.to_string()),
+        error @ StartError::OutsideNaming { .. } => Failure::Usage(error.to_string()),
         error => Failure::message(error),
     })?;
     let started = Instant::now();
