@@ -314,10 +314,11 @@ fn when_one_push_is_given_up_so_are_all_that_were_sent_behind_it() {
     let consumer = Bare::new();
     let qos = [Property::new("PushWindow", 4_u16), Property::new("ReplyTimeout", 1_000_000_u64)];
     subscribe(&service, consumer.reference("127.0.0.1"), &qos);
-    let supplier = supply(&service);
-    for number in 0..4 {
-        supplier.publish(&numbered(number)).unwrap();
-    }
+    let mut supplier = BareSupplier::new(&service, None);
+    // All at once: of those that came one by one the first might time out before the last has come.
+    let pushes = (0..4).map(|number| supplier.push_message(&REQUEST, CharSet::Latin1, &numbered(number)));
+    let pushes: Vec<u8> = pushes.flatten().collect();
+    supplier.stream.write_all(&pushes).unwrap();
     let mut link = consumer.accept();
     let asked: Vec<u32> = (0..4).map(|_| link.push().0).collect();
     for request_id in asked {
