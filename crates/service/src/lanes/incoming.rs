@@ -710,7 +710,8 @@ impl Worker {
             if since + self.message_completion <= now {
                 late.push((token, closing.is_some()));
             } else {
-                again |= !caller.reading.is_stopped();
+                // One that is being closed runs out of time whether or not it is read.
+                again |= closing.is_some() || !caller.reading.is_stopped();
             }
         }
         for (token, closing) in late {
