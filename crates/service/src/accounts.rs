@@ -227,7 +227,6 @@ pub struct Account {
     used: Amounts,
 }
 
-/// An account is equal to itself only.
 /// Why a claim was not granted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Spent {
@@ -269,6 +268,7 @@ impl core::fmt::Display for Spent {
 
 impl core::error::Error for Spent {}
 
+/// An account is equal to itself only.
 impl PartialEq for Account {
     fn eq(&self, other: &Self) -> bool {
         core::ptr::eq(self, other)
