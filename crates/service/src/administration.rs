@@ -26,7 +26,6 @@ use self::analyses::Analyses;
 use self::answers::{Answered, answer_with, reply_head};
 use self::notices::{describe_notice, describe_supplier};
 use self::turns::{Client, Turns};
-use crate::accounts::Account;
 use crate::announcement::Announcement;
 use crate::corba::event::UtcClock;
 use crate::corba::remarks::with_lines;
@@ -45,6 +44,7 @@ use crate::lanes::roster::Roster;
 use crate::lanes::system::Bell;
 use crate::refusals::Refusals;
 use crate::statistics;
+use accounts::Account;
 
 /// Requests served before their effects are published, and how long they may take: answers are posted only then.
 const BATCH: usize = 64;
@@ -514,7 +514,7 @@ impl Administration {
 
     /// Counts what a client was refused because it would have been too much, and logs the first of each episode.
     fn note_refused(&mut self, refused: &Refused) {
-        self.counters.add(refused.spent.counter(), 1);
+        self.counters.add(Counter::of_refusal(refused.spent), 1);
         let now = self.now();
         if self.refusals.is_news(refused, now) {
             self.say(log::Level::Warn, &refused.to_string());

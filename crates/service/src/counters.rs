@@ -6,6 +6,8 @@
 use core::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
 
+use accounts::{Resource, Spent, SpentBy};
+
 macro_rules! counters {
     ($($(#[doc = $help:literal])+ $variant:ident = $name:literal,)+) => {
         /// What is counted. The names are those that [`Counters::snapshot`] and the `Statistics` object give.
@@ -291,6 +293,31 @@ counters! {
 }
 
 impl Counter {
+    /// Where it is counted that a client was refused something: since the limit of all is reached, or the client's share.
+    #[must_use]
+    pub const fn of_refusal(spent: Spent) -> Self {
+        let (limit, share) = match spent.resource {
+            Resource::Connections => (Self::ConnectionsLimit, Self::ConnectionsShare),
+            Resource::Outgoing => (Self::OutgoingLimit, Self::OutgoingShare),
+            Resource::IncompleteBytes => (Self::IncompleteBytesLimit, Self::IncompleteBytesShare),
+            Resource::ReplyBytes => (Self::ReplyBytesLimit, Self::ReplyBytesShare),
+            Resource::RequestBytes => (Self::RequestBytesLimit, Self::RequestBytesShare),
+            Resource::KeptBytes => (Self::KeptBytesLimit, Self::KeptBytesShare),
+            Resource::Channels => (Self::ChannelsLimit, Self::ChannelsShare),
+            Resource::Proxies => (Self::ProxiesLimit, Self::ProxiesShare),
+            Resource::Threads => (Self::ThreadsLimit, Self::ThreadsShare),
+            Resource::Lookups => (Self::LookupsLimit, Self::LookupsShare),
+            Resource::LookupThreads => (Self::LookupThreadsLimit, Self::LookupThreadsShare),
+            Resource::Analyses => (Self::AnalysesLimit, Self::AnalysesShare),
+        };
+        match spent.by {
+            SpentBy::All => limit,
+            SpentBy::Client => share,
+        }
+    }
+}
+
+impl Counter {
     /// Whether it is a maximum: that of the service is the greatest of all threads, and not the sum.
     const fn is_maximum(self) -> bool {
         matches!(self, Self::CycleMax)
@@ -568,5 +595,28 @@ mod tests {
         names.sort_unstable();
         names.dedup();
         assert_eq!(names.len(), Counter::ALL.len());
+    }
+
+    #[test]
+    fn what_is_refused_is_counted_under_the_name_of_what_was_asked_for() {
+        let names = [
+            (Resource::Connections, "connections_limit_reached", "connections_share_reached"),
+            (Resource::Outgoing, "outgoing_limit_reached", "outgoing_share_reached"),
+            (Resource::IncompleteBytes, "incomplete_bytes_limit_reached", "incomplete_bytes_share_reached"),
+            (Resource::ReplyBytes, "reply_bytes_limit_reached", "reply_bytes_share_reached"),
+            (Resource::RequestBytes, "request_bytes_limit_reached", "request_bytes_share_reached"),
+            (Resource::KeptBytes, "kept_bytes_limit_reached", "kept_bytes_share_reached"),
+            (Resource::Channels, "channels_limit_reached", "channels_share_reached"),
+            (Resource::Proxies, "proxies_limit_reached", "proxies_share_reached"),
+            (Resource::Threads, "threads_limit_reached", "threads_share_reached"),
+            (Resource::Lookups, "lookups_limit_reached", "lookups_share_reached"),
+            (Resource::LookupThreads, "lookup_threads_limit_reached", "lookup_threads_share_reached"),
+            (Resource::Analyses, "analyses_limit_reached", "analyses_share_reached"),
+        ];
+        assert_eq!(names.map(|(resource, ..)| resource), Resource::ALL);
+        for (resource, of_limit, of_share) in names {
+            let counted = |by| Counter::of_refusal(Spent { resource, by }).name();
+            assert_eq!([counted(SpentBy::All), counted(SpentBy::Client)], [of_limit, of_share]);
+        }
     }
 }

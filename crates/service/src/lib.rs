@@ -11,7 +11,6 @@
 //! # Ok::<(), service::StartError>(())
 //! ```
 
-pub mod accounts;
 mod administration;
 pub mod allocations;
 mod announcement;

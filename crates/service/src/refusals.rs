@@ -7,8 +7,8 @@ use std::net::IpAddr;
 
 use engine::Time;
 
-use crate::accounts::{Resource, SpentBy};
 use crate::corba::Refused;
+use accounts::{Resource, SpentBy};
 
 /// An episode is over when nothing of the kind was refused for so long.
 const EPISODE_ENDS: Duration = Duration::from_secs(60);
@@ -57,7 +57,7 @@ impl fmt::Display for Refused {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::accounts::Spent;
+    use accounts::Spent;
 
     fn refused(last: u8, by: SpentBy) -> Refused {
         let spent = Spent { resource: Resource::KeptBytes, by };

@@ -194,7 +194,7 @@ impl Resolver {
             }
         }
         for spent in self.names.take_spent() {
-            self.counters.add(spent.counter(), 1);
+            self.counters.add(Counter::of_refusal(spent), 1);
         }
         any
     }

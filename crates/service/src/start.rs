@@ -17,7 +17,6 @@ use giop::cdr::CharSet;
 use giop::framing;
 use hashbrown::HashMap;
 
-use crate::accounts::{Accounts, Ceilings, Resource};
 use crate::administration::analyses::Analyses;
 use crate::administration::turns::Turns;
 use crate::administration::{Administration, Inquiry, LINES, OutsideNaming};
@@ -38,6 +37,7 @@ use crate::lanes::worker::Common;
 use crate::memory::Memory;
 use crate::refusals::Refusals;
 use crate::resolver::{self, Asking, Resolver};
+use accounts::{Accounts, Ceilings, Resource};
 
 /// Why a service did not start.
 #[derive(Debug)]

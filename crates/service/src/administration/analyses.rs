@@ -10,10 +10,10 @@ use giop::message::{Header, MessageKind, Request};
 
 use super::turns::{Client, Turns};
 use super::{Answered, answer_with};
-use crate::accounts::{Charge, Resource, Spent};
 use crate::corba;
 use crate::lanes::mail;
 use crate::lanes::system::Bell;
+use accounts::{Charge, Resource, Spent};
 
 /// An analysis that was asked for.
 struct Wanted {

@@ -30,7 +30,7 @@ use super::proxy_kind::ProxyKind;
 use super::qos::{Most, PoolKind, Profile, Wanted};
 use super::references::References;
 use super::table::{self, AdminKey, Servant, Target};
-use crate::accounts::{Account, Resource};
+use accounts::{Account, Resource};
 use engine::{
     AdminId, ChannelId, ChannelLimits, DisconnectReason, FilterId, FilterTarget, Hierarchy, HierarchyLimits,
     LaneChange, LaneId, Operator, Peer, PoolId, ProxyId, ProxyKey, SettingsPatch, Side, Snapshot, Time, Topics,

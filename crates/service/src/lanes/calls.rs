@@ -15,8 +15,8 @@ use super::replies::Verdict;
 use super::routes::{FORWARDS_MAX, Target};
 use super::slots::Token;
 use super::worker::Core;
-use crate::accounts::Account;
 use crate::counters::Counter;
+use accounts::Account;
 
 /// What is kept for a client and not read, in octets, before it is not called any more.
 const UNREAD_MAX: usize = 1 << 20;

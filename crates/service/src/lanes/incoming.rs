@@ -24,8 +24,8 @@ use super::slots::Token;
 use super::system::{self, Interest, Ready};
 use super::unfinished::{Claim, Claimed, ReadingTime, Unfinished};
 use super::worker::{KIND_INCOMING, KIND_LISTENER, Worker, datum};
-use crate::accounts::{Account, Charge, Resource, Spent, SpentBy};
 use crate::counters::Counter;
+use accounts::{Account, Charge, Resource, Spent, SpentBy};
 
 /// Requests a connection may have unanswered before it is not read any more: those whose replies are withheld (its
 /// channel's budget is spent) and those that administration has yet to answer. A client that multiplexes more than this
@@ -292,7 +292,7 @@ impl Worker {
             Err(spent) => spent,
         };
         self.core.counters.add(Counter::ConnectionsRefused, 1);
-        self.core.counters.add(spent.counter(), 1);
+        self.core.counters.add(Counter::of_refusal(spent), 1);
         let open = account.used_by_address(Resource::Connections);
         let max = account.accounts().limit(Resource::Connections);
         self.note_refusal(|| match spent.by {
@@ -447,7 +447,7 @@ impl Worker {
             Claimed::Granted => return true,
             Claimed::Waits => {}
             Claimed::Refused(spent) => {
-                self.core.counters.add(spent.counter(), 1);
+                self.core.counters.add(Counter::of_refusal(spent), 1);
                 self.core.counters.add(Counter::MessagesWaited, 1);
             }
         }

@@ -16,8 +16,8 @@ use super::incoming::{Caller, Incoming};
 use super::slots::Token;
 use super::unread::Unread;
 use super::worker::{Core, Worker};
-use crate::accounts::{Account, Resource, Spent};
 use crate::counters::Counter;
+use accounts::{Account, Resource, Spent};
 
 /// Such requests that a lane has with administration at once.
 const OUT_MAX: u32 = 8;
@@ -155,7 +155,7 @@ impl Core {
         let (of, account) = caller.large();
         let Err(spent) = self.large_answers.begin(of, account) else { return true };
         if let Some(spent) = spent {
-            self.counters.add(spent.counter(), 1);
+            self.counters.add(Counter::of_refusal(spent), 1);
         }
         self.counters.add(Counter::LargeAnswersHeldBack, 1);
         self.large_answers.hold_back(connection, of, message.bytes.to_vec());
@@ -200,7 +200,7 @@ impl Worker {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::accounts::{Accounts, Ceilings};
+    use accounts::{Accounts, Ceilings};
     use giop::cdr::{Endian, Version};
     use giop::message::{self, RequestHead};
 

@@ -16,7 +16,7 @@ use giop::ior::Ior;
 use super::draining::LookedAt;
 use super::reports::printable;
 use super::slots::Token;
-use crate::accounts::{Account, Charge};
+use accounts::{Account, Charge};
 
 /// A lane's thread. The id of a lane that has ended is used again; this is not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -29,10 +29,10 @@ use super::slots::{Slots, Token};
 use super::system::{self, Interest};
 use super::unread::Unread;
 use super::worker::{Core, KIND_OUTGOING, datum};
-use crate::accounts::{Account, Charge, Resource, Spent, SpentBy};
 use crate::corba::Peers;
 use crate::counters::Counter;
 use crate::resolver;
+use accounts::{Account, Charge, Resource, Spent, SpentBy};
 
 /// A connection that nobody uses is kept for this long: a consumer that disconnects while it is pushed to still answers,
 /// and one that comes back finds it open.
@@ -407,7 +407,7 @@ impl Core {
     ) -> Result<(), String> {
         let Resolver { post, own } = &mut self.outgoing.resolver;
         let charge = by.unwrap_or(own).charge(Resource::Lookups, 1).map_err(|spent| {
-            self.counters.add(spent.counter(), 1);
+            self.counters.add(Counter::of_refusal(spent), 1);
             format!("its host name is not looked up: {spent}")
         })?;
         let lookup = Lookup { connection: token, host, port, until: Instant::now() + timeout, charge };
@@ -431,7 +431,7 @@ impl Core {
                 return Ok(place);
             }
         }
-        self.counters.add(spent.counter(), 1);
+        self.counters.add(Counter::of_refusal(spent), 1);
         Err(spent.to_string())
     }
 
@@ -531,7 +531,7 @@ impl Core {
     #[inline]
     pub(crate) fn count_unread(&self, noted: Result<(), Spent>) {
         if let Err(spent) = noted {
-            self.counters.add(spent.counter(), 1);
+            self.counters.add(Counter::of_refusal(spent), 1);
             self.counters.add(Counter::UnreadWaited, 1);
         }
     }
@@ -798,8 +798,8 @@ impl LongestIdle {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::accounts::{Accounts, Ceilings};
     use crate::lanes::post::post_to;
+    use accounts::{Accounts, Ceilings};
 
     #[test]
     fn what_nobody_is_to_answer_is_gathered_for_longer() {

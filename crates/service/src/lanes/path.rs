@@ -23,11 +23,11 @@ use super::mail::{self, ToAdministration};
 use super::recall::Recalled;
 use super::slots::Token;
 use super::worker::{Answer, Core};
-use crate::accounts::Resource;
 use crate::corba::NO_ROOM;
 use crate::corba::event::{self, FORM_ANY, FORM_STRUCTURED, Header as EventHeader};
 use crate::corba::keys::ObjectKey;
 use crate::counters::Counter;
+use accounts::Resource;
 
 /// A push that a consumer proxy of ours is to take.
 #[derive(Clone, Copy)]
@@ -306,7 +306,7 @@ impl Core {
                 self.administration.post(ToAdministration::Request(request)).is_ok()
             }
             Err(spent) => {
-                self.counters.add(spent.counter(), 1);
+                self.counters.add(Counter::of_refusal(spent), 1);
                 false
             }
         };

@@ -19,7 +19,7 @@ use engine::Time;
 use giop::framing::Incomplete;
 
 use super::slots::Token;
-use crate::accounts::{Account, Resource, Spent};
+use accounts::{Account, Resource, Spent};
 
 /// Octets of a connection that nobody is charged for.
 const UNCHARGED: u64 = 16 << 10;
@@ -253,7 +253,7 @@ impl ReadingTime {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::accounts::{Accounts, Ceilings};
+    use accounts::{Accounts, Ceilings};
 
     const MIB: usize = 1 << 20;
 

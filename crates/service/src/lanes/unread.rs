@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use engine::Time;
 
-use crate::accounts::{Account, Charge, Resource, Spent};
+use accounts::{Account, Charge, Resource, Spent};
 
 /// What one connection has of it.
 #[derive(Debug, Default)]
@@ -77,7 +77,7 @@ impl Unread {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::accounts::{Accounts, Ceilings, SpentBy};
+    use accounts::{Accounts, Ceilings, SpentBy};
 
     const MIB: usize = 1 << 20;
 

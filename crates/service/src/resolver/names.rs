@@ -12,7 +12,7 @@ use std::time::Instant;
 use hashbrown::HashMap;
 
 use super::Found;
-use crate::accounts::{Account, Charge, Resource, Spent, SpentBy};
+use accounts::{Account, Charge, Resource, Spent, SpentBy};
 
 /// How long an answer is used again, and how long one that is none. Short, since nobody tells when a host moves.
 const KNOWN_FOR: Duration = Duration::from_secs(60);
@@ -175,8 +175,7 @@ impl<W> Names<W> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::accounts::{Accounts, Ceilings};
-    use crate::counters::Counter;
+    use accounts::{Accounts, Ceilings};
 
     struct Bench {
         names: Names<u32>,
@@ -239,8 +238,8 @@ mod tests {
             bench.ask(&client, &format!("{who}.example"), who);
         }
         assert_eq!(bench.begun().len(), 8);
-        let counters: Vec<Counter> = bench.names.take_spent().into_iter().map(|spent| spent.counter()).collect();
-        assert_eq!(counters, [Counter::LookupThreadsLimit]);
+        let spent = bench.names.take_spent();
+        assert_eq!(spent, [Spent { resource: Resource::LookupThreads, by: SpentBy::All }]);
     }
 
     #[test]

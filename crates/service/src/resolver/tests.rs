@@ -4,9 +4,9 @@ use core::time::Duration;
 use std::sync::Mutex;
 
 use super::*;
-use crate::accounts::{Account, Accounts, Ceilings, Resource};
 use crate::counters::Counters;
 use crate::lanes::post::post_to;
+use accounts::{Account, Accounts, Ceilings, Resource};
 
 /// Names that are being looked up, and how to end each.
 type Begun = Arc<Mutex<Vec<(String, Sender<Found>)>>>;

@@ -5,9 +5,9 @@
 //! closed. What would exceed the limit, or the client's share of it, is refused before anything is changed.
 
 use super::Door;
-use crate::accounts::{Account, Charge, Resource, Spent};
 use crate::corba::exceptions::Raised;
 use crate::corba::table::{AdminKey, Level};
+use accounts::{Account, Charge, Resource, Spent};
 use engine::{AdminId, ChannelId, EventType, FilterId, FilterTarget, Peer, ProxyKey, ProxyState, Side};
 use giop::ior::{Component, Ior, Profile};
 use std::collections::BTreeMap;

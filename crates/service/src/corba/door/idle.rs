@@ -7,8 +7,8 @@
 
 use super::clients::{Tell, side_name};
 use super::{Door, Effect};
-use crate::accounts::{Account, Resource};
 use crate::corba::table::Level;
+use accounts::{Account, Resource};
 use engine::{Proxy, ProxyKey, Side, Time};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;

@@ -15,8 +15,8 @@
 
 use super::clients::Tell;
 use super::{Asked, ClientAnswer, Door, Effect, PeerAddress, Question};
-use crate::accounts::Resource;
 use crate::corba::table::{AdminKey, Level};
+use accounts::Resource;
 use engine::{Peer, ProxyKey, Side, Time};
 use std::collections::BTreeSet;
 use std::time::Duration;

@@ -1,10 +1,10 @@
 //! Settings and subscriptions, level by level: what a level says of itself, and what is in effect there.
 
 use super::{Door, octets_of_types};
-use crate::accounts::{Charge, Resource};
 use crate::corba::exceptions::Raised;
 use crate::corba::qos::{Effective, Pool, PoolKind, Profile, Wanted};
 use crate::corba::table::{AdminKey, Level};
+use accounts::{Charge, Resource};
 use engine::{
     ChannelId, EventType, OutboxSettings, PoolId, Proxy, ProxyKey, SettingsPatch, SubscriptionTarget, SupplierSettings,
     Topics,

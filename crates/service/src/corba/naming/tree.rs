@@ -6,8 +6,8 @@
 
 use super::NamingLimits;
 use super::name::NameComponent;
-use crate::accounts::Charge;
 use crate::corba::exceptions::{NotFoundReason, Raised, UserException};
+use accounts::Charge;
 use giop::ior::Ior;
 use std::collections::BTreeMap;
 use std::ops::Bound::{Excluded, Unbounded};

@@ -1,8 +1,8 @@
 //! What clients make the door keep: charged to them, bounded, and given back.
 
 use super::dialogue::{Body, Dialogue, Expect, STYLES, Thrown, client, write_types};
-use crate::accounts::{Account, Accounts, Ceilings, Resource, SpentBy};
 use crate::corba::Refused;
+use accounts::{Account, Accounts, Ceilings, Resource, Spent, SpentBy};
 use client::notify::ThreadPool;
 use giop::cdr::Writer;
 use giop::ior::Ior;
@@ -207,8 +207,8 @@ fn proxies_and_channels_end_at_the_share_of_their_client() {
         scene.try_channel(&factory).unwrap();
     }
     assert_eq!(scene.try_channel(&factory).unwrap_err().name(), "NO_RESOURCES");
-    let counters: Vec<&str> = scene.refused().iter().map(|refused| refused.spent.counter().name()).collect();
-    assert_eq!(counters, ["channels_share_reached", "proxies_share_reached"]);
+    let spent: Vec<Spent> = scene.refused().iter().map(|refused| refused.spent).collect();
+    assert_eq!(spent, [Resource::Channels, Resource::Proxies].map(|resource| Spent { resource, by: SpentBy::Client }));
     // Others have a part, and what goes with its channel is given back.
     scene.d.principal = scene.from(2);
     scene.proxy(&channel).unwrap();

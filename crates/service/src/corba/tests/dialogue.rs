@@ -1,11 +1,11 @@
 //! A client's side of a conversation with a door.
 
-use crate::accounts::{Account, Accounts, Ceilings};
 use crate::corba::exceptions::Exception;
 use crate::corba::keys::ObjectKey;
 use crate::corba::naming::NamingLimits;
 use crate::corba::table;
 use crate::corba::{Call, Door, DoorSettings, Effect};
+use accounts::{Account, Accounts, Ceilings};
 use engine::{ChannelLimits, HierarchyLimits, SettingsPatch};
 use giop::cdr::{CharSet, Encoding, Endian, Reader, Version, Writer};
 use giop::exception::{Kind, SystemException};

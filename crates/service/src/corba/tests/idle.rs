@@ -2,9 +2,9 @@
 
 use super::dialogue::{Dialogue, STYLES, client, key_of};
 use super::proxies::new_channel;
-use crate::accounts::{Account, Accounts, Ceilings, Charge, Resource};
 use crate::corba::keys::ObjectKey;
 use crate::corba::{Call, ClientAnswer, Effect};
+use accounts::{Account, Accounts, Ceilings, Charge, Resource};
 use engine::{Lane, NoFields, ProxyKey, Time};
 use giop::cdr::{Encoding, Endian, Reader, Writer};
 use giop::ior::Ior;

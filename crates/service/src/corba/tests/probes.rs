@@ -3,8 +3,8 @@
 use super::dialogue::{Dialogue, Expect, STYLES, client};
 use super::idle::proxy_key;
 use super::proxies::new_channel;
-use crate::accounts::{Accounts, Ceilings, Charge, Resource};
 use crate::corba::{ClientAnswer, Effect, Question};
+use accounts::{Accounts, Ceilings, Charge, Resource};
 use engine::{Activity, ProxyKey, Time};
 use giop::ior::Ior;
 use std::collections::BTreeMap;

@@ -196,31 +196,3 @@ fn threads_that_claim_at_the_same_time_never_pass_the_limit() {
     });
     assert_eq!(accounts.used(Resource::Proxies), 0);
 }
-
-#[test]
-fn what_is_refused_is_counted_under_the_name_of_what_was_asked_for() {
-    let names = [
-        (Resource::Connections, "connections_limit_reached", "connections_share_reached"),
-        (Resource::Outgoing, "outgoing_limit_reached", "outgoing_share_reached"),
-        (Resource::IncompleteBytes, "incomplete_bytes_limit_reached", "incomplete_bytes_share_reached"),
-        (Resource::ReplyBytes, "reply_bytes_limit_reached", "reply_bytes_share_reached"),
-        (Resource::RequestBytes, "request_bytes_limit_reached", "request_bytes_share_reached"),
-        (Resource::KeptBytes, "kept_bytes_limit_reached", "kept_bytes_share_reached"),
-        (Resource::Channels, "channels_limit_reached", "channels_share_reached"),
-        (Resource::Proxies, "proxies_limit_reached", "proxies_share_reached"),
-        (Resource::Threads, "threads_limit_reached", "threads_share_reached"),
-        (Resource::Lookups, "lookups_limit_reached", "lookups_share_reached"),
-        (Resource::LookupThreads, "lookup_threads_limit_reached", "lookup_threads_share_reached"),
-        (Resource::Analyses, "analyses_limit_reached", "analyses_share_reached"),
-    ];
-    assert_eq!(names.map(|(resource, ..)| resource), Resource::ALL);
-    for (resource, of_limit, of_share) in names {
-        let refused = |percent| {
-            let accounts = Accounts::new(Ceilings::new(percent).with(resource, 8, 1));
-            let one = Addresses::new(&accounts).open(ip(1));
-            core::iter::repeat_with(|| one.take(resource, 1)).find_map(Result::err).unwrap()
-        };
-        assert_eq!(refused(100).counter().name(), of_limit);
-        assert_eq!(refused(50).counter().name(), of_share);
-    }
-}

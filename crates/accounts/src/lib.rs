@@ -19,13 +19,10 @@ use std::sync::Arc;
 
 use hashbrown::HashMap;
 
-use crate::counters::Counter;
-
 macro_rules! resources {
-    ($($(#[doc = $help:literal])+ $variant:ident = $name:literal, $limit:ident, $share:ident, $setting:literal;)+) => {
+    ($($(#[doc = $help:literal])+ $variant:ident = $name:literal, $setting:literal;)+) => {
         /// What clients are charged for.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-        #[non_exhaustive]
         pub enum Resource {
             $($(#[doc = $help])+ $variant,)+
         }
@@ -45,43 +42,35 @@ macro_rules! resources {
             pub const fn setting(self) -> &'static str {
                 match self { $(Self::$variant => $setting,)+ }
             }
-
-            const fn limit_counter(self) -> Counter {
-                match self { $(Self::$variant => Counter::$limit,)+ }
-            }
-
-            const fn share_counter(self) -> Counter {
-                match self { $(Self::$variant => Counter::$share,)+ }
-            }
         }
     };
 }
 
 resources! {
     /// Connections from clients that are open.
-    Connections = "connections", ConnectionsLimit, ConnectionsShare, "limits.connections_max";
+    Connections = "connections", "limits.connections_max";
     /// Connections to clients that are open or being made.
-    Outgoing = "connections to clients", OutgoingLimit, OutgoingShare, "limits.outgoing_connections_max";
+    Outgoing = "connections to clients", "limits.outgoing_connections_max";
     /// Octets of messages that have begun and are not complete.
-    IncompleteBytes = "octets of incomplete messages", IncompleteBytesLimit, IncompleteBytesShare, "limits.incomplete_bytes_max";
+    IncompleteBytes = "octets of incomplete messages", "limits.incomplete_bytes_max";
     /// Octets that were written for clients, on connections of either direction, and that they have not read.
-    ReplyBytes = "octets written and not read", ReplyBytesLimit, ReplyBytesShare, "limits.unread_reply_bytes_max";
+    ReplyBytes = "octets written and not read", "limits.unread_reply_bytes_max";
     /// Octets of requests that administration has and has not answered.
-    RequestBytes = "octets of administrative requests", RequestBytesLimit, RequestBytesShare, "limits.memory_bytes";
+    RequestBytes = "octets of administrative requests", "limits.memory_bytes";
     /// Octets that administration keeps: objects, filters, properties, names, references, subscriptions.
-    KeptBytes = "octets kept", KeptBytesLimit, KeptBytesShare, "limits.memory_bytes";
+    KeptBytes = "octets kept", "limits.memory_bytes";
     /// Event channels.
-    Channels = "channels", ChannelsLimit, ChannelsShare, "";
+    Channels = "channels", "";
     /// Proxies, of all channels.
-    Proxies = "proxies", ProxiesLimit, ProxiesShare, "";
+    Proxies = "proxies", "";
     /// Threads of thread pools.
-    Threads = "threads", ThreadsLimit, ThreadsShare, "lanes.threads_max";
+    Threads = "threads", "lanes.threads_max";
     /// Host names being looked up.
-    Lookups = "lookups of host names", LookupsLimit, LookupsShare, "";
+    Lookups = "lookups of host names", "";
     /// Threads that are looking a host name up.
-    LookupThreads = "threads that look host names up", LookupThreadsLimit, LookupThreadsShare, "";
+    LookupThreads = "threads that look host names up", "";
     /// Scheduling analyses under way.
-    Analyses = "analyses", AnalysesLimit, AnalysesShare, "";
+    Analyses = "analyses", "";
 }
 
 const COUNT: usize = Resource::ALL.len();
@@ -243,17 +232,6 @@ pub enum SpentBy {
     All,
     /// That of the client, its connection or its address: the rest is for others.
     Client,
-}
-
-impl Spent {
-    /// Where it is counted.
-    #[must_use]
-    pub const fn counter(self) -> Counter {
-        match self.by {
-            SpentBy::All => self.resource.limit_counter(),
-            SpentBy::Client => self.resource.share_counter(),
-        }
-    }
 }
 
 impl core::fmt::Display for Spent {
