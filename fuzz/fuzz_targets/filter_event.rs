@@ -7,7 +7,7 @@ mod common;
 use filter::{Bank, Constraint, Limits, Scratch, Steps, Verdict};
 use giop::cdr::Reader;
 use libfuzzer_sys::fuzz_target;
-use service::corba::event;
+use corba::event;
 use std::sync::Arc;
 
 const STEPS: u32 = 20_000;

@@ -1,5 +1,6 @@
 //! Many consumers, each with a filter of its own: what an event costs the engine when one of them matches.
 
+use corba::event::{self, CorbaForms, FORM_STRUCTURED};
 use engine::{
     AdminId, Admission, ChannelLimits, FilterConstraint, FilterRef, FilterTarget, Hierarchy, HierarchyLimits, Lane,
     Outcome, Peer, ProxyKey, ProxyKind, SettingsPatch, Side, Time, Want,
@@ -7,7 +8,6 @@ use engine::{
 use filter::{Constraint, Limits};
 use giop::cdr::{Encoding, Endian};
 use serde::Serialize;
-use service::corba::event::{self, CorbaForms, FORM_STRUCTURED};
 use std::sync::Arc;
 
 use super::{Pace, median};

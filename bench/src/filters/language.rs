@@ -2,10 +2,10 @@
 
 use core::hint::black_box;
 
+use corba::event;
 use filter::{Constraint, Limits, Steps, Verdict};
 use giop::cdr::{Encoding, Endian, ReadError, Reader, Writer};
 use serde::Serialize;
-use service::corba::event;
 
 use super::{Pace, median};
 use crate::{BenchError, clock};

@@ -12,6 +12,10 @@
 //! Claims and returns come from any thread, take no lock and allocate nothing. Only the table of addresses
 //! ([`Addresses`]) belongs to one thread, the lane that accepts connections.
 
+mod refused;
+
+pub use refused::Refused;
+
 use core::sync::atomic::{AtomicU64, Ordering};
 use std::collections::VecDeque;
 use std::net::IpAddr;

@@ -6,9 +6,9 @@
 
 use client::notify::{Property, StructuredEvent};
 use client::{Received, ReceivedBody};
+use corba::event::{fields_of_any, fields_of_structured};
 use filter::{Constraint, Fields, Label, Limits, Part, Path, Root, Steps};
 use giop::value::{AnyValue, Value};
-use service::corba::event::{fields_of_any, fields_of_structured};
 
 /// Steps a look-up may take.
 const STEPS: u32 = 250_000;

@@ -27,11 +27,6 @@ use self::answers::{Answered, answer_with, reply_head};
 use self::notices::{describe_notice, describe_supplier};
 use self::turns::{Client, Turns};
 use crate::announcement::Announcement;
-use crate::corba::event::UtcClock;
-use crate::corba::remarks::with_lines;
-use crate::corba::{
-    Call, ClientAnswer, Door, Effect, Exception, Farewell, OBJECT_NOT_EXIST, Published, Question, Refused,
-};
 use crate::counters::{Block, Counter, Counters};
 use crate::drain::{Drain, Next, Undone};
 use crate::lanes::draining::LookedAt;
@@ -45,6 +40,10 @@ use crate::lanes::system::Bell;
 use crate::refusals::Refusals;
 use crate::statistics;
 use accounts::Account;
+use accounts::Refused;
+use corba::event::UtcClock;
+use corba::remarks::with_lines;
+use corba::{Call, ClientAnswer, Door, Effect, Exception, Farewell, OBJECT_NOT_EXIST, Published, Question};
 
 /// Requests served before their effects are published, and how long they may take: answers are posted only then.
 const BATCH: usize = 64;

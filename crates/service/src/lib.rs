@@ -15,7 +15,6 @@ mod administration;
 pub mod allocations;
 mod announcement;
 mod config;
-pub mod corba;
 mod counters;
 mod drain;
 mod lanes;

@@ -1,14 +1,12 @@
 //! Who was refused what because it would have been too much: a line in the log for each episode, and not for each request.
 
-use core::fmt;
 use core::time::Duration;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use engine::Time;
 
-use crate::corba::Refused;
-use accounts::{Resource, SpentBy};
+use accounts::{Refused, Resource, SpentBy};
 
 /// An episode is over when nothing of the kind was refused for so long.
 const EPISODE_ENDS: Duration = Duration::from_secs(60);
@@ -31,26 +29,6 @@ impl Refusals {
         }
         let last = self.episodes.insert(of, now);
         last.is_none_or(|last| last + EPISODE_ENDS <= now)
-    }
-}
-
-impl fmt::Display for Refused {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { spent, ip, has, used, limit } = self;
-        let (name, setting) = (spent.resource.name(), spent.resource.setting());
-        write!(f, "refused {ip} more {name}: ")?;
-        match spent.by {
-            SpentBy::All => write!(f, "{used} of {limit} are in use, {has} by this address")?,
-            SpentBy::Client => write!(f, "it has its share, {has}, and all clients together {used} of {limit}")?,
-        }
-        f.write_str("; end what is not needed")?;
-        if !setting.is_empty() {
-            write!(f, ", or raise {setting}")?;
-        }
-        match spent.by {
-            SpentBy::All => Ok(()),
-            SpentBy::Client => f.write_str(" or limits.client_share_percent"),
-        }
     }
 }
 

@@ -22,8 +22,6 @@ use crate::administration::turns::Turns;
 use crate::administration::{Administration, Inquiry, LINES, OutsideNaming};
 use crate::announcement::Announcement;
 use crate::config::{Config, ConfigError, Limits, NarrowCodeSet};
-use crate::corba::naming::NamingLimits;
-use crate::corba::{Door, DoorSettings, Published};
 use crate::counters::Counters;
 use crate::drain::Undone;
 use crate::lanes::mail::ToAdministration;
@@ -38,6 +36,8 @@ use crate::memory::Memory;
 use crate::refusals::Refusals;
 use crate::resolver::{self, Asking, Resolver};
 use accounts::{Accounts, Ceilings, Resource};
+use corba::naming::NamingLimits;
+use corba::{Door, DoorSettings, Published};
 
 /// Why a service did not start.
 #[derive(Debug)]

@@ -9,10 +9,10 @@ use engine::{ChannelId, DiscardReason, Holding, OutboxState, OutboxStats, ProxyI
 use giop::cdr::{ReadError, Reader, Writer};
 use giop::exception::{Kind, SystemException};
 
-use crate::corba::{AT_ONCE_MAX, Call, Door, Exception, SupplierStanding};
 use crate::counters::{Counter, Counters};
 use crate::lanes::mail::{NamedDrops, Survey};
 use crate::lanes::tally::DROPPED;
+use corba::{AT_ONCE_MAX, Call, Door, Exception, SupplierStanding};
 
 /// The object's key.
 pub(crate) const KEY: &[u8] = b"Statistics";

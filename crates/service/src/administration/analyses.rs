@@ -10,7 +10,6 @@ use giop::message::{Header, MessageKind, Request};
 
 use super::turns::{Client, Turns};
 use super::{Answered, answer_with};
-use crate::corba;
 use crate::lanes::mail;
 use crate::lanes::system::Bell;
 use accounts::{Charge, Resource, Spent};

@@ -4,8 +4,8 @@ use giop::cdr::Writer;
 use giop::message::{self, Header, ReplyHead, ReplyStatus, Request, Response, ServiceContexts};
 use giop::realtime;
 
-use crate::corba::Exception;
 use crate::lanes::mail;
+use corba::Exception;
 
 /// How the reply to a request begins.
 pub(super) const fn reply_head(request: &Request<'_>, header: &Header) -> ReplyHead<'static> {

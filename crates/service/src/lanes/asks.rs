@@ -19,7 +19,7 @@ use super::replies::Verdict;
 use super::routes::{FORWARDS_MAX, Target};
 use super::slots::Token;
 use super::worker::Core;
-use crate::corba::PeerAddress;
+use corba::PeerAddress;
 
 /// Who waits for a result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -17,8 +17,8 @@ use super::mail::LaneThread;
 use super::path::{answer_exception, write_done, write_exception};
 use super::slots::Token;
 use super::worker::{Answer, Core, Worker};
-use crate::corba::NO_ROOM;
 use crate::counters::Counter;
+use corba::NO_ROOM;
 
 /// A push on its way to its lane, or on its way home.
 pub(crate) struct ForeignPush {

@@ -11,7 +11,7 @@ use giop::cdr::Reader;
 use super::incoming::Caller;
 use super::intake::{Intake, Owed, OwedTo};
 use super::worker::{Core, Worker};
-use crate::corba::event::{self, Batch};
+use corba::event::{self, Batch};
 
 /// Events taken in at a time.
 const EVENTS: usize = 8;

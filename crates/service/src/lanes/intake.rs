@@ -15,9 +15,9 @@ use super::questions::Ruling;
 use super::recall::SeenType;
 use super::slots::Token;
 use super::worker::{Answer, Core};
-use crate::corba::event::{self, Batch, FORM_STRUCTURED, Header, Known, Skeleton, Translated};
-use crate::corba::refused_event;
 use crate::counters::Counter;
+use corba::event::{self, Batch, FORM_STRUCTURED, Header, Known, Skeleton, Translated};
+use corba::refused_event;
 
 /// Who is to be told that events were taken in.
 #[derive(Debug, Clone, Copy)]

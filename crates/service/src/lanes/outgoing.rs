@@ -29,10 +29,10 @@ use super::slots::{Slots, Token};
 use super::system::{self, Interest};
 use super::unread::Unread;
 use super::worker::{Core, KIND_OUTGOING, datum};
-use crate::corba::Peers;
 use crate::counters::Counter;
 use crate::resolver;
 use accounts::{Account, Charge, Resource, Spent, SpentBy};
+use corba::Peers;
 
 /// A connection that nobody uses is kept for this long: a consumer that disconnects while it is pushed to still answers,
 /// and one that comes back finds it open.

@@ -16,7 +16,7 @@ use engine::{Event, Want};
 use giop::cdr::Encoding;
 
 use super::system;
-use crate::corba::event;
+use corba::event;
 
 /// Which bytes of an event go out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

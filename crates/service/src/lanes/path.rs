@@ -23,11 +23,11 @@ use super::mail::{self, ToAdministration};
 use super::recall::Recalled;
 use super::slots::Token;
 use super::worker::{Answer, Core};
-use crate::corba::NO_ROOM;
-use crate::corba::event::{self, FORM_ANY, FORM_STRUCTURED, Header as EventHeader};
-use crate::corba::keys::ObjectKey;
 use crate::counters::Counter;
 use accounts::Resource;
+use corba::NO_ROOM;
+use corba::event::{self, FORM_ANY, FORM_STRUCTURED, Header as EventHeader};
+use corba::keys::ObjectKey;
 
 /// A push that a consumer proxy of ours is to take.
 #[derive(Clone, Copy)]

@@ -24,8 +24,8 @@ use super::mail::{self, OWN_ENDIAN, SupplierNews};
 use super::replies::{DISCONNECTED, Verdict};
 use super::slots::{Slots, Token};
 use super::worker::Core;
-use crate::corba::event::{self, FORM_STRUCTURED};
 use crate::counters::Counter;
+use corba::event::{self, FORM_STRUCTURED};
 
 /// Events asked for at a time of a supplier that gives sequences.
 const EVENTS_PER_POLL: i32 = 64;

@@ -17,10 +17,10 @@ use super::replies::DISCONNECTED;
 use super::slots::Token;
 use super::waiting_pulls::Left;
 use super::worker::{Answer, Core};
-use crate::corba::event::{self, FORM_STRUCTURED, Pulled};
-use crate::corba::keys::ObjectKey;
-use crate::corba::refused_event;
 use crate::counters::Counter;
+use corba::event::{self, FORM_STRUCTURED, Pulled};
+use corba::keys::ObjectKey;
+use corba::refused_event;
 
 /// Pulls that may wait on one connection; a further one is refused.
 const WAITING_MAX: usize = 256;

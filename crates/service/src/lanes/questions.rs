@@ -18,8 +18,8 @@ use super::pulls::{Due, Waiter};
 use super::replies::Verdict;
 use super::slots::{Slots, Token};
 use super::worker::Core;
-use crate::corba::event::{self, FORM_STRUCTURED, Pulled};
 use crate::counters::Counter;
+use corba::event::{self, FORM_STRUCTURED, Pulled};
 
 /// What remote filters say of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

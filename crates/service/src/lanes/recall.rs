@@ -15,7 +15,7 @@ use giop::typecode::Work;
 use super::path::Push;
 use super::slots::Token;
 use super::worker::Answer;
-use crate::corba::event::{self, Known, Skeleton};
+use corba::event::{self, Known, Skeleton};
 
 /// Connections, and proxies, of which something is remembered.
 const PLACES: usize = 256;
@@ -194,7 +194,7 @@ fn place_of(source: ProxyKey, tag: u64) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::corba::event::FORM_STRUCTURED;
+    use corba::event::FORM_STRUCTURED;
     use engine::{ChannelId, ProxyId};
     use giop::cdr::{Encoding, Writer};
     use giop::message::{Header, Request, RequestHead, Response, begin_request};

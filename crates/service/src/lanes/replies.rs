@@ -17,8 +17,8 @@ use super::reports::printable;
 use super::slots::Token;
 use super::system;
 use super::worker::Core;
-use crate::corba::keys::ObjectKey;
 use crate::counters::Counter;
+use corba::keys::ObjectKey;
 
 /// How a request of ours ended.
 #[derive(Debug)]

@@ -13,7 +13,7 @@ use hashbrown::HashMap;
 
 use super::mail::{SupplierNews, ToAdministration};
 use super::post::Post;
-use crate::corba::remarks::Remarks;
+use corba::remarks::Remarks;
 
 /// Lines about connections in a second.
 const CONNECTION_LINES: u32 = 10;

@@ -13,8 +13,8 @@ use hashbrown::HashMap;
 
 use super::mail::OWN_VERSION;
 use super::slots::Token;
-use crate::corba::PeerAddress;
-use crate::corba::event::{self, Untranslatable, Written};
+use corba::PeerAddress;
+use corba::event::{self, Untranslatable, Written};
 
 /// Times in a row that a request is sent on to where a `LOCATION_FORWARD` points before that is taken for a loop.
 pub(crate) const FORWARDS_MAX: u8 = 8;

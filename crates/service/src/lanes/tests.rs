@@ -22,10 +22,10 @@ use super::shares::Share;
 use super::system::Bell;
 use super::unfinished::Reserve;
 use super::worker::{Common, LaneEnds, Worker, WorkerOptions};
-use crate::corba::naming::NamingLimits;
-use crate::corba::{Door, DoorSettings};
 use crate::counters::{Counter, Counters};
 use accounts::{Accounts, Ceilings, Resource};
+use corba::naming::NamingLimits;
+use corba::{Door, DoorSettings};
 
 /// A lane, and the other ends of what it is connected to.
 struct Bench {

@@ -40,10 +40,10 @@ use super::survey::Surveying;
 use super::system::{self, Bell, Interest, Poll};
 use super::unfinished::{Reserve, Unfinished};
 use super::waiting_pulls::WaitingPulls;
-use crate::corba::Published;
-use crate::corba::event::{Batch, CorbaForms, UtcClock};
 use crate::counters::{Block, Counter};
 use accounts::{Accounts, Addresses};
+use corba::Published;
+use corba::event::{Batch, CorbaForms, UtcClock};
 
 /// What a lane is made with.
 pub(crate) struct WorkerOptions {

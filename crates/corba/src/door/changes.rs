@@ -1,0 +1,326 @@
+//! Offers and subscriptions: what a channel's suppliers offer is told to its consumers, what its consumers want to its
+//! suppliers (OMG Notification Service 1.1, `offer_change` and `subscription_change`).
+//!
+//! What is told is what the connected clients of a side offer or want *together*. A consumer that never said what it wants
+//! wants everything; a supplier that never said what it offers announces nothing, though its events pass all the same. A
+//! supplier that has been told nothing and did not ask takes everything to be wanted, so that everything is no news to it: in
+//! JacORB's and TAO's services too a consumer that says nothing is announced to nobody.
+//!
+//! It is worked out once for each batch of requests, for the channels in which it may have changed (also because filters
+//! did, whose constraints name event types), and each client on the other side is told the difference to what it was told last, beginning with what was known when it connected. A client has
+//! one such call unanswered at most, so that a slow one delays nobody; what changes meanwhile is told together. One that says
+//! that it has no such operation is not called again.
+
+use super::clients::Client;
+use super::{Asked, ClientAnswer, Door, Effect, Question};
+use crate::exceptions::Raised;
+use crate::notify_comm::{NOTIFY_PUBLISH, NOTIFY_SUBSCRIBE};
+use crate::proxy_kind::ProxyKind;
+use crate::table::client_has;
+use engine::{ChannelId, EventType, Peer, ProxyKey, Side};
+use giop::cdr::{CharSet, Encoding, Endian, Writer};
+use giop::codeset::negotiate;
+use giop::ior::Ior;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+
+/// Calls of clients about changes that may be unanswered at once; more wait.
+const CALLS_MAX: usize = 256;
+
+/// Most event types that clients are told of. Beyond, everything may come or be wanted, and that is what they are told.
+const TYPES_MAX: usize = 4096;
+
+/// Octets of these that clients are told of, for the same. Each client that is being told has a list of its own, and what it knew before.
+const TYPES_OCTETS_MAX: usize = 256 << 10;
+
+/// How an `ObtainInfoMode` is split up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct InfoMode {
+    /// Whether what is known now is to be told at once.
+    pub(crate) all_now: bool,
+    /// Whether later changes are to be told.
+    pub(crate) updates: bool,
+}
+
+/// What each side of a channel offers or wants together.
+#[derive(Debug, Default)]
+pub(super) struct Changes {
+    known: BTreeMap<(ChannelId, Side), Known>,
+    /// Proxies whose clients are not to be told of changes.
+    silenced: BTreeSet<ProxyKey>,
+    /// What those who asked before they connected know.
+    asked: BTreeMap<ProxyKey, Knowledge>,
+    calls: usize,
+    waiting: VecDeque<Peer>,
+    /// The last change that somebody was told of; most are told the same.
+    written: Option<Written>,
+}
+
+/// What a side offers or wants together, and the version of the engine's lists of which that was found.
+#[derive(Debug)]
+struct Known {
+    version: u64,
+    types: Arc<[EventType]>,
+}
+
+/// A change, as it is told.
+#[derive(Debug)]
+struct Written {
+    before: Arc<[EventType]>,
+    now: Arc<[EventType]>,
+    chars: CharSet,
+    body: Vec<u8>,
+}
+
+/// What a client knows of the other side.
+#[derive(Clone, Debug, Default)]
+struct Knowledge {
+    /// What differences are told against.
+    types: Arc<[EventType]>,
+    /// Whether it was told, or got when it asked, so much as one list.
+    told: bool,
+}
+
+/// How far a client is told.
+#[derive(Clone, Debug)]
+pub(super) struct Told {
+    /// Whether it has the operation, as far as is known.
+    hears: bool,
+    last: Knowledge,
+    /// What it knew before the call that is unanswered.
+    before: Option<Knowledge>,
+    waits: bool,
+}
+
+impl Told {
+    pub(super) fn is_being_told(&self) -> bool {
+        self.before.is_some()
+    }
+}
+
+impl Changes {
+    pub(super) fn forget_channel(&mut self, channel: ChannelId) {
+        for side in SIDES {
+            self.known.remove(&(channel, side));
+        }
+    }
+
+    pub(super) fn forget_proxy(&mut self, proxy: ProxyKey, client: Option<&Client>) {
+        self.silenced.remove(&proxy);
+        self.asked.remove(&proxy);
+        if client.is_some_and(|client| client.told.is_being_told()) {
+            self.calls = self.calls.saturating_sub(1);
+        }
+    }
+}
+
+impl Changes {
+    fn difference(&mut self, before: &Arc<[EventType]>, now: &Arc<[EventType]>, chars: CharSet) -> Vec<u8> {
+        let is_it = |written: &&Written| {
+            Arc::ptr_eq(&written.before, before) && Arc::ptr_eq(&written.now, now) && written.chars == chars
+        };
+        if let Some(written) = self.written.as_ref().filter(is_it) {
+            return written.body.clone();
+        }
+        let body = difference(before, now, chars);
+        let (before, now) = (Arc::clone(before), Arc::clone(now));
+        self.written = Some(Written { before, now, chars, body: body.clone() });
+        body
+    }
+}
+
+impl Door {
+    /// What a client knows when it connects: nothing is told of what was before, unless it asked then.
+    pub(super) fn told_at_first(&mut self, key: ProxyKey, kind: ProxyKind, side: Side, client: &Ior) -> Told {
+        let interface = match side {
+            Side::Consumers => &NOTIFY_PUBLISH,
+            Side::Suppliers => &NOTIFY_SUBSCRIBE,
+        };
+        let hears = !kind.is_plain() && client_has(&client.type_id, interface) != Some(false);
+        let last = self.changes.asked.remove(&key);
+        let last = last.unwrap_or_else(|| {
+            let types = self.types_for(key.channel, side, &Knowledge::default());
+            Knowledge { types, told: false }
+        });
+        Told { hears, last, before: None, waits: false }
+    }
+
+    /// A client has connected: it may have asked before, and not know any more what there is.
+    pub(super) fn tell_what_changed_since_it_asked(&mut self, peer: Peer) {
+        let Some(client) = self.clients.get(&peer) else { return };
+        if *client.told.last.types != *self.types_for(client.proxy.channel, client.side, &client.told.last) {
+            self.want_to_tell(peer);
+        }
+    }
+
+    /// `obtain_offered_types` and `obtain_subscription_types`: what the other side offers or wants now, if that is asked
+    /// for, and whether changes are told from now on.
+    pub(crate) fn obtain_types(&mut self, key: ProxyKey, mode: InfoMode) -> Result<Vec<EventType>, Raised> {
+        let (side, peer) = self.hierarchy.proxy(key).map(|proxy| (proxy.side, proxy.peer))?;
+        self.find_out(key.channel);
+        let types = self.types_known(key.channel, other(side));
+        if mode.updates {
+            self.changes.silenced.remove(&key);
+        } else {
+            self.changes.silenced.insert(key);
+        }
+        let connected = peer.and_then(|peer| self.clients.get(&peer)).map(|client| client.told.last.told);
+        let before = connected.or_else(|| self.changes.asked.get(&key).map(|knowledge| knowledge.told));
+        let told = mode.all_now || before.unwrap_or(false);
+        let nothing = Knowledge { told, ..Knowledge::default() };
+        // Who is told of nothing need not be remembered to know it: lists that are nowhere else would be kept for it.
+        let remembered = if mode.updates { self.types_for(key.channel, side, &nothing) } else { Arc::from([]) };
+        let knowledge = Knowledge { types: remembered, told };
+        match peer.and_then(|peer| self.clients.get_mut(&peer)) {
+            Some(client) => {
+                client.told.last = knowledge.clone();
+                client.told.before = client.told.before.take().map(|_| knowledge);
+            }
+            None => _ = self.changes.asked.insert(key, knowledge),
+        }
+        Ok(if mode.all_now { types.to_vec() } else { Vec::new() })
+    }
+
+    /// Tells clients what changed since this was last called.
+    pub(super) fn tell_changes(&mut self) {
+        let channels: Vec<ChannelId> = self.hierarchy.channels().map(engine::Channel::id).collect();
+        for channel in channels {
+            self.find_out(channel);
+        }
+        self.tell_waiting();
+    }
+
+    /// Tells those who wait to be told, as many as may be.
+    pub(super) fn tell_waiting(&mut self) {
+        while self.changes.calls < CALLS_MAX {
+            let Some(peer) = self.changes.waiting.pop_front() else { break };
+            if let Some(client) = self.clients.get_mut(&peer) {
+                client.told.waits = false;
+                self.tell(peer);
+            }
+        }
+    }
+
+    /// A client has answered, or not, to being told of a change.
+    pub(super) fn told(&mut self, peer: Peer, answer: ClientAnswer) {
+        let Some(client) = self.clients.get_mut(&peer) else { return };
+        let Some(before) = client.told.before.take() else { return };
+        self.changes.calls = self.changes.calls.saturating_sub(1);
+        match answer {
+            ClientAnswer::NotImplemented => {
+                log::debug!(target: "campanile::corba", "{} takes no changes of offers or subscriptions", client.address.name);
+                client.told.hears = false;
+                client.told.last.types = Arc::from([]);
+            }
+            ClientAnswer::Gone => return self.reap(peer, None),
+            // It may have missed it; with the next change it is told that as well.
+            ClientAnswer::Unreachable | ClientAnswer::TimedOut => client.told.last = before,
+            ClientAnswer::Returned(_) | ClientAnswer::Raised => self.want_to_tell(peer),
+        }
+        self.tell_waiting();
+    }
+
+    /// Has a client told of what it does not know yet, as soon as there is room for a call.
+    pub(super) fn want_to_tell(&mut self, peer: Peer) {
+        let Some(client) = self.clients.get_mut(&peer) else { return };
+        if client.told.hears && !client.told.waits && !client.told.is_being_told() {
+            client.told.waits = true;
+            self.changes.waiting.push_back(peer);
+        }
+    }
+
+    /// Works out what both sides of a channel offer and want, and has those told to whom that is news.
+    fn find_out(&mut self, channel: ChannelId) {
+        for side in SIDES {
+            let Ok(version) = self.hierarchy.types_version(channel, side) else { continue };
+            let known = self.changes.known.get(&(channel, side));
+            if known.map_or(0, |known| known.version) == version {
+                continue;
+            }
+            let types: Arc<[EventType]> = self.types_of(channel, side).into();
+            let is_news = *types != *self.types_known(channel, side);
+            self.changes.known.insert((channel, side), Known { version, types });
+            let Ok(channel) = self.hierarchy.channel(channel) else { continue };
+            let others = channel.proxies().filter(|proxy| is_news && proxy.side != side);
+            let peers: Vec<Peer> = others.filter_map(|proxy| proxy.peer).collect();
+            for peer in peers {
+                self.want_to_tell(peer);
+            }
+        }
+    }
+
+    fn tell(&mut self, peer: Peer) {
+        let Some(client) = self.clients.get(&peer) else { return };
+        let types = self.types_for(client.proxy.channel, client.side, &client.told.last);
+        if !client.told.hears || self.changes.silenced.contains(&client.proxy) || *types == *client.told.last.types {
+            return;
+        }
+        let operation = match client.side {
+            Side::Consumers => "offer_change",
+            Side::Suppliers => "subscription_change",
+        };
+        let (to, by) = (client.address.ior.clone(), client.address.by.clone());
+        let body = self.changes.difference(&client.told.last.types, &types, code_set(&to));
+        self.effects.push_back(Effect::Ask { question: Question(Asked::Change(peer)), to, by, operation, body });
+        self.changes.calls += 1;
+        if let Some(client) = self.clients.get_mut(&peer) {
+            client.told.before = Some(core::mem::replace(&mut client.told.last, Knowledge { types, told: true }));
+        }
+    }
+
+    /// What a side was found to offer or want together.
+    fn types_known(&self, channel: ChannelId, side: Side) -> Arc<[EventType]> {
+        self.changes.known.get(&(channel, side)).map_or_else(|| Arc::from([]), |known| Arc::clone(&known.types))
+    }
+
+    /// What a client of a side is to know next of the other side. That everything is wanted is not said to a supplier which has
+    /// not been told of anything that is or was wanted.
+    fn types_for(&self, channel: ChannelId, side: Side, known: &Knowledge) -> Arc<[EventType]> {
+        let types = self.types_known(channel, other(side));
+        let assumes = side == Side::Suppliers && !known.told && known.types.is_empty();
+        let is_assumed = assumes && types.iter().any(EventType::is_everything);
+        if is_assumed { Arc::from([]) } else { types }
+    }
+
+    /// What the connected clients of a side offer or want together, sorted.
+    fn types_of(&self, channel: ChannelId, side: Side) -> Vec<EventType> {
+        let types = match side {
+            Side::Consumers => self.hierarchy.subscribed_types(channel),
+            Side::Suppliers => self.hierarchy.offered_types(channel),
+        };
+        let types = types.unwrap_or_default();
+        let octets = || types.iter().map(|kind| kind.domain.len() + kind.name.len()).sum::<usize>();
+        let is_much = types.len() > TYPES_MAX || octets() > TYPES_OCTETS_MAX;
+        if is_much { vec![EventType::everything()] } else { types }
+    }
+}
+
+const SIDES: [Side; 2] = [Side::Consumers, Side::Suppliers];
+
+const fn other(side: Side) -> Side {
+    match side {
+        Side::Consumers => Side::Suppliers,
+        Side::Suppliers => Side::Consumers,
+    }
+}
+
+/// The code set in which a client is called.
+pub(crate) fn code_set(client: &Ior) -> CharSet {
+    let code_sets = client.iiop().and_then(giop::ior::IiopProfile::code_sets);
+    negotiate(code_sets.as_ref()).unwrap_or(CharSet::Latin1)
+}
+
+/// The arguments of a change: what came, what went. Both lists are sorted.
+pub(crate) fn difference(before: &[EventType], now: &[EventType], chars: CharSet) -> Vec<u8> {
+    let mut body = Vec::new();
+    let mut out = Writer::new(&mut body, Encoding { chars, ..Encoding::new(Endian::NATIVE) });
+    for (these, those) in [(now, before), (before, now)] {
+        let only: Vec<&EventType> = these.iter().filter(|kind| those.binary_search(kind).is_err()).collect();
+        out.length(only.len());
+        for EventType { domain, name } in only {
+            out.string(domain);
+            out.string(name);
+        }
+    }
+    body
+}

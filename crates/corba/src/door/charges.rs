@@ -1,0 +1,234 @@
+//! Whom the door charges for what it keeps: the client that asked for it, until it is gone.
+//!
+//! Every [`Thing`] is weighed when it is made or changed, by an estimate of the octets that it takes in memory, and its weight
+//! is charged to whoever made it heavier last. It stays charged to that client's address when the client's connection is
+//! closed. What would exceed the limit, or the client's share of it, is refused before anything is changed.
+
+use super::Door;
+use crate::exceptions::Raised;
+use crate::table::{AdminKey, Level};
+use accounts::{Account, Charge, Refused, Resource, Spent};
+use engine::{AdminId, ChannelId, EventType, FilterId, FilterTarget, Peer, ProxyKey, ProxyState, Side};
+use giop::ior::{Component, Ior, Profile};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Something that is kept because a client asked for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Thing {
+    /// A channel with its properties.
+    Channel(ChannelId),
+    /// An admin with its properties, event types and filters' places.
+    Admin(AdminKey),
+    /// A proxy with the same, and its client's reference.
+    Proxy(ProxyKey),
+    /// A filter or mapping filter with its constraints and callbacks.
+    Filter(FilterId),
+    /// A filter of another server that an admin or proxy has.
+    Remote(Peer),
+}
+
+impl From<Level> for Thing {
+    fn from(level: Level) -> Self {
+        match level {
+            Level::Channel(channel) => Self::Channel(channel),
+            Level::Admin(admin) => Self::Admin(admin),
+            Level::Proxy(proxy, _) => Self::Proxy(proxy),
+        }
+    }
+}
+
+impl From<FilterTarget> for Thing {
+    fn from(target: FilterTarget) -> Self {
+        match target {
+            FilterTarget::Admin { channel, side, admin } => Self::Admin(AdminKey { channel, side, admin }),
+            FilterTarget::Proxy(proxy) => Self::Proxy(proxy),
+        }
+    }
+}
+
+/// What is charged for one thing.
+#[derive(Debug, Default)]
+pub(super) struct Charged {
+    octets: Option<Charge>,
+    /// The one channel or proxy that it is.
+    pub(super) one: Option<Charge>,
+    /// The threads of its pool.
+    threads: Option<Charge>,
+}
+
+/// Who is charged for what.
+#[derive(Debug, Default)]
+pub(super) struct Ledger {
+    things: BTreeMap<Thing, Charged>,
+    /// Claims that were not granted and are not told yet.
+    refused: Vec<Refused>,
+}
+
+impl Ledger {
+    /// A thing is gone: what was charged for it is given back.
+    pub(super) fn remove(&mut self, thing: Thing) {
+        self.things.remove(&thing);
+    }
+
+    /// A channel is gone with its admins.
+    pub(super) fn remove_channel(&mut self, channel: ChannelId) {
+        self.things.remove(&Thing::Channel(channel));
+        let first = AdminKey { channel, side: Side::Consumers, admin: AdminId(0) };
+        let last = AdminKey { channel, side: Side::Suppliers, admin: AdminId(u32::MAX) };
+        self.things.extract_if(Thing::Admin(first)..=Thing::Admin(last), |_, _| true).for_each(drop);
+    }
+
+    pub(super) fn entry(&mut self, thing: Thing) -> &mut Charged {
+        self.things.entry(thing).or_default()
+    }
+
+    /// A thing has a new pool, of so many threads.
+    pub(super) fn note_threads(&mut self, thing: Thing, threads: Option<Charge>) {
+        if threads.is_some() {
+            self.entry(thing).threads = threads;
+        }
+    }
+}
+
+/// Octets that things take beside what their clients gave: measured, with what the lanes keep for them, and rounded up.
+pub(crate) mod weights {
+    /// A channel.
+    pub(crate) const CHANNEL: u64 = 16 << 10;
+    /// An admin.
+    pub(crate) const ADMIN: u64 = 1 << 10;
+    /// A proxy to which nobody is connected.
+    pub(crate) const PROXY: u64 = 512;
+    /// A client that is connected to a proxy, beside its reference.
+    pub(crate) const CLIENT: u64 = 3 << 10;
+    /// A filter without constraints.
+    pub(crate) const FILTER: u64 = 1 << 10;
+    /// A callback of a filter, or a filter of another server, beside its reference.
+    pub(crate) const CALLBACK: u64 = 512;
+    /// A place of a filter at an admin or proxy.
+    pub(crate) const PLACE: u64 = 128;
+    /// An octet of a constraint as it was sent, in the program and the lists by which it is found.
+    pub(crate) const CONSTRAINT_OCTET: u64 = 16;
+    /// A name in the naming service, beside its text and its reference.
+    pub(crate) const BINDING: u64 = 256;
+    /// A naming context.
+    pub(crate) const CONTEXT: u64 = 512;
+}
+
+/// Octets that event types take.
+pub(crate) fn octets_of_types<'a>(types: impl IntoIterator<Item = &'a EventType>) -> u64 {
+    const EACH: usize = 96;
+    types.into_iter().map(|kind| (EACH + kind.domain.len() + kind.name.len()) as u64).sum()
+}
+
+/// Octets that a reference takes.
+pub(crate) fn octets_of_reference(reference: &Ior) -> u64 {
+    const EACH: usize = 64;
+    let components = |components: &[Component]| components.iter().map(|part| EACH + part.data.len()).sum::<usize>();
+    let profiles = reference.profiles.iter().map(|profile| match profile {
+        Profile::Iiop(iiop) => 2 * EACH + iiop.host.len() + iiop.key.len() + components(&iiop.components),
+        Profile::Components(list) => 2 * EACH + components(list),
+        Profile::Other { data, .. } => 2 * EACH + data.len(),
+    });
+    (EACH + reference.type_id.len() + profiles.sum::<usize>()) as u64
+}
+
+impl Door {
+    /// Who asks, while a request is executed.
+    pub(crate) fn principal(&self) -> Option<Arc<Account>> {
+        self.principal.clone()
+    }
+
+    /// Charges the client that asks. What the service makes for itself is charged to nobody.
+    pub(crate) fn charge(&mut self, resource: Resource, amount: u64) -> Result<Option<Charge>, Raised> {
+        let Some(principal) = &self.principal else { return Ok(None) };
+        principal.charge(resource, amount).map(Some).map_err(|spent| self.note_spent(spent))
+    }
+
+    /// Charges the client that asks for so many octets more of administration's memory.
+    pub(crate) fn charge_octets(&mut self, octets: u64) -> Result<Option<Charge>, Raised> {
+        self.charge(Resource::KeptBytes, octets)
+    }
+
+    /// What a client is told that claims too much.
+    pub(crate) fn note_spent(&mut self, spent: Spent) -> Raised {
+        if let Some(principal) = &self.principal {
+            self.ledger.refused.push(Refused::new(spent, principal));
+        }
+        Raised::no_resources()
+    }
+
+    /// The next claim that was not granted, to be counted and logged.
+    pub fn poll_refused(&mut self) -> Option<Refused> {
+        self.ledger.refused.pop()
+    }
+
+    /// Changes a thing in a way that may make it so many octets heavier. Nothing is changed if that is too much.
+    pub(crate) fn change_thing<R>(
+        &mut self,
+        thing: Thing,
+        octets_more: u64,
+        change: impl FnOnce(&mut Self) -> Result<R, Raised>,
+    ) -> Result<R, Raised> {
+        let claim = self.claim(thing, octets_more)?;
+        let result = change(self)?;
+        self.settle(thing, claim);
+        Ok(result)
+    }
+
+    /// A thing is gone.
+    pub(crate) fn forget_thing(&mut self, thing: Thing) {
+        self.ledger.remove(thing);
+    }
+
+    /// Claims what a thing may come to: so much more, and what it is charged now, where that is charged to somebody else.
+    fn claim(&mut self, thing: Thing, octets_more: u64) -> Result<Option<Charge>, Raised> {
+        let octets = self.ledger.things.get(&thing).and_then(|charged| charged.octets.as_ref());
+        let asker = self.principal.as_ref();
+        let is_asker = |charge: &Charge| asker.is_some_and(|asker| Arc::ptr_eq(asker, charge.account()));
+        let of_others = octets.filter(|charge| octets_more > 0 && !is_asker(charge)).map_or(0, Charge::amount);
+        self.charge_octets(octets_more.saturating_add(of_others))
+    }
+
+    /// Charges a thing that was made or changed by its weight, to whoever asked if it has become heavier.
+    pub(crate) fn settle(&mut self, thing: Thing, claim: Option<Charge>) {
+        let Some(weight) = self.weight(thing) else { return };
+        let charged = self.ledger.entry(thing);
+        match (&mut charged.octets, claim) {
+            (Some(held), _) if weight <= held.amount() => held.settle(weight),
+            (Some(held), None) => held.settle(weight),
+            (held, Some(mut claim)) => {
+                *held = None;
+                claim.settle(weight);
+                *held = Some(claim);
+            }
+            (None, None) => {}
+        }
+    }
+
+    /// How many octets a thing takes, much as they are in memory; nothing if it is gone.
+    fn weight(&self, thing: Thing) -> Option<u64> {
+        use self::weights::{ADMIN, CHANNEL, CLIENT, PLACE, PROXY};
+        let places = |filters: &[_]| filters.len() as u64 * PLACE;
+        Some(match thing {
+            Thing::Channel(channel) => {
+                let topics = self.hierarchy.channel(channel).ok()?.topics();
+                CHANNEL + octets_of_types(topics.by_type.iter().map(|(kind, _)| kind))
+            }
+            Thing::Admin(AdminKey { channel, side, admin }) => {
+                let admin = self.hierarchy.admin(channel, side, admin).ok()?;
+                ADMIN + octets_of_types(admin.subscription.types()) + places(admin.attached.filters())
+            }
+            Thing::Proxy(key) => {
+                let proxy = self.hierarchy.proxy(key).ok()?;
+                let client = proxy.peer.and_then(|peer| self.clients.get(&peer));
+                let client = client.map_or(0, |client| octets_of_reference(&client.address.ior));
+                let connected = if proxy.state == ProxyState::Unconnected { 0 } else { CLIENT };
+                let types = octets_of_types(proxy.subscription.types());
+                PROXY + connected + client + types + places(proxy.attached.filters())
+            }
+            Thing::Filter(filter) => self.filters.weight(filter)?,
+            Thing::Remote(peer) => weights::CALLBACK + octets_of_reference(&self.peers.get(peer)?.ior),
+        })
+    }
+}

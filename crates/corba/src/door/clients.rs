@@ -1,0 +1,236 @@
+//! Clients: who is connected to which proxy, and what they are told when that ends.
+
+use super::changes::Told;
+use super::probes::Health;
+use super::{Door, Effect, PeerAddress, Thing, octets_of_reference, weights};
+use crate::event::{want_for, want_for_pulling};
+use crate::exceptions::{Raised, UserException};
+use crate::proxy_kind::ProxyKind;
+use crate::references::log_name;
+use crate::remarks::remark;
+use crate::table::{Target, client_has};
+use engine::{ChannelId, FilterTarget, Peer, ProxyKey, ProxyState, Removed, Side, Want};
+use giop::ior::{Ior, ORB_TYPE_CAMPANILE};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+/// A client that gave a reference when it connected.
+#[derive(Clone, Debug)]
+pub(super) struct Client {
+    pub(super) proxy: ProxyKey,
+    pub(super) side: Side,
+    pub(super) address: Arc<PeerAddress>,
+    /// What it was told of the other side of its channel.
+    pub(super) told: Told,
+    /// Whether it is alive, as far as is known.
+    pub(super) health: Health,
+    /// Where it is a proxy of this service: from which channel to which its events go.
+    link: Option<Link>,
+}
+
+/// Two channels of this service of which one supplies the other.
+#[derive(Clone, Copy, Debug)]
+struct Link {
+    from: ChannelId,
+    to: ChannelId,
+}
+
+/// Whether the client of a proxy that is gone is told so.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Tell {
+    /// It knows, or is no more.
+    No,
+    Yes,
+    /// And the request that is being executed is answered when it has been.
+    AndWait,
+}
+
+impl Door {
+    pub(crate) fn is_connected(&self, key: ProxyKey) -> Result<bool, Raised> {
+        Ok(self.hierarchy.proxy(key)?.state != ProxyState::Unconnected)
+    }
+
+    /// Connects a client to a proxy. Whom this service never has to call may be nil.
+    pub(crate) fn connect(&mut self, key: ProxyKey, client: Ior) -> Result<(), Raised> {
+        let octets = weights::CLIENT + octets_of_reference(&client);
+        self.change_thing(Thing::Proxy(key), octets, |door| door.connect_client(key, client))
+    }
+
+    fn connect_client(&mut self, key: ProxyKey, client: Ior) -> Result<(), Raised> {
+        let kind = self.proxy_kind(key)?;
+        let side = self.hierarchy.proxy(key)?.side;
+        let operation = kind.event_operation(side);
+        if operation.is_some() {
+            self.check_called(key, kind, side, &client)?;
+        }
+        let link = self.link(key, kind, side, &client)?;
+        let want = want(kind, side, &client)?;
+        let peer = client.iiop().is_some().then(|| self.next_peer());
+        self.hierarchy.connect(key, peer, want).map_err(Raised::from_connect)?;
+        if side == Side::Consumers && !kind.pull && client.orb_type() == Some(ORB_TYPE_CAMPANILE) {
+            self.hierarchy.note_in_order(key)?;
+        }
+        if let Some(activity) = &self.hierarchy.proxy(key)?.activity {
+            activity.note(self.time);
+        }
+        if side == Side::Suppliers {
+            self.note_supplier(key);
+        }
+        if let Some(peer) = peer {
+            let name = client.iiop().map(log_name).unwrap_or_default();
+            let told = self.told_at_first(key, kind, side, &client);
+            let by = self.principal();
+            let address = PeerAddress { ior: client, by, name, operation: operation.unwrap_or_default() };
+            let address = Arc::new(address);
+            if operation.is_some() {
+                self.peers.insert(peer, Arc::clone(&address));
+                self.peers_changed = true;
+            }
+            let health = Health::default();
+            self.clients.insert(peer, Client { proxy: key, side, address, told, health, link });
+            self.tell_what_changed_since_it_asked(peer);
+            self.begin_probes(peer);
+        }
+        self.remark(|door| {
+            let from = door.principal.as_ref().map_or_else(String::new, |who| format!(" from {}", who.ip()));
+            format!("{} is connected{from}", door.name(side_name(side), key))
+        });
+        Ok(())
+    }
+
+    pub(crate) fn suspend(&mut self, key: ProxyKey) -> Result<(), Raised> {
+        Ok(self.hierarchy.suspend(key)?)
+    }
+
+    pub(crate) fn resume(&mut self, key: ProxyKey) -> Result<(), Raised> {
+        Ok(self.hierarchy.resume(key)?)
+    }
+
+    pub(crate) fn disconnected_by_client(&mut self, key: ProxyKey) -> Result<(), Raised> {
+        let removed = self.hierarchy.destroy_proxy(key)?;
+        self.forget(&removed, Tell::No);
+        Ok(())
+    }
+
+    pub(super) fn next_peer(&mut self) -> Peer {
+        let peer = Peer(self.peer_next);
+        self.peer_next += 1;
+        peer
+    }
+
+    pub(super) fn forget_all(&mut self, removed: &[Removed]) {
+        for proxy in removed {
+            self.forget(proxy, Tell::AndWait);
+        }
+    }
+
+    /// Drops what is kept for a proxy that is gone, and tells its client if it is to be told.
+    pub(super) fn forget(&mut self, removed: &Removed, tell: Tell) {
+        let Some(kind) = self.kinds.remove(&removed.key) else { return };
+        self.ledger.remove(Thing::Proxy(removed.key));
+        self.forget_filters_of(FilterTarget::Proxy(removed.key));
+        self.suppliers.forget(removed.key);
+        let client = removed.peer.and_then(|peer| Some((peer, self.clients.remove(&peer)?)));
+        self.changes.forget_proxy(removed.key, client.as_ref().map(|(_, client)| client));
+        self.remark(|_| {
+            let whose = client.as_ref().map_or_else(String::new, |(_, client)| format!(" ({})", client.address.name));
+            let ProxyKey { channel, proxy } = removed.key;
+            format!("{} proxy {} of channel {}{whose} is gone", side_name(removed.side), proxy.0, channel.0)
+        });
+        let Some((peer, client)) = client else { return };
+        self.probes.forget(peer, client.health);
+        if tell != Tell::No {
+            let to = client.address.ior.clone();
+            let by = client.address.by.clone();
+            let operation = kind.disconnect_operation(removed.side);
+            let farewell = (tell == Tell::AndWait).then(|| self.farewell());
+            self.effects.push_back(Effect::Call { to, by, operation, body: Vec::new(), farewell });
+        }
+        // Only then, so that the call can use the connection that is there.
+        if self.peers.remove(peer) {
+            self.peers_changed = true;
+            self.effects.push_back(Effect::ReleasePeer(peer));
+        }
+    }
+
+    /// Refuses a client that is to be called and cannot be, or whose reference says that it has another interface.
+    fn check_called(&self, key: ProxyKey, kind: ProxyKind, side: Side, client: &Ior) -> Result<(), Raised> {
+        if client.iiop().is_none() {
+            // Nowhere to push to or to pull from: the IDL of the Event Service asks for this exception.
+            return Err(Raised::bad_param());
+        }
+        let interface = kind.client_interface(side);
+        if client_has(&client.type_id, interface) == Some(false) {
+            remark!(
+                Info,
+                "a client cannot connect to {key}: it is a {}, not a {}",
+                client.type_id.escape_debug(),
+                interface.name
+            );
+            return Err(UserException::TypeError.into());
+        }
+        Ok(())
+    }
+
+    /// Where a client is in this service itself: only as a proxy of another channel, so that the one channel supplies the
+    /// other, and only where events can never come back to the channel that they came from.
+    fn link(&self, key: ProxyKey, kind: ProxyKind, side: Side, client: &Ior) -> Result<Option<Link>, Raised> {
+        let Some(profile) = client.iiop() else { return Ok(None) };
+        let refused = |why: &str| {
+            remark!(Warn, "a client cannot connect to {key}: its reference {why}");
+            Err(Raised::bad_param())
+        };
+        let Some(Target::Proxy(other, other_side)) = self.target(&profile.key) else {
+            if self.references.is_here(profile) {
+                return refused("points at this service, and at no proxy of it");
+            }
+            return Ok(None);
+        };
+        let wanted = kind.client_interface(side);
+        let servant = self.proxy_kind(other)?.servant(other_side);
+        if !servant.iter().any(|interface| interface.id == wanted.id) {
+            return refused("points at a proxy of another kind");
+        }
+        let (from, to) = match side {
+            Side::Consumers => (key.channel, other.channel),
+            Side::Suppliers => (other.channel, key.channel),
+        };
+        if self.reaches(to, from) {
+            return refused("points at a channel from which events come back");
+        }
+        Ok(Some(Link { from, to }))
+    }
+
+    /// Whether events of the one channel reach the other through links within this service.
+    fn reaches(&self, from: ChannelId, to: ChannelId) -> bool {
+        let links: Vec<Link> = self.clients.values().filter_map(|client| client.link).collect();
+        let mut seen = BTreeSet::new();
+        let mut next = vec![from];
+        while let Some(channel) = next.pop() {
+            if channel == to {
+                return true;
+            }
+            if seen.insert(channel) {
+                next.extend(links.iter().filter(|link| link.from == channel).map(|link| link.to));
+            }
+        }
+        false
+    }
+}
+
+/// Who is connected to a proxy of that side.
+pub(super) const fn side_name(side: Side) -> &'static str {
+    match side {
+        Side::Consumers => "consumer",
+        Side::Suppliers => "supplier",
+    }
+}
+
+/// What events for a client have to be like.
+fn want(kind: ProxyKind, side: Side, client: &Ior) -> Result<Want, Raised> {
+    match (side, kind.pull) {
+        (Side::Suppliers, _) => Ok(Want::default()),
+        (Side::Consumers, false) => want_for(kind.form(), kind.batches(), client),
+        (Side::Consumers, true) => Ok(want_for_pulling(kind.form())),
+    }
+}

@@ -1,0 +1,65 @@
+//! What filters need of the door beside its objects: other servers' filters among the peers, calls to callbacks, the time.
+
+use super::{Asked, Door, Effect, PeerAddress, Question, Thing, octets_of_reference, weights};
+use crate::exceptions::Raised;
+use engine::{ChannelId, FilterId, Peer};
+use giop::ior::Ior;
+use std::sync::Arc;
+
+impl Door {
+    /// Tells the time of the world, for the run-time variable `$curtime` and for limits that are points in time: in 100 ns since 15
+    /// October 1582, UTC, as `TimeBase::TimeT`. Without it that is when it is.
+    pub fn handle_utc(&mut self, now: u64) {
+        self.now = now;
+    }
+
+    /// How many evaluations that clients asked for were cut, because of their time or their steps, since this was last
+    /// asked.
+    pub fn take_filter_cuts(&mut self) -> u64 {
+        core::mem::take(&mut self.filter_cuts)
+    }
+
+    pub(crate) fn now(&self) -> u64 {
+        self.now
+    }
+
+    pub(crate) fn note_cut(&mut self) {
+        self.filter_cuts += 1;
+    }
+
+    /// Whether there is a filter, or mapping filter, with these numbers in its key.
+    pub(super) fn has_filter(&self, channel: ChannelId, nonce: u32, filter: FilterId, maps: bool) -> bool {
+        self.filters.channel(filter) == Some(channel)
+            && self.filters.is_mapping(filter) == maps
+            && self.nonces.get(&channel).is_some_and(|nonces| nonces.objects == nonce)
+    }
+
+    /// An object of another server that the event path is to call.
+    pub(crate) fn add_peer(&mut self, address: PeerAddress) -> Result<Peer, Raised> {
+        let claim = self.charge_octets(weights::CALLBACK + octets_of_reference(&address.ior))?;
+        let peer = self.next_peer();
+        self.peers.insert(peer, Arc::new(address));
+        self.peers_changed = true;
+        self.settle(Thing::Remote(peer), claim);
+        Ok(peer)
+    }
+
+    pub(crate) fn peer(&self, peer: Peer) -> Option<&PeerAddress> {
+        self.peers.get(peer).map(AsRef::as_ref)
+    }
+
+    /// Nobody is going to call it any more.
+    pub(crate) fn drop_peer(&mut self, peer: Peer) {
+        self.ledger.remove(Thing::Remote(peer));
+        if self.peers.remove(peer) {
+            self.peers_changed = true;
+            self.effects.push_back(Effect::ReleasePeer(peer));
+        }
+    }
+
+    /// Has a filter's callback told of other event types.
+    pub(crate) fn tell_callback(&mut self, filter: FilterId, callback: u32, to: Ior, body: Vec<u8>) {
+        let question = Question(Asked::FilterChange { filter, callback });
+        self.effects.push_back(Effect::Ask { question, to, by: None, operation: "subscription_change", body });
+    }
+}

@@ -1,0 +1,204 @@
+//! What speaks against properties that are fine by themselves: what there is already, and the channel's profile.
+//!
+//! Asked before anything is changed, by `set_qos` as by `validate_qos`. Each objection is told by code and range, and why
+//! is logged.
+
+use super::Door;
+use crate::exceptions::{Raised, UserException};
+use crate::proxy_kind::ProxyKind;
+use crate::qos::{
+    ErrorCode, Outside, Pool, Profile, PropertyError, PropertyValue, Wanted, outside, outside_limits, topic_objections,
+};
+use crate::remarks::remark;
+use crate::table::{AdminKey, Level};
+use engine::{ChannelId, FilterTarget, OutboxSettings, ProxyKey, ProxyState, SettingsPatch, Side};
+
+impl Door {
+    /// What speaks against settings of a level, or of a channel that is to be made.
+    pub(crate) fn objections(&self, level: Option<Level>, wanted: &Wanted) -> Result<Vec<PropertyError>, Raised> {
+        let mut objections: Vec<PropertyError> = self.pool_objection(level, wanted)?.into_iter().collect();
+        objections.extend(topic_objections(wanted));
+        if wanted.profile == Profile::RealTime {
+            self.object_for_real_time(level, wanted, &mut objections)?;
+        }
+        Ok(objections)
+    }
+
+    /// What speaks against a pool: that it would move events that are under way, or that there are no threads for it.
+    fn pool_objection(&self, level: Option<Level>, wanted: &Wanted) -> Result<Option<PropertyError>, Raised> {
+        let Some(pool) = &wanted.pool else { return Ok(None) };
+        if let Some(level) = level {
+            if self.wanted(level)?.pool.as_ref() == Some(pool) {
+                return Ok(None);
+            }
+            if let Some(why) = self.is_without_pools(level, wanted.profile)? {
+                return Ok(Some(objection(
+                    level.into(),
+                    pool.kind.property(),
+                    ErrorCode::UnavailableProperty,
+                    None,
+                    why,
+                )));
+            }
+            if let Some(proxy) = self.connected_beneath(level)? {
+                let why = format!("threads are given only while nobody is connected, and {proxy} is");
+                let code = ErrorCode::UnavailableProperty;
+                return Ok(Some(objection(level.into(), pool.kind.property(), code, None, &why)));
+            }
+        }
+        let (most, left) = (self.hierarchy.lane_threads_max(), self.hierarchy.lane_threads_left());
+        let (code, limit) = match pool.threads() {
+            threads if threads > most => (ErrorCode::UnsupportedValue, most),
+            threads if threads > left => (ErrorCode::UnavailableValue, left),
+            _ => return Ok(None),
+        };
+        let range = (limit > 0).then(|| Pool::range(pool.kind, limit));
+        let why = format!("of {most} threads for all pools {left} are left");
+        Ok(Some(objection(level, pool.kind.property(), code, range, &why)))
+    }
+
+    /// Why a level can have no pool at all.
+    fn is_without_pools(&self, level: Level, profile: Profile) -> Result<Option<&'static str>, Raised> {
+        let Level::Proxy(proxy, _) = level else { return Ok(None) };
+        Ok(if self.proxy_kind(proxy)?.pull {
+            Some("who pulls is served by the main lane, outside the real-time subset")
+        } else if profile == Profile::RealTime {
+            Some("the channel's Profile is RealTime: its threads come with it and its admins, not with their clients")
+        } else {
+            None
+        })
+    }
+
+    fn connected_beneath(&self, level: Level) -> Result<Option<ProxyKey>, Raised> {
+        let channel = self.hierarchy.channel(level.channel())?;
+        let mut connected = channel.proxies().filter(|proxy| proxy.state != ProxyState::Unconnected);
+        let found = connected.find(|proxy| level.includes(proxy));
+        Ok(found.map(|proxy| ProxyKey { channel: channel.id(), proxy: proxy.id }))
+    }
+
+    // ---- the real-time subset ----
+
+    fn object_for_real_time(
+        &self,
+        level: Option<Level>,
+        wanted: &Wanted,
+        objections: &mut Vec<PropertyError>,
+    ) -> Result<(), Raised> {
+        // What suppliers' levels say of outboxes is without effect.
+        if matches!(
+            level,
+            Some(Level::Admin(AdminKey { side: Side::Suppliers, .. }) | Level::Proxy(_, Side::Suppliers))
+        ) {
+            return Ok(());
+        }
+        let settings = match level {
+            None | Some(Level::Channel(_)) => wanted.patch.over(OutboxSettings::default()),
+            Some(level) => self.in_effect_with(level, &wanted.patch)?,
+        };
+        for Outside { property, range, why } in outside(&settings).into_iter().chain(outside_limits(&wanted.limits)) {
+            objections.push(objection(level, property, ErrorCode::UnavailableValue, Some(range), why));
+        }
+        if let Some(Level::Channel(channel)) = level
+            && let Some(why) = self.is_not_real_time(channel, &wanted.patch)?
+        {
+            let only = || PropertyValue::Text(Profile::Standard.name().to_owned());
+            objections.push(objection(level, "Profile", ErrorCode::UnavailableValue, Some((only(), only())), &why));
+        }
+        Ok(())
+    }
+
+    /// What is in effect at an admin or proxy of the consumers' side once it has that patch.
+    fn in_effect_with(&self, level: Level, patch: &SettingsPatch) -> Result<OutboxSettings, Raised> {
+        let above = match level {
+            Level::Proxy(proxy, _) => Level::Admin(self.admin_of(proxy)?),
+            _ => Level::Channel(level.channel()),
+        };
+        Ok(patch.over(self.effective(above)?.settings))
+    }
+
+    /// The first thing in a channel that is outside the real-time subset, in a sentence.
+    fn is_not_real_time(&self, channel: ChannelId, patch: &SettingsPatch) -> Result<Option<String>, Raised> {
+        let found = self.hierarchy.channel(channel)?;
+        if let Some(pulls) = found.proxies().find(|proxy| proxy.kind.pull) {
+            return Ok(Some(format!("proxy {} pulls or is pulled from", pulls.id.0)));
+        }
+        if let Some(pooled) = found.proxies().find(|proxy| proxy.patch.pool.is_some()) {
+            return Ok(Some(format!("proxy {} has threads of its own", pooled.id.0)));
+        }
+        if let Some(target) = self.filters.with_remote(channel) {
+            let whose = match target {
+                FilterTarget::Admin { admin, .. } => format!("admin {}", admin.0),
+                FilterTarget::Proxy(key) => format!("proxy {}", key.proxy.0),
+            };
+            return Ok(Some(format!("{whose} has a filter that a client implements")));
+        }
+        let of_channel = patch.over(OutboxSettings::default());
+        for admin in self.hierarchy.admins(channel, Side::Consumers)? {
+            let of_admin = admin.patch.over(of_channel);
+            let said = |patch: &SettingsPatch, above| outside(&patch.over(above)).into_iter().next();
+            if let Some(Outside { property, why, .. }) = own_fault(of_channel, said(&admin.patch, of_channel)) {
+                return Ok(Some(format!("{property} of admin {}: {why}", admin.id.0)));
+            }
+            for proxy in self.hierarchy.proxies(channel, Side::Consumers, admin.id)? {
+                if let Some(Outside { property, why, .. }) = own_fault(of_admin, said(&proxy.patch, of_admin)) {
+                    return Ok(Some(format!("{property} of proxy {}: {why}", proxy.id.0)));
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    /// Refuses what the profile of a channel rules out, with the reason in the log.
+    fn refuse_in_real_time(&self, channel: ChannelId, what: &str, why: &str) -> bool {
+        let is_refused = self.profile(channel) == Profile::RealTime;
+        if is_refused {
+            remark!(Info, "refused {what} in channel {}, whose Profile is RealTime: {why}", channel.0);
+        }
+        is_refused
+    }
+
+    /// Whether a channel may have a proxy of that kind.
+    pub(super) fn admit_kind(&self, channel: ChannelId, kind: ProxyKind) -> Result<(), Raised> {
+        let why = "when it is asked is for its client, or the next PullInterval, to say";
+        if !kind.pull || !self.refuse_in_real_time(channel, "a proxy that pulls or is pulled from", why) {
+            return Ok(());
+        }
+        // The Event Service's operations have no exception for it.
+        if kind.is_plain() {
+            return Err(Raised::limit());
+        }
+        let value = PropertyValue::Text(Profile::RealTime.name().to_owned());
+        Err(UserException::AdminLimitExceeded { name: "Profile", value }.into())
+    }
+
+    /// Whether a channel may have filters that clients implement.
+    pub(crate) fn admit_remote_filter(&self, channel: ChannelId) -> Result<(), Raised> {
+        let why = "an event would wait for a client's answer";
+        match self.refuse_in_real_time(channel, "a filter that a client implements", why) {
+            true => Err(Raised::limit()),
+            false => Ok(()),
+        }
+    }
+}
+
+/// What a level is outside the subset by, unless the level above is already: that is then told of it.
+fn own_fault(above: OutboxSettings, found: Option<Outside>) -> Option<Outside> {
+    found.filter(|found| outside(&above).iter().all(|already| already.property != found.property))
+}
+
+fn objection(
+    level: Option<Level>,
+    property: &'static str,
+    code: ErrorCode,
+    range: Option<(PropertyValue, PropertyValue)>,
+    why: &str,
+) -> PropertyError {
+    let whose = match level {
+        None => "a new channel".to_owned(),
+        Some(Level::Channel(channel)) => format!("channel {}", channel.0),
+        Some(Level::Admin(AdminKey { channel, admin, .. })) => format!("admin {} of channel {}", admin.0, channel.0),
+        Some(Level::Proxy(proxy, _)) => proxy.to_string(),
+    };
+    remark!(Info, "{whose} cannot have that {property}: {why}");
+    PropertyError::new(code, property, range)
+}

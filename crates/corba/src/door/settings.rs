@@ -1,0 +1,178 @@
+//! Settings and subscriptions, level by level: what a level says of itself, and what is in effect there.
+
+use super::{Door, octets_of_types};
+use crate::exceptions::Raised;
+use crate::qos::{Effective, Pool, PoolKind, Profile, Wanted};
+use crate::table::{AdminKey, Level};
+use accounts::{Charge, Resource};
+use engine::{
+    ChannelId, EventType, OutboxSettings, PoolId, Proxy, ProxyKey, SettingsPatch, SubscriptionTarget, SupplierSettings,
+    Topics,
+};
+
+impl Door {
+    /// What a level says of itself, for wishes to be added to.
+    pub(crate) fn wanted(&self, level: Level) -> Result<Wanted, Raised> {
+        let channel = self.hierarchy.channel(level.channel())?;
+        let patch = match level {
+            Level::Channel(_) => *channel.patch(),
+            Level::Admin(AdminKey { channel, side, admin }) => self.hierarchy.admin(channel, side, admin)?.patch,
+            Level::Proxy(proxy, _) => *self.hierarchy.proxy(proxy)?.patch,
+        };
+        Ok(Wanted {
+            most: self.most(),
+            patch,
+            limits: *channel.limits(),
+            pool: patch.pool.and_then(|pool| self.pool(pool)),
+            discipline: None,
+            profile: self.profile(level.channel()),
+            topics: channel.topics().as_ref().clone(),
+        })
+    }
+
+    /// What is in effect at a level: its own, inherited or default.
+    pub(crate) fn effective(&self, level: Level) -> Result<Effective, Raised> {
+        let channel = self.hierarchy.channel(level.channel())?;
+        let admin = match level {
+            Level::Channel(_) => None,
+            Level::Admin(admin) => Some(admin),
+            Level::Proxy(proxy, _) => Some(self.admin_of(proxy)?),
+        };
+        let pulls = matches!(level, Level::Proxy(proxy, _) if self.proxy_kind(proxy)?.pull);
+        let mut patches = vec![*channel.patch()];
+        if let Some(AdminKey { channel, side, admin }) = admin {
+            patches.push(self.hierarchy.admin(channel, side, admin)?.patch);
+        }
+        if let Level::Proxy(proxy, _) = level {
+            patches.push(*self.hierarchy.proxy(proxy)?.patch);
+        }
+        let settings = match level {
+            // What is connected there has a say in it, too.
+            Level::Proxy(proxy, _) => self.hierarchy.effective(proxy)?,
+            _ => patches.iter().fold(OutboxSettings::default(), |settings, patch| patch.over(settings)),
+        };
+        Ok(Effective {
+            settings,
+            supplier: patches.iter().fold(SupplierSettings::default(), |settings, patch| patch.over_supplier(settings)),
+            limits: *channel.limits(),
+            pool: patches.iter().rev().find_map(|patch| patch.pool).filter(|_| !pulls).and_then(|pool| self.pool(pool)),
+            profile: self.profile(channel.id()),
+            topics: channel.topics().as_ref().clone(),
+        })
+    }
+
+    /// A pool as clients are told of it.
+    fn pool(&self, id: PoolId) -> Option<Pool> {
+        let kind = self.pool_kinds.get(&id).copied().unwrap_or(PoolKind::Lanes);
+        self.hierarchy.pool(id).map(|spec| Pool { kind, spec: spec.clone() })
+    }
+
+    /// What a channel promises.
+    pub(crate) fn profile(&self, channel: ChannelId) -> Profile {
+        if self.real_time.contains(&channel) { Profile::RealTime } else { Profile::Standard }
+    }
+
+    pub(super) fn set_profile(&mut self, channel: ChannelId, profile: Profile) {
+        match profile {
+            Profile::Standard => self.real_time.remove(&channel),
+            Profile::RealTime => self.real_time.insert(channel),
+        };
+    }
+
+    /// Has a channel's events claim what they may from now on.
+    pub(super) fn set_topics(&mut self, channel: ChannelId, topics: Topics) -> Result<(), Raised> {
+        if **self.hierarchy.channel(channel)?.topics() != topics {
+            self.hierarchy.set_topics(channel, topics)?;
+        }
+        Ok(())
+    }
+
+    /// The settings for a level that had `former` as its pool. The same pool, asked for again, stays.
+    ///
+    /// What a new one's threads are charged comes beside.
+    pub(super) fn with_pool(
+        &mut self,
+        former: Option<PoolId>,
+        wanted: &Wanted,
+    ) -> Result<(SettingsPatch, Option<Charge>), Raised> {
+        let (pool, threads) = match &wanted.pool {
+            None => (former, None),
+            Some(pool) if former.and_then(|former| self.pool(former)).as_ref() == Some(pool) => (former, None),
+            Some(pool @ Pool { kind, spec }) => {
+                let threads = self.charge(Resource::Threads, pool.threads().into())?;
+                let id = self.hierarchy.create_pool(spec.clone())?;
+                let Self { pool_kinds, hierarchy, .. } = self;
+                pool_kinds.retain(|pool, _| hierarchy.pool(*pool).is_some());
+                pool_kinds.insert(id, *kind);
+                (Some(id), threads)
+            }
+        };
+        Ok((SettingsPatch { pool, ..wanted.patch }, threads))
+    }
+
+    /// Puts into effect what is wanted of a level. Everything is known to be acceptable when this is called.
+    pub(crate) fn set(&mut self, level: Level, wanted: Wanted) -> Result<(), Raised> {
+        // Beyond the properties that every level has room for there are a channel's topics.
+        let topics = wanted.topics.by_type.iter().map(|(kind, _)| kind);
+        let octets = if matches!(level, Level::Channel(_)) { octets_of_types(topics) } else { 0 };
+        self.change_thing(level.into(), octets, |door| door.set_settings(level, wanted))
+    }
+
+    fn set_settings(&mut self, level: Level, wanted: Wanted) -> Result<(), Raised> {
+        let probing = |patch: SettingsPatch| (patch.probe_interval, patch.give_up_after);
+        let former = self.wanted(level)?.patch;
+        let probes_change = probing(former) != probing(wanted.patch);
+        let linger_changes = former.supplier_linger != wanted.patch.supplier_linger;
+        let (patch, threads) = self.with_pool(former.pool, &wanted)?;
+        match level {
+            Level::Channel(channel) => {
+                wanted.limits.check()?;
+                self.hierarchy.set_channel_settings(channel, patch)?;
+                self.hierarchy.set_limits(channel, wanted.limits)?;
+                self.set_profile(channel, wanted.profile);
+                self.set_topics(channel, wanted.topics)?;
+            }
+            Level::Admin(AdminKey { channel, side, admin }) => {
+                self.hierarchy.set_admin_settings(channel, side, admin, patch)?;
+            }
+            Level::Proxy(proxy, _) => self.hierarchy.set_proxy_settings(proxy, patch)?,
+        }
+        self.ledger.note_threads(level.into(), threads);
+        if probes_change {
+            self.schedule_probes(level);
+        }
+        if linger_changes {
+            self.schedule_looks(level);
+        }
+        Ok(())
+    }
+
+    pub(crate) fn subscribe(&mut self, level: Level, added: &[EventType], removed: &[EventType]) -> Result<(), Raised> {
+        let target = match level {
+            Level::Admin(AdminKey { channel, side, admin }) => SubscriptionTarget::Admin { channel, side, admin },
+            Level::Proxy(proxy, _) => SubscriptionTarget::Proxy(proxy),
+            Level::Channel(_) => return Err(Raised::internal()),
+        };
+        let octets = octets_of_types(added);
+        self.change_thing(level.into(), octets, |door| Ok(door.hierarchy.subscribe(target, added, removed)?))
+    }
+}
+
+impl Level {
+    /// Whether a proxy of its channel is at this level or beneath it.
+    pub(super) fn includes(self, proxy: &Proxy) -> bool {
+        match self {
+            Self::Channel(_) => true,
+            Self::Admin(AdminKey { side, admin, .. }) => (proxy.side, proxy.admin) == (side, admin),
+            Self::Proxy(key, _) => proxy.id == key.proxy,
+        }
+    }
+
+    pub(crate) fn channel(self) -> ChannelId {
+        match self {
+            Self::Channel(channel)
+            | Self::Admin(AdminKey { channel, .. })
+            | Self::Proxy(ProxyKey { channel, .. }, _) => channel,
+        }
+    }
+}

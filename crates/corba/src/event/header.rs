@@ -1,0 +1,259 @@
+//! What an event says of itself: its type, its name and its quality of service.
+
+use super::{ANY_TYPE_NAME, PROPERTY_BYTES_MIN, skip_properties};
+use engine::{Event, Time};
+use giop::cdr::{ReadError, ReadErrorKind, Reader};
+use giop::cursor::{Cursor, Scalar};
+use giop::recode::skip_any;
+use giop::typecode::Work;
+use std::time::Duration;
+
+/// What of a structured event decides where and when it goes. Texts are in the code set of the event's encoding.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Header<'a> {
+    /// Domain of the event's type.
+    pub domain: &'a [u8],
+    /// Name of the event's type.
+    pub type_name: &'a [u8],
+    /// Name of the event.
+    pub event_name: &'a [u8],
+    /// `Priority` (OMG Notification Service 1.1, 2.5.5.2).
+    pub priority: Option<i16>,
+    /// `Timeout`: how long after its arrival the event is of use. A `Timeout` of 0 is none.
+    pub timeout: Option<Duration>,
+    /// `StartTime`: not to be delivered earlier. In 100 ns since 15 October 1582, UTC.
+    pub start: Option<u64>,
+    /// `StopTime`: not to be delivered later. In 100 ns since 15 October 1582, UTC.
+    pub stop: Option<u64>,
+    /// Whether one of these four is there with a value that cannot be meant. It counts as absent.
+    pub has_wrong_property: bool,
+    /// Octets from the event's first to behind its type's name. 0 for an Any.
+    pub behind_type: usize,
+    /// Whether it has properties.
+    pub has_properties: bool,
+    /// Whether the event was read to its end and nothing in it lies at a multiple of 8, see [`tag_at`](super::tag_at).
+    pub is_loose: bool,
+}
+
+/// That of an Any.
+pub const ANY_HEADER: Header<'static> = Header {
+    domain: b"",
+    type_name: ANY_TYPE_NAME,
+    event_name: b"",
+    priority: None,
+    timeout: None,
+    start: None,
+    stop: None,
+    has_wrong_property: false,
+    behind_type: 0,
+    has_properties: false,
+    is_loose: false,
+};
+
+impl Header<'_> {
+    /// Whether it may say anything of when and how urgently the event is wanted.
+    #[must_use]
+    pub const fn says_quality(&self) -> bool {
+        self.has_properties
+    }
+
+    /// Tells the engine when and how urgently the event is wanted.
+    pub fn apply(&self, event: &mut Event, clock: &UtcClock) {
+        event.priority = self.priority;
+        event.timeout = self.timeout;
+        event.start = self.start.map(|utc| clock.lane_time(utc));
+        event.stop = self.stop.map(|utc| clock.lane_time(utc));
+    }
+
+    /// Takes notice of a property in the variable header, at whose value `value` stands. Of several with one name the
+    /// first counts, as it does for filters.
+    fn note(&mut self, name: &[u8], value: Reader<'_>, work: &mut Work) {
+        let wrong = match name {
+            b"Priority" if self.priority.is_none() => {
+                self.priority = integer(value, work).and_then(|value| i16::try_from(value).ok());
+                self.priority.is_none()
+            }
+            b"Timeout" if self.timeout.is_none() => {
+                let ticks = ticks(value, work);
+                self.timeout = ticks.filter(|ticks| *ticks > 0).map(duration);
+                ticks.is_none()
+            }
+            b"StartTime" if self.start.is_none() => {
+                self.start = moment(value, work);
+                self.start.is_none()
+            }
+            b"StopTime" if self.stop.is_none() => {
+                self.stop = moment(value, work);
+                self.stop.is_none()
+            }
+            _ => false,
+        };
+        self.has_wrong_property |= wrong;
+    }
+}
+
+/// An integer of any width: clients in languages with one type of integer send what they think fits.
+fn integer(value: Reader<'_>, work: &mut Work) -> Option<i64> {
+    match Cursor::any(value, work).ok()?.scalar(work) {
+        Ok(Some(Scalar::Int(value))) => Some(value),
+        _ => None,
+    }
+}
+
+/// A `TimeBase::TimeT`, or any integer that could be one.
+fn ticks(value: Reader<'_>, work: &mut Work) -> Option<u64> {
+    ticks_at(&Cursor::any(value, work).ok()?, work)
+}
+
+fn ticks_at(at: &Cursor<'_>, work: &mut Work) -> Option<u64> {
+    match at.scalar(work) {
+        Ok(Some(Scalar::Int(value))) => u64::try_from(value).ok(),
+        Ok(Some(Scalar::UInt(value))) => Some(value),
+        _ => None,
+    }
+}
+
+/// The time of a `TimeBase::UtcT`, which is UTC whatever its displacement factor says of the sender's wall clock (Time
+/// Service 1.1, 1.3.2.4); or a bare `TimeT`.
+fn moment(value: Reader<'_>, work: &mut Work) -> Option<u64> {
+    let at = Cursor::any(value, work).ok()?;
+    match at.member("time", work).ok()? {
+        Some(time) => ticks_at(&time, work),
+        None => ticks_at(&at, work),
+    }
+}
+
+/// So many times 100 ns.
+fn duration(ticks: u64) -> Duration {
+    const TICKS_PER_SECOND: u64 = 10_000_000;
+    let nanos = u32::try_from(ticks % TICKS_PER_SECOND * 100).unwrap_or(0);
+    Duration::new(ticks / TICKS_PER_SECOND, nanos)
+}
+
+/// Reads a structured event to its end, within `work`, and gives its header.
+///
+/// # Errors
+///
+/// The body is not one structured event and nothing more (`MARSHAL`), or is too intricate for `work`.
+pub fn read_structured<'a>(mut body: Reader<'a>, work: &mut Work) -> Result<Header<'a>, ReadError> {
+    let mut header = read_through(&mut body, work)?;
+    header.is_loose = !body.has_eights();
+    body.finish("CosNotification::StructuredEvent")?;
+    Ok(header)
+}
+
+/// Reads a structured event to its end as [`read_structured`] does, of which the first `behind_type` octets are known: its type's
+/// names, which the header that is returned does not have.
+///
+/// # Errors
+///
+/// As [`read_structured`].
+pub fn read_behind_type<'a>(
+    mut body: Reader<'a>,
+    behind_type: usize,
+    work: &mut Work,
+) -> Result<Header<'a>, ReadError> {
+    body.take(behind_type)?;
+    let mut header = behind_type_name(&mut body, Header::default(), work)?;
+    skip_properties(&mut body, work)?;
+    skip_any(&mut body, work)?;
+    header.is_loose = !body.has_eights();
+    body.finish("CosNotification::StructuredEvent")?;
+    Ok(header)
+}
+
+/// Reads the header of a structured event and nothing behind it.
+///
+/// # Errors
+///
+/// The body does not begin like a structured event, or its header is too intricate for `work`.
+pub fn read_header<'a>(mut body: Reader<'a>, work: &mut Work) -> Result<Header<'a>, ReadError> {
+    header(&mut body, work)
+}
+
+/// Moves `body` behind a structured event.
+pub(crate) fn read_through<'a>(body: &mut Reader<'a>, work: &mut Work) -> Result<Header<'a>, ReadError> {
+    let header = header(body, work)?;
+    skip_properties(body, work)?;
+    skip_any(body, work)?;
+    Ok(header)
+}
+
+fn header<'a>(body: &mut Reader<'a>, work: &mut Work) -> Result<Header<'a>, ReadError> {
+    let begin = body.position();
+    let mut header = Header { domain: type_part(body)?, type_name: type_part(body)?, ..Header::default() };
+    header.behind_type = body.position() - begin;
+    behind_type_name(body, header, work)
+}
+
+/// Octets of an event type's domain, and of its name. Each is compared with what consumers and filters say of types, as often as
+/// clients chose to say something.
+const TYPE_PART_BYTES_MAX: u32 = 4_096;
+
+fn type_part<'a>(body: &mut Reader<'a>) -> Result<&'a [u8], ReadError> {
+    let offset = body.position();
+    let part = body.string()?;
+    let (count, max) = (u32::try_from(part.len()).unwrap_or(u32::MAX), TYPE_PART_BYTES_MAX);
+    if count > max {
+        let what = "octets of an event type";
+        return Err(ReadError { offset, kind: ReadErrorKind::TooMany { what, count, max } });
+    }
+    Ok(part)
+}
+
+/// What follows the names of the type.
+fn behind_type_name<'a>(
+    body: &mut Reader<'a>,
+    mut header: Header<'a>,
+    work: &mut Work,
+) -> Result<Header<'a>, ReadError> {
+    header.event_name = body.string()?;
+    let properties = body.seq_len(PROPERTY_BYTES_MIN)?;
+    header.has_properties = properties > 0;
+    for _ in 0..properties {
+        let name = body.string()?;
+        let value = body.clone();
+        skip_any(body, work)?;
+        header.note(name, value, work);
+    }
+    Ok(header)
+}
+
+/// What time it is on both of the clocks that matter: the lane's, which only goes forward, and the world's, by which
+/// suppliers say `StartTime` and `StopTime`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct UtcClock {
+    /// A moment by the lane's clock.
+    pub lane: Time,
+    /// The same moment as a `TimeBase::TimeT`: 100 ns since 15 October 1582, UTC.
+    pub utc: u64,
+}
+
+impl UtcClock {
+    /// Where the clocks stand: `lane` by the lane's, `since_1970` after 1 January 1970 by the world's.
+    #[must_use]
+    pub fn new(lane: Time, since_1970: Duration) -> Self {
+        /// From 15 October 1582 to 1 January 1970, in 100 ns.
+        const UNIX_EPOCH: u64 = 0x01B2_1DD2_1381_4000;
+        let ticks = u64::try_from(since_1970.as_nanos() / 100).unwrap_or(u64::MAX);
+        Self { lane, utc: UNIX_EPOCH.saturating_add(ticks) }
+    }
+
+    /// A moment of the world's clock by the lane's. What is before the lane's clock began is its beginning.
+    #[must_use]
+    pub fn lane_time(&self, utc: u64) -> Time {
+        match utc.checked_sub(self.utc) {
+            Some(ticks) => Time(self.lane.0.saturating_add(ticks.saturating_mul(100))),
+            None => Time(self.lane.0.saturating_sub(self.utc.saturating_sub(utc).saturating_mul(100))),
+        }
+    }
+
+    /// A moment of the lane's clock by the world's.
+    #[must_use]
+    pub fn utc_time(&self, lane: Time) -> u64 {
+        match lane.0.checked_sub(self.lane.0) {
+            Some(nanos) => self.utc.saturating_add(nanos / 100),
+            None => self.utc.saturating_sub(self.lane.0.saturating_sub(lane.0) / 100),
+        }
+    }
+}

@@ -1,0 +1,340 @@
+//! Exceptions: how a refusal is told to a CORBA client.
+//!
+//! The engine refuses in its own words ([`Refusal`]); only here are those put into CORBA's. What a client is told is what
+//! the IDL has room for; the refusal's own sentence, with its numbers, goes to the log. Bytes that are not what an
+//! operation takes are `MARSHAL`, and their fault too is told in the log only.
+
+use super::filters::{Expression, Held};
+use super::naming::{NameComponent, write_name};
+use super::qos::{PropertyError, PropertyValue, write_property_errors};
+use crate::remarks::remark;
+use engine::{Refusal, Side};
+use giop::cdr::{Encoding, ReadError, Writer};
+use giop::exception::{Kind, OMG_MINOR, SystemException};
+use giop::ior::Ior;
+
+/// The object that a request names is not there. The minor code is the one that the OMG has for an object adapter that cannot
+/// be found (CORBA 3.3 part 1, annex A.5: 2), as ORBs send it, TAO and JacORB among them.
+pub const OBJECT_NOT_EXIST: SystemException = SystemException::new(Kind::ObjectNotExist, OMG_MINOR | 2);
+
+/// There is no room for a request at this moment (CORBA 3.3 part 1, annex A.5: minor code 1, a request was discarded because
+/// resources ran out).
+pub const NO_ROOM: SystemException = SystemException::new(Kind::Transient, OMG_MINOR | 1);
+
+/// What a client gets in place of a result.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Exception {
+    /// One of CORBA's own.
+    System(SystemException),
+    /// One that the operation's IDL declares.
+    User {
+        /// Its repository id.
+        id: &'static str,
+        /// Its members, encoded as they have to lie behind `id` in the body of the reply for which
+        /// [`Door::handle`](super::Door::handle) was given a writer; another body needs another encoding.
+        body: Vec<u8>,
+    },
+}
+
+impl Exception {
+    /// Appends the body of the reply: the repository id and the members.
+    pub fn write(&self, out: &mut Writer<'_>) {
+        match self {
+            Self::System(exception) => exception.write(out),
+            Self::User { id, body } => {
+                out.string(id);
+                out.raw(body);
+            }
+        }
+    }
+}
+
+/// An exception on its way through the door, before it is known where in a reply it will lie.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Raised {
+    System(SystemException),
+    User(UserException),
+}
+
+impl Raised {
+    fn system(kind: Kind, minor: u32) -> Self {
+        // All is checked before anything is done, so an operation that fails has done nothing.
+        Self::System(SystemException::new(kind, minor))
+    }
+
+    /// The object was destroyed, or belongs to another run of the service.
+    pub(super) fn object_not_exist() -> Self {
+        Self::System(OBJECT_NOT_EXIST)
+    }
+
+    /// The object's interfaces have no such operation (CORBA 3.3 part 1, annex A.5: minor code 2).
+    pub(super) fn bad_operation() -> Self {
+        Self::system(Kind::BadOperation, OMG_MINOR | 2)
+    }
+
+    /// The operation is there in the IDL but not here yet.
+    pub(super) fn no_implement() -> Self {
+        Self::system(Kind::NoImplement, 0)
+    }
+
+    /// An argument is well formed but makes no sense, such as a nil reference to a consumer.
+    pub(super) fn bad_param() -> Self {
+        Self::system(Kind::BadParam, 0)
+    }
+
+    /// A bound of this service is reached.
+    pub(super) fn limit() -> Self {
+        Self::system(Kind::ImpLimit, 0)
+    }
+
+    /// A bound of this service, or the client's share of it, is reached; it may be granted once something is given back.
+    pub(super) fn no_resources() -> Self {
+        Self::system(Kind::NoResources, 0)
+    }
+
+    /// The object is one that every service has and that nobody may destroy.
+    pub(super) fn no_permission() -> Self {
+        Self::system(Kind::NoPermission, 0)
+    }
+
+    /// Nothing is wrong, but it cannot be done at this moment.
+    pub(super) fn transient() -> Self {
+        Self::System(NO_ROOM)
+    }
+
+    /// There is no Interface Repository (CORBA 3.3 part 1, annex A.5: minor code 1).
+    pub(super) fn no_interface_repository() -> Self {
+        Self::system(Kind::IntfRepos, OMG_MINOR | 1)
+    }
+
+    /// The consumer's reference offers no code set that is understood here (CORBA 3.3 part 1, annex A.5: minor code 1,
+    /// negotiation failed).
+    pub(super) fn codeset_incompatible() -> Self {
+        Self::system(Kind::CodesetIncompatible, OMG_MINOR | 1)
+    }
+
+    /// A servant was handed an object of another kind, which its table rules out.
+    pub(super) fn internal() -> Self {
+        Self::system(Kind::Internal, 0)
+    }
+
+    /// The exception for a reply to which `out` is the writer, standing where the body begins.
+    pub(super) fn told(self, encoding: Encoding, phase: usize) -> Exception {
+        match self {
+            Self::System(exception) => Exception::System(exception),
+            Self::User(exception) => {
+                let id = exception.id();
+                let mut buffer = Vec::new();
+                let mut out = Writer::with_phase(&mut buffer, phase, encoding);
+                out.string(id);
+                let members_at = out.position();
+                exception.write_members(&mut out);
+                Exception::User { id, body: buffer.split_off(members_at) }
+            }
+        }
+    }
+}
+
+impl Raised {
+    /// A refusal to connect. `AdminLimitExceeded` belongs to the operations that give a proxy; where the limit was reached
+    /// only since then, the operations that connect have no exception of their own for it.
+    pub(super) fn from_connect(refusal: Refusal) -> Self {
+        match refusal {
+            Refusal::AdminLimit { .. } => {
+                remark!(Info, "a client cannot connect: {refusal}");
+                Self::limit()
+            }
+            refusal => refusal.into(),
+        }
+    }
+}
+
+impl From<Refusal> for Raised {
+    fn from(refusal: Refusal) -> Self {
+        match refusal {
+            // The objects that a request names were there when it began, so what is gone is the request's own object.
+            Refusal::ChannelNotFound { .. } | Refusal::AdminNotFound { .. } | Refusal::ProxyNotFound { .. } => {
+                Self::object_not_exist()
+            }
+            Refusal::AlreadyConnected { .. } => UserException::AlreadyConnected.into(),
+            Refusal::NotConnected { .. } => UserException::NotConnected.into(),
+            Refusal::AlreadyActive { .. } => UserException::ConnectionAlreadyActive.into(),
+            Refusal::AlreadyInactive { .. } => UserException::ConnectionAlreadyInactive.into(),
+            // Filters are looked up before, too.
+            Refusal::NoSuchFilter { .. } => Self::object_not_exist(),
+            Refusal::FilterNotFound { .. } => UserException::FilterNotFound.into(),
+            Refusal::NoMapping => Self::bad_param(),
+            Refusal::DefaultAdmin { .. } => Self::no_permission(),
+            Refusal::AdminLimit { side, limit } => {
+                remark!(Info, "a client gets no proxy: {refusal}");
+                let name = match side {
+                    Side::Consumers => "MaxConsumers",
+                    Side::Suppliers => "MaxSuppliers",
+                };
+                let value = PropertyValue::Long(i32::try_from(limit).unwrap_or(i32::MAX));
+                UserException::AdminLimitExceeded { name, value }.into()
+            }
+            Refusal::BadSetting { .. } => {
+                // Ranges are checked with the properties; the engine's own are wider.
+                remark!(Warn, "a setting was let through that the engine refuses: {refusal}");
+                Self::bad_param()
+            }
+            // Too many of something, and refusals of events, which are told on the event path.
+            refusal => {
+                remark!(Warn, "a client is refused: {refusal}");
+                Self::limit()
+            }
+        }
+    }
+}
+
+/// The exception for an event that was not taken. `push…` declares none for it but `Disconnected`; a queue without room is
+/// `IMP_LIMIT`, as the OMG Notification Service 1.1 has it for `RejectNewEvents`. Nothing is logged: this is the event path.
+#[must_use]
+pub const fn refused_event(refusal: &Refusal) -> SystemException {
+    match refusal {
+        Refusal::ChannelNotFound { .. } | Refusal::ProxyNotFound { .. } | Refusal::NotConnected { .. } => {
+            OBJECT_NOT_EXIST
+        }
+        _ => SystemException::new(Kind::ImpLimit, 0),
+    }
+}
+
+impl From<ReadError> for Raised {
+    fn from(error: ReadError) -> Self {
+        log::debug!(target: "campanile::corba", "arguments are not what the operation takes: {error}");
+        Self::system(Kind::Marshal, 0)
+    }
+}
+
+impl From<UserException> for Raised {
+    fn from(exception: UserException) -> Self {
+        Self::User(exception)
+    }
+}
+
+/// `CosNaming::NamingContext::NotFoundReason`, as numbered there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum NotFoundReason {
+    MissingNode = 0,
+    NotContext = 1,
+    NotObject = 2,
+}
+
+/// The exceptions that the IDL of this service's interfaces declares and that something here raises.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum UserException {
+    // CosEventComm and CosEventChannelAdmin
+    Disconnected,
+    AlreadyConnected,
+    TypeError,
+    // CosNotification
+    UnsupportedQoS(Vec<PropertyError>),
+    UnsupportedAdmin(Vec<PropertyError>),
+    // CosNotifyFilter
+    UnsupportedFilterableData,
+    InvalidGrammar,
+    InvalidConstraint(Expression),
+    ConstraintNotFound(i32),
+    CallbackNotFound,
+    InvalidValue { constraint: Expression, value: Box<Held> },
+    FilterNotFound,
+    // CosNotifyChannelAdmin
+    ConnectionAlreadyActive,
+    ConnectionAlreadyInactive,
+    NotConnected,
+    ChannelNotFound,
+    AdminNotFound,
+    ProxyNotFound,
+    AdminLimitExceeded { name: &'static str, value: PropertyValue },
+    // CosNaming
+    NotFound { why: NotFoundReason, rest: Vec<NameComponent> },
+    CannotProceed { context: Box<Ior>, rest: Vec<NameComponent> },
+    InvalidName,
+    AlreadyBound,
+    NotEmpty,
+    InvalidAddress,
+    // Campanile
+    InvalidActivity { index: u32, why: String },
+    InvalidRequest { why: String },
+}
+
+impl UserException {
+    pub(super) fn id(&self) -> &'static str {
+        match self {
+            Self::Disconnected => "IDL:omg.org/CosEventComm/Disconnected:1.0",
+            Self::AlreadyConnected => "IDL:omg.org/CosEventChannelAdmin/AlreadyConnected:1.0",
+            Self::TypeError => "IDL:omg.org/CosEventChannelAdmin/TypeError:1.0",
+            Self::UnsupportedQoS(_) => "IDL:omg.org/CosNotification/UnsupportedQoS:1.0",
+            Self::UnsupportedAdmin(_) => "IDL:omg.org/CosNotification/UnsupportedAdmin:1.0",
+            Self::UnsupportedFilterableData => "IDL:omg.org/CosNotifyFilter/UnsupportedFilterableData:1.0",
+            Self::InvalidGrammar => "IDL:omg.org/CosNotifyFilter/InvalidGrammar:1.0",
+            Self::InvalidConstraint(_) => "IDL:omg.org/CosNotifyFilter/InvalidConstraint:1.0",
+            Self::ConstraintNotFound(_) => "IDL:omg.org/CosNotifyFilter/ConstraintNotFound:1.0",
+            Self::CallbackNotFound => "IDL:omg.org/CosNotifyFilter/CallbackNotFound:1.0",
+            Self::InvalidValue { .. } => "IDL:omg.org/CosNotifyFilter/InvalidValue:1.0",
+            Self::FilterNotFound => "IDL:omg.org/CosNotifyFilter/FilterNotFound:1.0",
+            Self::ConnectionAlreadyActive => "IDL:omg.org/CosNotifyChannelAdmin/ConnectionAlreadyActive:1.0",
+            Self::ConnectionAlreadyInactive => "IDL:omg.org/CosNotifyChannelAdmin/ConnectionAlreadyInactive:1.0",
+            Self::NotConnected => "IDL:omg.org/CosNotifyChannelAdmin/NotConnected:1.0",
+            Self::ChannelNotFound => "IDL:omg.org/CosNotifyChannelAdmin/ChannelNotFound:1.0",
+            Self::AdminNotFound => "IDL:omg.org/CosNotifyChannelAdmin/AdminNotFound:1.0",
+            Self::ProxyNotFound => "IDL:omg.org/CosNotifyChannelAdmin/ProxyNotFound:1.0",
+            Self::AdminLimitExceeded { .. } => "IDL:omg.org/CosNotifyChannelAdmin/AdminLimitExceeded:1.0",
+            Self::NotFound { .. } => "IDL:omg.org/CosNaming/NamingContext/NotFound:1.0",
+            Self::CannotProceed { .. } => "IDL:omg.org/CosNaming/NamingContext/CannotProceed:1.0",
+            Self::InvalidName => "IDL:omg.org/CosNaming/NamingContext/InvalidName:1.0",
+            Self::AlreadyBound => "IDL:omg.org/CosNaming/NamingContext/AlreadyBound:1.0",
+            Self::NotEmpty => "IDL:omg.org/CosNaming/NamingContext/NotEmpty:1.0",
+            Self::InvalidAddress => "IDL:omg.org/CosNaming/NamingContextExt/InvalidAddress:1.0",
+            Self::InvalidActivity { .. } => "IDL:Campanile/InvalidActivity:1.0",
+            Self::InvalidRequest { .. } => "IDL:Campanile/InvalidRequest:1.0",
+        }
+    }
+
+    fn write_members(&self, out: &mut Writer<'_>) {
+        match self {
+            Self::UnsupportedQoS(errors) | Self::UnsupportedAdmin(errors) => write_property_errors(errors, out),
+            Self::InvalidConstraint(constraint) => constraint.write(out),
+            Self::ConstraintNotFound(id) => out.i32(*id),
+            Self::InvalidValue { constraint, value } => {
+                constraint.write(out);
+                value.write_or_null(out);
+            }
+            Self::AdminLimitExceeded { name, value } => {
+                out.string(name);
+                value.write_any(out);
+            }
+            Self::NotFound { why, rest } => {
+                out.u32(*why as u32);
+                write_name(rest, out);
+            }
+            Self::CannotProceed { context, rest } => {
+                context.write(out);
+                write_name(rest, out);
+            }
+            Self::InvalidActivity { index, why } => {
+                out.u32(*index);
+                out.string(why);
+            }
+            Self::InvalidRequest { why } => out.string(why),
+            Self::Disconnected
+            | Self::AlreadyConnected
+            | Self::TypeError
+            | Self::UnsupportedFilterableData
+            | Self::InvalidGrammar
+            | Self::CallbackNotFound
+            | Self::FilterNotFound
+            | Self::ConnectionAlreadyActive
+            | Self::ConnectionAlreadyInactive
+            | Self::NotConnected
+            | Self::ChannelNotFound
+            | Self::AdminNotFound
+            | Self::ProxyNotFound
+            | Self::InvalidName
+            | Self::AlreadyBound
+            | Self::NotEmpty
+            | Self::InvalidAddress => {}
+        }
+    }
+}

@@ -1,0 +1,157 @@
+//! `CosNotifyFilter::FilterAdmin`: the filters of an admin or a proxy.
+//!
+//! A filter may be one of this service's, evaluated where the events are, or any other server's, which is then asked by
+//! calls ([`engine::FilterRef`]).
+
+use crate::door::{Door, PeerAddress, weights};
+use crate::exceptions::{Raised, UserException};
+use crate::references::log_name;
+use crate::table::{AdminKey, Level, Target};
+use crate::wire::{read_id, read_reference, write_id, write_ids};
+use engine::{FilterRef, FilterTarget, Peer};
+use giop::cdr::{Reader, Writer};
+use giop::ior::Ior;
+
+/// Whose filters an operation is about.
+pub(super) fn target_of(on: Target) -> Result<FilterTarget, Raised> {
+    match on.level()? {
+        Level::Admin(AdminKey { channel, side, admin }) => Ok(FilterTarget::Admin { channel, side, admin }),
+        Level::Proxy(proxy, _) => Ok(FilterTarget::Proxy(proxy)),
+        Level::Channel(_) => Err(Raised::internal()),
+    }
+}
+
+pub(super) fn add_filter(
+    door: &mut Door,
+    on: Target,
+    mut args: Reader<'_>,
+    reply: &mut Writer<'_>,
+) -> Result<(), Raised> {
+    let reference = read_reference(&mut args)?;
+    args.finish("the arguments of add_filter")?;
+    let profile = reference.iiop().ok_or_else(Raised::bad_param)?;
+    let id = match door.own(&reference) {
+        Some(Target::Filter(filter)) => door.give_place(target_of(on)?, FilterRef::Local(filter))?,
+        // Of this service, but nothing that could be asked.
+        Some(_) => return Err(Raised::bad_param()),
+        None if door.references().is_here(profile) => return Err(Raised::bad_param()),
+        None => {
+            let name = log_name(profile);
+            // Which operation it is asked with depends on the event.
+            let address = PeerAddress { ior: reference, by: door.principal(), name, operation: "match" };
+            door.add_remote_filter(on, address)?
+        }
+    };
+    write_id(id, reply);
+    Ok(())
+}
+
+pub(super) fn remove_filter(
+    door: &mut Door,
+    on: Target,
+    mut args: Reader<'_>,
+    _: &mut Writer<'_>,
+) -> Result<(), Raised> {
+    let id = read_id(&mut args)?;
+    args.finish("the arguments of remove_filter")?;
+    let (target, id) = (target_of(on)?, id.ok_or(UserException::FilterNotFound)?);
+    let removed = door.change_thing(target.into(), 0, |door| Ok(door.hierarchy.remove_filter(target, id)?))?;
+    if let FilterRef::Remote(peer) = removed {
+        if let Some(peers) = door.filters.remote.get_mut(&target) {
+            peers.retain(|kept| *kept != peer);
+        }
+        door.drop_peer(peer);
+    }
+    Ok(())
+}
+
+pub(super) fn get_filter(
+    door: &mut Door,
+    on: Target,
+    mut args: Reader<'_>,
+    reply: &mut Writer<'_>,
+) -> Result<(), Raised> {
+    let id = read_id(&mut args)?;
+    args.finish("the arguments of get_filter")?;
+    let filters = door.hierarchy.filters(target_of(on)?)?;
+    let found = filters.iter().find(|(known, _)| Some(*known) == id).map(|(_, filter)| *filter);
+    let reference = match found.ok_or(UserException::FilterNotFound)? {
+        FilterRef::Local(filter) => door.reference(Target::Filter(filter))?,
+        FilterRef::Remote(peer) => door.peer(peer).ok_or_else(Raised::internal)?.ior.clone(),
+    };
+    reference.write(reply);
+    Ok(())
+}
+
+pub(super) fn get_all_filters(
+    door: &mut Door,
+    on: Target,
+    args: Reader<'_>,
+    reply: &mut Writer<'_>,
+) -> Result<(), Raised> {
+    args.finish("the arguments of get_all_filters")?;
+    write_ids(door.hierarchy.filters(target_of(on)?)?.iter().map(|(id, _)| *id), reply);
+    Ok(())
+}
+
+pub(super) fn remove_all_filters(
+    door: &mut Door,
+    on: Target,
+    args: Reader<'_>,
+    _: &mut Writer<'_>,
+) -> Result<(), Raised> {
+    args.finish("the arguments of remove_all_filters")?;
+    let target = target_of(on)?;
+    door.change_thing(target.into(), 0, |door| Ok(door.hierarchy.remove_all_filters(target)?))?;
+    door.forget_filters_of(target);
+    Ok(())
+}
+
+impl Door {
+    /// The filter of this service that a reference leads to, if there is one. Clients know this host under other names
+    /// too; the number drawn at random in a filter's key says whose it is.
+    pub(super) fn own(&self, reference: &Ior) -> Option<Target> {
+        let target = self.target(&reference.iiop()?.key)?;
+        matches!(target, Target::Filter(_) | Target::MappingFilter(_)).then_some(target)
+    }
+
+    fn add_remote_filter(&mut self, on: Target, address: PeerAddress) -> Result<u32, Raised> {
+        let target = target_of(on)?;
+        self.admit_remote_filter(target.channel())?;
+        let peer = self.add_peer(address)?;
+        match self.give_place(target, FilterRef::Remote(peer)) {
+            Ok(id) => {
+                self.filters.remote.entry(target).or_default().push(peer);
+                Ok(id)
+            }
+            Err(refused) => {
+                self.drop_peer(peer);
+                Err(refused)
+            }
+        }
+    }
+
+    /// Attaches a filter to an admin or a proxy.
+    fn give_place(&mut self, target: FilterTarget, filter: FilterRef) -> Result<u32, Raised> {
+        self.change_thing(target.into(), weights::PLACE, |door| Ok(door.hierarchy.add_filter(target, filter)?))
+    }
+
+    /// An admin or proxy is gone: forgets the filters of other servers that it had.
+    pub(crate) fn forget_filters_of(&mut self, target: FilterTarget) {
+        let peers = self.filters.remote.remove(&target).unwrap_or_default();
+        self.drop_peers(peers);
+    }
+
+    /// Forgets the filters of other servers that some admins and proxies had.
+    pub(super) fn forget_remote_filters(&mut self, of: impl Fn(FilterTarget) -> bool) {
+        let gone = self.filters.remote.extract_if(.., |target, _| of(*target)).flat_map(|(_, peers)| peers);
+        let gone: Vec<Peer> = gone.collect();
+        self.drop_peers(gone);
+    }
+
+    fn drop_peers(&mut self, peers: Vec<Peer>) {
+        for peer in peers {
+            self.drop_peer(peer);
+        }
+    }
+}

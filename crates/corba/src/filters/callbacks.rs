@@ -1,0 +1,169 @@
+//! Callbacks: who is told when the event types that a filter's constraints are for change.
+
+use super::store::{Constraints, Filter, Role};
+use crate::door::{ClientAnswer, Door, Thing, code_set, difference, octets_of_reference, weights};
+use crate::exceptions::{Raised, UserException};
+use crate::remarks::remark;
+use crate::table::Target;
+use crate::wire::{read_id, read_reference, write_id, write_ids};
+use engine::{EventType, FilterId};
+use giop::cdr::{Reader, Writer};
+use giop::ior::Ior;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// Most callbacks of one filter.
+const CALLBACKS_MAX: usize = 256;
+
+/// A filter's callbacks by id. Ids are not used again.
+#[derive(Debug, Default)]
+pub(super) struct Callbacks {
+    by_id: BTreeMap<u32, Callback>,
+    next: u32,
+    /// What they take, with their references.
+    octets: u64,
+}
+
+impl Callbacks {
+    /// Octets that they take.
+    pub(super) const fn octets(&self) -> u64 {
+        self.octets
+    }
+
+    fn insert(&mut self, id: u32, callback: Callback) {
+        self.octets += callback.octets();
+        self.by_id.insert(id, callback);
+    }
+
+    fn remove(&mut self, id: u32) -> Option<Callback> {
+        let gone = self.by_id.remove(&id)?;
+        self.octets -= gone.octets();
+        Some(gone)
+    }
+}
+
+/// One that is told. It has one call unanswered at most, so that a slow one costs nobody anything; what changes meanwhile
+/// is told together.
+#[derive(Debug)]
+struct Callback {
+    to: Ior,
+    /// The event types that it knows of, with those of the call that is unanswered.
+    told: Arc<[EventType]>,
+    /// What it knew before that call.
+    before: Option<Arc<[EventType]>>,
+    /// Whether it has the operation, as far as is known. One that says it has not is left in peace.
+    hears: bool,
+}
+
+impl Callback {
+    fn octets(&self) -> u64 {
+        weights::CALLBACK + octets_of_reference(&self.to)
+    }
+}
+
+/// The event types of a filter's constraints, each once, sorted. A constraint for none in particular is for all.
+fn types_of(constraints: &Constraints) -> Arc<[EventType]> {
+    let mut types = BTreeSet::new();
+    for installed in constraints.iter() {
+        let is_for_all = installed.types.is_empty() || installed.types.iter().any(EventType::is_everything);
+        if is_for_all {
+            types.insert(EventType::everything());
+        }
+        types.extend(installed.types.iter().filter(|kind| !kind.is_everything()).cloned());
+    }
+    types.into_iter().collect()
+}
+
+impl Door {
+    /// Has a filter's callbacks told if its event types are others now than they know.
+    pub(super) fn tell_callbacks(&mut self, id: FilterId) {
+        let Ok(Filter { role: Role::Decides(callbacks), constraints, .. }) = self.filters.get_mut(id) else { return };
+        if callbacks.by_id.is_empty() {
+            return;
+        }
+        let now = types_of(constraints);
+        let mut calls = Vec::new();
+        for (number, callback) in &mut callbacks.by_id {
+            if callback.hears && callback.before.is_none() && *callback.told != *now {
+                let body = difference(&callback.told, &now, code_set(&callback.to));
+                callback.before = Some(core::mem::replace(&mut callback.told, Arc::clone(&now)));
+                calls.push((*number, callback.to.clone(), body));
+            }
+        }
+        for (number, to, body) in calls {
+            self.tell_callback(id, number, to, body);
+        }
+    }
+
+    /// A callback has answered, or not.
+    pub(crate) fn callback_answered(&mut self, id: FilterId, number: u32, answer: ClientAnswer) {
+        let Ok(Filter { role: Role::Decides(callbacks), .. }) = self.filters.get_mut(id) else { return };
+        let Some(callback) = callbacks.by_id.get_mut(&number) else { return };
+        let before = callback.before.take();
+        match answer {
+            ClientAnswer::NotImplemented => callback.hears = false,
+            ClientAnswer::Gone => {
+                remark!(Info, "callback {number} of filter {} does not exist any more", id.0);
+                callbacks.remove(number);
+                self.settle(Thing::Filter(id), None);
+            }
+            // It may have missed it; with the next change it is told that as well.
+            ClientAnswer::Unreachable | ClientAnswer::TimedOut => callback.told = before.unwrap_or_default(),
+            ClientAnswer::Returned(_) | ClientAnswer::Raised => self.tell_callbacks(id),
+        }
+    }
+}
+
+pub(super) fn attach(door: &mut Door, on: Target, mut args: Reader<'_>, reply: &mut Writer<'_>) -> Result<(), Raised> {
+    let callback = read_reference(&mut args)?;
+    args.finish("the arguments of attach_callback")?;
+    if callback.iiop().is_none() {
+        return Err(Raised::bad_param());
+    }
+    let (thing, octets) = (Thing::Filter(on.filter()?), weights::CALLBACK + octets_of_reference(&callback));
+    let id = door.change_thing(thing, octets, |door| door.add_callback(on, callback))?;
+    write_id(id, reply);
+    Ok(())
+}
+
+pub(super) fn detach(door: &mut Door, on: Target, mut args: Reader<'_>, _: &mut Writer<'_>) -> Result<(), Raised> {
+    let id = read_id(&mut args)?;
+    args.finish("the arguments of detach_callback")?;
+    let callbacks = door.callbacks(on)?;
+    let gone = id.and_then(|id| callbacks.remove(id));
+    gone.map(drop).ok_or(UserException::CallbackNotFound)?;
+    door.settle(Thing::Filter(on.filter()?), None);
+    Ok(())
+}
+
+pub(super) fn list(door: &mut Door, on: Target, args: Reader<'_>, reply: &mut Writer<'_>) -> Result<(), Raised> {
+    args.finish("the arguments of get_callbacks")?;
+    write_ids(door.callbacks(on)?.by_id.keys().copied(), reply);
+    Ok(())
+}
+
+impl Door {
+    /// Adds a callback. Nothing is told of what was before.
+    fn add_callback(&mut self, on: Target, to: Ior) -> Result<u32, Raised> {
+        let now = types_of(&self.filters.get(on.filter()?)?.constraints);
+        let callbacks = self.callbacks(on)?;
+        if callbacks.by_id.len() >= CALLBACKS_MAX {
+            remark!(Info, "a callback is refused: a filter has at most {CALLBACKS_MAX}");
+            return Err(Raised::limit());
+        }
+        // Those that know the same have one list.
+        let last = callbacks.by_id.values().next_back().map(|last| &last.told).filter(|told| **told == now);
+        let told = last.map_or(now, Arc::clone);
+        let id = callbacks.next;
+        callbacks.next = id.checked_add(1).ok_or_else(Raised::limit)?;
+        callbacks.insert(id, Callback { to, told, before: None, hears: true });
+        Ok(id)
+    }
+
+    fn callbacks(&mut self, on: Target) -> Result<&mut Callbacks, Raised> {
+        match &mut self.filters.get_mut(on.filter()?)?.role {
+            Role::Decides(callbacks) => Ok(callbacks),
+            Role::Maps(_) => Err(Raised::internal()),
+        }
+    }
+}

@@ -1,0 +1,223 @@
+//! Constraints and values as clients send them, read and written.
+
+use crate::exceptions::Raised;
+use crate::remarks::remark;
+use crate::wire::read_event_types;
+use engine::EventType;
+use giop::cdr::{Encoding, ReadError, Reader, Writer};
+use giop::recode::copy_any;
+use giop::typecode::{TypeCode, Work};
+use giop::value::{AnyRef, Value};
+
+/// Steps and depth that all the values of one call may take.
+const VALUE_STEPS: u32 = 100_000;
+const VALUE_DEPTH: u32 = 64;
+/// Largest value of a mapping filter, in octets with its type. Those that the service itself makes use of have 12 or 16.
+const VALUE_BYTES_MAX: usize = 4_096;
+/// Octets that the event types of one constraint may take. A list of everything that ALMA sends takes some thousand.
+const TYPE_BYTES_MAX: usize = 64 << 10;
+
+/// `CosNotifyFilter::ConstraintExp`: for which event types, and what is asked of them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Expression {
+    /// None means any.
+    pub(super) types: Vec<EventType>,
+    /// As the client wrote it.
+    pub(super) text: String,
+}
+
+impl Expression {
+    fn read(args: &mut Reader<'_>) -> Result<Self, Raised> {
+        let before = args.remaining();
+        let types = read_event_types(args)?;
+        if before - args.remaining() > TYPE_BYTES_MAX {
+            remark!(
+                Info,
+                "a constraint is refused: its event types take {} bytes; the limit is {TYPE_BYTES_MAX}",
+                before - args.remaining()
+            );
+            return Err(Raised::limit());
+        }
+        Ok(Self { types, text: args.text()? })
+    }
+
+    pub(crate) fn write(&self, out: &mut Writer<'_>) {
+        write_types(&self.types, out);
+        out.string(&self.text);
+    }
+}
+
+/// Writes a `CosNotification::EventTypeSeq`.
+fn write_types(types: &[EventType], out: &mut Writer<'_>) {
+    out.length(types.len());
+    for EventType { domain, name } in types {
+        out.string(domain);
+        out.string(name);
+    }
+}
+
+/// A value of a mapping filter, kept as it arrived.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Held {
+    bytes: Vec<u8>,
+    phase: usize,
+    encoding: Encoding,
+    type_code: TypeCode,
+    number: Option<Number>,
+}
+
+/// A value that is an integer, in whatever width.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Number {
+    value: i128,
+    /// Whether its type is that of `TimeBase::TimeT`.
+    is_time: bool,
+}
+
+impl Held {
+    pub(super) fn read(args: &mut Reader<'_>, work: &mut Work) -> Result<Self, Raised> {
+        let any = AnyRef::read(args, work)?;
+        if any.bytes().len() > VALUE_BYTES_MAX {
+            remark!(Info, "a value is refused: it takes {} bytes; the limit is {VALUE_BYTES_MAX}", any.bytes().len());
+            return Err(Raised::limit());
+        }
+        let reader = any.reader();
+        let type_code = TypeCode::read(&mut reader.clone(), work)?;
+        let number = match any.decode(work)?.value {
+            Value::Octet(value) => Some((value.into(), false)),
+            Value::Short(value) => Some((value.into(), false)),
+            Value::UShort(value) => Some((value.into(), false)),
+            Value::Long(value) => Some((value.into(), false)),
+            Value::ULong(value) => Some((value.into(), false)),
+            Value::LongLong(value) => Some((value.into(), false)),
+            Value::ULongLong(value) => Some((value.into(), true)),
+            _ => None,
+        };
+        let number = number.map(|(value, is_time)| Number { value, is_time });
+        let (phase, encoding) = (reader.phase(), reader.encoding());
+        Ok(Self { bytes: any.bytes().to_vec(), phase, encoding, type_code, number })
+    }
+
+    /// The steps for the values of one call.
+    pub(super) fn work() -> Work {
+        Work::new(VALUE_STEPS, VALUE_DEPTH)
+    }
+
+    /// Octets that it takes, with its type.
+    pub(super) fn len(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// Its type as the client sent it.
+    pub(super) fn type_code(&self) -> &TypeCode {
+        &self.type_code
+    }
+
+    /// Writes it as an `any`.
+    pub(super) fn write(&self, out: &mut Writer<'_>) -> Result<(), ReadError> {
+        copy_any(&mut Reader::with_phase(&self.bytes, self.phase, self.encoding), out, &mut Self::work())
+    }
+
+    /// Writes it as an `any`, or one without a value where the writer's code set cannot take its text.
+    pub(crate) fn write_or_null(&self, out: &mut Writer<'_>) {
+        let before = out.position();
+        if self.write(out).is_err() {
+            out.truncate(before);
+            out.u32(0);
+        }
+    }
+
+    /// As a priority, if it is one: an integer in the range of `short`.
+    pub(super) fn priority(&self) -> Option<i64> {
+        i16::try_from(self.number?.value).ok().map(i64::from)
+    }
+
+    /// As a lifetime in nanoseconds, if it is one: an integer that is not negative, in units of 100 ns. 0 stands for no
+    /// end; lifetimes of more than 292 years are cut to that.
+    pub(super) fn lifetime_ns(&self) -> Option<i64> {
+        let value = self.number?.value;
+        (value >= 0).then(|| i64::try_from(value * 100).unwrap_or(i64::MAX))
+    }
+
+    /// The larger, the better: a higher priority, a longer lifetime. A `TimeT` of 0 is a lifetime without end. Values that
+    /// are no integers are all the same.
+    pub(super) fn rank(&self) -> i128 {
+        match self.number {
+            Some(Number { value: 0, is_time: true }) => i128::MAX,
+            Some(Number { value, .. }) => value,
+            None => 0,
+        }
+    }
+}
+
+/// One constraint as a client sent it.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct New {
+    pub(super) expression: Expression,
+    /// What it maps to, of a mapping filter.
+    pub(super) value: Option<Held>,
+}
+
+/// Reads a `ConstraintExpSeq`.
+pub(super) fn read_expressions(args: &mut Reader<'_>, max: u32) -> Result<Vec<New>, Raised> {
+    let count = read_count(args, 9, max)?;
+    (0..count).map(|_| Ok(New { expression: Expression::read(args)?, value: None })).collect()
+}
+
+/// Reads a `ConstraintInfoSeq`.
+pub(super) fn read_infos(args: &mut Reader<'_>, max: u32) -> Result<Vec<(i32, New)>, Raised> {
+    let count = read_count(args, 13, max)?;
+    let infos = (0..count).map(|_| {
+        let expression = Expression::read(args)?;
+        Ok((args.i32()?, New { expression, value: None }))
+    });
+    infos.collect()
+}
+
+/// Reads a `MappingConstraintPairSeq`.
+pub(super) fn read_pairs(args: &mut Reader<'_>, max: u32) -> Result<Vec<New>, Raised> {
+    let count = read_count(args, 13, max)?;
+    let mut work = Held::work();
+    let pairs = (0..count).map(|_| {
+        let expression = Expression::read(args)?;
+        Ok(New { expression, value: Some(Held::read(args, &mut work)?) })
+    });
+    pairs.collect()
+}
+
+/// Reads a `MappingConstraintInfoSeq`.
+pub(super) fn read_mapping_infos(args: &mut Reader<'_>, max: u32) -> Result<Vec<(i32, New)>, Raised> {
+    let count = read_count(args, 17, max)?;
+    let mut work = Held::work();
+    let infos = (0..count).map(|_| {
+        let expression = Expression::read(args)?;
+        let id = args.i32()?;
+        Ok((id, New { expression, value: Some(Held::read(args, &mut work)?) }))
+    });
+    infos.collect()
+}
+
+/// Reads a `ConstraintIDSeq`.
+pub(super) fn read_ids(args: &mut Reader<'_>, max: u32) -> Result<Vec<i32>, Raised> {
+    let count = read_count(args, 4, max)?;
+    Ok((0..count).map(|_| args.i32()).collect::<Result<_, ReadError>>()?)
+}
+
+/// Octets of a request with several constraints: they are translated in one go, which takes up to 70 ns for each octet. What has
+/// more can be asked for in several requests.
+const REQUEST_BYTES_MAX: usize = 256 << 10;
+
+/// Reads how many constraints follow, and refuses more than a filter may have, or than are translated in one go.
+fn read_count(args: &mut Reader<'_>, bytes_each: usize, max: u32) -> Result<u32, Raised> {
+    let count = args.seq_len(bytes_each)?;
+    if count > max {
+        remark!(Info, "{count} constraints are refused; the limit is {max} in a filter");
+        return Err(Raised::limit());
+    }
+    let octets = args.remaining();
+    if count > 1 && octets > REQUEST_BYTES_MAX {
+        remark!(Info, "{octets} octets of constraints are refused; the limit is {REQUEST_BYTES_MAX} in a request");
+        return Err(Raised::limit());
+    }
+    Ok(count)
+}

@@ -1,0 +1,446 @@
+//! The filters that there are: their constraints, and how a change of these reaches the engine.
+
+use super::callbacks::Callbacks;
+use super::expression::{Expression, Held, New};
+use crate::door::{Door, Thing, weights};
+use crate::exceptions::{Raised, UserException};
+use crate::remarks::remark;
+use engine::{ChannelId, ChannelLimits, EventType, FilterConstraint, FilterId, FilterTarget, Peer, Refusal};
+use filter::{Constraint, Limits};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Every filter and mapping filter, of all channels, and who uses filters of other servers.
+#[derive(Debug, Default)]
+pub(crate) struct Filters {
+    pub(super) objects: BTreeMap<FilterId, Filter>,
+    /// The engine's filters that give lifetimes: the mapping filter that each is the other half of.
+    pub(super) lifetimes: BTreeMap<FilterId, FilterId>,
+    /// What the constraints and values of each channel's filters take together.
+    bytes: BTreeMap<ChannelId, usize>,
+    /// Filters of other servers, by who has them.
+    pub(super) remote: BTreeMap<FilterTarget, Vec<Peer>>,
+}
+
+impl Filters {
+    /// Something in a channel that has filters of other servers.
+    pub(crate) fn with_remote(&self, channel: ChannelId) -> Option<FilterTarget> {
+        let mut remote = self.remote.iter().filter(|(target, peers)| target.channel() == channel && !peers.is_empty());
+        remote.next().map(|(target, _)| *target)
+    }
+
+    /// Takes note that a filter of a channel takes `now` octets, no longer `before`; refuses what is too much.
+    fn weigh(&mut self, channel: ChannelId, before: usize, now: usize) -> Result<(), Raised> {
+        let bytes = self.bytes.entry(channel).or_default();
+        let after = bytes.saturating_sub(before) + now;
+        if now > before && after > CHANNEL_BYTES_MAX {
+            remark!(
+                Info,
+                "constraints are refused: those of channel {} would take {after} bytes; the limit is {CHANNEL_BYTES_MAX}",
+                channel.0
+            );
+            return Err(Raised::limit());
+        }
+        *bytes = after;
+        Ok(())
+    }
+
+    /// How many octets a filter takes, much as they are in memory.
+    pub(crate) fn weight(&self, id: FilterId) -> Option<u64> {
+        self.objects.get(&id).map(Filter::weight)
+    }
+
+    /// The channel to which a filter's factory belongs.
+    pub(crate) fn channel(&self, id: FilterId) -> Option<ChannelId> {
+        self.objects.get(&id).map(|filter| filter.channel)
+    }
+
+    pub(crate) fn is_mapping(&self, id: FilterId) -> bool {
+        self.objects.get(&id).is_some_and(|filter| matches!(filter.role, Role::Maps(_)))
+    }
+
+    /// A filter whose object was found when the request began.
+    pub(super) fn get(&self, id: FilterId) -> Result<&Filter, Raised> {
+        self.objects.get(&id).ok_or_else(Raised::object_not_exist)
+    }
+
+    pub(super) fn get_mut(&mut self, id: FilterId) -> Result<&mut Filter, Raised> {
+        self.objects.get_mut(&id).ok_or_else(Raised::object_not_exist)
+    }
+}
+
+/// Octets that the constraints, with their event types and values, of all filters of a channel may take together. What is
+/// kept to evaluate them takes some times as much.
+const CHANNEL_BYTES_MAX: usize = 64 << 20;
+
+/// A filter or mapping filter.
+#[derive(Debug)]
+pub(super) struct Filter {
+    pub(super) channel: ChannelId,
+    /// The grammar's name as its creator wrote it.
+    pub(super) grammar: String,
+    pub(super) constraints: Constraints,
+    pub(super) role: Role,
+}
+
+/// What a filter is for.
+#[derive(Debug)]
+pub(super) enum Role {
+    /// Says which events pass.
+    Decides(Callbacks),
+    /// Gives events another priority or lifetime.
+    Maps(Mapping),
+}
+
+/// What a mapping filter has beside its constraints.
+#[derive(Debug)]
+pub(super) struct Mapping {
+    pub(super) default: Held,
+    /// Whether it was ever given to someone as a filter of priorities.
+    pub(super) for_priority: bool,
+    /// The engine's filter with its values as lifetimes, if it was ever given to someone as a filter of those.
+    pub(super) for_lifetime: Option<FilterId>,
+}
+
+/// A constraint that was found good.
+#[derive(Debug)]
+pub(super) struct Installed {
+    pub(super) id: i32,
+    pub(super) types: Arc<[EventType]>,
+    pub(super) program: Arc<Constraint>,
+    /// Of a mapping filter.
+    pub(super) value: Option<Held>,
+}
+
+impl Installed {
+    /// What it takes, much as on the wire.
+    fn bytes(&self) -> usize {
+        const EACH: usize = 16;
+        let types: usize = self.types.iter().map(|kind| EACH + kind.domain.len() + kind.name.len()).sum();
+        EACH + types + self.program.text().len() + self.value.as_ref().map_or(0, Held::len)
+    }
+
+    /// As it was sent.
+    pub(super) fn expression(&self) -> Expression {
+        Expression { types: self.types.to_vec(), text: self.program.text().into() }
+    }
+}
+
+impl Filter {
+    fn weight(&self) -> u64 {
+        let callbacks = match &self.role {
+            Role::Decides(callbacks) => callbacks.octets(),
+            Role::Maps(_) => 0,
+        };
+        weights::FILTER + self.grammar.len() as u64 + callbacks + weights::CONSTRAINT_OCTET * self.bytes() as u64
+    }
+
+    fn bytes(&self) -> usize {
+        let default = match &self.role {
+            Role::Maps(mapping) => mapping.default.len(),
+            Role::Decides(_) => 0,
+        };
+        default + self.constraints.bytes
+    }
+}
+
+/// A filter's constraints by id. Cheap to copy, so that a change is made to a copy and takes effect whole or not at all.
+#[derive(Clone, Debug)]
+pub(super) struct Constraints {
+    by_id: BTreeMap<i32, Arc<Installed>>,
+    next: i32,
+    /// What they take together.
+    bytes: usize,
+}
+
+impl Default for Constraints {
+    fn default() -> Self {
+        Self { by_id: BTreeMap::new(), next: 1, bytes: 0 }
+    }
+}
+
+impl Constraints {
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Arc<Installed>> {
+        self.by_id.values()
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.by_id.len()
+    }
+
+    pub(super) fn get(&self, id: i32) -> Result<&Arc<Installed>, Raised> {
+        self.by_id.get(&id).ok_or_else(|| UserException::ConstraintNotFound(id).into())
+    }
+
+    /// In the order in which they are tried: the best value first (OMG Notification Service 1.1, 3.2.2.10), then the older.
+    pub(super) fn in_order(&self) -> Vec<&Arc<Installed>> {
+        let mut ordered: Vec<_> = self.by_id.values().collect();
+        ordered.sort_by_key(|installed| core::cmp::Reverse(installed.value.as_ref().map_or(0, Held::rank)));
+        ordered
+    }
+
+    fn add(&mut self, checked: Checked) -> Result<Arc<Installed>, Raised> {
+        let id = self.next;
+        self.next = id.checked_add(1).ok_or(Refusal::IdsExhausted)?;
+        Ok(self.put(id, checked))
+    }
+
+    fn put(&mut self, id: i32, checked: Checked) -> Arc<Installed> {
+        let Checked { types, program, value } = checked;
+        let installed = Arc::new(Installed { id, types, program, value });
+        self.bytes += installed.bytes();
+        if let Some(replaced) = self.by_id.insert(id, Arc::clone(&installed)) {
+            self.bytes -= replaced.bytes();
+        }
+        installed
+    }
+
+    fn remove(&mut self, id: i32) -> Result<(), Raised> {
+        let gone = self.by_id.remove(&id).ok_or(UserException::ConstraintNotFound(id))?;
+        self.bytes -= gone.bytes();
+        Ok(())
+    }
+}
+
+/// A constraint that was found good and has no id yet.
+struct Checked {
+    types: Arc<[EventType]>,
+    program: Arc<Constraint>,
+    value: Option<Held>,
+}
+
+impl Door {
+    /// Makes a filter of either kind.
+    pub(super) fn create_filter(
+        &mut self,
+        channel: ChannelId,
+        grammar: String,
+        role: Role,
+    ) -> Result<FilterId, Raised> {
+        let filter = Filter { channel, grammar, constraints: Constraints::default(), role };
+        let claim = self.charge_octets(filter.weight())?;
+        let id = self.hierarchy.create_filter(channel)?;
+        if let Err(refused) = self.filters.weigh(channel, 0, filter.bytes()) {
+            self.hierarchy.destroy_filter(id)?;
+            return Err(refused);
+        }
+        self.filters.objects.insert(id, filter);
+        self.settle(Thing::Filter(id), claim);
+        Ok(id)
+    }
+
+    /// Destroys a filter of either kind, and takes it off whoever has it.
+    pub(super) fn destroy_filter(&mut self, id: FilterId) -> Result<(), Raised> {
+        let filter = self.filters.objects.remove(&id).ok_or_else(Raised::object_not_exist)?;
+        self.forget_thing(Thing::Filter(id));
+        self.filters.weigh(filter.channel, filter.bytes(), 0)?;
+        self.hierarchy.destroy_filter(id)?;
+        if let Role::Maps(Mapping { for_lifetime: Some(other), .. }) = filter.role {
+            self.filters.lifetimes.remove(&other);
+            self.hierarchy.destroy_filter(other)?;
+        }
+        Ok(())
+    }
+
+    /// The channel is gone, and with it all filters of its factory and all use of others' filters in it.
+    pub(crate) fn forget_filters(&mut self, channel: ChannelId) {
+        let gone = self.filters.objects.extract_if(.., |_, filter| filter.channel == channel);
+        let gone: Vec<FilterId> = gone.map(|(id, _)| id).collect();
+        for id in gone {
+            self.forget_thing(Thing::Filter(id));
+        }
+        self.filters.bytes.remove(&channel);
+        let Filters { objects, lifetimes, .. } = &mut self.filters;
+        lifetimes.retain(|_, of| objects.contains_key(of));
+        self.forget_remote_filters(|target| target.channel() == channel);
+    }
+
+    /// The limits that a filter's constraints have to keep.
+    pub(super) fn filter_limits(&self, id: FilterId) -> Result<ChannelLimits, Raised> {
+        Ok(*self.hierarchy.channel(self.filters.get(id)?.channel)?.limits())
+    }
+
+    /// Some of a filter's constraints, in the order asked for.
+    pub(super) fn some_constraints(&self, id: FilterId, ids: &[i32]) -> Result<Vec<Arc<Installed>>, Raised> {
+        let filter = self.filters.get(id)?;
+        ids.iter().map(|id| filter.constraints.get(*id).cloned()).collect()
+    }
+
+    /// All of a filter's constraints, the oldest first.
+    pub(super) fn all_constraints(&self, id: FilterId) -> Result<Vec<Arc<Installed>>, Raised> {
+        Ok(self.filters.get(id)?.constraints.iter().cloned().collect())
+    }
+
+    /// Adds constraints, all or none.
+    pub(super) fn add_constraints(&mut self, id: FilterId, new: Vec<New>) -> Result<Vec<Arc<Installed>>, Raised> {
+        let limits = self.filter_limits(id)?;
+        let filter = self.filters.get(id)?;
+        let limit = limits.constraints_per_filter_max;
+        if filter.constraints.len() + new.len() > limit as usize {
+            return Err(Refusal::TooManyConstraints { limit }.into());
+        }
+        let mut constraints = filter.constraints.clone();
+        let added = new.into_iter().map(|new| constraints.add(check(new, &filter.role, &limits)?));
+        let added = added.collect::<Result<_, Raised>>()?;
+        self.replace_constraints(id, constraints)?;
+        Ok(added)
+    }
+
+    /// Takes constraints away, then gives others another expression or value; all or nothing.
+    pub(super) fn modify_constraints(
+        &mut self,
+        id: FilterId,
+        deleted: &[i32],
+        modified: Vec<(i32, New)>,
+    ) -> Result<(), Raised> {
+        let limits = self.filter_limits(id)?;
+        let filter = self.filters.get(id)?;
+        let mut constraints = filter.constraints.clone();
+        for gone in deleted {
+            constraints.remove(*gone)?;
+        }
+        for (of, _) in &modified {
+            constraints.get(*of)?;
+        }
+        for (of, new) in modified {
+            constraints.put(of, check(new, &filter.role, &limits)?);
+        }
+        self.replace_constraints(id, constraints)
+    }
+
+    pub(super) fn remove_all_constraints(&mut self, id: FilterId) -> Result<(), Raised> {
+        let mut constraints = self.filters.get(id)?.constraints.clone();
+        constraints.by_id.clear();
+        constraints.bytes = 0;
+        self.replace_constraints(id, constraints)
+    }
+
+    /// Puts a filter's constraints into effect, and has its callbacks told if its event types change by it.
+    fn replace_constraints(&mut self, id: FilterId, constraints: Constraints) -> Result<(), Raised> {
+        let (channel, before) = (self.filters.get(id)?.channel, self.filters.get(id)?.constraints.bytes);
+        let now = constraints.bytes;
+        self.filters.weigh(channel, before, now)?;
+        let octets = weights::CONSTRAINT_OCTET * now.saturating_sub(before) as u64;
+        if let Err(refused) = self.change_thing(Thing::Filter(id), octets, |door| door.install(id, constraints)) {
+            // Nothing was changed, so it is as it was.
+            self.filters.weigh(channel, now, before)?;
+            return Err(refused);
+        }
+        self.tell_callbacks(id);
+        Ok(())
+    }
+
+    /// Hands a filter's constraints to the engine, and keeps them if that takes them.
+    fn install(&mut self, id: FilterId, constraints: Constraints) -> Result<(), Raised> {
+        let filter = self.filters.get_mut(id)?;
+        match &filter.role {
+            Role::Decides(_) => {
+                let program = constraints.iter().map(|installed| engine_constraint(installed, 0)).collect();
+                self.hierarchy.set_constraints(id, program, None)?;
+            }
+            Role::Maps(mapping) => {
+                // Both have the same constraints and thus keep, or not, to the same limits.
+                if mapping.for_priority {
+                    let (program, default) = program(&constraints, mapping, Held::priority)?;
+                    self.hierarchy.set_constraints(id, program, Some(default))?;
+                }
+                if let Some(other) = mapping.for_lifetime {
+                    let (program, default) = program(&constraints, mapping, Held::lifetime_ns)?;
+                    self.hierarchy.set_constraints(other, program, Some(default))?;
+                }
+            }
+        }
+        filter.constraints = constraints;
+        Ok(())
+    }
+
+    /// Readies a mapping filter for use as one of priorities, and gives the engine's name of it.
+    pub(super) fn mapping_of_priority(&mut self, id: FilterId) -> Result<FilterId, Raised> {
+        let filter = self.filters.get_mut(id)?;
+        let Role::Maps(mapping) = &mut filter.role else { return Err(Raised::internal()) };
+        if !mapping.for_priority {
+            let (program, default) = program(&filter.constraints, mapping, Held::priority)?;
+            self.hierarchy.set_constraints(id, program, Some(default))?;
+            mapping.for_priority = true;
+        }
+        Ok(id)
+    }
+
+    /// Readies a mapping filter for use as one of lifetimes, and gives the engine's name of it.
+    pub(super) fn mapping_of_lifetime(&mut self, id: FilterId) -> Result<FilterId, Raised> {
+        let filter = self.filters.get_mut(id)?;
+        let Role::Maps(mapping) = &mut filter.role else { return Err(Raised::internal()) };
+        if let Some(other) = mapping.for_lifetime {
+            return Ok(other);
+        }
+        let (program, default) = program(&filter.constraints, mapping, Held::lifetime_ns)?;
+        let other = self.hierarchy.create_filter(filter.channel)?;
+        if let Err(refusal) = self.hierarchy.set_constraints(other, program, Some(default)) {
+            self.hierarchy.destroy_filter(other)?;
+            return Err(refusal.into());
+        }
+        mapping.for_lifetime = Some(other);
+        self.filters.lifetimes.insert(other, id);
+        Ok(other)
+    }
+}
+
+/// What the engine is told of a mapping filter; `BAD_PARAM` if one of its values is not what it is used for.
+fn program(
+    constraints: &Constraints,
+    mapping: &Mapping,
+    number: fn(&Held) -> Option<i64>,
+) -> Result<(Vec<FilterConstraint>, i64), Raised> {
+    let value = |installed: &Arc<Installed>| {
+        let number = installed.value.as_ref().and_then(number).ok_or_else(Raised::bad_param)?;
+        Ok(engine_constraint(installed, number))
+    };
+    let program = constraints.in_order().into_iter().map(value).collect::<Result<_, Raised>>()?;
+    Ok((program, number(&mapping.default).ok_or_else(Raised::bad_param)?))
+}
+
+fn engine_constraint(installed: &Installed, value: i64) -> FilterConstraint {
+    FilterConstraint { types: Arc::clone(&installed.types), program: Arc::clone(&installed.program), value }
+}
+
+/// Checks a constraint and makes it ready. What is wrong with it is logged, since the exception has no room for it.
+fn check(new: New, role: &Role, limits: &ChannelLimits) -> Result<Checked, Raised> {
+    let New { expression, value } = new;
+    let language =
+        Limits { bytes_max: limits.constraint_bytes_max, nodes_max: limits.constraint_nodes_max, ..Limits::default() };
+    let program = match Constraint::parse(&expression.text, &language) {
+        Ok(program) => Arc::new(program),
+        Err(error) => {
+            remark!(Info, "the constraint {} is refused: {error}", shown(&expression.text));
+            return Err(UserException::InvalidConstraint(expression).into());
+        }
+    };
+    if let Some(value) = &value
+        && !is_acceptable(value, role)
+    {
+        remark!(
+            Info,
+            "a value of the constraint {} is refused: it is not of its filter's type or range",
+            shown(&expression.text)
+        );
+        return Err(UserException::InvalidValue { constraint: expression, value: Box::new(value.clone()) }.into());
+    }
+    Ok(Checked { types: expression.types.into(), program, value })
+}
+
+/// Whether a mapping filter can take a value: it has the default's type, and where the filter is in use it is a priority
+/// or lifetime.
+fn is_acceptable(value: &Held, role: &Role) -> bool {
+    let Role::Maps(mapping) = role else { return false };
+    value.type_code().equivalent(mapping.default.type_code())
+        && (!mapping.for_priority || value.priority().is_some())
+        && (mapping.for_lifetime.is_none() || value.lifetime_ns().is_some())
+}
+
+/// A constraint for a log line: its beginning, with nothing in it that is not printable.
+fn shown(text: &str) -> String {
+    const CHARS: usize = 200;
+    let beginning: String = text.chars().take(CHARS).collect();
+    let more = if beginning.len() < text.len() { "…" } else { "" };
+    format!("{beginning:?}{more}")
+}

@@ -1,0 +1,379 @@
+//! The built-in naming service: `CosNaming::NamingContext`, `NamingContextExt` and `BindingIterator`, in memory.
+//!
+//! It is a whole one, so that a site that has none needs none, but small and bounded ([`NamingLimits`]), and it forgets
+//! what clients bound when the service ends. What leads to the service itself is bound from the start ([`WELL_KNOWN`]),
+//! under every name that clients of other servers look for.
+
+mod name;
+mod tree;
+
+#[cfg(test)]
+pub(super) mod tests;
+
+pub use self::name::NameComponent;
+use self::name::check;
+pub(super) use self::name::write as write_name;
+use self::tree::{Binding, Entry, Tree};
+use super::door::{Door, octets_of_reference, weights};
+use super::exceptions::{Raised, UserException};
+use super::keys::ObjectKey;
+use super::references::References;
+use super::table::{self, Interface, Operation, Target};
+use super::wire::read_reference;
+use crate::remarks::remark;
+use accounts::Charge;
+use giop::cdr::{Reader, Writer};
+use giop::ior::Ior;
+use giop::url::Url;
+
+/// How much the naming service holds. Beyond each of the first two a client gets `IMP_LIMIT`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NamingLimits {
+    /// Naming contexts, the root among them. Default 4,096.
+    pub contexts_max: usize,
+    /// Bindings in all contexts together. Default 65,536.
+    pub bindings_max: usize,
+    /// Iterators open at once. Default 64; one more closes the oldest.
+    pub iterators_max: usize,
+    /// Components of one name. Default 64; a longer name is `InvalidName`.
+    pub components_max: usize,
+    /// Octets, in UTF-8, of identifier and kind of one component together. Default 1,024; a longer one is `InvalidName`.
+    pub component_bytes_max: usize,
+    /// Bindings in one answer; what is beyond is left for the iterator. Default 1,024.
+    pub listing_max: usize,
+}
+
+impl Default for NamingLimits {
+    fn default() -> Self {
+        Self {
+            contexts_max: 4_096,
+            bindings_max: 65_536,
+            iterators_max: 64,
+            components_max: 64,
+            component_bytes_max: 1_024,
+            listing_max: 1_024,
+        }
+    }
+}
+
+/// What is bound in the root context from the start: identifier, kind, object.
+pub const WELL_KNOWN: &[(&str, &str, ObjectKey)] = &[
+    // TAO's clients.
+    ("NotifyEventChannelFactory", "", ObjectKey::Factory),
+    // JacORB's, and whoever names the initial reference.
+    ("NotificationService", "", ObjectKey::Factory),
+    // omniNotify's daemon binds its factory and its channel with the kind equal to the identifier.
+    ("ChannelFactory", "ChannelFactory", ObjectKey::Factory),
+    ("EventChannel", "EventChannel", ObjectKey::DEFAULT_CHANNEL),
+    // Clients of the plain Event Service: TAO's, omniEvents', ORBacus's.
+    ("EventService", "", ObjectKey::DEFAULT_CHANNEL),
+    ("CosEventService", "", ObjectKey::DEFAULT_CHANNEL),
+    ("DefaultEventChannel", "", ObjectKey::DEFAULT_CHANNEL),
+];
+
+pub(super) static NAMING_CONTEXT: Interface = Interface {
+    name: "CosNaming::NamingContext",
+    id: "IDL:omg.org/CosNaming/NamingContext:1.0",
+    operations: &[
+        Operation::done("bind", bind),
+        Operation::done("rebind", rebind),
+        Operation::done("bind_context", bind_context),
+        Operation::done("rebind_context", rebind_context),
+        Operation::done("resolve", resolve),
+        Operation::done("unbind", unbind),
+        Operation::done("new_context", new_context),
+        Operation::done("bind_new_context", bind_new_context),
+        Operation::done("destroy", destroy),
+        Operation::done("list", list),
+    ],
+};
+
+pub(super) static BINDING_ITERATOR: Interface = Interface {
+    name: "CosNaming::BindingIterator",
+    id: "IDL:omg.org/CosNaming/BindingIterator:1.0",
+    operations: &[
+        Operation::done("next_one", next_one),
+        Operation::done("next_n", next_n),
+        Operation::done("destroy", destroy_iterator),
+    ],
+};
+
+pub(super) static NAMING_CONTEXT_EXT: Interface = Interface {
+    name: "CosNaming::NamingContextExt",
+    id: "IDL:omg.org/CosNaming/NamingContextExt:1.0",
+    operations: &[
+        Operation::done("to_string", to_string),
+        Operation::done("to_name", to_name),
+        Operation::done("to_url", to_url),
+        Operation::done("resolve_str", resolve_str),
+    ],
+};
+
+/// Every interface of the module, in the order of its IDL.
+pub(super) const ALL: &[&Interface] = &[&NAMING_CONTEXT, &BINDING_ITERATOR, &NAMING_CONTEXT_EXT];
+
+/// The naming service of one door.
+#[derive(Debug)]
+pub(super) struct Naming {
+    tree: Tree,
+    /// In the keys of all contexts but the root, and of all iterators.
+    nonce: u32,
+}
+
+impl Naming {
+    /// A naming service with the well-known names bound.
+    pub(super) fn new(limits: NamingLimits, nonce: u32, references: &References) -> Self {
+        let mut tree = Tree::new(limits);
+        for (id, kind, key) in WELL_KNOWN {
+            let servant = if *key == ObjectKey::Factory { table::FACTORY } else { table::CHANNEL };
+            let reference = references.ior(table::type_id(servant), key);
+            let name = [NameComponent::with_kind(id, kind)];
+            if let Err(refused) = tree.bind(tree::ROOT, &name, Binding::Object(reference), None) {
+                remark!(Warn, "the naming service has no room for {id}: {refused:?}");
+            }
+        }
+        Self { tree, nonce }
+    }
+
+    /// The context with that number, if its key is of this run.
+    pub(super) fn context(&self, id: u32, nonce: u32) -> Option<u32> {
+        let is_ours = if id == tree::ROOT { nonce == 0 } else { nonce == self.nonce };
+        (is_ours && self.tree.has_context(id)).then_some(id)
+    }
+
+    /// The iterator with that number, if its key is of this run.
+    pub(super) fn iterator(&self, id: u32, nonce: u32) -> Option<u32> {
+        (nonce == self.nonce && self.tree.has_iterator(id)).then_some(id)
+    }
+
+    pub(super) fn context_key(&self, id: u32) -> ObjectKey {
+        ObjectKey::NamingContext { id, nonce: if id == tree::ROOT { 0 } else { self.nonce } }
+    }
+
+    pub(super) fn iterator_key(&self, id: u32) -> ObjectKey {
+        ObjectKey::BindingIterator { id, nonce: self.nonce }
+    }
+}
+
+type Name = Vec<NameComponent>;
+
+fn read_name(door: &Door, args: &mut Reader<'_>) -> Result<Name, Raised> {
+    name::read(args, door.naming().tree.limits())
+}
+
+/// The checks on a name that come after all arguments were read.
+fn checked(door: &Door, name: &[NameComponent]) -> Result<(), Raised> {
+    check(name, door.naming().tree.limits())
+}
+
+fn bind(door: &mut Door, on: Target, args: Reader<'_>, _: &mut Writer<'_>) -> Result<(), Raised> {
+    let (name, object) = read_binding(door, args, "the arguments of bind")?;
+    let charge = charge(door, &name, &object)?;
+    door.naming_mut().tree.bind(on.naming_context()?, &name, Binding::Object(object), charge)
+}
+
+fn rebind(door: &mut Door, on: Target, args: Reader<'_>, _: &mut Writer<'_>) -> Result<(), Raised> {
+    let (name, object) = read_binding(door, args, "the arguments of rebind")?;
+    let charge = charge(door, &name, &object)?;
+    door.naming_mut().tree.rebind(on.naming_context()?, &name, Binding::Object(object), charge)
+}
+
+fn bind_context(door: &mut Door, on: Target, args: Reader<'_>, _: &mut Writer<'_>) -> Result<(), Raised> {
+    let (name, context) = read_binding(door, args, "the arguments of bind_context")?;
+    let charge = charge(door, &name, &context)?;
+    let binding = context_binding(door, context)?;
+    door.naming_mut().tree.bind(on.naming_context()?, &name, binding, charge)
+}
+
+fn rebind_context(door: &mut Door, on: Target, args: Reader<'_>, _: &mut Writer<'_>) -> Result<(), Raised> {
+    let (name, context) = read_binding(door, args, "the arguments of rebind_context")?;
+    let charge = charge(door, &name, &context)?;
+    let binding = context_binding(door, context)?;
+    door.naming_mut().tree.rebind(on.naming_context()?, &name, binding, charge)
+}
+
+fn read_binding(door: &Door, mut args: Reader<'_>, what: &'static str) -> Result<(Name, Ior), Raised> {
+    let name = read_name(door, &mut args)?;
+    let object = read_reference(&mut args)?;
+    args.finish(what)?;
+    checked(door, &name)?;
+    Ok((name, object))
+}
+
+/// Charges the client that asks for a name and what it is bound to.
+fn charge(door: &mut Door, name: &[NameComponent], object: &Ior) -> Result<Option<Charge>, Raised> {
+    let text = name.last().map_or(0, |last| last.id.len() + last.kind.len());
+    door.charge_octets(weights::BINDING + text as u64 + octets_of_reference(object))
+}
+
+/// A context to be bound: one of this service's, or any other server's.
+fn context_binding(door: &Door, reference: Ior) -> Result<Binding, Raised> {
+    if reference.is_nil() {
+        return Err(Raised::bad_param());
+    }
+    let here = match door.references().own_key(&reference) {
+        Some(ObjectKey::NamingContext { id, nonce }) => door.naming().context(id, nonce),
+        _ => None,
+    };
+    Ok(Binding::Context { reference, here })
+}
+
+fn resolve(door: &mut Door, on: Target, mut args: Reader<'_>, reply: &mut Writer<'_>) -> Result<(), Raised> {
+    let name = read_name(door, &mut args)?;
+    args.finish("the arguments of resolve")?;
+    checked(door, &name)?;
+    door.naming().tree.resolve(on.naming_context()?, &name)?.reference().write(reply);
+    Ok(())
+}
+
+fn unbind(door: &mut Door, on: Target, mut args: Reader<'_>, _: &mut Writer<'_>) -> Result<(), Raised> {
+    let name = read_name(door, &mut args)?;
+    args.finish("the arguments of unbind")?;
+    checked(door, &name)?;
+    door.naming_mut().tree.unbind(on.naming_context()?, &name)
+}
+
+fn new_context(door: &mut Door, _: Target, args: Reader<'_>, reply: &mut Writer<'_>) -> Result<(), Raised> {
+    args.finish("the arguments of new_context")?;
+    let charge = door.charge_octets(weights::CONTEXT)?;
+    let context = door.naming_mut().tree.new_context(charge)?;
+    door.reference(Target::NamingContext(context))?.write(reply);
+    Ok(())
+}
+
+fn bind_new_context(door: &mut Door, on: Target, mut args: Reader<'_>, reply: &mut Writer<'_>) -> Result<(), Raised> {
+    let name = read_name(door, &mut args)?;
+    args.finish("the arguments of bind_new_context")?;
+    checked(door, &name)?;
+    let of_context = door.charge_octets(weights::CONTEXT)?;
+    let context = door.naming_mut().tree.new_context(of_context)?;
+    let reference = door.reference(Target::NamingContext(context))?;
+    let binding = Binding::Context { reference: reference.clone(), here: Some(context) };
+    let bound = charge(door, &name, &reference)
+        .and_then(|charge| door.naming_mut().tree.bind(on.naming_context()?, &name, binding, charge));
+    if bound.is_err() {
+        // A context that nobody will ever hear of.
+        door.naming_mut().tree.destroy_context(context)?;
+    }
+    bound?;
+    reference.write(reply);
+    Ok(())
+}
+
+fn destroy(door: &mut Door, on: Target, args: Reader<'_>, _: &mut Writer<'_>) -> Result<(), Raised> {
+    args.finish("the arguments of destroy")?;
+    door.naming_mut().tree.destroy_context(on.naming_context()?)
+}
+
+fn list(door: &mut Door, on: Target, mut args: Reader<'_>, reply: &mut Writer<'_>) -> Result<(), Raised> {
+    let how_many = args.u32()?;
+    args.finish("the arguments of list")?;
+    let context = on.naming_context()?;
+    let entries = door.naming().tree.list(context, None, count(how_many));
+    write_entries(&entries, reply);
+    let iterator = if entries.len() < door.naming().tree.len(context) {
+        let after = entries.last().map(|(name, _)| name.clone());
+        let iterator = door.naming_mut().tree.new_iterator(context, after);
+        door.reference(Target::BindingIterator(iterator))?
+    } else {
+        Ior::nil()
+    };
+    iterator.write(reply);
+    Ok(())
+}
+
+fn next_one(door: &mut Door, on: Target, args: Reader<'_>, reply: &mut Writer<'_>) -> Result<(), Raised> {
+    args.finish("the arguments of next_one")?;
+    let entries = door.naming_mut().tree.advance(on.binding_iterator()?, 1)?;
+    reply.bool(!entries.is_empty());
+    match entries.first() {
+        Some(entry) => write_entry(entry, reply),
+        // There is always a binding in the reply; what is in it means nothing where the result is FALSE.
+        None => {
+            write_name(&[], reply);
+            reply.u32(0);
+        }
+    }
+    Ok(())
+}
+
+fn next_n(door: &mut Door, on: Target, mut args: Reader<'_>, reply: &mut Writer<'_>) -> Result<(), Raised> {
+    let how_many = args.u32()?;
+    args.finish("the arguments of next_n")?;
+    if how_many == 0 {
+        // An answer of none would not tell whether there are more.
+        return Err(Raised::bad_param());
+    }
+    let entries = door.naming_mut().tree.advance(on.binding_iterator()?, count(how_many))?;
+    reply.bool(!entries.is_empty());
+    write_entries(&entries, reply);
+    Ok(())
+}
+
+fn destroy_iterator(door: &mut Door, on: Target, args: Reader<'_>, _: &mut Writer<'_>) -> Result<(), Raised> {
+    args.finish("the arguments of destroy")?;
+    door.naming_mut().tree.destroy_iterator(on.binding_iterator()?)
+}
+
+fn to_string(door: &mut Door, _: Target, mut args: Reader<'_>, reply: &mut Writer<'_>) -> Result<(), Raised> {
+    let name = read_name(door, &mut args)?;
+    args.finish("the arguments of to_string")?;
+    checked(door, &name)?;
+    reply.string(&name::to_text(&name));
+    Ok(())
+}
+
+fn to_name(door: &mut Door, _: Target, mut args: Reader<'_>, reply: &mut Writer<'_>) -> Result<(), Raised> {
+    let text = args.text()?;
+    args.finish("the arguments of to_name")?;
+    write_name(&parsed(door, &text)?, reply);
+    Ok(())
+}
+
+fn to_url(door: &mut Door, _: Target, mut args: Reader<'_>, reply: &mut Writer<'_>) -> Result<(), Raised> {
+    let address = args.text()?;
+    let text = args.text()?;
+    args.finish("the arguments of to_url")?;
+    // An address without a name leads to the root context itself.
+    if !text.is_empty() {
+        parsed(door, &text)?;
+    }
+    let is_address =
+        !address.is_empty() && !address.contains('#') && format!("corbaname:{address}").parse::<Url>().is_ok();
+    if !is_address {
+        return Err(UserException::InvalidAddress.into());
+    }
+    reply.string(&format!("corbaname:{address}#{}", name::to_url_text(&text)));
+    Ok(())
+}
+
+fn resolve_str(door: &mut Door, on: Target, mut args: Reader<'_>, reply: &mut Writer<'_>) -> Result<(), Raised> {
+    let text = args.text()?;
+    args.finish("the arguments of resolve_str")?;
+    let name = parsed(door, &text)?;
+    door.naming().tree.resolve(on.naming_context()?, &name)?.reference().write(reply);
+    Ok(())
+}
+
+fn parsed(door: &Door, text: &str) -> Result<Name, Raised> {
+    let name = name::from_text(text).ok_or(UserException::InvalidName)?;
+    checked(door, &name)?;
+    Ok(name)
+}
+
+fn count(how_many: u32) -> usize {
+    usize::try_from(how_many).unwrap_or(usize::MAX)
+}
+
+fn write_entries(entries: &[Entry], out: &mut Writer<'_>) {
+    out.length(entries.len());
+    for entry in entries {
+        write_entry(entry, out);
+    }
+}
+
+/// Writes a `CosNaming::Binding`.
+fn write_entry((name, kind): &Entry, out: &mut Writer<'_>) {
+    write_name(std::slice::from_ref(name), out);
+    out.u32(*kind as u32);
+}

@@ -1,0 +1,284 @@
+//! The tree of naming contexts: what is bound where.
+//!
+//! A context binds name components to references. What is bound as a context and lives here is walked through; what is
+//! bound as a context and lives elsewhere, or was destroyed, is handed back to the client, which can go on there by
+//! itself ([`UserException::CannotProceed`]).
+
+use super::NamingLimits;
+use super::name::NameComponent;
+use crate::exceptions::{NotFoundReason, Raised, UserException};
+use accounts::Charge;
+use giop::ior::Ior;
+use std::collections::BTreeMap;
+use std::ops::Bound::{Excluded, Unbounded};
+
+/// What a name component stands for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Binding {
+    /// Any object; names end here.
+    Object(Ior),
+    /// A naming context; names lead on.
+    Context {
+        /// The reference as it was bound.
+        reference: Ior,
+        /// Its number where the context is one of this tree's.
+        here: Option<u32>,
+    },
+}
+
+impl Binding {
+    pub(super) fn reference(&self) -> &Ior {
+        match self {
+            Self::Object(reference) | Self::Context { reference, .. } => reference,
+        }
+    }
+
+    /// `CosNaming::BindingType`.
+    pub(super) fn kind(&self) -> BindingKind {
+        match self {
+            Self::Object(_) => BindingKind::Object,
+            Self::Context { .. } => BindingKind::Context,
+        }
+    }
+}
+
+/// `CosNaming::BindingType`, as numbered there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum BindingKind {
+    Object = 0,
+    Context = 1,
+}
+
+/// What is kept for a name, and what its maker is charged for it.
+#[derive(Debug)]
+struct Bound {
+    binding: Binding,
+    _charge: Option<Charge>,
+}
+
+/// A naming context.
+#[derive(Debug, Default)]
+struct Context {
+    bindings: BTreeMap<NameComponent, Bound>,
+    _charge: Option<Charge>,
+}
+
+/// One entry of a listing.
+pub(super) type Entry = (NameComponent, BindingKind);
+
+/// Number of the root context.
+pub(super) const ROOT: u32 = 0;
+
+/// All contexts, and the iterators over them.
+#[derive(Debug)]
+pub(super) struct Tree {
+    contexts: BTreeMap<u32, Context>,
+    context_next: u32,
+    /// Bindings in all contexts together.
+    bindings: usize,
+    iterators: BTreeMap<u32, Cursor>,
+    iterator_next: u32,
+    limits: NamingLimits,
+}
+
+/// Where an iterator stands. It holds no copy of the context, so that many of them cost little; what is bound or unbound
+/// behind it in the meantime is seen or not seen as it is found.
+#[derive(Debug)]
+struct Cursor {
+    context: u32,
+    /// The last component handed out; `None` before the first.
+    after: Option<NameComponent>,
+}
+
+impl Tree {
+    /// A tree of one empty context, the root.
+    pub(super) fn new(limits: NamingLimits) -> Self {
+        Self {
+            contexts: BTreeMap::from([(ROOT, Context::default())]),
+            context_next: ROOT + 1,
+            bindings: 0,
+            iterators: BTreeMap::new(),
+            iterator_next: 0,
+            limits,
+        }
+    }
+
+    pub(super) fn limits(&self) -> &NamingLimits {
+        &self.limits
+    }
+
+    pub(super) fn has_context(&self, id: u32) -> bool {
+        self.contexts.contains_key(&id)
+    }
+
+    pub(super) fn has_iterator(&self, id: u32) -> bool {
+        self.iterators.contains_key(&id)
+    }
+
+    /// Makes a context that is bound nowhere yet.
+    pub(super) fn new_context(&mut self, charge: Option<Charge>) -> Result<u32, Raised> {
+        if self.contexts.len() >= self.limits.contexts_max {
+            return Err(Raised::limit());
+        }
+        let id = self.context_next;
+        self.context_next = id.checked_add(1).ok_or_else(Raised::limit)?;
+        self.contexts.insert(id, Context { bindings: BTreeMap::new(), _charge: charge });
+        Ok(id)
+    }
+
+    /// Forgets an empty context. Where it is still bound, the binding leads nowhere from then on.
+    pub(super) fn destroy_context(&mut self, id: u32) -> Result<(), Raised> {
+        match self.contexts.get(&id) {
+            Some(context) if !context.bindings.is_empty() => Err(UserException::NotEmpty.into()),
+            Some(_) if id == ROOT => Err(Raised::no_permission()),
+            Some(_) => {
+                self.contexts.remove(&id);
+                Ok(())
+            }
+            None => Err(Raised::object_not_exist()),
+        }
+    }
+
+    /// Binds a name that must be free.
+    pub(super) fn bind(
+        &mut self,
+        context: u32,
+        name: &[NameComponent],
+        binding: Binding,
+        charge: Option<Charge>,
+    ) -> Result<(), Raised> {
+        let (context, last) = self.walk(context, name)?;
+        if self.bindings_of(context)?.contains_key(last) {
+            return Err(UserException::AlreadyBound.into());
+        }
+        self.insert(context, last, Bound { binding, _charge: charge })
+    }
+
+    /// Binds a name that may be bound already, but then to the same kind of thing.
+    pub(super) fn rebind(
+        &mut self,
+        context: u32,
+        name: &[NameComponent],
+        binding: Binding,
+        charge: Option<Charge>,
+    ) -> Result<(), Raised> {
+        let (context, last) = self.walk(context, name)?;
+        if let Some(old) = self.bindings_of(context)?.get(last)
+            && old.binding.kind() != binding.kind()
+        {
+            let why = match binding.kind() {
+                BindingKind::Object => NotFoundReason::NotObject,
+                BindingKind::Context => NotFoundReason::NotContext,
+            };
+            return Err(not_found(why, std::slice::from_ref(last)));
+        }
+        self.insert(context, last, Bound { binding, _charge: charge })
+    }
+
+    /// What a name is bound to.
+    pub(super) fn resolve(&self, context: u32, name: &[NameComponent]) -> Result<&Binding, Raised> {
+        let (context, last) = self.walk(context, name)?;
+        let found = self.bindings_of(context)?.get(last);
+        let found = found.map(|bound| &bound.binding);
+        found.ok_or_else(|| not_found(NotFoundReason::MissingNode, std::slice::from_ref(last)))
+    }
+
+    /// Frees a name.
+    pub(super) fn unbind(&mut self, context: u32, name: &[NameComponent]) -> Result<(), Raised> {
+        let (context, last) = self.walk(context, name)?;
+        let removed = self.contexts.get_mut(&context).and_then(|context| context.bindings.remove(last));
+        if removed.is_none() {
+            return Err(not_found(NotFoundReason::MissingNode, std::slice::from_ref(last)));
+        }
+        self.bindings -= 1;
+        Ok(())
+    }
+
+    /// Makes an iterator that begins behind `after`. Where there are as many as there may be, the oldest one goes: its
+    /// client finds `OBJECT_NOT_EXIST`, which the Naming Service lets a server do at any time.
+    pub(super) fn new_iterator(&mut self, context: u32, after: Option<NameComponent>) -> u32 {
+        while self.iterators.len() >= self.limits.iterators_max.max(1) {
+            self.iterators.pop_first();
+        }
+        let id = self.iterator_next;
+        // After 2^32 iterators the numbers begin again; those of the first ones are long gone.
+        self.iterator_next = id.wrapping_add(1);
+        self.iterators.insert(id, Cursor { context, after });
+        id
+    }
+
+    /// The next entries of an iterator, at most `count` and at most as many as a listing may have.
+    pub(super) fn advance(&mut self, iterator: u32, count: usize) -> Result<Vec<Entry>, Raised> {
+        let Some(Cursor { context, after }) = self.iterators.get(&iterator) else {
+            return Err(Raised::object_not_exist());
+        };
+        let entries = self.list(*context, after.as_ref(), count);
+        if let Some((last, _)) = entries.last()
+            && let Some(cursor) = self.iterators.get_mut(&iterator)
+        {
+            cursor.after = Some(last.clone());
+        }
+        Ok(entries)
+    }
+
+    pub(super) fn destroy_iterator(&mut self, iterator: u32) -> Result<(), Raised> {
+        self.iterators.remove(&iterator).map(drop).ok_or_else(Raised::object_not_exist)
+    }
+
+    /// Entries of a context in the order of their components, at most `count` and at most as many as a listing may have.
+    pub(super) fn list(&self, context: u32, after: Option<&NameComponent>, count: usize) -> Vec<Entry> {
+        let from = after.map_or(Unbounded, Excluded);
+        let bindings = self.contexts.get(&context).into_iter().flat_map(|c| c.bindings.range((from, Unbounded)));
+        bindings
+            .take(count.min(self.limits.listing_max))
+            .map(|(name, bound)| (name.clone(), bound.binding.kind()))
+            .collect()
+    }
+
+    /// Bindings of a context; 0 where there is no such context.
+    pub(super) fn len(&self, context: u32) -> usize {
+        self.contexts.get(&context).map_or(0, |context| context.bindings.len())
+    }
+
+    /// Follows all components but the last, and gives the context in which that one is to be looked up.
+    fn walk<'n>(&self, mut at: u32, name: &'n [NameComponent]) -> Result<(u32, &'n NameComponent), Raised> {
+        let Some((last, path)) = name.split_last() else {
+            return Err(UserException::InvalidName.into());
+        };
+        for (index, component) in path.iter().enumerate() {
+            let (rest, behind) = (name.get(index..).unwrap_or_default(), name.get(index + 1..).unwrap_or_default());
+            at = match self.bindings_of(at)?.get(component).map(|bound| &bound.binding) {
+                None => return Err(not_found(NotFoundReason::MissingNode, rest)),
+                Some(Binding::Object(_)) => return Err(not_found(NotFoundReason::NotContext, rest)),
+                Some(Binding::Context { here: Some(id), .. }) if self.has_context(*id) => *id,
+                Some(Binding::Context { reference, .. }) => {
+                    let context = Box::new(reference.clone());
+                    return Err(UserException::CannotProceed { context, rest: behind.to_vec() }.into());
+                }
+            };
+        }
+        Ok((at, last))
+    }
+
+    fn bindings_of(&self, context: u32) -> Result<&BTreeMap<NameComponent, Bound>, Raised> {
+        self.contexts.get(&context).map(|context| &context.bindings).ok_or_else(Raised::object_not_exist)
+    }
+
+    fn insert(&mut self, context: u32, name: &NameComponent, new: Bound) -> Result<(), Raised> {
+        let full = self.bindings >= self.limits.bindings_max;
+        let bindings = &mut self.contexts.get_mut(&context).ok_or_else(Raised::object_not_exist)?.bindings;
+        if let Some(bound) = bindings.get_mut(name) {
+            *bound = new;
+        } else if full {
+            return Err(Raised::limit());
+        } else {
+            bindings.insert(name.clone(), new);
+            self.bindings += 1;
+        }
+        Ok(())
+    }
+}
+
+fn not_found(why: NotFoundReason, rest: &[NameComponent]) -> Raised {
+    UserException::NotFound { why, rest: rest.to_vec() }.into()
+}

@@ -1,0 +1,405 @@
+//! What a property is: a name, the values that it takes, and where it may be set. [`super::tables`] lists them.
+
+use super::pools::{Pool, PoolKind};
+use super::real_time::Profile;
+use super::topics::{self, ByType};
+use engine::{ChannelLimits, Discipline, OutboxSettings, SettingsPatch, SupplierSettings, Topics};
+use giop::cdr::Writer;
+use giop::typecode::{Kind, TypeCode};
+use giop::value::{AnyValue, Value};
+use std::num::NonZeroU32;
+use std::time::Duration;
+
+/// A property's value as this service sends it.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum PropertyValue {
+    /// `boolean`
+    Boolean(bool),
+    /// `short`
+    Short(i16),
+    /// `unsigned short`
+    UShort(u16),
+    /// `long`
+    Long(i32),
+    /// `unsigned long`
+    ULong(u32),
+    /// `unsigned long long`, of which `TimeBase::TimeT` is another name
+    ULongLong(u64),
+    /// `TimeBase::UtcT`: its time, in 100 ns since 15 October 1582
+    Utc(u64),
+    /// `string`
+    Text(String),
+    /// A structure, or a sequence of them, with its type.
+    Structure(Box<AnyValue>),
+}
+
+impl PropertyValue {
+    /// Writes an `any` with the value.
+    pub(crate) fn write_any(&self, out: &mut Writer<'_>) {
+        // The numbers are those of CORBA::TCKind (CORBA 3.3 part 2, 9.3.5.1).
+        match self {
+            Self::Boolean(value) => {
+                out.u32(8);
+                out.bool(*value);
+            }
+            Self::Short(value) => {
+                out.u32(2);
+                out.i16(*value);
+            }
+            Self::UShort(value) => {
+                out.u32(4);
+                out.u16(*value);
+            }
+            Self::Long(value) => {
+                out.u32(3);
+                out.i32(*value);
+            }
+            Self::ULong(value) => {
+                out.u32(5);
+                out.u32(*value);
+            }
+            Self::ULongLong(value) => {
+                out.u32(24);
+                out.u64(*value);
+            }
+            Self::Utc(time) => write_made(&utc(*time), out),
+            Self::Text(value) => {
+                out.u32(18);
+                out.u32(0); // unbounded
+                out.string(value);
+            }
+            Self::Structure(value) => write_made(value, out),
+        }
+    }
+}
+
+/// Writes a value of which both the type and the value are made here.
+fn write_made(value: &AnyValue, out: &mut Writer<'_>) {
+    let start = out.position();
+    if value.write(out).is_err() {
+        out.truncate(start);
+        write_null(out);
+    }
+}
+
+/// A `TimeBase::UtcT` in Universal Time.
+fn utc(time: u64) -> AnyValue {
+    let time_type = TypeCode::alias("IDL:omg.org/TimeBase/TimeT:1.0", "TimeT", TypeCode::primitive(Kind::ULongLong));
+    let zone_type = TypeCode::alias("IDL:omg.org/TimeBase/TdfT:1.0", "TdfT", TypeCode::primitive(Kind::Short));
+    let members = [
+        ("time", time_type),
+        ("inacclo", TypeCode::primitive(Kind::ULong)),
+        ("inacchi", TypeCode::primitive(Kind::UShort)),
+        ("tdf", zone_type),
+    ];
+    let fields = [Value::ULongLong(time), Value::ULong(0), Value::UShort(0), Value::Short(0)];
+    let names = members.iter().map(|(name, _)| (*name).to_owned());
+    let value = Value::Struct { type_name: "UtcT".into(), fields: names.zip(fields).collect() };
+    AnyValue::new(TypeCode::structure("IDL:omg.org/TimeBase/UtcT:1.0", "UtcT", &members), value)
+}
+
+/// Writes an `any` without a value: the ends of a range where there is none to tell.
+pub(super) fn write_null(out: &mut Writer<'_>) {
+    out.u32(0);
+}
+
+/// `CosNotification::QoSError_code`, as numbered there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ErrorCode {
+    /// A property that can be set, but not on this kind of object, or not beside the values of the others.
+    UnavailableProperty = 1,
+    /// A value that the property's definition knows and this service does not.
+    UnsupportedValue = 2,
+    /// A value that cannot be had now, beside the others or for what there is already.
+    UnavailableValue = 3,
+    /// A name that nobody knows.
+    BadProperty = 4,
+    /// A value of the wrong type.
+    BadType = 5,
+    /// A value of the right type that makes no sense.
+    BadValue = 6,
+}
+
+/// What kind of object properties are asked of or set on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// An event channel.
+    Channel,
+    /// A consumer admin or proxy supplier.
+    Consumers,
+    /// A supplier admin or proxy consumer.
+    Suppliers,
+    /// A single event.
+    Event,
+}
+
+/// One property.
+pub(crate) struct Property {
+    /// Its name on the wire.
+    pub(crate) name: &'static str,
+    /// Where it can be set.
+    pub(crate) places: &'static [Place],
+    /// Which values it takes.
+    pub(super) domain: Domain,
+    /// Puts a value that the domain accepted where the engine finds it.
+    pub(super) set: fn(&mut Wanted, Accepted),
+    /// The value in effect; `None` where nothing is set and the default is no value of the property.
+    pub(super) get: fn(&Effective) -> Option<PropertyValue>,
+}
+
+/// The steps that filtering one event may take.
+pub(super) const FILTER_STEPS: &str = "FilterSteps";
+
+/// The most that the service has of what properties ask for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Most {
+    /// Threads of all pools together.
+    pub(crate) threads: u32,
+    /// Steps that filtering one event may take.
+    pub(crate) filter_steps: u32,
+    /// Bytes that the events of all channels may take together.
+    pub(crate) memory_bytes: u64,
+}
+
+/// What a set of properties asks for.
+#[derive(Clone, Debug)]
+pub(crate) struct Wanted {
+    /// What the service has. No wish, but a part of what is told as available.
+    pub(crate) most: Most,
+    /// The level's own settings.
+    pub(crate) patch: SettingsPatch,
+    /// The channel's limits; at other levels nothing changes them.
+    pub(crate) limits: ChannelLimits,
+    /// The level's own pool of threads.
+    pub(crate) pool: Option<Pool>,
+    /// Whose turn it is in the lanes of that pool, where that is to change.
+    pub(crate) discipline: Option<Discipline>,
+    /// The channel's profile; at other levels nothing changes it.
+    pub(crate) profile: Profile,
+    /// What the channel's events may claim of their lanes; at other levels nothing changes it.
+    pub(crate) topics: Topics,
+}
+
+/// What is in effect at a level.
+#[derive(Clone, Debug)]
+pub(crate) struct Effective {
+    /// Own, inherited or default, of an outbox.
+    pub(crate) settings: OutboxSettings,
+    /// Own, inherited or default, of a supplier.
+    pub(crate) supplier: SupplierSettings,
+    /// The channel's.
+    pub(crate) limits: ChannelLimits,
+    /// Own or inherited.
+    pub(crate) pool: Option<Pool>,
+    /// The channel's.
+    pub(crate) profile: Profile,
+    /// The channel's.
+    pub(crate) topics: Topics,
+}
+
+/// The values that a property takes.
+pub(super) enum Domain {
+    Integer {
+        /// The type in which it is sent. A value of another integer type is taken too, if it fits.
+        wire: Wire,
+        /// Lowest and highest value that are supported; told as the available range.
+        supported: (i64, i64),
+        /// Lowest and highest value that the property's definition knows.
+        legal: (i64, i64),
+    },
+    Boolean,
+    /// A `TimeBase::UtcT`.
+    Utc,
+    /// A string out of these.
+    Choice(&'static [&'static str]),
+    /// A pool of threads.
+    Pool(PoolKind),
+    /// A `Campanile::TopicSeq`.
+    Topics,
+    /// Bytes of memory, and no more than the service has.
+    Memory {
+        /// The least that makes sense.
+        low: u64,
+        /// The most that any service has.
+        high: u64,
+    },
+}
+
+#[derive(Clone, Copy)]
+pub(super) enum Wire {
+    Short,
+    UShort,
+    Long,
+    ULong,
+    ULongLong,
+}
+
+impl Wire {
+    /// The value in this type; the domains keep it within the type's range.
+    pub(super) fn value(self, number: i64) -> PropertyValue {
+        match self {
+            Self::Short => PropertyValue::Short(i16::try_from(number).unwrap_or(i16::MAX)),
+            Self::UShort => PropertyValue::UShort(u16::try_from(number).unwrap_or(u16::MAX)),
+            Self::Long => PropertyValue::Long(i32::try_from(number).unwrap_or(i32::MAX)),
+            Self::ULong => PropertyValue::ULong(u32::try_from(number).unwrap_or(u32::MAX)),
+            Self::ULongLong => PropertyValue::ULongLong(u64::try_from(number).unwrap_or(0)),
+        }
+    }
+}
+
+/// A value that its property's domain contains.
+#[derive(Clone, Debug)]
+pub(super) enum Accepted {
+    Integer(i64),
+    Boolean(bool),
+    /// A time, which only events have and nothing is set to.
+    Utc,
+    /// Index among the choices.
+    Choice(usize),
+    Pool(Pool),
+    Topics(ByType),
+}
+
+impl Accepted {
+    pub(super) fn integer(&self) -> i64 {
+        match self {
+            Self::Integer(value) => *value,
+            Self::Boolean(value) => i64::from(*value),
+            Self::Utc | Self::Pool(_) | Self::Topics(_) => 0,
+            Self::Choice(index) => i64::try_from(*index).unwrap_or(i64::MAX),
+        }
+    }
+
+    pub(super) fn boolean(&self) -> bool {
+        self.integer() != 0
+    }
+
+    /// A maximum, where 0 stands for none.
+    pub(super) fn maximum(&self) -> Option<NonZeroU32> {
+        u32::try_from(self.integer()).ok().and_then(NonZeroU32::new)
+    }
+
+    /// A number that the domain holds between 1 and what `unsigned long` bears.
+    pub(super) fn count(&self) -> u32 {
+        u32::try_from(self.integer()).unwrap_or(u32::MAX)
+    }
+
+    /// A time in the 100 ns units of `TimeBase::TimeT`.
+    pub(super) fn duration(&self) -> Duration {
+        Duration::from_nanos(u64::try_from(self.integer()).unwrap_or(0).saturating_mul(100))
+    }
+}
+
+impl Property {
+    /// The range that is told as available, where the service has so much.
+    pub(crate) fn range(&self, most: Most) -> (PropertyValue, PropertyValue) {
+        match &self.domain {
+            Domain::Integer { wire, supported: (low, high), .. } => {
+                let most = self.most(most).and_then(|most| i64::try_from(most).ok());
+                (wire.value(*low), wire.value(most.map_or(*high, |most| most.clamp(*low, *high))))
+            }
+            Domain::Boolean => (PropertyValue::Boolean(false), PropertyValue::Boolean(true)),
+            Domain::Utc => (PropertyValue::Utc(0), PropertyValue::Utc(u64::MAX)),
+            // Strings have no order that would make a range; both ends name all the choices.
+            Domain::Choice(names) => (PropertyValue::Text(names.join("|")), PropertyValue::Text(names.join("|"))),
+            Domain::Pool(kind) => Pool::range(*kind, most.threads),
+            Domain::Memory { low, high } => {
+                (PropertyValue::ULongLong(*low), PropertyValue::ULongLong(most.memory_bytes.clamp(*low, *high)))
+            }
+            Domain::Topics => topics::range(),
+        }
+    }
+
+    /// How much of it the service has, where that is for the configuration to say.
+    fn most(&self, most: Most) -> Option<u64> {
+        match self.domain {
+            Domain::Memory { .. } => Some(most.memory_bytes),
+            _ if self.name == FILTER_STEPS => Some(most.filter_steps.into()),
+            _ => None,
+        }
+    }
+
+    /// Whether it can be set on this kind of object.
+    pub(crate) fn is_available(&self, place: Place) -> bool {
+        self.places.contains(&place)
+    }
+
+    /// Puts a value into what is wanted, or says what is wrong with it.
+    pub(crate) fn set(&self, wanted: &mut Wanted, value: &Value) -> Result<(), ErrorCode> {
+        let accepted = self.domain.accept(value)?;
+        let number = u64::try_from(accepted.integer()).ok();
+        if self.most(wanted.most).is_some_and(|most| number > Some(most)) {
+            return Err(ErrorCode::UnsupportedValue);
+        }
+        (self.set)(wanted, accepted);
+        Ok(())
+    }
+
+    /// The value in effect, if there is one.
+    pub(crate) fn get(&self, effective: &Effective) -> Option<PropertyValue> {
+        (self.get)(effective)
+    }
+}
+
+impl Domain {
+    fn accept(&self, value: &Value) -> Result<Accepted, ErrorCode> {
+        match self {
+            Self::Integer { supported: (low, high), legal: (least, most), .. } => {
+                let number = integer(value).ok_or(ErrorCode::BadType)?;
+                if (*low..=*high).contains(&number) {
+                    Ok(Accepted::Integer(number))
+                } else if (*least..=*most).contains(&number) {
+                    Err(ErrorCode::UnsupportedValue)
+                } else {
+                    Err(ErrorCode::BadValue)
+                }
+            }
+            Self::Memory { low, high } => {
+                let number = integer(value).ok_or(ErrorCode::BadType)?;
+                let is_within = u64::try_from(number).is_ok_and(|bytes| (*low..=*high).contains(&bytes));
+                if is_within { Ok(Accepted::Integer(number)) } else { Err(ErrorCode::BadValue) }
+            }
+            Self::Boolean => match value {
+                Value::Bool(value) => Ok(Accepted::Boolean(*value)),
+                _ => Err(ErrorCode::BadType),
+            },
+            Self::Utc => {
+                if is_utc(value) {
+                    Ok(Accepted::Utc)
+                } else {
+                    Err(ErrorCode::BadType)
+                }
+            }
+            Self::Choice(names) => match value {
+                Value::String(text) => {
+                    names.iter().position(|name| name == text).map(Accepted::Choice).ok_or(ErrorCode::BadValue)
+                }
+                _ => Err(ErrorCode::BadType),
+            },
+            Self::Pool(kind) => Pool::accept(*kind, value).map(Accepted::Pool),
+            Self::Topics => topics::accept(value).map(Accepted::Topics),
+        }
+    }
+}
+
+/// An integer of any width: clients in languages without CORBA's widths send whichever they have.
+pub(super) fn integer(value: &Value) -> Option<i64> {
+    match value {
+        Value::Octet(value) => Some(i64::from(*value)),
+        Value::Short(value) => Some(i64::from(*value)),
+        Value::UShort(value) => Some(i64::from(*value)),
+        Value::Long(value) => Some(i64::from(*value)),
+        Value::ULong(value) => Some(i64::from(*value)),
+        Value::LongLong(value) => Some(*value),
+        // No property takes anything near the values that are cut here.
+        Value::ULongLong(value) => Some(i64::try_from(*value).unwrap_or(i64::MAX)),
+        _ => None,
+    }
+}
+
+/// Whether a value has the members of a `TimeBase::UtcT`.
+fn is_utc(value: &Value) -> bool {
+    let Value::Struct { fields, .. } = value else { return false };
+    let members: Vec<&Value> = fields.iter().map(|(_, member)| member).collect();
+    matches!(members.as_slice(), [Value::ULongLong(_), Value::ULong(_), Value::UShort(_), Value::Short(_)])
+}

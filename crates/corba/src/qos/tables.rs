@@ -1,0 +1,455 @@
+//! The properties that there are: the OMG's and this service's own, each with its places, values, and what it sets.
+
+use super::pools::{Pool, PoolKind};
+use super::property::{Accepted, Domain, Effective, FILTER_STEPS, Place, Property, PropertyValue, Wanted, Wire};
+use super::real_time::Profile;
+use super::topics;
+use engine::{DiscardPolicy, FullOutbox, OrderPolicy, OutboxSettings, TopicSettings};
+use std::num::NonZeroU32;
+use std::time::Duration;
+
+const EVERYWHERE: &[Place] = &[Place::Channel, Place::Consumers, Place::Suppliers];
+const EVERYWHERE_AND_EVENT: &[Place] = &[Place::Channel, Place::Consumers, Place::Suppliers, Place::Event];
+/// What an outbox does is a consumer's, or all consumers' of an admin or channel.
+const OUTBOX: &[Place] = &[Place::Channel, Place::Consumers];
+const SUPPLIERS: &[Place] = &[Place::Channel, Place::Suppliers];
+const CHANNEL: &[Place] = &[Place::Channel];
+const EVENT: &[Place] = &[Place::Event];
+
+const BEST_EFFORT: i64 = 0;
+const PERSISTENT: i64 = 1;
+const ANY_ORDER: i64 = 0;
+const FIFO_ORDER: i64 = 1;
+const PRIORITY_ORDER: i64 = 2;
+const DEADLINE_ORDER: i64 = 3;
+const LIFO_ORDER: i64 = 4;
+/// `CosNotification::HighestPriority`; the lowest is its negative.
+const HIGHEST_PRIORITY: i64 = 32_767;
+
+const MILLISECOND: i64 = 10_000;
+const HOUR: i64 = 3_600_000 * MILLISECOND;
+const WEEK: i64 = 7 * 24 * HOUR;
+const YEAR: i64 = 365 * 24 * HOUR;
+/// The longest `Timeout`; what means to last longer may as well say 0, which is for ever.
+const CENTURY: i64 = 36_525 * 24 * HOUR;
+/// The largest batch.
+const BATCH_MAX: i64 = 65_536;
+
+/// `FullOutbox`, in the order of its choices.
+const FULL_OUTBOX: &[(&str, FullOutbox)] = &[
+    ("Hold", FullOutbox::Hold),
+    ("Discard", FullOutbox::Discard),
+    ("Reject", FullOutbox::Reject),
+    ("Disconnect", FullOutbox::Disconnect),
+];
+const FULL_OUTBOX_NAMES: &[&str] = &["Hold", "Discard", "Reject", "Disconnect"];
+
+const fn short(supported: (i64, i64), legal: (i64, i64)) -> Domain {
+    Domain::Integer { wire: Wire::Short, supported, legal }
+}
+
+const fn reliability() -> Domain {
+    short((BEST_EFFORT, BEST_EFFORT), (BEST_EFFORT, PERSISTENT))
+}
+
+const fn maximum() -> Domain {
+    long(0, i32::MAX as i64)
+}
+
+const fn long(low: i64, high: i64) -> Domain {
+    Domain::Integer { wire: Wire::Long, supported: (low, high), legal: (low, high) }
+}
+
+/// A `long` that the standard knows no upper end of.
+const fn long_up_to(low: i64, high: i64) -> Domain {
+    Domain::Integer { wire: Wire::Long, supported: (low, high), legal: (low, i32::MAX as i64) }
+}
+
+const fn time(low: i64, high: i64) -> Domain {
+    Domain::Integer { wire: Wire::ULongLong, supported: (low, high), legal: (low, high) }
+}
+
+/// A time that the standard knows no upper end of.
+const fn time_up_to(high: i64) -> Domain {
+    Domain::Integer { wire: Wire::ULongLong, supported: (0, high), legal: (0, i64::MAX) }
+}
+
+fn told_maximum(maximum: Option<NonZeroU32>) -> Option<PropertyValue> {
+    told_count(maximum.map_or(0, NonZeroU32::get))
+}
+
+fn told_count(count: u32) -> Option<PropertyValue> {
+    Some(PropertyValue::Long(i32::try_from(count).unwrap_or(i32::MAX)))
+}
+
+fn told_time(duration: Duration) -> Option<PropertyValue> {
+    Some(PropertyValue::ULongLong(u64::try_from(duration.as_nanos() / 100).unwrap_or(u64::MAX)))
+}
+
+fn told_best_effort(_: &Effective) -> Option<PropertyValue> {
+    Wire::Short.value(BEST_EFFORT).into()
+}
+
+fn told_nothing(_: &Effective) -> Option<PropertyValue> {
+    None
+}
+
+fn told_pool(effective: &Effective, kind: PoolKind) -> Option<PropertyValue> {
+    effective.pool.as_ref().filter(|pool| pool.kind == kind).map(Pool::told)
+}
+
+fn set_pool(wanted: &mut Wanted, value: Accepted) {
+    if let Accepted::Pool(mut pool) = value {
+        // It is not said by the value, so it stays.
+        pool.spec.discipline = wanted.pool.as_ref().map_or(pool.spec.discipline, |former| former.spec.discipline);
+        wanted.pool = Some(pool);
+    }
+}
+
+/// For a property of which only what happens anyway can be asked for.
+fn nothing_to_do(_: &mut Wanted, _: Accepted) {}
+
+/// The QoS properties (`CosNotification`, OMG Notification Service 1.1, 2.5), then this service's own.
+pub(crate) static QOS: &[Property] = &[
+    Property {
+        name: "EventReliability",
+        places: EVERYWHERE_AND_EVENT,
+        domain: reliability(),
+        set: nothing_to_do,
+        get: told_best_effort,
+    },
+    Property {
+        name: "ConnectionReliability",
+        places: EVERYWHERE,
+        domain: reliability(),
+        set: nothing_to_do,
+        get: told_best_effort,
+    },
+    Property {
+        name: "Priority",
+        places: EVERYWHERE_AND_EVENT,
+        domain: short((-HIGHEST_PRIORITY, HIGHEST_PRIORITY), (-HIGHEST_PRIORITY, HIGHEST_PRIORITY)),
+        set: |wanted, value| wanted.patch.priority = i16::try_from(value.integer()).ok(),
+        get: |effective| Some(PropertyValue::Short(effective.supplier.priority)),
+    },
+    Property { name: "StartTime", places: EVENT, domain: Domain::Utc, set: nothing_to_do, get: told_nothing },
+    Property { name: "StopTime", places: EVENT, domain: Domain::Utc, set: nothing_to_do, get: told_nothing },
+    Property {
+        name: "Timeout",
+        places: EVERYWHERE_AND_EVENT,
+        domain: time_up_to(CENTURY),
+        set: |wanted, value| wanted.patch.timeout = Some(Some(value.duration()).filter(|timeout| !timeout.is_zero())),
+        get: |effective| told_time(effective.settings.timeout.unwrap_or_default()),
+    },
+    Property {
+        name: "OrderPolicy",
+        places: EVERYWHERE,
+        domain: short((ANY_ORDER, DEADLINE_ORDER), (ANY_ORDER, DEADLINE_ORDER)),
+        set: |wanted, value| {
+            wanted.patch.order_policy = Some(match value.integer() {
+                ANY_ORDER => OrderPolicy::Any,
+                PRIORITY_ORDER => OrderPolicy::Priority,
+                DEADLINE_ORDER => OrderPolicy::Deadline,
+                _ => OrderPolicy::Fifo,
+            });
+        },
+        get: |effective| {
+            Some(Wire::Short.value(match effective.settings.order_policy {
+                OrderPolicy::Any => ANY_ORDER,
+                OrderPolicy::Fifo => FIFO_ORDER,
+                OrderPolicy::Priority => PRIORITY_ORDER,
+                OrderPolicy::Deadline => DEADLINE_ORDER,
+            }))
+        },
+    },
+    Property {
+        name: "DiscardPolicy",
+        places: EVERYWHERE,
+        domain: short((ANY_ORDER, LIFO_ORDER), (ANY_ORDER, LIFO_ORDER)),
+        set: |wanted, value| {
+            wanted.patch.discard_policy = Some(match value.integer() {
+                FIFO_ORDER => DiscardPolicy::Fifo,
+                PRIORITY_ORDER => DiscardPolicy::Priority,
+                DEADLINE_ORDER => DiscardPolicy::Deadline,
+                LIFO_ORDER => DiscardPolicy::Lifo,
+                _ => DiscardPolicy::Any,
+            });
+        },
+        get: |effective| {
+            Some(Wire::Short.value(match effective.settings.discard_policy {
+                DiscardPolicy::Any => ANY_ORDER,
+                DiscardPolicy::Fifo => FIFO_ORDER,
+                DiscardPolicy::Priority => PRIORITY_ORDER,
+                DiscardPolicy::Deadline => DEADLINE_ORDER,
+                DiscardPolicy::Lifo => LIFO_ORDER,
+            }))
+        },
+    },
+    Property {
+        name: "StartTimeSupported",
+        places: EVERYWHERE,
+        domain: Domain::Boolean,
+        set: |wanted, value| wanted.patch.start_time_supported = Some(value.boolean()),
+        get: |effective| Some(PropertyValue::Boolean(effective.settings.start_time_supported)),
+    },
+    Property {
+        name: "StopTimeSupported",
+        places: EVERYWHERE,
+        domain: Domain::Boolean,
+        set: |wanted, value| wanted.patch.stop_time_supported = Some(value.boolean()),
+        get: |effective| Some(PropertyValue::Boolean(effective.settings.stop_time_supported)),
+    },
+    Property {
+        name: "MaxEventsPerConsumer",
+        places: OUTBOX,
+        domain: maximum(),
+        set: |wanted, value| wanted.patch.max_events_per_consumer = Some(value.maximum()),
+        get: |effective| told_maximum(effective.settings.max_events_per_consumer),
+    },
+    Property {
+        name: "MaximumBatchSize",
+        places: EVERYWHERE,
+        domain: long_up_to(1, BATCH_MAX),
+        set: |wanted, value| wanted.patch.batch_size_max = value.maximum(),
+        get: |effective| told_maximum(Some(effective.settings.batch_size_max)),
+    },
+    Property {
+        name: "PacingInterval",
+        places: EVERYWHERE,
+        domain: time_up_to(HOUR),
+        set: |wanted, value| wanted.patch.pacing_interval = Some(value.duration()),
+        get: |effective| told_time(effective.settings.pacing_interval),
+    },
+    Property {
+        name: "FullOutbox",
+        places: OUTBOX,
+        domain: Domain::Choice(FULL_OUTBOX_NAMES),
+        set: |wanted, value| {
+            if let Accepted::Choice(index) = value {
+                wanted.patch.full_outbox = FULL_OUTBOX.get(index).map(|(_, choice)| *choice);
+            }
+        },
+        get: |effective| {
+            let set = effective.settings.full_outbox?;
+            FULL_OUTBOX.iter().find(|(_, choice)| *choice == set).map(|(name, _)| PropertyValue::Text((*name).into()))
+        },
+    },
+    Property {
+        name: "ThreadPool",
+        places: EVERYWHERE,
+        domain: Domain::Pool(PoolKind::Pool),
+        set: set_pool,
+        get: |effective| told_pool(effective, PoolKind::Pool),
+    },
+    Property {
+        name: "ThreadPoolLanes",
+        places: EVERYWHERE,
+        domain: Domain::Pool(PoolKind::Lanes),
+        set: set_pool,
+        get: |effective| told_pool(effective, PoolKind::Lanes),
+    },
+    Property {
+        name: "Discipline",
+        places: EVERYWHERE,
+        domain: Domain::Choice(topics::DISCIPLINE_NAMES),
+        set: |wanted, value| wanted.discipline = topics::discipline(value.integer()),
+        get: |effective| {
+            let name = topics::discipline_name(effective.pool.as_ref()?.spec.discipline)?;
+            Some(PropertyValue::Text(name.to_owned()))
+        },
+    },
+    Property {
+        name: "Share",
+        places: CHANNEL,
+        domain: Domain::Integer {
+            wire: Wire::ULong,
+            supported: (1, TopicSettings::SHARE_MAX as i64),
+            legal: (1, TopicSettings::SHARE_MAX as i64),
+        },
+        set: |wanted, value| wanted.topics.rest.share = value.count(),
+        get: |effective| Some(PropertyValue::ULong(effective.topics.rest.share)),
+    },
+    Property {
+        name: "Deadline",
+        places: CHANNEL,
+        // Further bounded by the share: `topics::objections`.
+        domain: time(0, 1_000 * MILLISECOND),
+        set: |wanted, value| wanted.topics.rest.deadline = topics::deadline_of(value.duration()),
+        get: |effective| told_time(effective.topics.rest.deadline.unwrap_or_default()),
+    },
+    Property {
+        name: "Topics",
+        places: CHANNEL,
+        domain: Domain::Topics,
+        set: |wanted, value| {
+            if let Accepted::Topics(by_type) = value {
+                wanted.topics.by_type = by_type;
+            }
+        },
+        get: |effective| Some(topics::told(&effective.topics.by_type)),
+    },
+    Property {
+        name: "Profile",
+        places: CHANNEL,
+        domain: Domain::Choice(Profile::NAMES),
+        set: |wanted, value| {
+            wanted.profile = if value.integer() == 0 { Profile::Standard } else { Profile::RealTime };
+        },
+        get: |effective| Some(PropertyValue::Text(effective.profile.name().to_owned())),
+    },
+    Property {
+        name: "PushWindow",
+        places: OUTBOX,
+        domain: Domain::Integer {
+            wire: Wire::UShort,
+            supported: (1, OutboxSettings::PUSH_WINDOW_MAX as i64),
+            legal: (1, OutboxSettings::PUSH_WINDOW_MAX as i64),
+        },
+        set: |wanted, value| wanted.patch.push_window = u16::try_from(value.integer()).ok(),
+        get: |effective| Some(PropertyValue::UShort(effective.settings.push_window)),
+    },
+    Property {
+        name: "PushOneWay",
+        places: OUTBOX,
+        domain: Domain::Boolean,
+        set: |wanted, value| wanted.patch.one_way = Some(value.boolean()),
+        get: |effective| Some(PropertyValue::Boolean(effective.settings.one_way)),
+    },
+    Property {
+        name: "MemoryBudget",
+        places: CHANNEL,
+        domain: Domain::Memory { low: 64 << 10, high: 1 << 40 },
+        set: |wanted, value| {
+            if let Ok(bytes) = u64::try_from(value.integer()) {
+                wanted.limits.memory_budget_bytes = bytes;
+            }
+        },
+        get: |effective| Some(PropertyValue::ULongLong(effective.limits.memory_budget_bytes)),
+    },
+    Property {
+        name: "PullInterval",
+        places: SUPPLIERS,
+        // `SupplierSettings::PULL_INTERVAL_MIN` and `PULL_INTERVAL_MAX`.
+        domain: time(MILLISECOND, HOUR),
+        set: |wanted, value| wanted.patch.pull_interval = Some(value.duration()),
+        get: |effective| told_time(effective.supplier.pull_interval),
+    },
+    Property {
+        name: "ReplyTimeout",
+        places: EVERYWHERE,
+        domain: time(0, HOUR),
+        set: |wanted, value| wanted.patch.reply_timeout = Some(value.duration()),
+        get: |effective| told_time(effective.settings.reply_timeout),
+    },
+    Property {
+        name: "ConnectTimeout",
+        places: EVERYWHERE,
+        domain: time(MILLISECOND, HOUR),
+        set: |wanted, value| wanted.patch.connect_timeout = Some(value.duration()),
+        get: |effective| told_time(effective.settings.connect_timeout),
+    },
+    Property {
+        name: "FilterTimeout",
+        places: EVERYWHERE,
+        domain: time(MILLISECOND, HOUR),
+        set: |wanted, value| wanted.patch.filter_timeout = Some(value.duration()),
+        get: |effective| told_time(effective.settings.filter_timeout),
+    },
+    Property {
+        name: "GiveUpAfter",
+        places: EVERYWHERE,
+        domain: time(0, WEEK),
+        set: |wanted, value| wanted.patch.give_up_after = Some(value.duration()),
+        get: |effective| told_time(effective.settings.give_up_after),
+    },
+    Property {
+        name: "HoldTimeout",
+        places: OUTBOX,
+        domain: time(0, WEEK),
+        set: |wanted, value| wanted.patch.hold_timeout = Some(value.duration()),
+        get: |effective| told_time(effective.settings.held_at_most()),
+    },
+    Property {
+        name: "ProbeInterval",
+        places: EVERYWHERE,
+        domain: time(0, WEEK),
+        set: |wanted, value| wanted.patch.probe_interval = Some(value.duration()),
+        get: |effective| told_time(effective.settings.probe_interval),
+    },
+    Property {
+        name: "SupplierLinger",
+        places: SUPPLIERS,
+        domain: time(0, YEAR),
+        set: |wanted, value| wanted.patch.supplier_linger = Some(value.duration()),
+        get: |effective| told_time(effective.supplier.supplier_linger),
+    },
+];
+
+/// The administrative properties of a channel (`CosNotification`, OMG Notification Service 1.1), of which 0 stands for no
+/// limit; then this service's own.
+pub(crate) static ADMIN: &[Property] = &[
+    Property {
+        name: "MaxQueueLength",
+        places: CHANNEL,
+        domain: maximum(),
+        set: |wanted, value| wanted.limits.max_queue_length = value.maximum(),
+        get: |effective| told_maximum(effective.limits.max_queue_length),
+    },
+    Property {
+        name: "MaxConsumers",
+        places: CHANNEL,
+        domain: maximum(),
+        set: |wanted, value| wanted.limits.max_consumers = value.maximum(),
+        get: |effective| told_maximum(effective.limits.max_consumers),
+    },
+    Property {
+        name: "MaxSuppliers",
+        places: CHANNEL,
+        domain: maximum(),
+        set: |wanted, value| wanted.limits.max_suppliers = value.maximum(),
+        get: |effective| told_maximum(effective.limits.max_suppliers),
+    },
+    Property {
+        name: "RejectNewEvents",
+        places: CHANNEL,
+        domain: Domain::Boolean,
+        set: |wanted, value| wanted.limits.reject_new_events = value.boolean(),
+        get: |effective| Some(PropertyValue::Boolean(effective.limits.reject_new_events)),
+    },
+    Property {
+        name: "MaxConstraintLength",
+        places: CHANNEL,
+        domain: long(1, 1 << 20),
+        set: |wanted, value| wanted.limits.constraint_bytes_max = value.count(),
+        get: |effective| told_count(effective.limits.constraint_bytes_max),
+    },
+    Property {
+        name: "MaxConstraintNodes",
+        places: CHANNEL,
+        domain: long(1, 1 << 20),
+        set: |wanted, value| wanted.limits.constraint_nodes_max = value.count(),
+        get: |effective| told_count(effective.limits.constraint_nodes_max),
+    },
+    Property {
+        name: "MaxConstraintsPerFilter",
+        places: CHANNEL,
+        domain: long(1, 1 << 20),
+        set: |wanted, value| wanted.limits.constraints_per_filter_max = value.count(),
+        get: |effective| told_count(effective.limits.constraints_per_filter_max),
+    },
+    Property {
+        name: "MaxFiltersPerObject",
+        places: CHANNEL,
+        domain: long(1, 1 << 20),
+        set: |wanted, value| wanted.limits.filters_per_object_max = value.count(),
+        get: |effective| told_count(effective.limits.filters_per_object_max),
+    },
+    Property {
+        name: FILTER_STEPS,
+        places: CHANNEL,
+        // The configuration says how many of these are to be had.
+        domain: long(1, 100_000_000),
+        set: |wanted, value| wanted.limits.filter_steps_max = value.count(),
+        get: |effective| told_count(effective.limits.filter_steps_max),
+    },
+];

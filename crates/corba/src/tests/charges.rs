@@ -1,0 +1,305 @@
+//! What clients make the door keep: charged to them, bounded, and given back.
+
+use super::dialogue::{Body, Dialogue, Expect, STYLES, Thrown, client, write_types};
+
+use accounts::{Account, Accounts, Ceilings, Refused, Resource, Spent, SpentBy};
+use client::notify::ThreadPool;
+use giop::cdr::Writer;
+use giop::ior::Ior;
+use giop::realtime::PriorityModel;
+use giop::value::AnyValue;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+const MIB: u64 = 1 << 20;
+
+/// A door whose administration may keep so many octets, of which one address may have three quarters.
+struct Scene {
+    d: Dialogue,
+    accounts: Arc<Accounts>,
+}
+
+impl Scene {
+    fn new(octets: u64) -> Self {
+        Self::with(Ceilings::new(75).with(Resource::KeptBytes, octets, 0))
+    }
+
+    fn with(ceilings: Ceilings) -> Self {
+        let mut scene = Self { d: Dialogue::new(STYLES[5]), accounts: Accounts::new(ceilings) };
+        scene.d.principal = scene.from(1);
+        scene
+    }
+
+    /// A client at an address.
+    fn from(&self, last: u8) -> Arc<Account> {
+        self.accounts.account_of(IpAddr::from([192, 0, 2, last]))
+    }
+
+    fn kept(&self) -> u64 {
+        self.accounts.used(Resource::KeptBytes)
+    }
+
+    fn refused(&mut self) -> Vec<Refused> {
+        std::iter::from_fn(|| self.d.door.poll_refused()).collect()
+    }
+
+    fn channel(&mut self) -> Ior {
+        let factory = self.d.bootstrap("NotificationService");
+        self.try_channel(&factory).unwrap()
+    }
+
+    fn try_channel(&mut self, factory: &Ior) -> Result<Ior, Thrown> {
+        let made = self.d.call(factory, "create_channel", |w| {
+            w.u32(0);
+            w.u32(0);
+        });
+        Ok(made?.read(|r| (Ior::read(r).unwrap(), r.i32().unwrap())).0)
+    }
+
+    fn proxy(&mut self, channel: &Ior) -> Result<Ior, Thrown> {
+        let admin = self.d.object(channel, "_get_default_consumer_admin");
+        let made = self.d.call(&admin, "obtain_notification_push_supplier", |w| w.u32(1));
+        Ok(made?.read(|r| (Ior::read(r).unwrap(), r.i32().unwrap())).0)
+    }
+
+    fn bind(&mut self, name: &str, object: &Ior) -> Result<Body, Thrown> {
+        let naming = self.d.bootstrap("NameService");
+        self.d.quick(&naming, "bind", |w| {
+            write_name(name, w);
+            object.write(w);
+        })
+    }
+
+    fn filter(&mut self, channel: &Ior) -> Ior {
+        let factory = self.d.object(channel, "_get_default_filter_factory");
+        let made = self.d.call(&factory, "create_filter", |w| w.string("EXTENDED_TCL"));
+        made.unwrap().read(|r| Ior::read(r).unwrap())
+    }
+}
+
+fn write_name(name: &str, w: &mut Writer<'_>) {
+    w.length(1);
+    w.string(name);
+    w.string("");
+}
+
+/// A pool of so many threads, as a property.
+fn write_pool(threads: u32, w: &mut Writer<'_>) {
+    w.u32(1);
+    w.string("ThreadPool");
+    AnyValue::from(ThreadPool::new(PriorityModel::ClientPropagated, 0, threads)).write(w).unwrap();
+}
+
+/// A client's object whose key takes so many octets.
+fn large(octets: usize) -> Ior {
+    client(&"k".repeat(octets))
+}
+
+fn write_long_types(first: usize, count: usize, w: &mut Writer<'_>) {
+    let names: Vec<String> = (first..first + count).map(|n| format!("{n:0>1000}")).collect();
+    let types: Vec<(&str, &str)> = names.iter().map(|name| ("domain", name.as_str())).collect();
+    write_types(&types, w);
+}
+
+/// 65,529 names bound to references of 60 KB took 3.8 GB, and nothing refused them.
+#[test]
+fn names_with_large_references_end_at_the_share_of_their_client() {
+    let mut scene = Scene::new(MIB);
+    let before = scene.kept();
+    let mut bound = 0;
+    let thrown = loop {
+        match scene.bind(&format!("n{bound}"), &large(60_000)) {
+            Ok(_) => bound += 1,
+            Err(thrown) => break thrown,
+        }
+    };
+    assert_eq!((thrown.name(), bound), ("NO_RESOURCES", 11), "69 % of a MiB");
+    let refused = scene.refused();
+    assert_eq!((refused[0].spent.by, refused[0].ip), (SpentBy::Client, IpAddr::from([192, 0, 2, 1])));
+    // Somebody else has a share of what is left.
+    scene.d.principal = scene.from(2);
+    scene.bind("other", &large(60_000)).unwrap();
+    // Whoever unbinds a name gives back what its maker was charged; one that is bound anew is charged by what it is now.
+    let naming = scene.d.bootstrap("NameService");
+    for number in 0..bound {
+        let name = format!("n{number}");
+        scene.d.quick(&naming, "unbind", |w| write_name(&name, w)).unwrap();
+    }
+    let (one, rebound) = (scene.kept(), large(10));
+    scene
+        .d
+        .quick(&naming, "rebind", |w| {
+            write_name("other", w);
+            rebound.write(w);
+        })
+        .unwrap();
+    assert!(scene.kept() < one / 10);
+    scene.d.quick(&naming, "unbind", |w| write_name("other", w)).unwrap();
+    assert_eq!(scene.kept(), before);
+}
+
+/// 2,000 proxies with 1,000 long event types each took 1.9 GB.
+#[test]
+fn long_lists_of_event_types_end_at_the_share_of_their_client() {
+    let mut scene = Scene::new(16 * MIB);
+    let channel = scene.channel();
+    let mut listed = 0;
+    let (thrown, last) = loop {
+        let proxy = scene.proxy(&channel).unwrap();
+        let change = scene.d.quick(&proxy, "subscription_change", |w| {
+            write_long_types(0, 1_000, w);
+            w.u32(0);
+        });
+        match change {
+            Ok(_) => listed += 1,
+            Err(thrown) => break (thrown, proxy),
+        }
+    };
+    assert_eq!((thrown.name(), listed), ("NO_RESOURCES", 10));
+    // Nothing was changed by what was refused, and a short list has room.
+    let small = scene.d.quick(&last, "subscription_change", |w| {
+        write_long_types(0, 3, w);
+        w.u32(0);
+    });
+    small.unwrap();
+    assert_eq!(scene.refused().len(), 1);
+}
+
+/// Constraints took 1.4 GB: the limit of 64 MiB is one for each channel, and what is made of them takes more.
+#[test]
+fn constraints_end_at_the_share_of_their_client() {
+    let mut scene = Scene::new(4 * MIB);
+    let channel = scene.channel();
+    let before = scene.kept();
+    let filter = scene.filter(&channel);
+    let text = format!("$x == '{}'", "c".repeat(10_000));
+    let mut installed = 0;
+    let thrown = loop {
+        let added = scene.d.quick(&filter, "add_constraints", |w| {
+            w.u32(1);
+            w.u32(0);
+            w.string(&text);
+        });
+        match added {
+            Ok(_) => installed += 1,
+            Err(thrown) => break thrown,
+        }
+    };
+    assert_eq!(thrown.name(), "NO_RESOURCES");
+    assert!((5..100).contains(&installed), "{installed}");
+    scene.d.get(&filter, "remove_all_constraints");
+    assert!(scene.kept() < before + 10_000);
+    scene.d.get(&filter, "destroy");
+    assert_eq!(scene.kept(), before);
+}
+
+#[test]
+fn proxies_and_channels_end_at_the_share_of_their_client() {
+    let ceilings = Ceilings::new(75).with(Resource::Proxies, 16, 0).with(Resource::Channels, 8, 0);
+    let mut scene = Scene::with(ceilings);
+    let channel = scene.channel();
+    for _ in 0..11 {
+        scene.proxy(&channel).unwrap();
+    }
+    assert_eq!(scene.proxy(&channel).unwrap_err().name(), "NO_RESOURCES");
+    let factory = scene.d.bootstrap("NotificationService");
+    for _ in 1..5 {
+        scene.try_channel(&factory).unwrap();
+    }
+    assert_eq!(scene.try_channel(&factory).unwrap_err().name(), "NO_RESOURCES");
+    let spent: Vec<Spent> = scene.refused().iter().map(|refused| refused.spent).collect();
+    assert_eq!(spent, [Resource::Channels, Resource::Proxies].map(|resource| Spent { resource, by: SpentBy::Client }));
+    // Others have a part, and what goes with its channel is given back.
+    scene.d.principal = scene.from(2);
+    scene.proxy(&channel).unwrap();
+    scene.d.get(&channel, "destroy");
+    assert_eq!(scene.accounts.used(Resource::Proxies), 0);
+    assert_eq!(scene.accounts.used(Resource::Channels), 4);
+}
+
+/// Everything that can be kept, made and then let go of by destroying the channel, each thing, or its name.
+#[test]
+fn what_was_charged_is_given_back_when_everything_is_gone() {
+    let mut scene = Scene::new(64 * MIB);
+    let nothing = scene.kept();
+    let channel = scene.channel();
+    let admin = scene.d.made(&channel, "new_for_consumers", 0).0;
+    for object in [admin.clone(), scene.d.object(&channel, "_get_default_consumer_admin")] {
+        let change = |w: &mut Writer<'_>| {
+            write_types(&[("a", "b"), ("c", "d")], w);
+            w.u32(0);
+        };
+        scene.d.call(&object, "subscription_change", change).unwrap();
+    }
+    let proxies = [scene.proxy(&channel).unwrap(), scene.proxy(&channel).unwrap()];
+    for proxy in &proxies {
+        scene.d.give(proxy, "connect_structured_push_consumer", &client("c")).unwrap();
+    }
+    let filter = scene.filter(&channel);
+    for object in [&admin, &proxies[0]] {
+        scene.d.give(object, "add_filter", &filter).unwrap();
+        scene.d.give(object, "add_filter", &client("remote")).unwrap();
+    }
+    let callback = scene.d.give(&filter, "attach_callback", &client("callback")).unwrap().read(|r| r.u32().unwrap());
+    let all = scene.kept();
+    // One by one, then all that is left with the channel.
+    scene.d.call(&filter, "detach_callback", |w| w.u32(callback)).unwrap();
+    scene.d.get(&proxies[0], "remove_all_filters");
+    scene.d.get(&proxies[0], "disconnect_structured_push_supplier");
+    scene.d.get(&admin, "destroy");
+    assert!(scene.kept() < all);
+    scene.d.get(&channel, "destroy");
+    assert_eq!(scene.kept(), nothing);
+    let naming = scene.d.bootstrap("NameService");
+    let context = scene.d.call(&naming, "bind_new_context", |w| write_name("context", w)).unwrap();
+    let context = context.read(|r| Ior::read(r).unwrap());
+    assert!(scene.kept() > nothing);
+    scene.d.get(&context, "destroy");
+    scene.d.call(&naming, "unbind", |w| write_name("context", w)).unwrap();
+    assert_eq!(scene.kept(), nothing);
+    for resource in [Resource::Proxies, Resource::Channels] {
+        assert_eq!(scene.accounts.used(resource), 0, "{}", resource.name());
+    }
+}
+
+/// Whoever makes a thing larger has it from then on: nobody can fill another client's share.
+#[test]
+fn a_thing_is_charged_to_whoever_made_it_heavier_last() {
+    let mut scene = Scene::new(16 * MIB);
+    let channel = scene.channel();
+    let proxy = scene.proxy(&channel).unwrap();
+    let (first, second) = (scene.d.principal.clone(), scene.from(2));
+    let before = first.used(Resource::KeptBytes);
+    scene.d.principal = Arc::clone(&second);
+    let change = |w: &mut Writer<'_>| {
+        write_types(&[("a", "b"), ("c", "d")], w);
+        w.u32(0);
+    };
+    scene.d.call(&proxy, "subscription_change", change).unwrap();
+    assert!(first.used(Resource::KeptBytes) < before);
+    assert!(second.used(Resource::KeptBytes) > 0);
+    // What makes it lighter changes nothing of whose it is.
+    scene.d.principal = Arc::clone(&first);
+    let change = |w: &mut Writer<'_>| {
+        w.u32(0);
+        write_types(&[("a", "b"), ("c", "d")], w);
+    };
+    let of_second = second.used(Resource::KeptBytes);
+    scene.d.call(&proxy, "subscription_change", change).unwrap();
+    assert!((1..of_second).contains(&second.used(Resource::KeptBytes)));
+}
+
+/// A pool's threads are a share of all pools' threads, and given back with what had it.
+#[test]
+fn threads_of_pools_are_charged_to_whoever_set_the_pool() {
+    let mut scene = Scene::with(Ceilings::new(75).with(Resource::Threads, 8, 0));
+    let channel = scene.channel();
+    assert_eq!(scene.accounts.used(Resource::Threads), 0);
+    scene.d.quick(&channel, "set_qos", |w| write_pool(3, w)).unwrap();
+    assert_eq!(scene.accounts.used(Resource::Threads), 3);
+    let other = scene.channel();
+    scene.d.quick(&other, "set_qos", |w| write_pool(4, w)).raises("NO_RESOURCES");
+    scene.d.get(&channel, "destroy");
+    assert_eq!(scene.accounts.used(Resource::Threads), 0);
+    scene.d.quick(&other, "set_qos", |w| write_pool(4, w)).unwrap();
+}

@@ -1,0 +1,370 @@
+//! A client's side of a conversation with a door.
+
+use crate::exceptions::Exception;
+use crate::keys::ObjectKey;
+use crate::naming::NamingLimits;
+use crate::table;
+use crate::{Call, Door, DoorSettings, Effect};
+use accounts::{Account, Accounts, Ceilings};
+use engine::{ChannelLimits, HierarchyLimits, SettingsPatch};
+use giop::cdr::{CharSet, Encoding, Endian, Reader, Version, Writer};
+use giop::exception::{Kind, SystemException};
+use giop::ior::{IiopProfile, Ior};
+use giop::message::{
+    Header, Reply, ReplyHead, ReplyStatus, Request, RequestHead, Response, begin_reply, begin_request,
+};
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+use std::sync::{Arc, LazyLock};
+
+/// How a client speaks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Style {
+    pub(crate) version: Version,
+    pub(crate) endian: Endian,
+}
+
+/// Every way in which a client can speak.
+pub(crate) const STYLES: [Style; 6] = [
+    Style { version: Version::V1_0, endian: Endian::Big },
+    Style { version: Version::V1_0, endian: Endian::Little },
+    Style { version: Version::V1_1, endian: Endian::Big },
+    Style { version: Version::V1_1, endian: Endian::Little },
+    Style { version: Version::V1_2, endian: Endian::Big },
+    Style { version: Version::V1_2, endian: Endian::Little },
+];
+
+pub(crate) fn settings(nonce_seed: u64) -> DoorSettings {
+    DoorSettings {
+        host: "192.0.2.7".into(),
+        port: 2809,
+        delivery: SettingsPatch::default(),
+        limits: ChannelLimits::default(),
+        hierarchy: HierarchyLimits::default(),
+        memory_bytes_max: 1 << 40,
+        naming: NamingLimits::default(),
+        chars: CharSet::Latin1,
+        nonce_seed,
+    }
+}
+
+/// A client that may have everything.
+pub(crate) fn somebody() -> &'static Arc<Account> {
+    static SOMEBODY: LazyLock<Arc<Account>> =
+        LazyLock::new(|| Accounts::new(Ceilings::new(100)).account_of(IpAddr::from([127, 0, 0, 1])));
+    &SOMEBODY
+}
+
+pub(crate) struct Dialogue {
+    pub(crate) door: Door,
+    /// Who asks.
+    pub(crate) principal: Arc<Account>,
+    pub(crate) style: Style,
+    /// What was called: interface of the object, operation.
+    pub(crate) called: BTreeSet<(&'static str, String)>,
+    /// Repository ids of the exceptions that came back.
+    pub(crate) raised: BTreeSet<String>,
+}
+
+/// The body of a reply.
+#[derive(Clone, Debug)]
+pub(crate) struct Body {
+    bytes: Vec<u8>,
+    phase: usize,
+    encoding: Encoding,
+}
+
+impl Body {
+    pub(crate) fn reader(&self) -> Reader<'_> {
+        Reader::with_phase(&self.bytes, self.phase, self.encoding)
+    }
+
+    /// Reads the whole body.
+    pub(crate) fn read<T>(&self, read: impl FnOnce(&mut Reader<'_>) -> T) -> T {
+        let mut reader = self.reader();
+        let result = read(&mut reader);
+        reader.finish("reply").unwrap();
+        result
+    }
+}
+
+/// An exception as it arrived.
+#[derive(Clone, Debug)]
+pub(crate) struct Thrown {
+    pub(crate) id: String,
+    pub(crate) members: Body,
+}
+
+impl Thrown {
+    /// The name at the end of the repository id.
+    pub(crate) fn name(&self) -> &str {
+        self.id.rsplit('/').next().unwrap().strip_suffix(":1.0").unwrap()
+    }
+}
+
+pub(crate) trait Expect {
+    /// The exception with that name, or failure of the test.
+    fn raises(self, name: &str) -> Body;
+}
+
+impl Expect for Result<Body, Thrown> {
+    #[track_caller]
+    fn raises(self, name: &str) -> Body {
+        let thrown = self.expect_err("an exception");
+        assert_eq!(thrown.name(), name, "{}", thrown.id);
+        thrown.members
+    }
+}
+
+impl Dialogue {
+    pub(crate) fn new(style: Style) -> Self {
+        Self::with(style, settings(1))
+    }
+
+    pub(crate) fn with(style: Style, settings: DoorSettings) -> Self {
+        let principal = Arc::clone(somebody());
+        Self { door: Door::new(settings), principal, style, called: BTreeSet::new(), raised: BTreeSet::new() }
+    }
+
+    /// The reference that a `corbaloc` URL with this key means.
+    pub(crate) fn bootstrap(&self, key: &str) -> Ior {
+        let key = key.as_bytes().to_vec();
+        let profile = IiopProfile { version: Version::V1_0, host: String::new(), port: 0, key, components: Vec::new() };
+        Ior::new("", profile)
+    }
+
+    /// Calls an operation in whole messages. On the way it tries the same call with its arguments cut at every length and
+    /// with an octet too many, each of which has to be refused without any effect.
+    #[track_caller]
+    pub(crate) fn call(
+        &mut self,
+        object: &Ior,
+        operation: &str,
+        arguments: impl FnOnce(&mut Writer<'_>),
+    ) -> Result<Body, Thrown> {
+        self.do_call(object, operation, true, arguments)
+    }
+
+    /// Calls an operation, as it is: for what takes long, or is to be asked for once only.
+    #[track_caller]
+    pub(crate) fn quick(
+        &mut self,
+        object: &Ior,
+        operation: &str,
+        arguments: impl FnOnce(&mut Writer<'_>),
+    ) -> Result<Body, Thrown> {
+        self.do_call(object, operation, false, arguments)
+    }
+
+    #[track_caller]
+    fn do_call(
+        &mut self,
+        object: &Ior,
+        operation: &str,
+        with_damaged: bool,
+        arguments: impl FnOnce(&mut Writer<'_>),
+    ) -> Result<Body, Thrown> {
+        let key = &object.iiop().expect("a reference").key;
+        let request = self.request(key, operation, arguments);
+        let header = Header::parse(&request).unwrap();
+        let parsed = Request::parse(&request, &header).unwrap();
+        let args = parsed.body(&request, &header, CharSet::Latin1);
+        self.note(key, operation);
+        if with_damaged {
+            self.try_damaged(key, operation, &args);
+        }
+        let principal = Arc::clone(&self.principal);
+        let reply = self.answer(&Call { key, operation, args, principal: &principal });
+        let header = Header::parse(&reply).unwrap();
+        let parsed = Reply::parse(&reply, &header).unwrap();
+        let mut reader = parsed.body(&reply, &header, CharSet::Latin1);
+        if parsed.status == ReplyStatus::NoException {
+            return Ok(body(&reader));
+        }
+        let id = reader.clone().text().unwrap();
+        self.raised.insert(id.clone());
+        if parsed.status == ReplyStatus::SystemException {
+            let exception = SystemException::read(&mut reader).unwrap();
+            assert_ne!(exception.kind, Kind::Internal, "{operation}");
+            assert_ne!(exception.kind, Kind::Unknown, "{operation}");
+            reader.clone().finish("system exception").unwrap();
+        } else {
+            reader.text().unwrap();
+        }
+        Err(Thrown { id, members: body(&reader) })
+    }
+
+    /// Calls an operation that takes no arguments and has to succeed.
+    #[track_caller]
+    pub(crate) fn get(&mut self, object: &Ior, operation: &str) -> Body {
+        match self.call(object, operation, |_| {}) {
+            Ok(body) => body,
+            Err(thrown) => panic!("{operation}: {}", thrown.id),
+        }
+    }
+
+    /// Calls an operation that takes no arguments and returns an object.
+    #[track_caller]
+    pub(crate) fn object(&mut self, object: &Ior, operation: &str) -> Ior {
+        self.get(object, operation).read(|r| Ior::read(r).unwrap())
+    }
+
+    /// Calls an operation that takes no arguments and returns a `long` or `unsigned long`.
+    #[track_caller]
+    pub(crate) fn number(&mut self, object: &Ior, operation: &str) -> u32 {
+        self.get(object, operation).read(|r| r.u32().unwrap())
+    }
+
+    /// Calls an operation that takes no arguments and returns a sequence of ids.
+    #[track_caller]
+    pub(crate) fn ids(&mut self, object: &Ior, operation: &str) -> Vec<i32> {
+        self.get(object, operation).read(|r| (0..r.u32().unwrap()).map(|_| r.i32().unwrap()).collect())
+    }
+
+    /// Calls an operation that takes a number and returns an object and an id.
+    #[track_caller]
+    pub(crate) fn made(&mut self, object: &Ior, operation: &str, argument: u32) -> (Ior, i32) {
+        let body = self.call(object, operation, |w| w.u32(argument)).unwrap();
+        body.read(|r| (Ior::read(r).unwrap(), r.i32().unwrap()))
+    }
+
+    /// Calls an operation that looks up an object by its id.
+    #[track_caller]
+    pub(crate) fn look_up(&mut self, object: &Ior, operation: &str, id: i32) -> Result<Ior, Thrown> {
+        Ok(self.call(object, operation, |w| w.i32(id))?.read(|r| Ior::read(r).unwrap()))
+    }
+
+    /// Calls an operation that takes a reference and returns nothing.
+    #[track_caller]
+    pub(crate) fn give(&mut self, object: &Ior, operation: &str, argument: &Ior) -> Result<Body, Thrown> {
+        self.call(object, operation, |w| argument.write(w))
+    }
+
+    /// All that follows from what was called so far.
+    pub(crate) fn effects(&mut self) -> Vec<Effect> {
+        std::iter::from_fn(|| self.door.poll_effect()).collect()
+    }
+
+    /// What clients were told so far: object key, operation.
+    pub(crate) fn told(&mut self) -> Vec<(String, &'static str)> {
+        let calls = self.effects().into_iter().filter_map(|effect| match effect {
+            Effect::Call { to, operation, body, .. } => {
+                assert_eq!(body, []);
+                Some((String::from_utf8(to.iiop().unwrap().key.clone()).unwrap(), operation))
+            }
+            _ => None,
+        });
+        calls.collect()
+    }
+
+    /// Executes a call and gives the reply as a message.
+    pub(crate) fn answer(&mut self, call: &Call<'_>) -> Vec<u8> {
+        let Style { version, endian } = self.style;
+        let head = ReplyHead { version, endian, request_id: 5, status: ReplyStatus::NoException, contexts: &[] };
+        let mut reply = Vec::new();
+        let mut open = begin_reply(&mut reply, &head);
+        let outcome = self.door.handle(call, &mut open.body(&mut reply, CharSet::Latin1));
+        if let Err(exception) = outcome {
+            let status = match exception {
+                Exception::System(_) => ReplyStatus::SystemException,
+                Exception::User { .. } => ReplyStatus::UserException,
+            };
+            reply.clear();
+            open = begin_reply(&mut reply, &ReplyHead { status, ..head });
+            exception.write(&mut open.body(&mut reply, CharSet::Latin1));
+        }
+        open.finish(&mut reply);
+        reply
+    }
+
+    fn request(&self, key: &[u8], operation: &str, arguments: impl FnOnce(&mut Writer<'_>)) -> Vec<u8> {
+        let Style { version, endian } = self.style;
+        let mut request = Vec::new();
+        let head = RequestHead {
+            version,
+            endian,
+            request_id: 5,
+            response: Response::Expected,
+            key,
+            operation: operation.as_bytes(),
+            contexts: &[],
+            body_phase: None,
+        };
+        let open = begin_request(&mut request, &head);
+        arguments(&mut open.body(&mut request, CharSet::Latin1));
+        open.finish(&mut request);
+        request
+    }
+
+    fn note(&mut self, key: &[u8], operation: &str) {
+        if let Some(servant) = servant_of(&self.door, key) {
+            self.called.insert((table::type_id(servant), operation.to_owned()));
+        }
+    }
+
+    fn try_damaged(&mut self, key: &[u8], operation: &str, args: &Reader<'_>) {
+        let Some(servant) = servant_of(&self.door, key) else { return };
+        if table::find(servant, operation).is_none() {
+            return;
+        }
+        if operation.starts_with("push") {
+            return; // events are not read here
+        }
+        let bytes = args.rest();
+        let longer = [bytes, &[0]].concat();
+        for damaged in (0..bytes.len()).map(|length| &bytes[..length]).chain([longer.as_slice()]) {
+            let args = Reader::with_phase(damaged, args.phase(), args.encoding());
+            let mut out = Vec::new();
+            let mut reply = Writer::new(&mut out, args.encoding());
+            let outcome = self.door.handle(&Call { key, operation, args, principal: somebody() }, &mut reply);
+            let Err(Exception::System(exception)) = outcome else {
+                panic!("{operation} took {} of {} octets: {outcome:?}", damaged.len(), bytes.len());
+            };
+            assert_eq!(exception.kind, Kind::Marshal, "{operation} with {} of {} octets", damaged.len(), bytes.len());
+        }
+    }
+}
+
+fn body(reader: &Reader<'_>) -> Body {
+    Body { bytes: reader.rest().to_vec(), phase: reader.phase(), encoding: reader.encoding() }
+}
+
+/// The servant behind a key.
+pub(crate) fn servant_of(door: &Door, key: &[u8]) -> Option<table::Servant> {
+    door.servant(door.target(key)?).ok()
+}
+
+/// A client's own object.
+pub(crate) fn client(key: &str) -> Ior {
+    let profile = IiopProfile {
+        version: Version::V1_2,
+        host: "client.example".into(),
+        port: 4711,
+        key: key.as_bytes().to_vec(),
+        components: vec![giop::codeset::CodeSetInfo::campanile().to_component()],
+    };
+    Ior::new("IDL:demo/Client:1.0", profile)
+}
+
+pub(crate) fn key_of(object: &Ior) -> ObjectKey {
+    ObjectKey::parse(&object.iiop().unwrap().key).unwrap()
+}
+
+/// Writes event types.
+pub(crate) fn write_types(types: &[(&str, &str)], w: &mut Writer<'_>) {
+    w.length(types.len());
+    for (domain, name) in types {
+        w.string(domain);
+        w.string(name);
+    }
+}
+
+/// Writes a structured event with nothing in it.
+pub(crate) fn write_empty_event(w: &mut Writer<'_>) {
+    for text in ["", "", ""] {
+        w.string(text);
+    }
+    w.u32(0);
+    w.u32(0);
+    w.u32(0);
+}

@@ -1,0 +1,173 @@
+//! Suppliers that nobody hears of: who is listed, and who is let go.
+
+use super::dialogue::{Dialogue, STYLES, client, key_of};
+use super::proxies::new_channel;
+use crate::keys::ObjectKey;
+use crate::{Call, ClientAnswer, Effect};
+use accounts::{Account, Accounts, Ceilings, Charge, Resource};
+use engine::{Lane, NoFields, ProxyKey, Time};
+use giop::cdr::{Encoding, Endian, Reader, Writer};
+use giop::ior::Ior;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+const SECOND: u64 = 10_000_000;
+
+struct Scene {
+    d: Dialogue,
+    channel: Ior,
+    lane: Lane,
+    now: Time,
+}
+
+impl Scene {
+    fn new() -> Self {
+        let mut d = Dialogue::new(STYLES[5]);
+        let channel = new_channel(&mut d);
+        Self { d, channel, lane: Lane::new(Time(0)), now: Time(0) }
+    }
+
+    fn set(&mut self, object: &Ior, name: &str, value: u64) {
+        let write = |w: &mut Writer<'_>| {
+            w.u32(1);
+            w.string(name);
+            w.u32(24); // tk_ulonglong
+            w.u64(value);
+        };
+        self.d.call(object, "set_qos", write).unwrap();
+    }
+
+    /// A push supplier's proxy, connected by a client.
+    fn supplier(&mut self, who: &Arc<Account>, reference: &Ior) -> Ior {
+        let channel = self.channel.clone();
+        let admin = self.d.object(&channel, "for_suppliers");
+        let proxy = self.d.made(&admin, "obtain_notification_push_consumer", 1).0;
+        let (mut bytes, encoding) = (Vec::new(), Encoding::new(Endian::NATIVE));
+        reference.write(&mut Writer::new(&mut bytes, encoding));
+        let (key, operation) = (&proxy.iiop().unwrap().key[..], "connect_structured_push_supplier");
+        let call = Call { key, operation, args: Reader::new(&bytes, encoding), principal: who };
+        self.d.door.handle(&call, &mut Writer::new(&mut Vec::new(), encoding)).unwrap();
+        proxy
+    }
+
+    fn push(&mut self, proxy: &Ior) {
+        if let Some(published) = self.d.door.publish() {
+            self.lane.handle_snapshot(published.routing, self.now);
+        }
+        let draft = self.lane.begin_event();
+        self.lane.handle_event(proxy_key(proxy), draft, &NoFields, self.now);
+    }
+
+    /// Lets time pass, and gives the proxies that are gone then with their suppliers' addresses.
+    fn after(&mut self, seconds: u64) -> Vec<(ProxyKey, Option<IpAddr>, u64)> {
+        self.now = self.now + Duration::from_secs(seconds);
+        self.d.door.handle_time(self.now);
+        assert!(self.d.door.poll_timeout().is_none_or(|due| due > self.now), "the next look lies ahead");
+        let let_go = self.d.effects().into_iter().filter_map(|effect| match effect {
+            Effect::LetGo { proxy, address, idle } => Some((proxy, address, idle.as_secs())),
+            Effect::Ask { question, .. } => {
+                self.d.door.handle_answer(question, ClientAnswer::Unreachable);
+                None
+            }
+            _ => None,
+        });
+        let_go.collect()
+    }
+
+    /// Events and seconds since the last, of all suppliers.
+    fn standing(&self) -> Vec<(u64, u64)> {
+        let suppliers = self.d.door.suppliers(None);
+        suppliers.map(|supplier| (supplier.events, supplier.idle.as_secs())).collect()
+    }
+}
+
+pub(super) fn proxy_key(proxy: &Ior) -> ProxyKey {
+    let ObjectKey::Proxy { channel, proxy, .. } = key_of(proxy) else { panic!("a proxy") };
+    ProxyKey { channel, proxy }
+}
+
+/// A client with a connection.
+fn connected() -> (Arc<Account>, Charge) {
+    let account = Accounts::new(Ceilings::new(100)).account_of(IpAddr::from([127, 0, 0, 7]));
+    let connection = account.charge(Resource::Connections, 1).unwrap();
+    (account, connection)
+}
+
+/// Suppliers without a reference cannot be asked whether they exist, and their proxies stayed for ever when their programs ended:
+/// after a year of restarts a channel was full of them.
+#[test]
+fn a_supplier_that_is_not_heard_of_is_let_go_when_its_connection_is_closed_too() {
+    let mut scene = Scene::new();
+    let channel = scene.channel.clone();
+    scene.set(&channel, "SupplierLinger", 100 * SECOND);
+    let (who, connection) = connected();
+    let proxy = scene.supplier(&who, &Ior::nil());
+    for _ in 0..5 {
+        assert_eq!(scene.after(90), []);
+        scene.push(&proxy);
+    }
+    // Its connection is open: it may have nothing to say.
+    assert_eq!(scene.after(1_000), []);
+    drop(connection);
+    scene.push(&proxy);
+    assert_eq!(scene.after(99), []);
+    assert_eq!(scene.after(101), [(proxy_key(&proxy), Some(who.ip()), 200)]);
+    assert_eq!(scene.standing(), []);
+    assert_eq!(scene.d.door.poll_timeout(), None);
+}
+
+#[test]
+fn by_default_every_supplier_stays() {
+    let mut scene = Scene::new();
+    let (who, connection) = connected();
+    scene.supplier(&who, &Ior::nil());
+    drop(connection);
+    assert_eq!(scene.after(1 << 30), []);
+    // What is set later counts for those that are there.
+    let channel = scene.channel.clone();
+    scene.set(&channel, "SupplierLinger", 1);
+    assert_eq!(scene.after(1).len(), 1);
+}
+
+#[test]
+fn one_that_can_be_asked_is_left_to_its_probes() {
+    let mut scene = Scene::new();
+    let channel = scene.channel.clone();
+    scene.set(&channel, "SupplierLinger", 100 * SECOND);
+    let (who, connection) = connected();
+    let reached = scene.supplier(&who, &client("reached"));
+    drop(connection);
+    scene.now = scene.now + Duration::from_secs(60);
+    scene.d.door.handle_time(scene.now);
+    for effect in scene.d.effects() {
+        let Effect::Ask { question, .. } = effect else { continue };
+        scene.d.door.handle_answer(question, ClientAnswer::Returned(Some(false)));
+    }
+    assert_eq!(scene.after(59), []);
+    assert_eq!(scene.standing().len(), 1);
+    // One behind a wall, at which nobody was ever reached, is as good as one without a reference.
+    scene.d.get(&reached, "disconnect_structured_push_consumer");
+    scene.supplier(&who, &client("behind a wall"));
+    assert_eq!(scene.after(60), []);
+    assert_eq!(scene.after(60).len(), 1);
+}
+
+#[test]
+fn an_operator_sees_who_is_idle_since_when_and_disconnects_one_or_all_of_them() {
+    let mut scene = Scene::new();
+    let (who, _connection) = connected();
+    let proxies: Vec<Ior> = (0..3).map(|_| scene.supplier(&who, &Ior::nil())).collect();
+    scene.after(10);
+    (0..4).for_each(|_| scene.push(&proxies[1]));
+    scene.after(5);
+    assert_eq!(scene.standing(), [(0, 15), (4, 5), (0, 15)]);
+    let first = scene.d.door.suppliers(None).next().unwrap();
+    assert_eq!((first.address, first.is_open, first.is_probed, first.is_pulled), (Some(who.ip()), true, false, false));
+    let behind = scene.d.door.suppliers(Some(proxy_key(&proxies[1])));
+    assert_eq!(behind.map(|supplier| supplier.key).collect::<Vec<_>>(), [proxy_key(&proxies[2])]);
+    assert!(scene.d.door.dismiss(proxy_key(&proxies[0])));
+    assert!(!scene.d.door.dismiss(proxy_key(&proxies[0])), "it is gone");
+    assert_eq!(scene.d.door.disconnect_idle(Duration::from_secs(10)), 1);
+    assert_eq!(scene.standing(), [(4, 5)]);
+}

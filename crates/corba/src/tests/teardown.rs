@@ -1,0 +1,197 @@
+//! Who is told what when something ends.
+
+use super::dialogue::{Dialogue, Expect, STYLES, client, key_of};
+use crate::Effect;
+use engine::{DisconnectReason, ProxyKey, Time};
+use giop::ior::Ior;
+use std::time::Duration;
+
+/// A channel with one connected client of each kind, and one proxy that nobody connected to.
+struct Scene {
+    d: Dialogue,
+    channel: Ior,
+    consumers: Ior,
+    suppliers: Ior,
+    proxies: Vec<Ior>,
+}
+
+const CLIENTS: [(&str, &str); 6] = [
+    ("any consumer", "disconnect_push_consumer"),
+    ("structured consumer", "disconnect_structured_push_consumer"),
+    ("plain consumer", "disconnect_push_consumer"),
+    ("any supplier", "disconnect_push_supplier"),
+    ("structured supplier", "disconnect_structured_push_supplier"),
+    ("plain supplier", "disconnect_push_supplier"),
+];
+
+impl Scene {
+    fn new() -> Self {
+        let mut d = Dialogue::new(STYLES[5]);
+        let factory = d.bootstrap("NotificationService");
+        let made = d.call(&factory, "create_channel", |w| w.u64(0)).unwrap();
+        let channel = Ior::read(&mut made.reader()).unwrap();
+        let consumers = d.made(&channel, "new_for_consumers", 0).0;
+        let suppliers = d.made(&channel, "new_for_suppliers", 0).0;
+        let mut proxies = Vec::new();
+        for (admin, proxy, peer) in [(&consumers, "supplier", "consumer"), (&suppliers, "consumer", "supplier")] {
+            for (word, form) in [("any", 0), ("structured", 1)] {
+                let obtained = d.made(admin, &format!("obtain_notification_push_{proxy}"), form).0;
+                let connect = format!("connect_{word}_push_{peer}");
+                d.give(&obtained, &connect, &client(&format!("{word} {peer}"))).unwrap();
+                proxies.push(obtained);
+            }
+            let plain = d.object(admin, &format!("obtain_push_{proxy}"));
+            d.give(&plain, &format!("connect_push_{peer}"), &client(&format!("plain {peer}"))).unwrap();
+            proxies.push(plain);
+            // Nobody there who could be told: a proxy without a client, and for suppliers one without a reference.
+            let idle = d.made(admin, &format!("obtain_notification_push_{proxy}"), 0).0;
+            if peer == "supplier" {
+                d.give(&idle, "connect_any_push_supplier", &Ior::nil()).unwrap();
+            }
+        }
+        assert_eq!(d.effects(), []);
+        Self { d, channel, consumers, suppliers, proxies }
+    }
+
+    fn told(&mut self) -> Vec<(String, &'static str)> {
+        self.d.told()
+    }
+
+    fn proxy_key(&mut self, index: usize) -> ProxyKey {
+        let published = self.d.door.publish().expect("something changed");
+        published.proxy(&key_of(&self.proxies[index])).unwrap()
+    }
+}
+
+fn expected(clients: &[(&str, &'static str)]) -> Vec<(String, &'static str)> {
+    clients.iter().map(|(name, operation)| ((*name).to_owned(), *operation)).collect()
+}
+
+#[test]
+fn destroying_a_channel_tells_all_its_clients() {
+    let mut scene = Scene::new();
+    let channel = scene.channel.clone();
+    scene.d.get(&channel, "destroy");
+    assert_eq!(scene.told(), expected(&CLIENTS));
+    for proxy in &scene.proxies {
+        scene.d.call(proxy, "_non_existent", |_| {}).raises("OBJECT_NOT_EXIST");
+    }
+    assert!(scene.d.door.publish().unwrap().peers.is_empty());
+}
+
+/// JacORB's `testDestroyChannelDisconnectsClients` looks at its clients when `destroy` has returned; they were told some time
+/// afterwards.
+#[test]
+fn who_destroys_is_answered_when_the_clients_have_been_told_and_after_a_second_at_most() {
+    for (all_answer, admin) in [(true, false), (false, false), (true, true)] {
+        let mut scene = Scene::new();
+        let gone = if admin { scene.suppliers.clone() } else { scene.channel.clone() };
+        scene.d.door.handle_time(Time(7));
+        scene.d.get(&gone, "destroy");
+        let farewell = scene.d.door.take_farewell().unwrap();
+        let effects = scene.d.effects();
+        let calls = effects.into_iter().filter_map(|effect| match effect {
+            Effect::Call { farewell, .. } => farewell,
+            _ => None,
+        });
+        let calls: Vec<_> = calls.collect();
+        assert_eq!(calls, vec![farewell; if admin { 3 } else { CLIENTS.len() }]);
+        for told in calls.iter().skip(usize::from(!all_answer)) {
+            assert_eq!(scene.d.door.poll_farewell(), None);
+            scene.d.door.handle_told(*told);
+        }
+        let second = Time(7) + Duration::from_secs(1);
+        if !all_answer {
+            assert_eq!(scene.d.door.poll_farewell(), None);
+            assert!(scene.d.door.poll_timeout().unwrap() <= second);
+            scene.d.door.handle_time(second);
+        }
+        assert_eq!(scene.d.door.poll_farewell(), Some((farewell, all_answer)));
+    }
+    // Nothing to wait for: nobody is there, or the client itself disconnects, or a lane gave it up before.
+    let mut scene = Scene::new();
+    let key = scene.proxy_key(1);
+    scene.d.door.handle_disconnected(key, DisconnectReason::OutboxFull);
+    scene.d.get(&scene.proxies[0].clone(), "disconnect_push_supplier");
+    assert_eq!(scene.d.door.take_farewell(), None);
+    let empty = scene.d.made(&scene.channel.clone(), "new_for_consumers", 0).0;
+    scene.d.get(&empty, "destroy");
+    assert_eq!(scene.d.door.take_farewell(), None);
+}
+
+#[test]
+fn destroying_an_admin_tells_its_clients_only() {
+    let mut scene = Scene::new();
+    let (consumers, suppliers) = (scene.consumers.clone(), scene.suppliers.clone());
+    scene.d.get(&consumers, "destroy");
+    assert_eq!(scene.told(), expected(&CLIENTS[..3]));
+    scene.d.get(&suppliers, "destroy");
+    assert_eq!(scene.told(), expected(&CLIENTS[3..]));
+}
+
+#[test]
+fn a_client_that_disconnects_is_not_told_what_it_did() {
+    let mut scene = Scene::new();
+    let operations = [
+        "disconnect_push_supplier",
+        "disconnect_structured_push_supplier",
+        "disconnect_push_supplier",
+        "disconnect_push_consumer",
+        "disconnect_structured_push_consumer",
+        "disconnect_push_consumer",
+    ];
+    for (proxy, operation) in scene.proxies.clone().iter().zip(operations) {
+        scene.d.get(proxy, operation);
+        scene.d.call(proxy, operation, |_| {}).raises("OBJECT_NOT_EXIST");
+    }
+    assert_eq!(scene.told(), []);
+}
+
+#[test]
+fn every_consumer_that_goes_is_released() {
+    let mut scene = Scene::new();
+    let before = scene.d.door.publish().unwrap();
+    let channel = scene.channel.clone();
+    scene.d.get(&channel, "destroy");
+    let mut released: Vec<_> = scene
+        .d
+        .effects()
+        .into_iter()
+        .filter_map(|effect| match effect {
+            Effect::ReleasePeer(peer) => Some(peer),
+            _ => None,
+        })
+        .collect();
+    released.sort_unstable();
+    let mut peers: Vec<_> = before.peers.iter().map(|(peer, _)| peer).collect();
+    peers.sort_unstable();
+    assert_eq!(released, peers);
+    assert_eq!(peers.len(), 3);
+}
+
+#[test]
+fn a_consumer_given_up_is_told_and_its_proxy_is_gone() {
+    let mut scene = Scene::new();
+    let key = scene.proxy_key(1);
+    let reason = DisconnectReason::GivenUp { failures: 9, failing_for: Duration::from_secs(60) };
+    scene.d.door.handle_disconnected(key, reason);
+    assert_eq!(scene.told(), expected(&CLIENTS[1..2]));
+    let proxy = scene.proxies[1].clone();
+    scene.d.call(&proxy, "_non_existent", |_| {}).raises("OBJECT_NOT_EXIST");
+    let published = scene.d.door.publish().unwrap();
+    assert_eq!(published.peers.len(), 2);
+    // The lane may say so again; there is nothing left to do.
+    scene.d.door.handle_disconnected(key, reason);
+    assert_eq!(scene.d.effects(), []);
+    assert!(scene.d.door.publish().is_none());
+}
+
+#[test]
+fn a_consumer_that_says_it_is_gone_is_not_called_again() {
+    let mut scene = Scene::new();
+    let key = scene.proxy_key(0);
+    scene.d.door.handle_disconnected(key, DisconnectReason::Gone);
+    assert_eq!(scene.told(), []);
+    let proxy = scene.proxies[0].clone();
+    scene.d.call(&proxy, "_non_existent", |_| {}).raises("OBJECT_NOT_EXIST");
+}
