@@ -3,7 +3,7 @@
 //! An event stays as its supplier sent it: the body of the `push…` request, octet for octet. The engine carries those
 //! bytes without knowing what they are; what has to be known to read them travels beside them as a tag ([`tag_of`]). A
 //! consumer that can take them as they are gets them as they are. Otherwise they are put into what it needs
-//! ([`translate`]), once for all consumers that need the same ([`Want`]):
+//! (`translate`), once for all consumers that need the same:
 //!
 //! - its *form*, structured event or Any;
 //! - its *version*: in GIOP 1.2 bodies begin at multiples of 8 and wide characters are laid out differently;

@@ -29,14 +29,14 @@ use self::turns::{Client, Turns};
 use crate::announcement::Announcement;
 use crate::counters::{Block, Counter, Counters};
 use crate::drain::{Drain, Next, Undone};
-use crate::lanes::draining::LookedAt;
-use crate::lanes::mail::{
+use crate::lane::draining::LookedAt;
+use crate::lane::io::system::Bell;
+use crate::lane::links::mail::{
     self, CallFailure, LaneThread, OWN_ENDIAN, Reply, SupplierNews, Survey, Surveys, ToAdministration, ToLane,
 };
-use crate::lanes::post::Inbox;
-use crate::lanes::reports::{Allowance, ClientLines, printable};
-use crate::lanes::roster::Roster;
-use crate::lanes::system::Bell;
+use crate::lane::links::post::Inbox;
+use crate::lane::links::roster::Roster;
+use crate::lane::reports::{Allowance, ClientLines, printable};
 use crate::refusals::Refusals;
 use crate::statistics;
 use accounts::Account;

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::lanes::shares::Share;
+use crate::lane::io::shares::Share;
 use crate::memory::{BUDGET_MIN, Memory};
 
 /// The whole configuration of a service.

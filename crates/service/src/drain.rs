@@ -9,8 +9,8 @@ use std::time::Instant;
 use engine::{HeldBy, ProxyKey, Undelivered, WaitsFor};
 use hashbrown::HashMap;
 
-use crate::lanes::draining::LookedAt;
-use crate::lanes::mail::LaneThread;
+use crate::lane::draining::LookedAt;
+use crate::lane::links::mail::LaneThread;
 
 /// Time between two looks at lanes that have something to deliver.
 const PAUSE: Duration = Duration::from_millis(10);

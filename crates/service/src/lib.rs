@@ -1,7 +1,7 @@
 //! The Campanile service: the only crate with sockets, clocks and threads.
 //!
 //! [`Service::start`] gives a running service; it is ready when the call returns. Its threads are few and do not grow with
-//! clients: lanes ([`lanes`]) carry the events, the main one and those of thread pools; one administration thread executes
+//! clients: lanes (`lane`) carry the events, the main one and those of thread pools; one administration thread executes
 //! everything else at the lowest priority, a resolver looks host names up because the system's way of doing so blocks,
 //! and one starts lanes.
 //!
@@ -16,8 +16,9 @@ pub mod allocations;
 mod announcement;
 mod config;
 mod counters;
+mod doors;
 mod drain;
-mod lanes;
+mod lane;
 mod memory;
 mod refusals;
 mod resolver;
@@ -30,5 +31,5 @@ pub use config::{
 };
 pub use counters::{Counter, Counters, LaneCounters};
 pub use drain::Undone;
-pub use lanes::scheduling::run_at_fifo;
+pub use lane::scheduling::run_at_fifo;
 pub use start::{Service, StartError, Stopper};

@@ -18,11 +18,11 @@ use std::time::Instant;
 use self::hosts::Hosts;
 use self::names::{Names, Waiter};
 use crate::counters::{Block, Counter};
-use crate::lanes::mail::{Lookup, Resolved};
-use crate::lanes::post::{Inbox, Post};
-use crate::lanes::reports::printable;
-use crate::lanes::slots::Token;
-use crate::lanes::system::Bell;
+use crate::lane::io::slots::Token;
+use crate::lane::io::system::Bell;
+use crate::lane::links::mail::{Lookup, Resolved};
+use crate::lane::links::post::{Inbox, Post};
+use crate::lane::reports::printable;
 
 /// Host names that may wait to be looked up, of all clients; what comes on top counts as unreachable and is tried again later.
 pub(crate) const QUEUE: usize = 256;

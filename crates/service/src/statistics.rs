@@ -10,8 +10,8 @@ use giop::cdr::{ReadError, Reader, Writer};
 use giop::exception::{Kind, SystemException};
 
 use crate::counters::{Counter, Counters};
-use crate::lanes::mail::{NamedDrops, Survey};
-use crate::lanes::tally::DROPPED;
+use crate::lane::links::mail::{NamedDrops, Survey};
+use crate::lane::tally::DROPPED;
 use corba::{AT_ONCE_MAX, Call, Door, Exception, SupplierStanding};
 
 /// The object's key.

@@ -10,8 +10,8 @@ use giop::message::{Header, MessageKind, Request};
 
 use super::turns::{Client, Turns};
 use super::{Answered, answer_with};
-use crate::lanes::mail;
-use crate::lanes::system::Bell;
+use crate::lane::io::system::Bell;
+use crate::lane::links::mail;
 use accounts::{Charge, Resource, Spent};
 
 /// An analysis that was asked for.

@@ -2,7 +2,7 @@
 
 use engine::{DisconnectReason, FullOutbox, HeldBy, Notice, ProxyKey};
 
-use crate::lanes::mail::SupplierNews;
+use crate::lane::links::mail::SupplierNews;
 
 /// One line per episode: who, what, and what is being done about it.
 pub(super) fn describe_notice(

@@ -5,7 +5,7 @@ use std::sync::Mutex;
 
 use super::*;
 use crate::counters::Counters;
-use crate::lanes::post::post_to;
+use crate::lane::links::post::post_to;
 use accounts::{Account, Accounts, Ceilings, Resource};
 
 /// Names that are being looked up, and how to end each.

@@ -1,0 +1,3 @@
+//! The ways in: a folder for each protocol.
+
+pub(crate) mod giop;

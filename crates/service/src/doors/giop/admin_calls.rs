@@ -1,0 +1,135 @@
+//! Administration's calls to clients, such as `disconnect_push_consumer`.
+
+use core::time::Duration;
+use std::sync::Arc;
+
+use engine::Time;
+use giop::codeset;
+use giop::ior::Ior;
+use giop::message::{self, RequestHead, Response, ServiceContexts};
+
+use crate::counters::Counter;
+use crate::doors::giop::outgoing::Outgoings;
+use crate::doors::giop::pending::Pending;
+use crate::doors::giop::replies::Verdict;
+use crate::doors::giop::routes::{FORWARDS_MAX, Target};
+use crate::lane::io::slots::Token;
+use crate::lane::links::mail::{CallFailure, OWN_ENDIAN, Reply, ToAdministration};
+use crate::lane::run::Core;
+use accounts::Account;
+
+/// What is kept for a client and not read, in octets, before it is not called any more.
+const UNREAD_MAX: usize = 1 << 20;
+
+/// A call, kept whole so that it can follow a forward.
+pub(crate) struct Call {
+    pub(crate) id: u64,
+    by: Option<Arc<Account>>,
+    operation: &'static str,
+    body: Vec<u8>,
+    deadline: Time,
+    forwards: u8,
+}
+
+/// Where a call waits for its reply.
+pub(crate) struct Asked {
+    pub(crate) connection: Token,
+    request_id: u32,
+    deadline: Time,
+}
+
+impl Core {
+    /// Begins a call; `by` gave the reference.
+    pub(crate) fn begin_call(
+        &mut self,
+        id: u64,
+        to: &Ior,
+        by: Option<Arc<Account>>,
+        operation: &'static str,
+        body: Vec<u8>,
+        timeout: Duration,
+    ) {
+        let call = Call { id, by, operation, body, deadline: self.now + timeout, forwards: 0 };
+        self.send_call(to, call);
+    }
+
+    /// Sends a call, for the first time or to where it was forwarded.
+    fn send_call(&mut self, to: &Ior, call: Call) {
+        let Some(target) = Target::of(to) else {
+            return self.finish_call(&call, Err(CallFailure::Unreachable("the reference has no IIOP profile".into())));
+        };
+        let timeout = self.outgoing.connect_timeout;
+        let token = match self.connect(target.endpoint(target.version, target.chars), timeout, call.by.as_ref()) {
+            Ok(token) => token,
+            Err(why) => return self.finish_call(&call, Err(CallFailure::Unreachable(why))),
+        };
+        let Outgoings { connections, spares, .. } = &mut self.outgoing;
+        let Some(connection) = connections.get_mut(token) else { return };
+        if connection.waits_for_reader() || connection.output.kept_bytes() >= UNREAD_MAX {
+            // It would not be read either, and the next one that there is reason for says all that this one would have said.
+            self.counters.add(Counter::CallsNotMade, 1);
+            return self.finish_call(&call, Err(CallFailure::TimedOut));
+        }
+        let (request_id, tell) = connection.next_request(self.now);
+        let context = codeset::context(target.chars, OWN_ENDIAN);
+        let Call { id, deadline, .. } = call;
+        let contexts: &[(u32, &[u8])] = if tell { &[(ServiceContexts::CODE_SETS, &context)] } else { &[] };
+        connection.output.lend(spares);
+        let buffer = connection.output.bytes();
+        let open = message::begin_request(
+            buffer,
+            &RequestHead {
+                version: target.version,
+                endian: OWN_ENDIAN,
+                request_id,
+                response: Response::Expected,
+                key: &target.key,
+                operation: call.operation.as_bytes(),
+                contexts,
+                body_phase: Some(0),
+            },
+        );
+        open.body(buffer, target.chars).raw(&call.body);
+        open.finish(buffer);
+        connection.pending.insert(request_id, Pending::Call(Box::new(call)));
+        let unread = connection.note_added(self.now);
+        self.count_unread(unread);
+        self.outgoing.calls.insert(id, Asked { connection: token, request_id, deadline });
+        self.outgoing.note_due(token);
+    }
+
+    /// A call's reply has come, or will not.
+    pub(crate) fn conclude_call(&mut self, mut call: Call, verdict: Verdict) {
+        let result = match verdict {
+            Verdict::Done => Ok(core::mem::take(&mut self.outgoing.answer)),
+            Verdict::Forward(to) if call.forwards < FORWARDS_MAX => {
+                call.forwards += 1;
+                return self.send_call(&to, call);
+            }
+            Verdict::Forward(_) | Verdict::ForwardHere => Err(CallFailure::Unreachable(verdict.to_string())),
+            Verdict::System(exception) => Err(CallFailure::System(exception)),
+            Verdict::User(id) => Err(CallFailure::User(id)),
+            Verdict::Unreadable => Err(CallFailure::Unreachable("its reply cannot be read".into())),
+            Verdict::Lost(why) => Err(CallFailure::Unreachable(why)),
+        };
+        self.finish_call(&call, result);
+    }
+
+    fn finish_call(&mut self, call: &Call, result: Result<Reply, CallFailure>) {
+        self.outgoing.calls.remove(&call.id);
+        self.outgoing.stale = true;
+        self.reports.post(ToAdministration::Answered { call: call.id, result });
+    }
+
+    pub(crate) fn end_late_calls(&mut self) {
+        let now = self.now;
+        let late = self.outgoing.calls.values().filter(|asked| asked.deadline <= now);
+        let late: Vec<(Token, u32)> = late.map(|asked| (asked.connection, asked.request_id)).collect();
+        for (token, request_id) in late {
+            let pending = self.outgoing.connections.get_mut(token).and_then(|entry| entry.pending.remove(request_id));
+            if let Some(Pending::Call(call)) = pending {
+                self.finish_call(&call, Err(CallFailure::TimedOut));
+            }
+        }
+    }
+}

@@ -1,0 +1,229 @@
+//! The other end of the path: from the engine to a consumer's socket.
+
+use core::time::Duration;
+use std::sync::Arc;
+
+use engine::{Delivery, Event, OutboxId, Outcome, Peer, ProxyKey};
+use giop::cdr::Encoding;
+use giop::realtime::PriorityModel;
+
+use crate::counters::Counter;
+use crate::doors::giop::outgoing::Outgoings;
+use crate::doors::giop::pending::Pending;
+use crate::doors::giop::routes::{Head, PushPriority, Route, Sent};
+use crate::lane::io::output::Body;
+use crate::lane::io::slots::Token;
+use crate::lane::run::Core;
+
+/// Deliveries begun at one go: a one-way consumer with a long backlog and a fast connection must not keep the others
+/// waiting. An event for more consumers than that reaches the rest of them in the next rounds.
+const DELIVERIES_PER_TURN: usize = 256;
+
+/// A sequence is copied to its connection, where its channel's budget does not count it: so that it waits in its outbox while so much
+/// waits on the connection.
+const COPIED_BYTES_MAX: usize = 1 << 20;
+
+/// Why a push was not sent.
+enum Unsent {
+    /// The engine is told this.
+    Because(Outcome),
+    /// It failed, and is tried again.
+    Failed(String),
+}
+
+impl Core {
+    /// Sends what the engine says is due. There may be more if `undelivered` says so.
+    pub(crate) fn deliver(&mut self) {
+        if self.outgoing.losses.is_telling() {
+            // What comes of that is delivered when all have been told.
+            self.undelivered = true;
+            return;
+        }
+        // First, since the other lanes can work on it while this one goes on.
+        self.post_handovers();
+        let mut events = self.take_events();
+        for _ in 0..DELIVERIES_PER_TURN {
+            // Looked at where it was written, and the list kept in hand: copies of what was just written in smaller pieces stall
+            // the processor: a profiler found it there for a twelfth of its samples at deliveries of 64 octets.
+            let delivery = self.lane.poll_delivery(self.now, &mut events);
+            let Some(next) = &delivery else {
+                self.recycle(events);
+                self.undelivered = false;
+                return;
+            };
+            if next.pulled || next.ask.is_some() {
+                if let Some(delivery) = delivery {
+                    let events = core::mem::replace(&mut events, self.take_events());
+                    self.deliver_specially(delivery, events);
+                }
+            } else if self.questions.wait_for(next.outbox) {
+                self.leave_waiting(next, &mut events);
+            } else {
+                self.send(next, &mut events);
+            }
+            self.flush_if_much();
+        }
+        self.recycle(events);
+        self.undelivered = true;
+    }
+
+    /// A delivery that somebody asked for, or about which remote filters are to be asked.
+    fn deliver_specially(&mut self, delivery: Delivery, mut events: Vec<Arc<Event>>) {
+        if delivery.pulled {
+            self.hand_over(delivery, events);
+        } else if self.questions.wait_for(delivery.outbox) {
+            self.leave_waiting(&delivery, &mut events);
+            self.recycle(events);
+        } else {
+            self.question_delivery(delivery, events, None);
+        }
+    }
+
+    /// Remote filters are being asked about an earlier event, which is to stay the earlier one.
+    fn leave_waiting(&mut self, delivery: &Delivery, events: &mut Vec<Arc<Event>>) {
+        self.let_go(events);
+        self.lane.handle_outcome(delivery.outbox, delivery.serial, Outcome::NoRoom, self.now);
+    }
+
+    /// Sends events to the consumer that they are for. Their list is empty then.
+    pub(crate) fn send(&mut self, delivery: &Delivery, events: &mut Vec<Arc<Event>>) {
+        let Delivery { outbox, serial, one_way, .. } = *delivery;
+        let written = self.write_push(delivery, events);
+        self.let_go(events);
+        let outcome = match written {
+            Ok(()) if one_way => Outcome::Sent,
+            Ok(()) => return,
+            Err(Unsent::Because(outcome)) => outcome,
+            Err(Unsent::Failed(why)) => return self.fail_push(outbox, serial, Outcome::Unreachable, || why),
+        };
+        self.lane.handle_outcome(outbox, serial, outcome, self.now);
+    }
+
+    /// Puts one push on its connection: a fresh request header before the event's bytes as they are, or before a sequence
+    /// of events. An event that the connection keeps is taken out of `events`.
+    ///
+    /// # Errors
+    /// Says why it could not.
+    fn write_push(&mut self, delivery: &Delivery, events: &mut Vec<Arc<Event>>) -> Result<(), Unsent> {
+        let Delivery { outbox, key, peer, want, serial, one_way, .. } = *delivery;
+        let peer = peer.ok_or_else(|| Unsent::Failed("the consumer gave no reference".to_owned()))?;
+        let (body, encoding, phase) = Body::of_push(events, want).ok_or(Unsent::Because(Outcome::Untranslatable))?;
+        let token = self.way_to(outbox, key, peer, encoding).map_err(Unsent::Failed)?;
+        let Outgoings { routes, connections, spares, .. } = &mut self.outgoing;
+        let (Some(route), Some(connection)) = (routes.get_mut(outbox), connections.get_mut(token)) else {
+            return Err(Unsent::Because(Outcome::Unreachable));
+        };
+        // Nothing says when a one-way push is done but room in the socket, so it waits for that. One that is tried again
+        // waits until the first try is gone, or they would pile up where nothing is read.
+        let is_full = body.is_none() && connection.output.queued_bytes() >= COPIED_BYTES_MAX;
+        let is_behind = is_full || connection.waits_for_reader();
+        if (one_way && !connection.has_room()) || is_behind || route.still_waits(token, connection.output.taken()) {
+            self.block(outbox, token);
+            return Err(Unsent::Because(Outcome::NoRoom));
+        }
+        let event = events.first().map_or(0, |event| event.serial);
+        let (request_id, tell) = connection.next_request(self.now);
+        let priority = route.priority.and_then(|priority| priority.of(events));
+        connection.output.lend(spares);
+        let starts_flow = route.in_order && !one_way && route.unanswered.is_empty();
+        let head = Head { encoding, phase, one_way, priority, tell, starts_flow };
+        match body {
+            Some(body) => {
+                let Some(only) = events.pop() else { return Err(Unsent::Because(Outcome::Untranslatable)) };
+                route.append_head(&head, connection.output.bytes(), request_id, body.of(&only).len());
+                events.extend(connection.output.push_event(only, body));
+            }
+            None => {
+                let written = route.append_batch(&head, connection.output.bytes(), request_id, events, want);
+                let written = written.map_err(|_| Unsent::Because(Outcome::Untranslatable))?;
+                self.counters.add(Counter::SequenceEventsSent, written.events.into());
+                self.counters.add(Counter::LeftOut, written.left_out.into());
+            }
+        }
+        if one_way {
+            route.succeed();
+        } else {
+            route.unanswered.push_back(Sent { serial, connection: token, request_id, event });
+            connection.pending.insert(request_id, Pending::Push { outbox, serial });
+        }
+        let unread = connection.note_added(self.now);
+        self.count_unread(unread);
+        self.outgoing.note_push(token, one_way);
+        self.counters.add(Counter::PushesSent, 1);
+        Ok(())
+    }
+
+    /// The connection on which a consumer gets events of that encoding; made if there is none.
+    ///
+    /// # Errors
+    /// Says why there is none.
+    fn way_to(&mut self, outbox: OutboxId, key: ProxyKey, peer: Peer, encoding: Encoding) -> Result<Token, String> {
+        let Encoding { version, chars, .. } = encoding;
+        if self.outgoing.routes.get_mut(outbox).is_none_or(|route| route.peer != peer) {
+            self.find_route(outbox, key, peer)?;
+        }
+        let route = self.outgoing.routes.get_mut(outbox).ok_or("the consumer has no address")?;
+        if let Some(why) = route.lost.take() {
+            return Err(why);
+        }
+        if let Some(token) = route.connection(version, chars)
+            && self.outgoing.connections.get(token).is_some()
+        {
+            return Ok(token);
+        }
+        let endpoint = route.target.endpoint(version, chars);
+        let by = route.address.by.clone();
+        let timeout = self.connect_timeout_of(key);
+        let token = self.connect(endpoint, timeout, by.as_ref())?;
+        if let Some(route) = self.outgoing.routes.get_mut(outbox) {
+            route.set_connection(version, chars, token);
+        }
+        Ok(token)
+    }
+
+    /// Learns the way to a consumer that has not been pushed to before.
+    fn find_route(&mut self, outbox: OutboxId, key: ProxyKey, peer: Peer) -> Result<(), String> {
+        let address = self.outgoing.peers.get(peer).map(Arc::clone).ok_or("the consumer has no address")?;
+        let asks = address.ior.priority_model().is_some_and(|policy| policy.model == PriorityModel::ClientPropagated);
+        let mut route = Route::new(outbox, key, peer, address).ok_or("the consumer's reference has no IIOP profile")?;
+        route.priority = asks.then(|| self.push_priority(key));
+        if let Some(former) = self.outgoing.routes.insert(route) {
+            self.outgoing.forget(former);
+        }
+        Ok(())
+    }
+
+    /// At what priority a consumer is pushed to. It stays so while the consumer is connected, since its pool does.
+    fn push_priority(&self, key: ProxyKey) -> PushPriority {
+        let declared = match self.consumer(key).and_then(|consumer| consumer.priority_model) {
+            Some((engine::PriorityModel::ServerDeclared, priority)) => Some(priority),
+            Some((engine::PriorityModel::ClientPropagated, _)) | None => None,
+        };
+        let of_lane = self.lane.snapshot().lane(self.lane.id()).map(|lane| lane.priority);
+        PushPriority { declared, of_lane }
+    }
+
+    /// How long a consumer's connection may take to be made: its `ConnectTimeout`.
+    fn connect_timeout_of(&self, key: ProxyKey) -> Duration {
+        self.consumer(key).map_or(self.outgoing.connect_timeout, |consumer| consumer.settings.connect_timeout)
+    }
+
+    /// Gives up waiting for the replies to an outbox's pushes, or for room for them. The connection stays: others may use
+    /// it, and a reply that comes all the same is counted as late. But one that has been silent for long may be dead
+    /// without anybody having said so, and is replaced.
+    pub(crate) fn abandon(&mut self, outbox: OutboxId) {
+        self.counters.add(Counter::PushTimeouts, 1);
+        self.note_failure(outbox, || "no reply in time".to_owned());
+        for token in self.withdraw(outbox, 0, true) {
+            let Outgoings { routes, connections, silence, .. } = &mut self.outgoing;
+            let Some(connection) = connections.get(token) else { continue };
+            if self.now.since(connection.silent_since) >= *silence {
+                self.lose(token, "nothing was heard on the connection for long");
+                continue;
+            }
+            if let Some(route) = routes.get_mut(outbox) {
+                route.given_up = Some((token, connection.output.end()));
+            }
+        }
+    }
+}

@@ -1,0 +1,774 @@
+//! Connections that clients made to us: requests in, replies out.
+
+use core::time::Duration;
+use std::collections::VecDeque;
+use std::io;
+use std::net::{SocketAddr, TcpStream};
+use std::sync::Arc;
+
+use engine::{LaneId, Time};
+use giop::cdr::{CharSet, Version};
+use giop::framing::{Inbound, Limits};
+use giop::message;
+
+use crate::counters::Counter;
+use crate::doors::giop::large_answers::LargeOwed;
+use crate::doors::giop::pull_consumers::{Waiter, Written};
+use crate::doors::giop::push::{answer_done, answer_exception};
+use crate::lane::intake::admission::OwedTo;
+use crate::lane::io::output::{Flushed, Output, would_block};
+use crate::lane::io::shares::Portion;
+use crate::lane::io::slices::Work;
+use crate::lane::io::slots::Token;
+use crate::lane::io::system::{self, Interest, Ready};
+use crate::lane::io::unfinished::{Claim, Claimed, ReadingTime, Unfinished};
+use crate::lane::links::foreign::ForeignPush;
+use crate::lane::links::moving::Settling;
+use crate::lane::run::{KIND_INCOMING, KIND_LISTENER, Worker, datum};
+use accounts::{Account, Charge, Resource, Spent, SpentBy};
+
+/// Requests a connection may have unanswered before it is not read any more: those whose replies are withheld (its
+/// channel's budget is spent) and those that administration has yet to answer. A client that multiplexes more than this
+/// waits; nothing is lost.
+const UNANSWERED_MAX: u32 = 64;
+/// Bytes of those requests and events before their connection is not read any more, so that what comes on top of a spent
+/// budget is bounded too.
+const UNANSWERED_BYTES_MAX: usize = 1 << 20;
+/// Bytes of replies that a client may leave unread before its requests are not read any more.
+const REPLIES_UNREAD_MAX: usize = 1 << 20;
+/// Replies with pulled events that the socket has yet to take before no further requests are read: what they hold goes back
+/// to its proxies in one go if the client dies.
+const WRITTEN_MAX: usize = 256;
+/// Bytes of replies that are written to one connection in one round: a large one must not keep the others' events waiting.
+const REPLY_BYTES_PER_ROUND: usize = 64 << 10;
+/// Connections accepted in one round: a storm of them must not delay the events of those that are there.
+const ACCEPTED_PER_ROUND: usize = 16;
+/// The time in which they are, where others may wait.
+const ACCEPTING_FOR: Duration = Duration::from_micros(100);
+/// Connections tried in one round that wait for room for their messages, and let go at once to make some.
+const TRIED_PER_ROUND: usize = 16;
+/// Bytes of a large message that are read in one round, about; a read that brings whole messages is the last anyway.
+const READ_BYTES_PER_ROUND: usize = 1 << 20;
+
+/// A connection from a client.
+pub(crate) struct Incoming {
+    /// What has arrived.
+    pub(crate) inbound: Inbound,
+    /// Who sent it and where replies go.
+    pub(crate) caller: Caller,
+}
+
+/// The peer of an [`Incoming`], apart from its input so that a message can be borrowed while it is answered.
+pub(crate) struct Caller {
+    pub(crate) stream: TcpStream,
+    pub(crate) address: SocketAddr,
+    /// Its place among the connections, and with that who it is.
+    place: Charge,
+    pub(crate) output: Output,
+    /// Code set of its narrow strings, from the code set service context.
+    pub(crate) chars: CharSet,
+    /// The version of its last message, in which it is spoken to.
+    pub(crate) version: Version,
+    /// Requests that are to be answered later, and the bytes of them and of their events.
+    unanswered: u32,
+    unanswered_bytes: usize,
+    /// The time by which it owes the rest of a message.
+    reading: ReadingTime,
+    /// Requests of its that wait for events.
+    pub(crate) waits: Vec<Token>,
+    /// Those of them for which there were events, but too much that it has not read.
+    pub(crate) set_aside: Vec<Waiter>,
+    /// Replies with events that the socket has yet to take.
+    pub(crate) written: VecDeque<Written>,
+    /// Where it wants to be.
+    pub(crate) settling: Settling,
+    /// A message that waits: a push for another lane until there is room there, a pull until this is the main lane's.
+    pub(crate) parked: Option<(LaneId, Box<ForeignPush>)>,
+    /// What it has asked for, and not read, of what may be large.
+    large: LargeOwed,
+    /// To be closed once its output is written, since then.
+    closing: Option<Time>,
+    /// What it has of the memory for messages that are not complete.
+    pub(crate) claim: Claim,
+    /// It sends nothing more, but has sent what is not read yet.
+    ended: bool,
+    /// It was paused with whole messages of it read, perhaps.
+    stalled: bool,
+    /// Whom what is done for it is charged to: its address, among those of the lane.
+    slice: Token,
+    /// Its socket is ready, and waits for the turn of its address.
+    is_put_off: bool,
+    /// It has had its share of a round, and whole messages of it may wait for the next.
+    pub(crate) hungry: bool,
+    /// A sequence of its has been taken in in part: nothing behind it is looked at before the rest has been.
+    pub(crate) has_begun: bool,
+    /// It is among those that are written to when the round ends.
+    unsettled: bool,
+    /// What it has had of the latest round.
+    portion: Portion,
+    /// What the poll was last told.
+    interest: Interest,
+}
+
+impl Incoming {
+    fn new(stream: TcpStream, address: SocketAddr, place: Charge, slice: Token, limits: Limits) -> Self {
+        Self {
+            inbound: Inbound::new(limits),
+            caller: Caller {
+                stream,
+                address,
+                place,
+                output: Output::default(),
+                chars: CharSet::Latin1,
+                version: Version::V1_2,
+                unanswered: 0,
+                unanswered_bytes: 0,
+                reading: ReadingTime::default(),
+                waits: Vec::new(),
+                set_aside: Vec::new(),
+                written: VecDeque::new(),
+                settling: Settling::default(),
+                parked: None,
+                large: LargeOwed::default(),
+                closing: None,
+                claim: Claim::default(),
+                ended: false,
+                stalled: false,
+                slice,
+                is_put_off: false,
+                hungry: false,
+                has_begun: false,
+                unsettled: false,
+                portion: Portion::default(),
+                interest: Interest::READ,
+            },
+        }
+    }
+}
+
+impl Caller {
+    /// Whether its requests are left unread for now, so that what it is owed stays bounded.
+    fn is_paused(&self) -> bool {
+        self.closing.is_some()
+            || self.parked.is_some()
+            || self.large.is_held_back()
+            || self.settling.bound_for.is_some()
+            || self.claim.waits
+            || self.unanswered >= UNANSWERED_MAX
+            || self.unanswered_bytes > UNANSWERED_BYTES_MAX
+            || self.leaves_much_unread()
+            || self.written.len() >= WRITTEN_MAX
+    }
+
+    /// Whether it has left as much unread as may be.
+    pub(crate) fn leaves_much_unread(&self) -> bool {
+        self.output.queued_bytes() > REPLIES_UNREAD_MAX || self.large.unread.waits()
+    }
+
+    /// Whom to charge for what it makes the service keep.
+    pub(crate) const fn account(&self) -> &Arc<Account> {
+        self.place.account()
+    }
+
+    /// What it has asked for of what may be large, and whom to charge for that.
+    pub(crate) fn large(&mut self) -> (&mut LargeOwed, &Arc<Account>) {
+        (&mut self.large, self.place.account())
+    }
+
+    /// Charges what it has yet to read.
+    #[inline]
+    fn note_unread(&mut self, now: Time) -> Result<(), Spent> {
+        self.large.unread.note(self.place.account(), self.output.kept_bytes(), self.output.taken(), now)
+    }
+
+    /// Gives back what it has of the memory for messages that are not complete.
+    pub(crate) fn release_room(&mut self, unfinished: &mut Unfinished) {
+        unfinished.release(&mut self.claim, self.place.account());
+    }
+
+    fn release_answers(&mut self) {
+        self.large.release(self.place.account());
+    }
+
+    /// A request of that size, event included, is to be answered later.
+    pub(crate) fn await_answer(&mut self, bytes: usize) {
+        self.unanswered += 1;
+        self.unanswered_bytes += bytes;
+    }
+
+    /// Whether nothing is outstanding on it.
+    pub(crate) fn can_move(&self) -> bool {
+        self.unanswered == 0
+            && self.waits.is_empty()
+            && self.written.is_empty()
+            && self.closing.is_none()
+            && !self.large.is_held_back()
+    }
+
+    /// The address that is charged for what is done for it, and whether it waits for the turn of that.
+    pub(crate) const fn put_off(&mut self) -> (Token, &mut bool) {
+        (self.slice, &mut self.is_put_off)
+    }
+
+    /// The lane that it has come to has addresses of its own.
+    pub(crate) const fn settle_at(&mut self, slice: Token) {
+        self.slice = slice;
+    }
+
+    /// Forgets what is of this lane only.
+    pub(crate) fn prepare_to_move(&mut self) {
+        self.settling.arrive();
+        self.stalled = false;
+        self.is_put_off = false;
+        self.hungry = false;
+        self.unsettled = false;
+        self.portion = Portion::default();
+        self.interest = Interest::READ;
+    }
+
+    pub(crate) fn note_answer(&mut self, bytes: usize) {
+        self.unanswered = self.unanswered.saturating_sub(1);
+        self.unanswered_bytes = self.unanswered_bytes.saturating_sub(bytes);
+    }
+
+    /// One of its requests does not wait for events any more.
+    pub(crate) fn forget_wait(&mut self, wait: Token) {
+        if let Some(at) = self.waits.iter().position(|one| *one == wait) {
+            self.waits.swap_remove(at);
+        }
+    }
+
+    /// Has it closed when it has taken its last bytes, or has not within the time limit for a message.
+    pub(crate) fn close_soon(&mut self, now: Time) {
+        self.closing = Some(now);
+    }
+}
+
+impl Worker {
+    pub(crate) fn accept(&mut self) {
+        let mut began = self.core.time();
+        let until = began + ACCEPTING_FOR;
+        for _ in 0..ACCEPTED_PER_ROUND {
+            let Some(listener) = &self.listener else { return };
+            let (stream, address) = match system::accept(listener) {
+                Ok(Some(accepted)) => accepted,
+                Ok(None) => return,
+                Err(error) => {
+                    self.core.counters.add(Counter::ConnectionsRefused, 1);
+                    self.note_refusal(|| format!("cannot accept a connection: {error}"));
+                    return self.listen(false);
+                }
+            };
+            let Some(place) = self.place_for(address) else { continue };
+            let slice = self.core.slices.arrive(place.account().ip());
+            let token = self.incoming.insert(Incoming::new(stream, address, place, slice, self.core.outgoing.framing));
+            let Some(entry) = self.incoming.get(token) else { continue };
+            if self.core.poll.add(&entry.caller.stream, datum(KIND_INCOMING, token), Interest::READ).is_err() {
+                self.incoming.remove(token);
+                self.core.slices.leave(slice);
+                continue;
+            }
+            self.refusing = false;
+            self.note_open(1);
+            self.core.counters.add(Counter::ConnectionsAccepted, 1);
+            let open = self.incoming_open;
+            self.core.remark(|| format!("accepted a connection from {address}; {open} open"));
+            if self.core.slices.binds() {
+                let now = self.core.time();
+                self.core.slices.charge(slice, now.since(began));
+                if now >= until {
+                    return;
+                }
+                began = now;
+            }
+        }
+    }
+
+    /// A place for a connection from there, if there is one for it.
+    fn place_for(&mut self, address: SocketAddr) -> Option<Charge> {
+        let account = self.addresses.as_mut()?.open(address.ip());
+        let spent = match account.charge(Resource::Connections, 1) {
+            Ok(place) => return Some(place),
+            Err(spent) => spent,
+        };
+        self.core.counters.add(Counter::ConnectionsRefused, 1);
+        self.core.counters.add(Counter::of_refusal(spent), 1);
+        let open = account.used_by_address(Resource::Connections);
+        let max = account.accounts().limit(Resource::Connections);
+        self.note_refusal(|| match spent.by {
+            SpentBy::All => format!("closed a connection from {address}: limits.connections_max = {max} are open"),
+            SpentBy::Client => {
+                format!("closed a connection from {address}: {open} from there are open, its share of {max}")
+            }
+        });
+        None
+    }
+
+    /// Begins or stops to listen for connections.
+    pub(crate) fn listen(&mut self, listening: bool) {
+        let interest = if listening { Interest::READ } else { Interest::NONE };
+        let Some(listener) = &self.listener else { return };
+        if self.core.poll.change(listener, KIND_LISTENER << 62, interest).is_ok() {
+            self.deaf = !listening;
+        }
+        if self.deaf {
+            self.plan_sweep();
+        }
+    }
+
+    /// Logs the first refusal of an episode; the counter has the others.
+    fn note_refusal(&mut self, text: impl FnOnce() -> String) {
+        if !self.refusing {
+            self.refusing = true;
+            self.core.log(log::Level::Warn, text);
+        }
+    }
+
+    /// Serves a connection whose socket is ready.
+    pub(crate) fn serve_incoming(&mut self, token: Token, ready: Ready) {
+        let Some(Incoming { inbound, caller }) = self.incoming.get_mut(token) else { return };
+        if caller.interest.read {
+            if ready.readable {
+                self.read(token);
+            }
+        } else if ready.broken {
+            return self.close(token);
+        } else if ready.ended {
+            // It is gone, or will be once it has been heard out. What it sent before may be events that nobody
+            // answers, so they are not thrown away.
+            if inbound.buffered() == 0 && !system::has_unread(&caller.stream) {
+                return self.close(token);
+            }
+            caller.ended = true;
+        }
+        if ready.writable || ready.ended {
+            self.settle_incoming(token);
+        }
+    }
+
+    fn read(&mut self, token: Token) {
+        let mut received = 0;
+        while received < READ_BYTES_PER_ROUND {
+            let Some(entry) = self.incoming.get_mut(token) else { return };
+            if entry.caller.hungry || entry.caller.is_paused() {
+                break;
+            }
+            self.core.buffers.lend(&mut entry.inbound);
+            // What is read into a buffer of the lane's, and is no part of a message in parts, is charged if it has to be kept.
+            if (!entry.inbound.is_lent() || entry.inbound.open_fragment_sets() > 0) && !self.claim_room(token) {
+                break;
+            }
+            let Some(entry) = self.incoming.get_mut(token) else { return };
+            let vacant = entry.inbound.vacant();
+            let room = vacant.capacity() - vacant.len();
+            match system::receive(&entry.caller.stream, vacant) {
+                Ok(0) => return self.close(token),
+                Ok(count) => {
+                    entry.inbound.filled(count);
+                    received += count;
+                    match self.process(token) {
+                        None => return,
+                        // There is more of the message that is under way.
+                        Some(0) if count == room => {}
+                        Some(_) => break,
+                    }
+                }
+                Err(error) if would_block(&error) || error.kind() == io::ErrorKind::Interrupted => {
+                    self.core.buffers.settle(&mut entry.inbound);
+                    break;
+                }
+                Err(_) => return self.close(token),
+            }
+        }
+        self.settle_later(token);
+    }
+
+    /// Handles the whole messages of a connection, as many as it may in one round. Says how many that were, or nothing if
+    /// the connection is gone.
+    fn process(&mut self, token: Token) -> Option<u32> {
+        let portion = self.incoming.get(token)?.caller.portion;
+        let mut turn = portion.begin(self.round, self.core.slices.share());
+        let Incoming { inbound, caller } = self.incoming.get_mut(token)?;
+        caller.output.lend(&mut self.core.outgoing.spares);
+        inbound.note_time(caller.reading.at(self.core.now).0);
+        loop {
+            let entry = self.incoming.get_mut(token)?;
+            if entry.caller.is_paused() {
+                entry.caller.stalled = true;
+                break;
+            }
+            if entry.caller.has_begun {
+                entry.caller.hungry = true;
+                break;
+            }
+            if turn.is_over(|| entry.inbound.has_more()) {
+                self.core.counters.add(Counter::SharesSpent, 1);
+                self.go_hungry(token);
+                break;
+            }
+            let violation = match entry.inbound.poll_message() {
+                Ok(Some(message)) => {
+                    turn.note_message();
+                    self.core.handle_message(token, message, &mut entry.caller).err()
+                }
+                Ok(None) => {
+                    if entry.inbound.buffered() > 0 {
+                        self.plan_sweep();
+                    }
+                    break;
+                }
+                Err(error) => Some(error.to_string()),
+            };
+            if let Some(why) = violation {
+                self.reject(token, &why);
+                return None;
+            }
+        }
+        let entry = self.incoming.get_mut(token)?;
+        let handled = turn.handled();
+        entry.caller.portion.note(&turn);
+        if !self.core.buffers.settle(&mut entry.inbound) {
+            self.core.counters.add(Counter::RestsCopied, 1);
+        }
+        let under_way = if entry.inbound.buffered() == 0 { 0 } else { entry.inbound.reserved() };
+        let Caller { claim, place, .. } = &mut entry.caller;
+        self.unfinished.lower(claim, place.account(), under_way, handled > 0);
+        Some(handled)
+    }
+
+    /// Claims the memory that the message under way on a connection will be read into. False if it is not read until there
+    /// is some.
+    fn claim_room(&mut self, token: Token) -> bool {
+        let Some(Incoming { inbound, caller: Caller { claim, place, .. } }) = self.incoming.get_mut(token) else {
+            return false;
+        };
+        let (octets, announced) = (inbound.reserved_when_read(), inbound.announced());
+        match self.unfinished.claim(token, claim, place.account(), octets, announced) {
+            Claimed::Granted => return true,
+            Claimed::Waits => {}
+            Claimed::Refused(spent) => {
+                self.core.counters.add(Counter::of_refusal(spent), 1);
+                self.core.counters.add(Counter::MessagesWaited, 1);
+            }
+        }
+        self.core.buffers.recover(inbound);
+        false
+    }
+
+    /// Handles what is left of messages, unless its turn comes anyway, and writes what is due.
+    pub(crate) fn resume(&mut self, token: Token) {
+        let Some(entry) = self.incoming.get(token) else { return };
+        let slice = entry.caller.slice;
+        if entry.caller.hungry {
+            self.settle_later(token);
+        } else if !self.core.slices.binds() {
+            self.go_on(token);
+        } else if self.core.slices.is_spent(slice) {
+            self.go_hungry(token);
+            self.settle_later(token);
+        } else {
+            let began = self.core.time();
+            self.go_on(token);
+            self.core.slices.charge(slice, self.core.time().since(began));
+        }
+    }
+
+    fn go_on(&mut self, token: Token) {
+        if self.process(token).is_some() {
+            self.settle_later(token);
+        }
+    }
+
+    /// What was read of a connection and not looked at waits for a turn of its address.
+    fn go_hungry(&mut self, token: Token) {
+        if let Some(Incoming { caller, .. }) = self.incoming.get_mut(token) {
+            caller.hungry = true;
+            self.core.slices.put_off(caller.slice, Work::Resume(token));
+        }
+    }
+
+    /// Gives one a further turn that had more messages than one turn allows.
+    pub(crate) fn serve_hungry(&mut self, token: Token) {
+        if let Some(entry) = self.incoming.get_mut(token) {
+            entry.caller.hungry = false;
+            self.go_on(token);
+        }
+    }
+
+    /// Has those go on that waited for others' messages to be complete, as far as there is room.
+    pub(crate) fn serve_unfinished(&mut self) {
+        for _ in 0..self.unfinished.waiting().min(TRIED_PER_ROUND) {
+            let Some(token) = self.unfinished.next_waiting() else { return };
+            let Some(Incoming { inbound, caller: Caller { claim, place, .. } }) =
+                self.incoming.get_mut(token).filter(|entry| entry.caller.claim.waits)
+            else {
+                continue;
+            };
+            if self.unfinished.admit(token, claim, place.account(), inbound.announced()) {
+                self.resume(token);
+            }
+        }
+    }
+
+    /// Ends a connection whose bytes cannot be trusted: CORBA 3.3 part 2, 9.4.8 has it told MessageError.
+    pub(crate) fn reject(&mut self, token: Token, why: &str) {
+        let Some(Incoming { caller, inbound }) = self.incoming.get_mut(token) else { return };
+        // Nothing more is looked at, and the peer may take long to go.
+        self.core.buffers.recover(inbound);
+        *inbound = Inbound::new(self.core.outgoing.framing);
+        caller.release_room(&mut self.unfinished);
+        message::message_error(caller.output.bytes(), caller.version);
+        self.core.distrust(caller, why);
+        self.settle_incoming(token);
+    }
+
+    /// Has what is due on a connection written when the round ends, behind what is due to consumers.
+    pub(crate) fn settle_later(&mut self, token: Token) {
+        let Some(Incoming { caller, .. }) = self.incoming.get_mut(token) else { return };
+        if !core::mem::replace(&mut caller.unsettled, true) {
+            self.unsettled.push_back(token);
+        }
+    }
+
+    /// Writes what is due: to consumers first, then to those who are answered.
+    pub(crate) fn write_due(&mut self) {
+        if self.unsettled.is_empty() && !self.core.outgoing.is_due() {
+            return;
+        }
+        // Whoever has his reply is to find his event counted.
+        self.core.tally();
+        self.core.flush_due();
+        for _ in 0..self.unsettled.len() {
+            let Some(token) = self.unsettled.pop_front() else { return };
+            if self.core.slices.binds() {
+                self.settle_in_turn(token);
+            } else {
+                self.settle_incoming(token);
+            }
+        }
+    }
+
+    /// Writes what is due on a connection, unless its address has had its slice of the round.
+    fn settle_in_turn(&mut self, token: Token) {
+        let Some(slice) = self.incoming.get(token).map(|entry| entry.caller.slice) else { return };
+        if !self.core.slices.may_write(slice) {
+            self.rests.push_back(token);
+            return;
+        }
+        let began = self.core.time();
+        self.settle_incoming(token);
+        self.core.slices.charge(slice, self.core.time().since(began));
+    }
+
+    /// Writes what is due on a connection, and tells the poll what to watch for.
+    pub(crate) fn settle_incoming(&mut self, token: Token) {
+        let Some(Incoming { caller, .. }) = self.incoming.get_mut(token) else { return };
+        caller.unsettled = false;
+        let spares = &mut self.core.outgoing.spares;
+        let Ok(flushed) = caller.output.flush(&caller.stream, spares, REPLY_BYTES_PER_ROUND) else {
+            return self.close(token);
+        };
+        let written = flushed == Flushed::All;
+        let unread = caller.note_unread(self.core.now);
+        self.core.count_unread(unread);
+        if !caller.written.is_empty() || !caller.set_aside.is_empty() {
+            self.core.note_taken(caller);
+        }
+        let is_bound = caller.settling.bound_for.is_some();
+        if caller.closing.is_some() {
+            if written {
+                return self.close(token);
+            }
+            self.plan_sweep();
+        }
+        if is_bound && self.send_away(token) {
+            return;
+        }
+        let Some(Incoming { caller, .. }) = self.incoming.get_mut(token) else { return };
+        let read = !caller.is_paused();
+        caller.reading.note(read || caller.claim.waits, self.core.now);
+        // What was read before and not looked at, no socket will announce.
+        if read && core::mem::take(&mut caller.stalled) && !core::mem::replace(&mut caller.hungry, true) {
+            self.core.slices.put_off(caller.slice, Work::Resume(token));
+        }
+        if flushed == Flushed::Share {
+            caller.unsettled = true;
+            self.rests.push_back(token);
+        }
+        let interest = Interest { read, write: flushed == Flushed::Full, end: !read && !caller.ended };
+        if interest != caller.interest {
+            caller.interest = interest;
+            if self.core.poll.change(&caller.stream, datum(KIND_INCOMING, token), interest).is_err() {
+                self.close(token);
+            }
+        }
+    }
+
+    pub(crate) fn close(&mut self, token: Token) {
+        if let Some(mut entry) = self.incoming.remove(token) {
+            self.core.buffers.recover(&mut entry.inbound);
+            entry.caller.release_room(&mut self.unfinished);
+            entry.caller.release_answers();
+            self.core.forget_caller(token, &mut entry.caller);
+            self.core.slices.leave(entry.caller.put_off().0);
+            self.note_open(-1);
+            let open = self.incoming_open;
+            self.core.remark(|| format!("the connection from {} is closed; {open} open", entry.caller.address));
+        }
+    }
+
+    /// So many connections more are open here.
+    pub(crate) fn note_open(&mut self, more: isize) {
+        self.incoming_open = self.incoming_open.saturating_add_signed(more);
+        self.core.counters.set(Counter::ConnectionsOpen, self.incoming_open as u64);
+    }
+
+    /// Passes on what another thread answered; nothing, to a one-way request.
+    pub(crate) fn pass_reply(&mut self, connection: Token, request_bytes: usize, add: impl FnOnce(&mut Output)) {
+        let Some(entry) = self.incoming.get_mut(connection) else { return };
+        entry.caller.note_answer(request_bytes);
+        entry.caller.output.lend(&mut self.core.outgoing.spares);
+        add(&mut entry.caller.output);
+        // It may have been paused with whole messages read; no socket will announce those.
+        self.resume(connection);
+    }
+
+    /// Sends the replies that were withheld until a channel had room again, in the order in which their events came.
+    pub(crate) fn answer_released(&mut self, most: usize) {
+        for _ in 0..most {
+            let Some(owed) = self.core.released.pop_front() else { return };
+            let (connection, answer, bytes) = match owed.to {
+                OwedTo::Client { connection, answer, bytes } => (connection, answer, bytes),
+                OwedTo::Guest(guest) => {
+                    self.core.answer_guest(guest, owed.refusal);
+                    continue;
+                }
+                OwedTo::Puller(_) | OwedTo::Peer(_) => continue,
+            };
+            let Some(entry) = self.incoming.get_mut(connection) else { continue };
+            entry.caller.note_answer(bytes);
+            entry.caller.output.lend(&mut self.core.outgoing.spares);
+            match owed.refusal {
+                None => answer_done(&mut entry.caller, answer),
+                Some(exception) => answer_exception(&mut entry.caller, answer, exception),
+            }
+            self.resume(connection);
+        }
+    }
+
+    /// Answers those who asked for events.
+    pub(crate) fn answer_pulls(&mut self, most: usize) {
+        for _ in 0..most {
+            let Some(due) = self.core.due.pop_front() else { return };
+            let connection = due.waiter().connection;
+            let entry = self.incoming.get_mut(connection).filter(|entry| entry.caller.closing.is_none());
+            let is_there = entry.is_some();
+            let caller = entry.map(|entry| {
+                entry.caller.output.lend(&mut self.core.outgoing.spares);
+                &mut entry.caller
+            });
+            self.core.tell_due(caller, due);
+            if is_there {
+                self.resume(connection);
+            }
+        }
+    }
+
+    /// Ends those that leave answers unread for which others wait.
+    fn end_those_who_do_not_read(&mut self) {
+        let Some(since) =
+            self.core.now.0.checked_sub(u64::try_from(self.message_completion.as_nanos()).unwrap_or(u64::MAX))
+        else {
+            return;
+        };
+        let idle = self.incoming.iter().filter(|(_, entry)| entry.caller.large.unread.is_idle_since(Time(since)));
+        let idle: Vec<(Token, SocketAddr)> = idle.map(|(token, entry)| (token, entry.caller.address)).collect();
+        for (token, address) in idle {
+            self.core.counters.add(Counter::UnreadAnswersEnded, 1);
+            self.core.log(log::Level::Warn, || {
+                format!(
+                    "closed the connection from {address}: it does not read its answers, and others wait for the memory"
+                )
+            });
+            self.close(token);
+        }
+    }
+
+    /// Ends those that have owed the rest of a message, or have been being closed, for too long. True when others may
+    /// still become late.
+    pub(crate) fn end_overdue(&mut self) -> bool {
+        let mut late = Vec::new();
+        let mut again = self.core.large_answers.is_waiting();
+        if self.core.large_answers.is_short() {
+            self.end_those_who_do_not_read();
+        }
+        self.end_the_slowest();
+        for (token, Incoming { inbound, caller }) in self.incoming.iter() {
+            let closing = caller.closing.map(|since| (since, self.core.now));
+            let owing = || inbound.oldest().map(|oldest| (Time(oldest.began), caller.reading.at(self.core.now)));
+            let Some((since, now)) = closing.or_else(owing) else { continue };
+            if since + self.message_completion <= now {
+                late.push((token, closing.is_some()));
+            } else {
+                // One that is being closed runs out of time whether or not it is read.
+                again |= closing.is_some() || !caller.reading.is_stopped();
+            }
+        }
+        for (token, closing) in late {
+            if closing {
+                self.close(token);
+                continue;
+            }
+            self.core.counters.add(Counter::IncompleteMessages, 1);
+            self.reject(token, "a message was begun and not completed within limits.message_completion_ms");
+        }
+        again
+    }
+
+    /// Lets those go, while others wait for room for their messages, whose messages progress so slowly that one of the
+    /// largest size would not be complete in time: the slowest first, until nobody waits.
+    fn end_the_slowest(&mut self) {
+        if !self.unfinished.is_waiting() {
+            return;
+        }
+        let now = self.core.now;
+        let in_time = self.core.outgoing.framing.message_bytes_max as u128 * 1_000;
+        let pace_min = in_time / self.message_completion.as_millis().max(1);
+        let mut slow = Vec::new();
+        for (token, Incoming { inbound, caller }) in self.incoming.iter_mut() {
+            if caller.is_paused() {
+                caller.claim.forget_pace();
+            }
+            if !caller.claim.has_some() || caller.is_paused() {
+                continue;
+            }
+            let Some(pace) = inbound.oldest().and_then(|oldest| caller.claim.pace(oldest, now)) else { continue };
+            if u128::from(pace) < pace_min {
+                slow.push((pace, token));
+            } else {
+                caller.claim.forget_pace();
+            }
+        }
+        slow.sort_unstable_by_key(|(pace, _)| *pace);
+        for (_, token) in slow.into_iter().take(TRIED_PER_ROUND) {
+            if !self.unfinished.is_waiting() {
+                return;
+            }
+            self.core.counters.add(Counter::StalledMessagesEnded, 1);
+            self.reject(token, "its message did not progress while others waited for the memory");
+            self.serve_unfinished();
+        }
+    }
+
+    /// Tells the clients that we close (CORBA 3.3 part 2, 9.4.6), so that they know their requests were not begun.
+    pub(crate) fn close_all(&mut self) {
+        let open: Vec<Token> = self.incoming.iter().map(|(token, _)| token).collect();
+        for token in open {
+            if let Some(Incoming { caller, .. }) = self.incoming.get_mut(token) {
+                message::close_connection(caller.output.bytes(), caller.version);
+                let _ = caller.output.flush(&caller.stream, &mut self.core.outgoing.spares, usize::MAX);
+            }
+            self.close(token);
+        }
+    }
+}

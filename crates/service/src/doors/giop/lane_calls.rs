@@ -1,0 +1,211 @@
+//! Calls of the lane's own whose results it acts on: what a pull supplier has, what a remote filter says.
+//!
+//! They go out with the connections that pushes go out with, and nothing waits for them: whoever asked is told when the
+//! result has come or will not. How long that may take is his to say; he stops asking when he has waited enough.
+
+use core::time::Duration;
+use std::sync::Arc;
+
+use engine::Peer;
+use giop::cdr::{CharSet, Encoding, Endian, Version, Writer};
+use giop::codeset;
+use giop::ior::Ior;
+use giop::message::{self, RequestHead, Response, ServiceContexts};
+use hashbrown::HashMap;
+
+use crate::doors::giop::outgoing::Outgoings;
+use crate::doors::giop::pending::Pending;
+use crate::doors::giop::replies::Verdict;
+use crate::doors::giop::routes::{FORWARDS_MAX, Target};
+use crate::lane::io::slots::Token;
+use crate::lane::run::Core;
+use corba::PeerAddress;
+
+/// Who waits for a result.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Asker {
+    /// A proxy that pulls from its supplier.
+    Puller(Token),
+    /// An event that remote filters are asked about.
+    Question(Token),
+}
+
+/// What is asked.
+pub(crate) struct Ask {
+    pub(crate) operation: &'static str,
+    pub(crate) asker: Asker,
+    /// The byte order of the arguments.
+    pub(crate) endian: Endian,
+    /// How long the connection may take to be made.
+    pub(crate) connect_timeout: Duration,
+}
+
+/// A call that is under way.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct UnderWay {
+    connection: Token,
+    request_id: u32,
+}
+
+/// The way to a client's object that is asked.
+pub(crate) struct Way {
+    address: Arc<PeerAddress>,
+    target: Target,
+    is_forwarded: bool,
+    /// Forwards in a row.
+    forwards: u8,
+    connection: Option<Token>,
+    /// It fails, and that has been logged.
+    is_failing: bool,
+}
+
+/// The ways to all clients' objects that are asked.
+#[derive(Default)]
+pub(crate) struct Ways {
+    by_peer: HashMap<Peer, Way>,
+}
+
+impl Ways {
+    /// Forgets the way to somebody who is not there any more. True if there was one.
+    pub(crate) fn forget(&mut self, gone: Peer) -> bool {
+        self.by_peer.remove(&gone).is_some()
+    }
+
+    /// The connections in use.
+    pub(crate) fn connections(&self) -> impl Iterator<Item = Token> {
+        self.by_peer.values().filter_map(|way| way.connection)
+    }
+}
+
+impl Core {
+    /// Calls an operation of a client's object. How it ends is told to the asker, later.
+    ///
+    /// # Errors
+    /// Says why the call cannot be made; the asker is told nothing then.
+    pub(crate) fn ask(
+        &mut self,
+        peer: Peer,
+        ask: &Ask,
+        write: impl FnOnce(&mut Writer<'_>) -> Result<(), String>,
+    ) -> Result<UnderWay, String> {
+        let (token, version, chars) = self.way_to_asked(peer, ask.connect_timeout)?;
+        let Outgoings { ways, connections, arguments, spares, .. } = &mut self.outgoing;
+        let (Some(way), Some(connection)) = (ways.by_peer.get(&peer), connections.get_mut(token)) else {
+            return Err("the connection was lost".into());
+        };
+        arguments.clear();
+        write(&mut Writer::new(arguments, Encoding { endian: ask.endian, version, chars }))?;
+        let (request_id, tell) = connection.next_request(self.now);
+        let context;
+        let contexts: &[(u32, &[u8])] = if tell {
+            context = codeset::context(chars, ask.endian);
+            &[(ServiceContexts::CODE_SETS, &context)]
+        } else {
+            &[]
+        };
+        let head = RequestHead {
+            version,
+            endian: ask.endian,
+            request_id,
+            response: Response::Expected,
+            key: &way.target.key,
+            operation: ask.operation.as_bytes(),
+            contexts,
+            body_phase: Some(0),
+        };
+        connection.output.lend(spares);
+        let buffer = connection.output.bytes();
+        let open = message::begin_request(buffer, &head);
+        buffer.extend_from_slice(arguments);
+        open.finish(buffer);
+        connection.pending.insert(request_id, Pending::Ask(ask.asker));
+        self.outgoing.note_due(token);
+        Ok(UnderWay { connection: token, request_id })
+    }
+
+    /// The connection to an object that is asked, and the encoding in which it is spoken to.
+    fn way_to_asked(&mut self, peer: Peer, timeout: Duration) -> Result<(Token, Version, CharSet), String> {
+        let Outgoings { ways, connections, peers, .. } = &mut self.outgoing;
+        if !ways.by_peer.contains_key(&peer) {
+            let address = peers.get(peer).map(Arc::clone).ok_or("the object has no address")?;
+            let target = Target::of(&address.ior).ok_or("the object's reference has no IIOP profile")?;
+            let way = Way { address, target, is_forwarded: false, forwards: 0, connection: None, is_failing: false };
+            ways.by_peer.insert(peer, way);
+        }
+        let way = ways.by_peer.get(&peer).ok_or("the object has no address")?;
+        let (version, chars) = (way.target.version, way.target.chars);
+        if let Some(token) = way.connection
+            && connections.get(token).is_some()
+        {
+            return Ok((token, version, chars));
+        }
+        let endpoint = way.target.endpoint(version, chars);
+        let by = way.address.by.clone();
+        let token = self.connect(endpoint, timeout, by.as_ref())?;
+        if let Some(way) = self.outgoing.ways.by_peer.get_mut(&peer) {
+            way.connection = Some(token);
+        }
+        Ok((token, version, chars))
+    }
+
+    /// An answer is not waited for any more.
+    pub(crate) fn stop_asking(&mut self, under_way: UnderWay) {
+        let UnderWay { connection: token, request_id } = under_way;
+        let Outgoings { connections, spares, .. } = &mut self.outgoing;
+        if let Some(connection) = connections.get_mut(token)
+            && connection.pending.remove(request_id).is_some()
+        {
+            connection.cancel(request_id, spares);
+            self.outgoing.note_due(token);
+        }
+    }
+
+    /// Has an object asked where its answer pointed to. False when it has been sent about too often.
+    pub(crate) fn follow(&mut self, peer: Peer, to: &Ior) -> bool {
+        let Some(way) = self.outgoing.ways.by_peer.get_mut(&peer) else { return false };
+        let Some(target) = Target::of(to).filter(|_| way.forwards < FORWARDS_MAX) else { return false };
+        way.forwards += 1;
+        way.is_forwarded = true;
+        way.target = target;
+        way.connection = None;
+        self.outgoing.stale = true;
+        true
+    }
+
+    /// Notes that an object has answered. Gives its name if it had failed before.
+    pub(crate) fn note_heard(&mut self, peer: Peer) -> Option<Arc<PeerAddress>> {
+        let way = self.outgoing.ways.by_peer.get_mut(&peer)?;
+        way.forwards = 0;
+        core::mem::take(&mut way.is_failing).then(|| Arc::clone(&way.address))
+    }
+
+    /// Notes that an object fails. Gives its name if that is new.
+    pub(crate) fn note_failing(&mut self, peer: Peer) -> Option<Arc<PeerAddress>> {
+        let way = self.outgoing.ways.by_peer.get_mut(&peer)?;
+        (!core::mem::replace(&mut way.is_failing, true)).then(|| Arc::clone(&way.address))
+    }
+
+    /// Notes that asking an object failed: if it was asked elsewhere, it is looked for at its own address again. True if
+    /// it was.
+    pub(crate) fn return_home(&mut self, peer: Peer) -> bool {
+        let Some(way) = self.outgoing.ways.by_peer.get_mut(&peer) else { return false };
+        way.forwards = 0;
+        if !core::mem::take(&mut way.is_forwarded) {
+            return false;
+        }
+        if let Some(target) = Target::of(&way.address.ior) {
+            way.target = target;
+        }
+        way.connection = None;
+        self.outgoing.stale = true;
+        true
+    }
+
+    /// A call of the lane's own has ended.
+    pub(crate) fn conclude_ask(&mut self, asker: Asker, verdict: Verdict) {
+        match asker {
+            Asker::Puller(token) => self.conclude_poll(token, verdict),
+            Asker::Question(token) => self.conclude_question(token, verdict),
+        }
+    }
+}

@@ -1,0 +1,313 @@
+//! Requests of administration whose answers may be large, and what clients leave unread of them.
+//!
+//! A request of a hundred octets can ask for megabytes. So a connection has one such request with administration at a time,
+//! and a lane a few; further ones are held back, and their connections are not read, until an answer has come and, where the
+//! answers that clients have yet to read take all of `limits.unread_reply_bytes_max` or the client's share of it, until
+//! somebody has read. Whoever reads nothing for long while others wait for that is let go.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use engine::Time;
+use giop::framing::Message;
+use giop::message::{Header, Request, Response};
+
+use crate::counters::Counter;
+use crate::doors::giop::incoming::{Caller, Incoming};
+use crate::lane::io::slots::Token;
+use crate::lane::io::unread::Unread;
+use crate::lane::run::{Core, Worker};
+use accounts::{Account, Resource, Spent};
+
+/// Such requests that a lane has with administration at once.
+const OUT_MAX: u32 = 8;
+
+/// How the operations begin whose answers are small whatever was asked before: nothing, an object, a number, a few octets. An
+/// operation that is missing here costs only that a connection does not have several under way.
+const SMALL: [&[u8]; 26] = [
+    b"connect_",
+    b"disconnect_",
+    b"obtain_notification_pu",
+    b"obtain_pu",
+    b"push",
+    b"pull",
+    b"try_pull",
+    b"suspend_connection",
+    b"resume_connection",
+    b"subscription_change",
+    b"offer_change",
+    b"destroy",
+    b"for_",
+    b"new_for_",
+    b"get_proxy_",
+    b"get_filter",
+    b"get_event_channel",
+    b"add_filter",
+    b"remove_",
+    b"match",
+    // As long as its question, within a small factor; and it takes long, so that others would wait for its place.
+    b"analyse",
+    b"_get_My",
+    b"_get_default_consumer_admin",
+    b"_get_default_supplier_admin",
+    b"_is_a",
+    b"_no",
+];
+
+/// Whether the answer to a request of administration may be large.
+pub(crate) fn may_be_large(request: &Request<'_>) -> bool {
+    let operation = request.operation;
+    let is_small = SMALL.iter().any(|beginning| operation.starts_with(beginning)) && !operation.ends_with(b"_with_qos");
+    request.response != Response::None && !is_small
+}
+
+/// What a client is charged for an answer that has yet to come.
+const RESERVED: u64 = 64 << 10;
+/// Connections that are tried in one round, where requests are held back.
+const TRIED_PER_ROUND: usize = 16;
+
+/// What a lane's clients have asked for of what may be large.
+#[derive(Debug, Default)]
+pub(crate) struct LargeAnswers {
+    /// Requests that administration has.
+    out: u32,
+    /// Connections of which a request is held back until there is room.
+    waiting: VecDeque<Token>,
+    /// They wait for others to read.
+    is_short: bool,
+}
+
+/// What one connection has of it.
+#[derive(Debug, Default)]
+pub(crate) struct LargeOwed {
+    is_out: bool,
+    held_back: Option<Vec<u8>>,
+    /// What it has not read, of answers of whatever size.
+    pub(crate) unread: Unread,
+}
+
+impl LargeOwed {
+    /// Whether a request of the connection is held back.
+    pub(crate) const fn is_held_back(&self) -> bool {
+        self.held_back.is_some()
+    }
+
+    /// The connection ends.
+    pub(crate) fn release(&mut self, account: &Account) {
+        let reserved = if self.is_out { RESERVED } else { 0 };
+        account.give(Resource::ReplyBytes, reserved);
+        *self = Self::default();
+    }
+}
+
+impl LargeAnswers {
+    /// Whether requests are held back because of what clients have not read.
+    pub(crate) fn is_short(&self) -> bool {
+        self.is_short && !self.waiting.is_empty()
+    }
+
+    /// Whether requests are held back.
+    pub(crate) fn is_waiting(&self) -> bool {
+        !self.waiting.is_empty()
+    }
+
+    /// Has a connection have such a request with administration, unless that cannot be now.
+    fn begin(&mut self, of: &mut LargeOwed, account: &Account) -> Result<(), Option<Spent>> {
+        if of.is_out || self.out >= OUT_MAX {
+            return Err(None);
+        }
+        let taken = account.take(Resource::ReplyBytes, RESERVED);
+        self.is_short = taken.is_err();
+        taken.map_err(Some)?;
+        of.is_out = true;
+        self.out += 1;
+        Ok(())
+    }
+
+    /// Keeps a request until it may be passed on.
+    fn hold_back(&mut self, connection: Token, of: &mut LargeOwed, bytes: Vec<u8>) {
+        // One that waits for an answer of its own is seen to when that comes.
+        if !of.is_out {
+            self.waiting.push_back(connection);
+        }
+        of.held_back = Some(bytes);
+    }
+
+    /// An answer has come from administration, of so many octets, or administration had no room.
+    fn answered(&mut self, connection: Token, of: Option<(&mut LargeOwed, &Arc<Account>)>, octets: usize, now: Time) {
+        self.out = self.out.saturating_sub(1);
+        let Some((of, account)) = of else { return };
+        if core::mem::take(&mut of.is_out) {
+            account.give(Resource::ReplyBytes, RESERVED);
+        }
+        if octets > 0 {
+            of.unread.add(account, octets, now);
+        }
+        if of.is_held_back() {
+            self.waiting.push_back(connection);
+        }
+    }
+}
+
+impl Core {
+    /// Notes that a request whose answer may be large is passed on, or holds it back. False if it is held back.
+    pub(crate) fn admit_large(&mut self, connection: Token, message: &Message<'_>, caller: &mut Caller) -> bool {
+        let (of, account) = caller.large();
+        let Err(spent) = self.large_answers.begin(of, account) else { return true };
+        if let Some(spent) = spent {
+            self.counters.add(Counter::of_refusal(spent), 1);
+        }
+        self.counters.add(Counter::LargeAnswersHeldBack, 1);
+        self.large_answers.hold_back(connection, of, message.bytes.to_vec());
+        false
+    }
+
+    /// It could not be passed on.
+    pub(crate) fn withdraw_large(&mut self, connection: Token, caller: &mut Caller) {
+        self.large_answers.answered(connection, Some(caller.large()), 0, self.now);
+    }
+}
+
+impl Worker {
+    /// Administration has answered such a request.
+    pub(crate) fn note_large_answer(&mut self, connection: Token, octets: usize) {
+        let Self { incoming, core, .. } = self;
+        let of = incoming.get_mut(connection).map(|entry| entry.caller.large());
+        core.large_answers.answered(connection, of, octets, core.now);
+    }
+
+    /// Passes on what was held back, as far as there is room.
+    pub(crate) fn serve_held_back(&mut self) {
+        for _ in 0..self.core.large_answers.waiting.len().min(TRIED_PER_ROUND) {
+            if self.core.large_answers.out >= OUT_MAX {
+                return;
+            }
+            let Some(connection) = self.core.large_answers.waiting.pop_front() else { return };
+            let Some(Incoming { caller, .. }) = self.incoming.get_mut(connection) else { continue };
+            let Some(bytes) = caller.large().0.held_back.take() else { continue };
+            if let Ok(header) = Header::parse(&bytes) {
+                let message = Message { header, bytes: &bytes };
+                if let Err(why) = self.core.handle_message(connection, message, caller) {
+                    self.reject(connection, &why);
+                    continue;
+                }
+            }
+            self.resume(connection);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use accounts::{Accounts, Ceilings};
+    use giop::cdr::{Endian, Version};
+    use giop::message::{self, RequestHead};
+
+    const ONE: Token = Token::from_bits(1);
+    const TWO: Token = Token::from_bits(2);
+    const MIB: usize = 1 << 20;
+
+    fn is_large(operation: &str, response: Response) -> bool {
+        let mut bytes = Vec::new();
+        let head = RequestHead {
+            version: Version::V1_2,
+            endian: Endian::Little,
+            request_id: 1,
+            response,
+            key: b"x",
+            operation: operation.as_bytes(),
+            contexts: &[],
+            body_phase: None,
+        };
+        message::begin_request(&mut bytes, &head).finish(&mut bytes);
+        let header = Header::parse(&bytes).unwrap();
+        may_be_large(&Request::parse(&bytes, &header).unwrap())
+    }
+
+    #[test]
+    fn what_lists_or_describes_may_be_large_and_what_makes_connects_and_ends_is_not() {
+        for operation in [
+            "get_consumers",
+            "get_all_channels",
+            "list",
+            "next_n",
+            "resolve",
+            "get_all_constraints",
+            "get_qos",
+            "_get_push_suppliers",
+            "obtain_offered_types",
+            "obtain_notification_push_supplier_with_qos",
+            "unheard_of",
+        ] {
+            assert!(is_large(operation, Response::Expected), "{operation}");
+            assert!(!is_large(operation, Response::None), "nobody is sent that");
+        }
+        for operation in [
+            "connect_structured_push_consumer",
+            "obtain_notification_push_supplier",
+            "_is_a",
+            "_non_existent",
+            "push",
+            "try_pull_structured_event",
+            "disconnect_push_supplier",
+            "subscription_change",
+            "analyse",
+            "destroy",
+        ] {
+            assert!(!is_large(operation, Response::Expected), "{operation}");
+        }
+    }
+
+    /// Two clients at two addresses, of which each may have all but a quarter.
+    fn accounts(limit: u64) -> [Arc<Account>; 2] {
+        let accounts = Accounts::new(Ceilings::new(75).with(Resource::ReplyBytes, limit, 0));
+        ["127.0.0.2", "127.0.0.3"].map(|ip| accounts.account_of(ip.parse().unwrap()))
+    }
+
+    #[test]
+    fn a_connection_has_one_such_request_out_and_the_next_when_it_is_answered() {
+        let [account, _] = accounts(u64::MAX);
+        let mut answers = LargeAnswers::default();
+        let mut of = LargeOwed::default();
+        assert_eq!(answers.begin(&mut of, &account), Ok(()));
+        assert_eq!(answers.begin(&mut of, &account), Err(None));
+        answers.hold_back(ONE, &mut of, vec![1]);
+        assert!(!answers.is_waiting());
+        answers.answered(ONE, Some((&mut of, &account)), MIB, Time(1));
+        assert_eq!((answers.waiting.pop_front(), account.used(Resource::ReplyBytes)), (Some(ONE), MIB as u64));
+    }
+
+    #[test]
+    fn what_one_leaves_unread_is_its_share_and_what_all_do_the_limit_until_somebody_reads_or_goes() {
+        let [here, there] = accounts(16 << 20);
+        let mut answers = LargeAnswers::default();
+        let (mut one, mut two) = (LargeOwed::default(), LargeOwed::default());
+        assert_eq!(answers.begin(&mut one, &here), Ok(()));
+        answers.answered(ONE, Some((&mut one, &here)), 15 * MIB, Time(5));
+        // It has more than its share, and another address has something yet.
+        assert!(matches!(answers.begin(&mut one, &here), Err(Some(_))));
+        assert!(answers.begin(&mut two, &there).is_ok());
+        answers.answered(TWO, Some((&mut two, &there)), 2 * MIB, Time(6));
+        assert!(matches!(answers.begin(&mut two, &there), Err(Some(_))));
+        answers.hold_back(TWO, &mut two, vec![2]);
+        assert!(answers.is_short());
+        assert!(one.unread.is_idle_since(Time(5)) && !two.unread.is_idle_since(Time(5)));
+        one.unread.note(&here, 4 * MIB, 11, Time(9)).unwrap();
+        assert!(!one.unread.is_idle_since(Time(8)));
+        assert_eq!(answers.begin(&mut two, &there), Ok(()));
+        one.release(&here);
+        two.release(&there);
+        assert_eq!(here.accounts().used(Resource::ReplyBytes), 0);
+    }
+
+    #[test]
+    fn a_lane_asks_for_a_few_at_once_and_those_whose_client_is_gone_count_until_they_come() {
+        let [account, _] = accounts(u64::MAX);
+        let mut answers = LargeAnswers::default();
+        (0..OUT_MAX).for_each(|_| answers.begin(&mut LargeOwed::default(), &account).unwrap());
+        assert_eq!(answers.begin(&mut LargeOwed::default(), &account), Err(None));
+        answers.answered(ONE, None, MIB, Time(0));
+        assert_eq!(answers.begin(&mut LargeOwed::default(), &account), Ok(()));
+    }
+}

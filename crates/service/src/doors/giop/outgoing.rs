@@ -1,0 +1,822 @@
+//! Connections that we made to clients: pushes and calls out, replies in.
+//!
+//! One connection serves all consumers at the same host, port, GIOP version and code set: the code set belongs to a
+//! connection (CORBA 3.3 part 2, 9.7.2.6), and some ORBs settle the version with the first message. Connecting never
+//! blocks: names are looked up by the resolver's thread, and what is due meanwhile waits in the connection's output,
+//! bounded by the consumers' windows.
+
+use core::time::Duration;
+use std::collections::VecDeque;
+use std::net::{IpAddr, SocketAddr, TcpStream};
+use std::sync::Arc;
+use std::time::Instant;
+
+use engine::{OutboxId, Time};
+use giop::framing::{self, Inbound};
+use giop::message;
+use hashbrown::{HashMap, HashSet};
+
+use crate::counters::Counter;
+use crate::doors::giop::admin_calls::Asked;
+use crate::doors::giop::lane_calls::Ways;
+use crate::doors::giop::losses::{Loss, Losses};
+use crate::doors::giop::pending::PendingReplies;
+use crate::doors::giop::replies::Verdict;
+use crate::doors::giop::routes::{Endpoint, Route, Routes};
+use crate::lane::io::output::{Output, Spares};
+use crate::lane::io::slots::{Slots, Token};
+use crate::lane::io::system::{self, Interest};
+use crate::lane::io::unread::Unread;
+use crate::lane::links::mail::{self, Lookup, OWN_ENDIAN};
+use crate::lane::links::post::Post;
+use crate::lane::run::{Core, KIND_OUTGOING, datum};
+use crate::resolver;
+use accounts::{Account, Charge, Resource, Spent, SpentBy};
+use corba::Peers;
+
+/// A connection that nobody uses is kept for this long: a consumer that disconnects while it is pushed to still answers,
+/// and one that comes back finds it open.
+const LINGER: Duration = Duration::from_secs(1);
+/// What is gathered for a connection is written when it is so much, and not only when the round ends: beyond this a system
+/// call's own cost is nothing beside that of the bytes, and the consumer can begin.
+const GATHERED_BYTES_MAX: usize = 128 << 10;
+/// What is gathered is written when this long has passed, and as long as writing took the last time: then a lane that has
+/// ever more to write spends no more than about half of its time in system calls, and what waits does not wait twice as long.
+const GATHERED_FOR: Duration = Duration::from_micros(50);
+/// What nobody is to answer is gathered twice as long, and three times as long as writing took: no consumer's next push waits for
+/// it, and one to each of a hundred consumers costs up to a quarter less. Where pushes are answered, queues were longer with that.
+const GATHERED_ONE_WAY_FOR: Duration = Duration::from_micros(100);
+const GATHERED_ONE_WAY_TIMES: u32 = 3;
+/// Pushes between two looks at the clock.
+const PUSHES_PER_LOOK: u32 = 32;
+
+enum State {
+    /// Waiting for the addresses of a host name.
+    Resolving,
+    /// Connecting to one address; the others are tried after it, the last one first.
+    Connecting {
+        stream: TcpStream,
+        others: Vec<SocketAddr>,
+    },
+    Open(TcpStream),
+}
+
+/// A connection to a client.
+pub(crate) struct Outgoing {
+    pub(crate) endpoint: Endpoint,
+    /// Its place among the connections to clients, charged to whoever needed it first.
+    place: Charge,
+    /// Whom what is done for it is charged to: the address of whoever needed it first, among those of the lane.
+    slice: Token,
+    /// Its socket is ready, and waits for the turn of that address.
+    is_put_off: bool,
+    state: State,
+    pub(crate) inbound: Inbound,
+    pub(crate) output: Output,
+    /// What of that the client has not read.
+    unread: Unread,
+    pub(crate) pending: PendingReplies,
+    next_request: u32,
+    told_code_sets: bool,
+    connect_deadline: Option<Time>,
+    /// Since when it has owed replies without sending a byte.
+    pub(crate) silent_since: Time,
+    /// Outboxes that wait for room in the socket; and some that do not any more, which their routes know.
+    blocked: Vec<OutboxId>,
+    /// How many of these do not, at most.
+    blocked_no_more: usize,
+    unused_since: Option<Time>,
+    interest: Interest,
+    /// It is among those that are to be written to.
+    is_due: bool,
+}
+
+impl Outgoing {
+    fn new(
+        endpoint: Endpoint,
+        place: Charge,
+        slice: Token,
+        limits: framing::Limits,
+        now: Time,
+        timeout: Duration,
+    ) -> Self {
+        Self {
+            endpoint,
+            place,
+            slice,
+            is_put_off: false,
+            state: State::Resolving,
+            inbound: Inbound::new(limits),
+            output: Output::default(),
+            unread: Unread::default(),
+            pending: PendingReplies::default(),
+            next_request: 1,
+            told_code_sets: false,
+            connect_deadline: Some(now + timeout),
+            silent_since: now,
+            blocked: Vec::new(),
+            blocked_no_more: 0,
+            unused_since: None,
+            interest: Interest::NONE,
+            is_due: false,
+        }
+    }
+
+    /// The address that is charged for what is done for it, and whether it waits for the turn of that.
+    pub(crate) const fn put_off(&mut self) -> (Token, &mut bool) {
+        (self.slice, &mut self.is_put_off)
+    }
+
+    fn stream(&self) -> Option<&TcpStream> {
+        match &self.state {
+            State::Open(stream) => Some(stream),
+            State::Resolving | State::Connecting { .. } => None,
+        }
+    }
+
+    /// Whether it is connected.
+    pub(crate) const fn is_open(&self) -> bool {
+        matches!(self.state, State::Open(_))
+    }
+
+    /// The socket and what has arrived on it, once it is connected.
+    pub(crate) fn stream_and_inbound(&mut self) -> Option<(&TcpStream, &mut Inbound)> {
+        match &self.state {
+            State::Open(stream) => Some((stream, &mut self.inbound)),
+            State::Resolving | State::Connecting { .. } => None,
+        }
+    }
+
+    /// Since when nothing is under way on it, if nothing is.
+    fn idle_since(&self) -> Option<Time> {
+        let is_idle = self.pending.is_empty() && self.output.is_empty() && self.blocked.is_empty();
+        (is_idle && self.stream().is_some()).then_some(self.silent_since)
+    }
+
+    /// Whether nothing more is to be written before the client has read what was.
+    pub(crate) const fn waits_for_reader(&self) -> bool {
+        self.unread.waits()
+    }
+
+    /// Whether the socket had taken everything when it was last written to, and not too much was gathered since.
+    pub(crate) fn has_room(&self) -> bool {
+        !self.interest.write && self.stream().is_some() && self.output.queued_bytes() < GATHERED_BYTES_MAX
+    }
+
+    /// Charges what is kept for the client and not read.
+    fn note_unread(&mut self, now: Time) -> Result<(), Spent> {
+        self.unread.note(self.place.account(), self.output.kept_bytes(), self.output.taken(), now)
+    }
+
+    /// The same when something was added, where no flush will do it: the socket is full, or there is none yet.
+    pub(crate) fn note_added(&mut self, now: Time) -> Result<(), Spent> {
+        if self.interest.write || self.stream().is_none() { self.note_unread(now) } else { Ok(()) }
+    }
+
+    /// Tells the peer that a reply is not waited for any more.
+    pub(crate) fn cancel(&mut self, request_id: u32, spares: &mut Spares) {
+        self.output.lend(spares);
+        message::cancel_request(self.output.bytes(), self.endpoint.version, OWN_ENDIAN, request_id);
+    }
+
+    /// Numbers a request, and says whether it is the one that tells the peer about code sets.
+    pub(crate) fn next_request(&mut self, now: Time) -> (u32, bool) {
+        let request_id = self.next_request;
+        self.next_request = self.next_request.wrapping_add(1);
+        let tell = self.endpoint.negotiates && !self.told_code_sets;
+        self.told_code_sets = true;
+        if self.pending.is_empty() {
+            self.silent_since = now;
+        }
+        (request_id, tell)
+    }
+}
+
+/// Where a lane has host names looked up.
+pub(crate) struct Resolver {
+    pub(crate) post: Post<Lookup>,
+    /// Who is charged for names that no client gave.
+    pub(crate) own: Arc<Account>,
+}
+
+/// All connections to clients, and the ways to all consumers.
+pub(crate) struct Outgoings {
+    pub(crate) connections: Slots<Outgoing>,
+    by_endpoint: HashMap<Endpoint, Token>,
+    pub(crate) routes: Routes,
+    pub(crate) ways: Ways,
+    /// The clients of the snapshot in use.
+    pub(crate) peers: Arc<Peers>,
+    resolver: Resolver,
+    longest_idle: LongestIdle,
+    pub(crate) framing: framing::Limits,
+    pub(crate) connect_timeout: Duration,
+    /// A connection that owes replies and sends nothing for this long is replaced when a push is given up on it.
+    pub(crate) silence: Duration,
+    /// Connections being made, and calls of administration's without a reply: as long as there are any, deadlines run.
+    connecting: usize,
+    pub(crate) calls: HashMap<u64, Asked>,
+    /// Some connection may have lost its last user.
+    pub(crate) stale: bool,
+    /// Connections for which something was gathered. They are written to when the round ends.
+    due: VecDeque<Token>,
+    /// When what was gathered was last written before the end of a round, and how long that took.
+    written_at: Time,
+    write_took: Duration,
+    /// Pushes gathered since the clock was last looked at.
+    pushes: u32,
+    /// Whether a push that was gathered since all was last written is to be answered.
+    expects_answers: bool,
+    /// One for which so much was gathered that it is to be written to at once.
+    overfull: Option<Token>,
+    /// Connections that were lost and of which not all have been told.
+    pub(crate) losses: Losses,
+    /// Outboxes that have just got room; used again.
+    unblocked: Vec<OutboxId>,
+    /// Of connections with nothing to write. Clients' connections to us use them as well.
+    pub(crate) spares: Spares,
+    /// The arguments of what is asked are written here.
+    pub(crate) arguments: Vec<u8>,
+    /// The result that was heard last.
+    pub(crate) answer: mail::Reply,
+}
+
+impl Outgoings {
+    pub(crate) fn new(
+        resolver: Resolver,
+        framing: framing::Limits,
+        connect_timeout: Duration,
+        silence: Duration,
+    ) -> Self {
+        Self {
+            connections: Slots::new(),
+            by_endpoint: HashMap::new(),
+            routes: Routes::default(),
+            ways: Ways::default(),
+            peers: Arc::default(),
+            resolver,
+            longest_idle: LongestIdle::default(),
+            framing,
+            connect_timeout,
+            silence,
+            connecting: 0,
+            calls: HashMap::new(),
+            stale: false,
+            due: VecDeque::with_capacity(64),
+            written_at: Time(0),
+            write_took: Duration::ZERO,
+            pushes: 0,
+            expects_answers: false,
+            overfull: None,
+            losses: Losses::default(),
+            unblocked: Vec::new(),
+            spares: Spares::default(),
+            arguments: Vec::new(),
+            answer: mail::Reply::default(),
+        }
+    }
+
+    /// Whether anything has to be looked after by the clock.
+    pub(crate) fn has_deadlines(&self) -> bool {
+        self.connecting > 0 || !self.calls.is_empty() || self.stale
+    }
+
+    /// Forgets where consumers were that are not there any more.
+    pub(crate) fn forget_peers_but(&mut self, peers: &Arc<Peers>) {
+        if Arc::ptr_eq(peers, &self.peers) {
+            return;
+        }
+        let before = core::mem::replace(&mut self.peers, Arc::clone(peers));
+        for gone in peers.gone_since(&before) {
+            self.stale |= self.ways.forget(gone);
+            if let Some(route) = self.routes.take(gone) {
+                self.forget(route);
+            }
+        }
+    }
+
+    /// Forgets a consumer, and what it was sent and has not answered.
+    pub(crate) fn forget(&mut self, route: Route) {
+        self.stale = true;
+        if let Some(token) = route.waits_for {
+            self.stop_waiting(token);
+        }
+        for sent in route.unanswered {
+            if let Some(connection) = self.connections.get_mut(sent.connection) {
+                connection.pending.remove(sent.request_id);
+            }
+        }
+    }
+
+    /// Something was gathered for a connection. A socket that is full, or not connected yet, is written to when the poll
+    /// says so.
+    pub(crate) fn note_due(&mut self, token: Token) {
+        let Some(connection) = self.connections.get_mut(token) else { return };
+        if connection.is_due || connection.interest.write {
+            return;
+        }
+        connection.is_due = true;
+        self.due.push_back(token);
+    }
+
+    /// A push was gathered for a connection.
+    pub(crate) fn note_push(&mut self, token: Token, one_way: bool) {
+        self.note_due(token);
+        self.pushes += 1;
+        self.expects_answers |= !one_way;
+        let is_overfull = |connection: &Outgoing| {
+            !connection.interest.write && connection.output.queued_bytes() >= GATHERED_BYTES_MAX
+        };
+        if self.connections.get(token).is_some_and(is_overfull) {
+            self.overfull = Some(token);
+        }
+    }
+
+    /// How long what is gathered may wait in a round that goes on.
+    fn gathers_for(&self) -> Duration {
+        match self.expects_answers {
+            true => GATHERED_FOR.max(self.write_took),
+            false => GATHERED_ONE_WAY_FOR.max(GATHERED_ONE_WAY_TIMES * self.write_took),
+        }
+    }
+
+    /// Whether something was gathered.
+    pub(crate) fn is_due(&self) -> bool {
+        !self.due.is_empty()
+    }
+
+    /// An outbox of a connection's does not wait for room any more. It stays in the list until half of those in it do not.
+    fn stop_waiting(&mut self, token: Token) {
+        let Self { connections, routes, .. } = self;
+        let Some(connection) = connections.get_mut(token) else { return };
+        connection.blocked_no_more += 1;
+        if 2 * connection.blocked_no_more > connection.blocked.len() {
+            connection.blocked_no_more = 0;
+            connection
+                .blocked
+                .retain(|outbox| routes.get_mut(*outbox).is_some_and(|route| route.waits_for == Some(token)));
+        }
+    }
+}
+
+impl Core {
+    /// The connection to an end point; made if there is none. `by` gave the reference that names it.
+    ///
+    /// It is charged to that client, or to the service itself.
+    ///
+    /// # Errors
+    /// Says why none can be made.
+    pub(crate) fn connect(
+        &mut self,
+        endpoint: Endpoint,
+        timeout: Duration,
+        by: Option<&Arc<Account>>,
+    ) -> Result<Token, String> {
+        if let Some(token) = self.outgoing.by_endpoint.get(&endpoint) {
+            return Ok(*token);
+        }
+        let place = self.place_for_outgoing(by)?;
+        self.counters.add(Counter::ConnectsBegun, 1);
+        let (host, port) = (endpoint.host.clone(), endpoint.port);
+        let slice = self.slices.arrive(place.account().ip());
+        let connection = Outgoing::new(endpoint.clone(), place, slice, self.outgoing.framing, self.now, timeout);
+        let token = self.outgoing.connections.insert(connection);
+        self.outgoing.by_endpoint.insert(endpoint, token);
+        self.outgoing.connecting += 1;
+        let begun = match resolver::known_without_asking(&host) {
+            Some(ips) => self.begin_connect(token, ips.into_iter().map(|ip| SocketAddr::new(ip, port)).collect()),
+            None => self.look_up(token, host, port, timeout, by),
+        };
+        match begun {
+            Ok(()) => Ok(token),
+            Err(why) => {
+                self.lose(token, &why);
+                Err(why)
+            }
+        }
+    }
+
+    /// Has a host name looked up, which its client is charged for until it is answered.
+    fn look_up(
+        &mut self,
+        token: Token,
+        host: String,
+        port: u16,
+        timeout: Duration,
+        by: Option<&Arc<Account>>,
+    ) -> Result<(), String> {
+        let Resolver { post, own } = &mut self.outgoing.resolver;
+        let charge = by.unwrap_or(own).charge(Resource::Lookups, 1).map_err(|spent| {
+            self.counters.add(Counter::of_refusal(spent), 1);
+            format!("its host name is not looked up: {spent}")
+        })?;
+        let lookup = Lookup { connection: token, host, port, until: Instant::now() + timeout, charge };
+        post.post(lookup).map_err(|_| "too many host names are being looked up".to_owned())
+    }
+
+    /// A place for one more connection; where there is none, the longest idle one makes room.
+    fn place_for_outgoing(&mut self, by: Option<&Arc<Account>>) -> Result<Charge, String> {
+        let account = Arc::clone(by.unwrap_or(&self.outgoing.resolver.own));
+        let spent = match account.charge(Resource::Outgoing, 1) {
+            Ok(place) => return Ok(place),
+            Err(spent) => spent,
+        };
+        // Somebody's share is not for others to make room in.
+        let of = (spent.by == SpentBy::Client).then(|| account.ip());
+        let Outgoings { longest_idle, connections, .. } = &mut self.outgoing;
+        if let Some(token) = longest_idle.next(connections, of, self.now) {
+            self.counters.add(Counter::OutgoingIdleClosed, 1);
+            self.lose(token, "it was idle, and its place was needed");
+            if let Ok(place) = account.charge(Resource::Outgoing, 1) {
+                return Ok(place);
+            }
+        }
+        self.counters.add(Counter::of_refusal(spent), 1);
+        Err(spent.to_string())
+    }
+
+    /// Begins to connect to one of these addresses, from the last to the first.
+    fn begin_connect(&mut self, token: Token, mut others: Vec<SocketAddr>) -> Result<(), String> {
+        let Some(connection) = self.outgoing.connections.get_mut(token) else { return Ok(()) };
+        let mut failure = "its host has no address".to_owned();
+        while let Some(address) = others.pop() {
+            let begun = system::begin_connect(address).and_then(|stream| {
+                self.poll.add(&stream, datum(KIND_OUTGOING, token), Interest::WRITE)?;
+                Ok(stream)
+            });
+            match begun {
+                Ok(stream) => {
+                    connection.state = State::Connecting { stream, others };
+                    connection.interest = Interest::WRITE;
+                    return Ok(());
+                }
+                Err(error) => failure = error.to_string(),
+            }
+        }
+        Err(failure)
+    }
+
+    /// The resolver has an answer.
+    pub(crate) fn resolved(&mut self, token: Token, addresses: Result<Vec<SocketAddr>, String>) {
+        let waiting = self.outgoing.connections.get(token).is_some_and(|entry| matches!(entry.state, State::Resolving));
+        if waiting && let Err(why) = addresses.and_then(|addresses| self.begin_connect(token, addresses)) {
+            self.lose(token, &why);
+        }
+    }
+
+    /// Serves a connection whose socket is ready.
+    pub(crate) fn serve_outgoing(&mut self, token: Token, ready: system::Ready) {
+        let Some(connection) = self.outgoing.connections.get_mut(token) else { return };
+        if matches!(connection.state, State::Open(_)) {
+            if ready.readable && !self.read_replies(token) {
+                return;
+            }
+        } else if !self.go_on_connecting(token) {
+            return;
+        }
+        if ready.writable {
+            self.flush_outgoing(token);
+        }
+        self.deliver();
+    }
+
+    /// An attempt to connect has ended. True if the connection is open.
+    fn go_on_connecting(&mut self, token: Token) -> bool {
+        let Some(connection) = self.outgoing.connections.get_mut(token) else { return false };
+        let (stream, others) = match core::mem::replace(&mut connection.state, State::Resolving) {
+            State::Connecting { stream, others } => (stream, others),
+            other => {
+                connection.state = other;
+                return false;
+            }
+        };
+        let why = match stream.take_error() {
+            Ok(None) => {
+                connection.state = State::Open(stream);
+                connection.connect_deadline = None;
+                connection.silent_since = self.now;
+                self.outgoing.connecting -= 1;
+                return true;
+            }
+            Ok(Some(error)) | Err(error) => error.to_string(),
+        };
+        drop(stream);
+        let begun = if others.is_empty() { Err(why) } else { self.begin_connect(token, others) };
+        if let Err(why) = begun {
+            self.lose(token, &why);
+        }
+        false
+    }
+
+    /// Writes what is due, and watches for room if the socket does not take it all.
+    pub(crate) fn flush_outgoing(&mut self, token: Token) {
+        let Outgoings { connections, spares, .. } = &mut self.outgoing;
+        let Some(connection) = connections.get_mut(token) else { return };
+        connection.is_due = false;
+        let State::Open(stream) = &connection.state else { return };
+        if let Err(error) = connection.output.flush(stream, spares, usize::MAX) {
+            return self.lose(token, &error.to_string());
+        }
+        let unread = connection.note_unread(self.now);
+        let is_blocked = !connection.blocked.is_empty();
+        self.count_unread(unread);
+        self.release_written();
+        if is_blocked {
+            self.unblock_past(token);
+        }
+        self.watch(token);
+    }
+
+    /// Counts that a connection has to wait until its client has read.
+    #[inline]
+    pub(crate) fn count_unread(&self, noted: Result<(), Spent>) {
+        if let Err(spent) = noted {
+            self.counters.add(Counter::of_refusal(spent), 1);
+            self.counters.add(Counter::UnreadWaited, 1);
+        }
+    }
+
+    /// Writes what was gathered for consumers: where the lane takes turns, little before much, so that one event does not
+    /// wait until somebody else's long sequence has been written.
+    pub(crate) fn flush_due(&mut self) {
+        if self.lane.takes_turns() {
+            let Outgoings { due, connections, .. } = &mut self.outgoing;
+            let queued = |token: &Token| connections.get(*token).map_or(0, |due| due.output.queued_bytes());
+            due.make_contiguous().sort_unstable_by_key(queued);
+        }
+        // Not those that become due meanwhile, or there might be no end.
+        for _ in 0..self.outgoing.due.len() {
+            let Some(token) = self.outgoing.due.pop_front() else { break };
+            if self.outgoing.connections.get(token).is_some_and(|connection| connection.is_due) {
+                self.flush_outgoing(token);
+            }
+        }
+        self.outgoing.pushes = 0;
+        self.outgoing.expects_answers = false;
+    }
+
+    /// Writes what was gathered where that is so much, or was begun so long ago, that it is not to wait for the end of the
+    /// round.
+    pub(crate) fn flush_if_much(&mut self) {
+        if let Some(token) = self.outgoing.overfull.take() {
+            self.flush_outgoing(token);
+        }
+        if self.outgoing.pushes < PUSHES_PER_LOOK {
+            return;
+        }
+        self.outgoing.pushes = 0;
+        let began = self.time();
+        self.flush_if_long(began);
+    }
+
+    /// Writes what was gathered if that was begun so long ago that it is not to wait for the end of the round.
+    pub(crate) fn flush_if_long(&mut self, began: Time) {
+        if !self.outgoing.is_due() {
+            return;
+        }
+        if began.since(self.outgoing.written_at.max(self.now)) >= self.outgoing.gathers_for() {
+            self.flush_due();
+            let ended = self.time();
+            self.outgoing.written_at = ended;
+            self.outgoing.write_took = ended.since(began);
+        }
+    }
+
+    /// Releases the events that sockets have taken.
+    fn release_written(&mut self) {
+        while let Some(event) = self.outgoing.spares.events.pop() {
+            self.lane.release(event);
+        }
+    }
+
+    /// Has those go on who waited for room on a connection that has it, or for what they had given up to be gone.
+    fn unblock_past(&mut self, token: Token) {
+        let Outgoings { routes, connections, unblocked, .. } = &mut self.outgoing;
+        let Some(connection) = connections.get_mut(token) else { return };
+        let (is_empty, taken) = (connection.output.is_empty(), connection.output.taken());
+        let may_go_on = |outbox: &mut OutboxId| {
+            let is_past = |route: &mut Route| route.given_up.is_some() && !route.still_waits(token, taken);
+            is_empty || routes.get_mut(*outbox).is_none_or(is_past)
+        };
+        let mut blocked = core::mem::take(unblocked);
+        blocked.extend(connection.blocked.extract_if(.., may_go_on));
+        connection.blocked_no_more = connection.blocked_no_more.min(connection.blocked.len());
+        for outbox in blocked.drain(..) {
+            self.unblock(outbox, token, None);
+        }
+        self.outgoing.unblocked = blocked;
+    }
+
+    /// Tells the poll what a connection waits for.
+    pub(crate) fn watch(&mut self, token: Token) {
+        let Some(connection) = self.outgoing.connections.get_mut(token) else { return };
+        let State::Open(stream) = &connection.state else { return };
+        let interest = Interest { write: !connection.output.is_empty(), ..Interest::READ };
+        if interest != connection.interest {
+            connection.interest = interest;
+            if self.poll.change(stream, datum(KIND_OUTGOING, token), interest).is_err() {
+                self.lose(token, "the connection cannot be watched");
+            }
+        }
+    }
+
+    /// Has an outbox wait until a connection has room.
+    pub(crate) fn block(&mut self, outbox: OutboxId, token: Token) {
+        let (Some(route), Some(connection)) =
+            (self.outgoing.routes.get_mut(outbox), self.outgoing.connections.get_mut(token))
+        else {
+            return;
+        };
+        if route.waits_for != Some(token) {
+            route.waits_for = Some(token);
+            connection.blocked.push(outbox);
+        }
+    }
+
+    /// An outbox need not wait for room any more: there is some, or the connection was lost.
+    fn unblock(&mut self, outbox: OutboxId, token: Token, lost: Option<&str>) {
+        let waits = |route: &&mut Route| route.waits_for == Some(token);
+        let Some(route) = self.outgoing.routes.get_mut(outbox).filter(waits) else { return };
+        route.waits_for = None;
+        // What was put back is tried once more, and that is told to have failed.
+        route.lost = lost.map(str::to_owned);
+        self.lane.resume_outbox(outbox, self.now);
+        self.undelivered = true;
+    }
+
+    /// Gives up whatever an outbox has on the way, sent or waiting for room, from the push at `first` on. Which
+    /// connections it was on is said. What was gathered and not written yet goes out all the same, before the cancel request
+    /// that speaks of it.
+    pub(crate) fn withdraw(&mut self, outbox: OutboxId, first: usize, cancel: bool) -> Vec<Token> {
+        let mut touched = Vec::new();
+        self.withdraw_question(outbox);
+        let Outgoings { routes, connections, spares, .. } = &mut self.outgoing;
+        let Some(route) = routes.get_mut(outbox) else { return touched };
+        let waited_for = route.waits_for.take();
+        touched.extend(waited_for);
+        for sent in route.unanswered.drain(first.min(route.unanswered.len())..) {
+            let Some(connection) = connections.get_mut(sent.connection) else { continue };
+            connection.pending.remove(sent.request_id);
+            if cancel {
+                connection.cancel(sent.request_id, spares);
+            }
+            if !touched.contains(&sent.connection) {
+                touched.push(sent.connection);
+            }
+        }
+        for token in &touched {
+            self.outgoing.note_due(*token);
+        }
+        if let Some(token) = waited_for {
+            self.outgoing.stop_waiting(token);
+        }
+        touched
+    }
+
+    /// Gives a connection up. Everybody who waits for a reply on it is told.
+    pub(crate) fn lose(&mut self, token: Token, why: &str) {
+        let Some(mut connection) = self.outgoing.connections.remove(token) else { return };
+        self.slices.leave(connection.slice);
+        self.outgoing.by_endpoint.remove(&connection.endpoint);
+        if connection.stream().is_none() {
+            self.outgoing.connecting -= 1;
+            self.counters.add(Counter::ConnectsFailed, 1);
+        }
+        self.buffers.recover(&mut connection.inbound);
+        connection.output.clear(&mut self.outgoing.spares);
+        self.release_written();
+        self.undelivered = true;
+        let Outgoing { mut pending, blocked, .. } = connection;
+        self.outgoing.losses.add(Loss { token, why: why.to_owned(), waiting: pending.drain(), blocked });
+        self.tell_of_losses();
+    }
+
+    /// Tells everybody who waited on connections that were lost. Who is told may find that another one is lost: that one's turn is
+    /// then, and not within this one's.
+    fn tell_of_losses(&mut self) {
+        if !self.outgoing.losses.begin_to_tell() {
+            return;
+        }
+        while let Some(Loss { token, why, waiting, blocked }) = self.outgoing.losses.next() {
+            // In the order in which they were sent, so that what is tried again keeps its order.
+            for waiting in waiting {
+                self.conclude(waiting, Verdict::Lost(why.clone()));
+            }
+            for outbox in blocked {
+                self.unblock(outbox, token, Some(&why));
+            }
+        }
+    }
+
+    /// Ends what has waited too long, and closes connections that nobody uses.
+    pub(crate) fn sweep_outgoing(&mut self) {
+        let now = self.now;
+        if self.outgoing.connecting > 0 {
+            let is_late = |connection: &Outgoing| connection.connect_deadline.is_some_and(|due| due <= now);
+            let late = self.outgoing.connections.iter().filter(|(_, connection)| is_late(connection));
+            let late: Vec<Token> = late.map(|(token, _)| token).collect();
+            for token in late {
+                self.lose(token, "no connection within the time limit");
+            }
+        }
+        self.end_late_calls();
+        self.end_late_polls();
+        self.end_late_questions();
+        if core::mem::take(&mut self.outgoing.stale) {
+            self.close_unused();
+        }
+    }
+
+    fn close_unused(&mut self) {
+        let now = self.now;
+        let Outgoings { connections, routes, calls, ways, stale, .. } = &mut self.outgoing;
+        let mut used: HashSet<Token> = routes.iter().flat_map(Route::connections).collect();
+        used.extend(ways.connections());
+        used.extend(calls.values().map(|asked| asked.connection));
+        let mut unused = Vec::new();
+        for (token, connection) in connections.iter_mut() {
+            if used.contains(&token) {
+                connection.unused_since = None;
+            } else if *connection.unused_since.get_or_insert(now) + LINGER <= now {
+                unused.push(token);
+            } else {
+                *stale = true;
+            }
+        }
+        for token in unused {
+            self.lose(token, "nobody uses it any more");
+        }
+    }
+}
+
+/// The connections that have been idle for longest. All are looked through once in a round at most, and as many as are
+/// found then are closed one by one, as room is needed.
+#[derive(Default)]
+struct LongestIdle {
+    /// Since when, and which; the longest idle one last.
+    found: Vec<(Time, Token)>,
+    /// Whose they are, and when they were looked for.
+    of: Option<IpAddr>,
+    looked_at: Option<Time>,
+}
+
+/// How many are found at once.
+const FOUND_MAX: usize = 256;
+
+impl LongestIdle {
+    /// The longest idle one of those that an address has, or of all.
+    fn next(&mut self, connections: &Slots<Outgoing>, of: Option<IpAddr>, now: Time) -> Option<Token> {
+        if self.of == of
+            && let Some(token) = self.take(connections)
+        {
+            return Some(token);
+        }
+        if self.looked_at == Some(now) {
+            return None;
+        }
+        (self.of, self.looked_at) = (of, Some(now));
+        let is_meant = |connection: &Outgoing| of.is_none_or(|ip| connection.place.account().ip() == ip);
+        let meant = connections.iter().filter(|(_, connection)| is_meant(connection));
+        self.found.clear();
+        self.found.extend(meant.filter_map(|(token, connection)| Some((connection.idle_since()?, token))));
+        self.found.sort_unstable_by_key(|(since, _)| core::cmp::Reverse(*since));
+        let shorter_idle = self.found.len().saturating_sub(FOUND_MAX);
+        self.found.drain(..shorter_idle);
+        self.take(connections)
+    }
+
+    fn take(&mut self, connections: &Slots<Outgoing>) -> Option<Token> {
+        while let Some((since, token)) = self.found.pop() {
+            if connections.get(token).is_some_and(|connection| connection.idle_since() == Some(since)) {
+                return Some(token);
+            }
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::lane::links::post::post_to;
+    use accounts::{Accounts, Ceilings};
+
+    #[test]
+    fn what_nobody_is_to_answer_is_gathered_for_longer() {
+        let (post, _lookups) = post_to(&Arc::new(system::Bell::new().unwrap()), 1);
+        let own = Accounts::new(Ceilings::new(100)).account_of([127, 0, 0, 1].into());
+        let resolver = Resolver { post, own };
+        let mut outgoing = Outgoings::new(resolver, framing::Limits::default(), Duration::ZERO, Duration::ZERO);
+        let nowhere = Token::from_bits(0);
+        outgoing.note_push(nowhere, true);
+        assert_eq!(outgoing.gathers_for(), GATHERED_ONE_WAY_FOR);
+        outgoing.write_took = 2 * GATHERED_FOR;
+        assert_eq!(outgoing.gathers_for(), GATHERED_ONE_WAY_TIMES * 2 * GATHERED_FOR);
+        // One that is to be answered is enough, whatever comes behind it.
+        outgoing.note_push(nowhere, false);
+        outgoing.note_push(nowhere, true);
+        assert_eq!(outgoing.gathers_for(), 2 * GATHERED_FOR);
+        outgoing.write_took = Duration::ZERO;
+        assert_eq!(outgoing.gathers_for(), GATHERED_FOR);
+    }
+}

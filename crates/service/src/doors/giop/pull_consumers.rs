@@ -1,0 +1,463 @@
+//! Pull consumers: clients that ask their proxy for events.
+//!
+//! `try_pull…` is answered at once; `pull…` when there is an event, and meanwhile the lane and the other requests on the
+//! connection go on. Who waits at one proxy is served in the order in which he came. An event counts as delivered when the
+//! socket has taken the reply; if the client is gone before that, it is put back and goes to the next who asks.
+
+use std::sync::Arc;
+
+use engine::{Activity, ConsumerRoute, Delivery, Event, Form, OutboxId, Outcome, ProxyKey, Snapshot};
+use giop::exception::{Kind, SystemException};
+use giop::framing::Message;
+use giop::message::{ReplyStatus, Request};
+
+use crate::counters::Counter;
+use crate::doors::giop::incoming::Caller;
+use crate::doors::giop::push::answer_exception;
+use crate::doors::giop::replies::DISCONNECTED;
+use crate::doors::giop::waiting_pulls::Left;
+use crate::lane::io::slots::Token;
+use crate::lane::run::{Answer, Core};
+use corba::event::{self, FORM_STRUCTURED, Pulled};
+use corba::keys::ObjectKey;
+use corba::refused_event;
+
+/// Pulls that may wait on one connection; a further one is refused.
+const WAITING_MAX: usize = 256;
+/// Waits of clients that are gone, and of proxies that are, that are ended in one round of the lane.
+const LEAVING_PER_ROUND: usize = 1024;
+const TOLD_PER_ROUND: usize = 256;
+/// Events in one reply, whatever the client asks for.
+const EVENTS_MAX: u32 = 4096;
+
+/// Lists for the events of deliveries that are made in advance and kept, and events for which each has room at first.
+const LISTS: usize = 64;
+const LIST_EVENTS: usize = 16;
+
+/// A request for events.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Pull {
+    pub(crate) key: ProxyKey,
+    pulled: Pulled,
+    /// Whether it is not to wait.
+    tried: bool,
+}
+
+/// A client whose request for events is to be answered.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Waiter {
+    pub(crate) connection: Token,
+    pub(crate) answer: Answer,
+    pub(crate) pull: Pull,
+    /// Events that it takes.
+    pub(crate) max: u32,
+    /// Whether the engine was told that it waits, and takes it for waiting again if nothing comes of a delivery.
+    awaited: bool,
+    /// Where it waits, if it could not be answered at once.
+    pub(crate) wait: Option<Token>,
+}
+
+/// What is to be told to a client that asked for events.
+pub(crate) enum Due {
+    /// Here they are.
+    Events { waiter: Waiter, outbox: OutboxId, serial: u32, events: Vec<Arc<Event>> },
+    /// It is to be looked for others: these were not for it.
+    Again(Waiter),
+    /// Its proxy is gone.
+    Disconnected(Waiter),
+}
+
+impl Due {
+    pub(crate) const fn waiter(&self) -> &Waiter {
+        match self {
+            Self::Events { waiter, .. } | Self::Again(waiter) | Self::Disconnected(waiter) => waiter,
+        }
+    }
+}
+
+/// A reply with events that the socket has yet to take.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Written {
+    outbox: OutboxId,
+    serial: u32,
+    /// See [`crate::lane::io::output::Output::taken`].
+    end: u64,
+}
+
+impl Core {
+    /// Whether a request asks a connected proxy for events. Anything else, errors included, is administration's to answer.
+    pub(crate) fn find_pull(&mut self, request: &Request<'_>) -> Option<Pull> {
+        let (pulled, tried) = match request.operation {
+            b"try_pull" => (Pulled::Any, true),
+            b"pull" => (Pulled::Any, false),
+            b"try_pull_structured_event" => (Pulled::Structured, true),
+            b"pull_structured_event" => (Pulled::Structured, false),
+            b"try_pull_structured_events" => (Pulled::Batch, true),
+            b"pull_structured_events" => (Pulled::Batch, false),
+            _ => return None,
+        };
+        let key = self.published.load().proxy(&ObjectKey::parse(request.target.key()?)?)?;
+        let route = self.consumer(key)?;
+        let takes = if route.batches { Pulled::Batch } else { single(route.form) };
+        if !route.pull || takes != pulled {
+            return None;
+        }
+        if let Some(activity) = &route.activity {
+            activity.note(self.now);
+        }
+        Some(Pull { key, pulled, tried })
+    }
+
+    /// A connected consumer's route.
+    pub(crate) fn consumer(&self, key: ProxyKey) -> Option<&ConsumerRoute> {
+        self.lane.snapshot().channel(key.channel)?.consumer(key.proxy)
+    }
+
+    /// Answers a request for events, or has it wait.
+    pub(crate) fn pull(
+        &mut self,
+        connection: Token,
+        message: &Message<'_>,
+        request: &Request<'_>,
+        caller: &mut Caller,
+        answer: Answer,
+        pull: Pull,
+    ) {
+        self.counters.add(Counter::Pulls, 1);
+        // Nobody would get the event.
+        if !answer.expected {
+            return;
+        }
+        let mut arguments = request.body(message.bytes, &message.header, caller.chars);
+        let max = match pull.pulled {
+            Pulled::Batch => arguments.i32(),
+            Pulled::Any | Pulled::Structured => Ok(1),
+        };
+        let Ok(max) = max.and_then(|max| arguments.finish("the arguments of a pull").map(|()| max)) else {
+            self.counters.add(Counter::WrongBodies, 1);
+            return answer_exception(caller, answer, SystemException::new(Kind::Marshal, 0));
+        };
+        let Ok(max) = u32::try_from(max) else {
+            return answer_exception(caller, answer, SystemException::new(Kind::BadParam, 0));
+        };
+        let waiter = Waiter { connection, answer, pull, max: max.min(EVENTS_MAX), awaited: false, wait: None };
+        if max == 0 {
+            // As many as were asked for, which nobody need wait for.
+            return give_nothing(caller, &waiter);
+        }
+        self.serve_waiter(caller, waiter);
+    }
+
+    fn serve_waiter(&mut self, caller: &mut Caller, waiter: Waiter) {
+        let key = waiter.pull.key;
+        // Those who wait came first.
+        let others_wait = self.waiting.has_line(key);
+        // A sequence may have to wait until it is full.
+        if waiter.pull.tried || (!others_wait && waiter.pull.pulled != Pulled::Batch) {
+            let mut events = self.take_events();
+            loop {
+                match self.lane.pull(key, waiter.max, &mut events, self.now) {
+                    Ok(Some(delivery)) if delivery.ask.is_some() => {
+                        return self.question_pull(caller, delivery, events, waiter);
+                    }
+                    Ok(Some(delivery)) => {
+                        let Delivery { outbox, serial, .. } = delivery;
+                        if self.give(caller, &waiter, outbox, serial, &mut events) {
+                            return self.recycle(events);
+                        }
+                        // They cannot be put into what the client takes, and are dropped; there may be others.
+                    }
+                    Ok(None) => break,
+                    Err(refusal) => {
+                        self.recycle(events);
+                        return answer_exception(caller, waiter.answer, refused_event(&refusal));
+                    }
+                }
+            }
+            self.recycle(events);
+        }
+        if waiter.pull.tried {
+            return give_nothing(caller, &waiter);
+        }
+        if let Some(wait) = self.begin_wait(caller, waiter) {
+            self.waiting.join_last(wait);
+            self.tell_engine_who_waits(key);
+        }
+    }
+
+    /// Has remote filters asked about what a client is to get at once.
+    fn question_pull(&mut self, caller: &mut Caller, delivery: Delivery, events: Vec<Arc<Event>>, waiter: Waiter) {
+        let Some(wait) = self.begin_wait(caller, waiter) else {
+            self.recycle(events);
+            let Delivery { outbox, serial, .. } = delivery;
+            return self.lane.handle_outcome(outbox, serial, Outcome::Unreachable, self.now);
+        };
+        self.question_delivery(delivery, events, Some(Waiter { wait: Some(wait), ..waiter }));
+    }
+
+    /// Notes that a request is to be answered later; it is refused if too many of its connection are.
+    fn begin_wait(&mut self, caller: &mut Caller, waiter: Waiter) -> Option<Token> {
+        if caller.waits.len() >= WAITING_MAX {
+            self.counters.add(Counter::PullsRefused, 1);
+            answer_exception(caller, waiter.answer, SystemException::new(Kind::NoResources, 0));
+            return None;
+        }
+        let activity = self.consumer(waiter.pull.key).and_then(|route| route.activity.as_ref());
+        let heard = activity.map(Activity::begin_wait);
+        let wait = self.waiting.begin(waiter, heard);
+        caller.waits.push(wait);
+        Some(wait)
+    }
+
+    /// A request that had to wait is answered.
+    fn end_wait(&mut self, caller: &mut Caller, waiter: &Waiter) {
+        if let Some(wait) = waiter.wait {
+            caller.forget_wait(wait);
+            self.waiting.end(wait, self.now);
+        }
+    }
+
+    /// Has the engine know that somebody waits at a proxy: always the first only, so that what it hands out is as many
+    /// events as he takes.
+    fn tell_engine_who_waits(&mut self, key: ProxyKey) {
+        // A proxy that is not connected any more is found out with the routing that says so.
+        if let Some(max) = self.waiting.untold(key)
+            && self.lane.await_events(key, max, self.now).is_ok()
+        {
+            self.waiting.note_told(key);
+        }
+    }
+
+    /// The engine has events for the first who waits at a proxy.
+    pub(crate) fn hand_over(&mut self, delivery: Delivery, events: Vec<Arc<Event>>) {
+        let Delivery { outbox, key, serial, .. } = delivery;
+        let waiter = self.waiting.take_first(key, events.len());
+        let waiter = waiter.map(|waiter| Waiter { awaited: true, ..waiter });
+        self.tell_engine_who_waits(key);
+        match waiter {
+            Some(waiter) if delivery.ask.is_some() => self.question_delivery(delivery, events, Some(waiter)),
+            Some(waiter) => self.due.push_back(Due::Events { waiter, outbox, serial, events }),
+            None => {
+                self.recycle(events);
+                self.lane.handle_outcome(outbox, serial, Outcome::Unreachable, self.now);
+            }
+        }
+    }
+
+    /// Nothing came of the events that somebody was to get: remote filters have said no, or they cannot be put into what he
+    /// takes. He goes on waiting, before all others.
+    pub(crate) fn wait_again(&mut self, waiter: Waiter) {
+        if waiter.pull.tried {
+            return self.due.push_back(Due::Again(waiter));
+        }
+        if self.consumer(waiter.pull.key).is_none() {
+            return self.due.push_back(Due::Disconnected(waiter));
+        }
+        if waiter.wait.is_some_and(|wait| self.waiting.join_first(wait, waiter.awaited)) {
+            self.tell_engine_who_waits(waiter.pull.key);
+        } else if waiter.awaited {
+            // Its client is gone.
+            self.lane.cancel_wait(waiter.pull.key);
+        }
+    }
+
+    /// Tells a client what is due to it. False if it has to wait again.
+    pub(crate) fn tell_due(&mut self, caller: Option<&mut Caller>, due: Due) {
+        match (caller, due) {
+            (Some(caller), Due::Events { waiter, outbox, serial, events })
+                if !waiter.pull.tried && caller.leaves_much_unread() =>
+            {
+                // What is written for it is copied, and its channel's budget does not count it: the events go to whoever is
+                // next, and it asks again when it has read.
+                self.recycle(events);
+                self.lane.handle_outcome(outbox, serial, Outcome::NoRoom, self.now);
+                self.counters.add(Counter::PullsSetAside, 1);
+                caller.set_aside.push(Waiter { awaited: false, ..waiter });
+            }
+            (Some(caller), Due::Events { waiter, outbox, serial, mut events }) => {
+                let given = self.give(caller, &waiter, outbox, serial, &mut events);
+                self.recycle(events);
+                if given {
+                    self.end_wait(caller, &waiter);
+                } else {
+                    self.wait_again(waiter);
+                }
+            }
+            (None, Due::Events { outbox, serial, events, .. }) => {
+                self.recycle(events);
+                self.lane.handle_outcome(outbox, serial, Outcome::Unreachable, self.now);
+            }
+            (Some(caller), Due::Again(waiter)) => {
+                self.end_wait(caller, &waiter);
+                self.serve_waiter(caller, Waiter { wait: None, ..waiter });
+            }
+            (Some(caller), Due::Disconnected(waiter)) => {
+                self.end_wait(caller, &waiter);
+                let buffer = caller.output.bytes();
+                let open = waiter.answer.begin(buffer, ReplyStatus::UserException);
+                open.body(buffer, caller.chars).string(DISCONNECTED);
+                open.finish(buffer);
+            }
+            (None, Due::Again(_) | Due::Disconnected(_)) => {}
+        }
+    }
+
+    /// Writes a reply with events. False if they cannot be put into what the client takes; they are dropped then.
+    fn give(
+        &mut self,
+        caller: &mut Caller,
+        waiter: &Waiter,
+        outbox: OutboxId,
+        serial: u32,
+        events: &mut Vec<Arc<Event>>,
+    ) -> bool {
+        let Answer { version, .. } = waiter.answer;
+        let encoding = Pulled::encoding(events, version, caller.chars);
+        let answer = Answer { endian: encoding.endian, ..waiter.answer };
+        let chars = caller.chars;
+        let buffer = caller.output.bytes();
+        let open = answer.begin(buffer, ReplyStatus::NoException);
+        let Pull { pulled, tried, .. } = waiter.pull;
+        let written = event::write_pulled(events, pulled, tried, &mut open.body(buffer, chars));
+        if let Ok(left_out) = written {
+            open.finish(buffer);
+            self.counters.add(Counter::LeftOut, left_out.into());
+            self.counters.add(Counter::PullsAnswered, 1);
+            caller.written.push_back(Written { outbox, serial, end: caller.output.end() });
+        } else {
+            buffer.truncate(open.start());
+            self.lane.handle_outcome(outbox, serial, Outcome::Untranslatable, self.now);
+        }
+        for event in events.drain(..) {
+            self.lane.release(event);
+        }
+        written.is_ok()
+    }
+
+    /// The socket has taken some of a client's replies: the events in them are delivered.
+    pub(crate) fn note_taken(&mut self, caller: &mut Caller) {
+        let taken = caller.output.taken();
+        while let Some(written) = caller.written.pop_front_if(|written| written.end <= taken) {
+            self.lane.handle_outcome(written.outbox, written.serial, Outcome::Delivered, self.now);
+            self.undelivered = true;
+        }
+        if !caller.set_aside.is_empty() && !caller.leaves_much_unread() {
+            for waiter in caller.set_aside.drain(..) {
+                let is_there = self.consumer(waiter.pull.key).is_some();
+                self.due.push_back(if is_there { Due::Again(waiter) } else { Due::Disconnected(waiter) });
+            }
+        }
+    }
+
+    /// A client does not wait for the answer to a request any more.
+    pub(crate) fn cancel_request(&mut self, connection: Token, request_id: u32, caller: &mut Caller) {
+        if let Some(at) = caller.set_aside.iter().position(|waiter| waiter.answer.request_id == request_id) {
+            let waiter = caller.set_aside.swap_remove(at);
+            return self.end_wait(caller, &waiter);
+        }
+        let is_it = |wait: &Token| {
+            let waiter = self.waiting.in_line(*wait);
+            waiter.is_some_and(|waiter| waiter.connection == connection && waiter.answer.request_id == request_id)
+        };
+        if let Some(wait) = caller.waits.iter().copied().find(is_it) {
+            caller.forget_wait(wait);
+            self.leave(wait);
+        }
+    }
+
+    /// A client is gone. What it waited for is forgotten in the next rounds.
+    pub(crate) fn forget_caller(&mut self, connection: Token, caller: &mut Caller) {
+        for Written { outbox, serial, .. } in caller.written.drain(..) {
+            self.lane.handle_outcome(outbox, serial, Outcome::Unreachable, self.now);
+            self.undelivered = true;
+        }
+        if !caller.waits.is_empty() {
+            self.waiting.client_gone(connection, core::mem::take(&mut caller.waits));
+        }
+    }
+
+    /// Takes one out of those who wait.
+    fn leave(&mut self, wait: Token) {
+        match self.waiting.leave(wait) {
+            Left::Quietly => {}
+            Left::Untold(key) => {
+                self.lane.cancel_wait(key);
+                self.tell_engine_who_waits(key);
+            }
+            Left::Asked(question) => {
+                if let Some((outbox, serial)) = self.cancel_question(question) {
+                    self.lane.handle_outcome(outbox, serial, Outcome::Unreachable, self.now);
+                    self.undelivered = true;
+                }
+            }
+        }
+    }
+
+    /// Ends some of the waits of clients and at proxies that are gone.
+    pub(crate) fn end_some_waits(&mut self) {
+        for _ in 0..LEAVING_PER_ROUND {
+            let Some(wait) = self.waiting.next_leaving() else { break };
+            self.leave(wait);
+        }
+        for _ in 0..TOLD_PER_ROUND {
+            let Some(waiter) = self.waiting.next_over() else { break };
+            self.due.push_back(Due::Disconnected(waiter));
+        }
+    }
+
+    /// Has those told who wait at proxies that are not connected any more, or were connected anew.
+    pub(crate) fn end_waits(&mut self, before: &Snapshot) {
+        if self.waiting.is_empty() {
+            return;
+        }
+        for key in self.lane.snapshot().consumers_gone_since(before) {
+            self.waiting.proxy_gone(key);
+        }
+    }
+
+    /// A list for events, used again.
+    pub(crate) fn take_events(&mut self) -> Vec<Arc<Event>> {
+        self.lists.pop().unwrap_or_default()
+    }
+
+    /// Lets go of events and keeps their list.
+    pub(crate) fn recycle(&mut self, mut events: Vec<Arc<Event>>) {
+        self.let_go(&mut events);
+        if self.lists.len() < LISTS {
+            self.lists.push(events);
+        }
+    }
+
+    /// Lets go of events.
+    pub(crate) fn let_go(&mut self, events: &mut Vec<Arc<Event>>) {
+        for event in events.drain(..) {
+            self.lane.release(event);
+        }
+    }
+}
+
+#[cfg(test)]
+impl Waiter {
+    pub(crate) fn for_test(connection: Token, key: ProxyKey, max: u32) -> Self {
+        let pull = Pull { key, pulled: Pulled::Batch, tried: false };
+        Self { connection, answer: Answer::NONE, pull, max, awaited: false, wait: None }
+    }
+}
+
+/// As many lists as are usually in use at once, so that none has to be made on an event's path.
+pub(crate) fn lists() -> Vec<Vec<Arc<Event>>> {
+    (0..LISTS).map(|_| Vec::with_capacity(LIST_EVENTS)).collect()
+}
+
+/// What a single event of a form is pulled as.
+fn single(form: Form) -> Pulled {
+    if form == FORM_STRUCTURED { Pulled::Structured } else { Pulled::Any }
+}
+
+fn give_nothing(caller: &mut Caller, waiter: &Waiter) {
+    let chars = caller.chars;
+    let buffer = caller.output.bytes();
+    let open = waiter.answer.begin(buffer, ReplyStatus::NoException);
+    event::write_nothing(waiter.pull.pulled, waiter.pull.tried, &mut open.body(buffer, chars));
+    open.finish(buffer);
+}

@@ -1,0 +1,407 @@
+//! The path of an event: from a supplier's request to the engine, in one place.
+//!
+//! A push is recognised by its object key and operation, checked to a bounded depth, copied once out of the connection's
+//! buffer into a pooled event, translated once for each other form that some consumer of the channel takes, and given to
+//! the engine. Whoever waits for nothing gets it written to his socket before the supplier's reply is.
+//! Everything else a client can ask goes to administration.
+
+use engine::{LaneId, PriorityModel, ProxyKey, ProxyState};
+use giop::cdr::{CharSet, ReadErrorKind, Reader};
+use giop::codeset;
+use giop::exception::{Kind, OMG_MINOR, SystemException};
+use giop::framing::Message;
+use giop::message::{
+    self, Header, LocateStatus, MessageKind, Open, ReplyHead, ReplyStatus, Request, Response, ServiceContexts,
+};
+use giop::realtime;
+use giop::typecode::Work;
+
+use crate::counters::Counter;
+use crate::doors::giop::incoming::Caller;
+use crate::doors::giop::large_answers;
+use crate::doors::giop::recall::Recalled;
+use crate::lane::intake::admission::{Intake, OwedTo};
+use crate::lane::io::slots::Token;
+use crate::lane::links::mail::{self, ToAdministration};
+use crate::lane::run::{Answer, Core};
+use accounts::Resource;
+use corba::NO_ROOM;
+use corba::event::{self, FORM_ANY, FORM_STRUCTURED, Header as EventHeader};
+use corba::keys::ObjectKey;
+
+/// A push that a consumer proxy of ours is to take.
+#[derive(Clone, Copy)]
+pub(crate) struct Push {
+    pub(crate) source: ProxyKey,
+    form: engine::Form,
+    /// Whether it is a sequence of events.
+    batches: bool,
+    /// The lane that it is for, where that is the same for all its events.
+    lane: Option<LaneId>,
+    /// Whether the priority that its supplier tells counts: not where the service has declared one.
+    heeds_priority: bool,
+}
+
+#[cfg(test)]
+impl Push {
+    pub(crate) const fn new(source: ProxyKey, form: engine::Form) -> Self {
+        Self { source, form, batches: false, lane: None, heeds_priority: false }
+    }
+}
+
+impl Core {
+    /// Handles one message from a client.
+    ///
+    /// # Errors
+    /// Says why the connection cannot be trusted any further.
+    pub(crate) fn handle_message(
+        &mut self,
+        connection: Token,
+        message: Message<'_>,
+        caller: &mut Caller,
+    ) -> Result<(), String> {
+        caller.version = message.header.version;
+        match message.header.kind {
+            MessageKind::Request => self.handle_request(connection, message, caller),
+            MessageKind::LocateRequest => {
+                let locate = message::LocateRequest::parse(message.bytes, &message.header)
+                    .map_err(|error| format!("a locate request that cannot be read: {error}"))?;
+                if !self.pass_on(connection, message, caller, false) {
+                    // Before GIOP 1.2 there is no way to say "later" to this; the request that follows is told so.
+                    let Header { version, endian, .. } = message.header;
+                    let here = LocateStatus::ObjectHere;
+                    message::locate_reply(caller.output.bytes(), version, endian, locate.request_id, here);
+                }
+                Ok(())
+            }
+            // What it would cancel, unless it waits for events, is either done or will be answered to somebody who does not
+            // listen (9.4.4.1 allows it).
+            MessageKind::CancelRequest => {
+                if let Ok(cancel) = message::CancelRequest::parse(message.bytes, &message.header) {
+                    self.cancel_request(connection, cancel.request_id, caller);
+                }
+                Ok(())
+            }
+            MessageKind::CloseConnection => {
+                caller.close_soon(self.now);
+                Ok(())
+            }
+            // Not answered in kind, or two that misunderstand each other would go on for ever.
+            MessageKind::MessageError => {
+                self.distrust(caller, "the client says that we sent a message it cannot read");
+                Ok(())
+            }
+            MessageKind::Reply | MessageKind::LocateReply | MessageKind::Fragment => {
+                Err("a client sent a message that only a server sends".into())
+            }
+        }
+    }
+
+    /// Closes a connection for what was heard on it, once it has taken what it is owed.
+    pub(crate) fn distrust(&mut self, caller: &mut Caller, why: &str) {
+        self.counters.add(Counter::ProtocolErrors, 1);
+        self.log(log::Level::Warn, || format!("closed the connection from {}: {why}", caller.address));
+        caller.close_soon(self.now);
+    }
+
+    fn handle_request(&mut self, connection: Token, message: Message<'_>, caller: &mut Caller) -> Result<(), String> {
+        if let Some(known) = self.recall.request(connection, &message) {
+            caller.chars = known.chars.unwrap_or(caller.chars);
+            self.handle_push(connection, &message, caller, &known);
+            return Ok(());
+        }
+        let request = Request::parse(message.bytes, &message.header)
+            .map_err(|error| format!("a request header that cannot be read: {error}"))?;
+        let mut answer = Answer {
+            version: message.header.version,
+            endian: message.header.endian,
+            request_id: request.request_id,
+            expected: request.response != Response::None,
+            priority: None,
+        };
+        let mut told = None;
+        if let Some(context) = request.contexts.find(ServiceContexts::CODE_SETS) {
+            match codeset::parse_context(context) {
+                Ok(chars) => told = Some(chars),
+                Err(_) => {
+                    answer_exception(caller, answer, SystemException::new(Kind::CodesetIncompatible, OMG_MINOR | 2));
+                    return Ok(());
+                }
+            }
+        }
+        caller.chars = told.unwrap_or(caller.chars);
+        if let Some(push) = self.find_push(&request) {
+            match told_priority(&request, &push) {
+                Ok(priority) => answer.priority = priority,
+                Err(exception) => {
+                    self.counters.add(Counter::WrongPriorities, 1);
+                    answer_exception(caller, answer, exception);
+                    return Ok(());
+                }
+            }
+            let known = Recalled { push, answer, body_offset: request.body_offset, chars: told };
+            self.recall.note_request(connection, &message, known);
+            self.handle_push(connection, &message, caller, &known);
+        } else if let Some(pull) = self.find_pull(&request) {
+            caller.settling.note_pull();
+            if self.id == LaneId::MAIN {
+                self.pull(connection, &message, &request, caller, answer, pull);
+            } else {
+                self.park_message(&message, caller);
+            }
+        } else {
+            self.pass_request_on(connection, message, &request, caller, answer);
+        }
+        Ok(())
+    }
+
+    /// Whether a request is an event for a connected proxy. Anything else, errors included, is administration's to answer.
+    pub(crate) fn find_push(&mut self, request: &Request<'_>) -> Option<Push> {
+        let (form, batches) = match request.operation {
+            b"push_structured_event" => (FORM_STRUCTURED, false),
+            b"push" => (FORM_ANY, false),
+            b"push_structured_events" => (FORM_STRUCTURED, true),
+            _ => return None,
+        };
+        let published = self.published.load();
+        let source = published.proxy(&ObjectKey::parse(request.target.key()?)?)?;
+        let route = published.routing.supplier(source)?;
+        let takes = route.form == form && route.batches == batches && !route.pull;
+        let heeds_priority = !matches!(route.priority_model, Some((PriorityModel::ServerDeclared, _)));
+        let lane = match &*route.places {
+            [only] => Some(only.lane),
+            _ => None,
+        };
+        (takes && route.state != ProxyState::Unconnected).then_some(Push {
+            source,
+            form,
+            batches,
+            lane,
+            heeds_priority,
+        })
+    }
+
+    /// Takes a push in, or hands it to the lane that it is for.
+    fn handle_push(&mut self, connection: Token, message: &Message<'_>, caller: &mut Caller, known: &Recalled) {
+        let Recalled { push, answer, body_offset, .. } = known;
+        let answer = *answer;
+        if self.draining.has_begun() {
+            return self.refuse_stopping(caller, answer);
+        }
+        let body = message::body_at(message.bytes, &message.header, *body_offset, caller.chars);
+        let lane = push.lane.unwrap_or_else(|| self.lane_of(push, answer.priority, &body));
+        if lane == self.id {
+            caller.settling.note_own();
+        } else if self.pass_push(connection, message, caller, answer, lane) {
+            return self.note_other_lane(caller, lane);
+        }
+        self.push(connection, &body, caller, answer, push);
+    }
+
+    /// The lane that a push is for whose events may be for several: that of the most important one.
+    fn lane_of(&mut self, push: &Push, told: Option<i16>, body: &Reader<'_>) -> LaneId {
+        let priority = told.or_else(|| self.highest_priority(push, body));
+        let route = self.lane.snapshot().supplier(push.source);
+        let lane = route.map(|route| route.lane_for(priority.unwrap_or(route.settings.priority)));
+        lane.unwrap_or(self.id)
+    }
+
+    /// The highest of the priorities that the events' headers have. What cannot be read is found out when they are taken in.
+    fn highest_priority(&mut self, push: &Push, body: &Reader<'_>) -> Option<i16> {
+        let priority_of = |event: Reader<'_>| {
+            let mut work = event::work_for(event.remaining());
+            event::read_header(event, &mut work).ok()?.priority
+        };
+        if !push.batches {
+            return if push.form == FORM_STRUCTURED { priority_of(body.clone()) } else { None };
+        }
+        let mut batch = core::mem::take(&mut self.batch_in);
+        let is_read = batch.read(body, &mut event::work_for(body.remaining())).is_ok();
+        let highest = if is_read { batch.events(body).filter_map(|(event, _)| priority_of(event)).max() } else { None };
+        self.batch_in = batch;
+        highest
+    }
+
+    fn push(&mut self, connection: Token, body: &Reader<'_>, caller: &mut Caller, answer: Answer, push: &Push) {
+        let bytes = body.remaining();
+        let mut intake = Intake::new(push.source, OwedTo::Client { connection, answer, bytes }, answer.priority);
+        let is_read = if push.batches && self.lane.takes_turns() {
+            let is_read = self.read_batch(push, body);
+            if is_read && self.begin_instalments(&mut intake, body, caller) {
+                return;
+            }
+            is_read
+        } else {
+            self.take_in_body(&mut intake, push, body)
+        };
+        if !is_read {
+            self.counters.add(Counter::WrongBodies, 1);
+            return answer_exception(caller, answer, SystemException::new(Kind::Marshal, 0));
+        }
+        let finished = self.finish_intake(&intake);
+        self.deliver();
+        match finished {
+            Ok(true) => answer_done(caller, answer),
+            Ok(false) => caller.await_answer(bytes),
+            Err(exception) => answer_exception(caller, answer, exception),
+        }
+    }
+
+    /// Takes in the event or events of a push. False if they cannot be read, and nothing was taken in.
+    pub(crate) fn take_in_body(&mut self, intake: &mut Intake, push: &Push, body: &Reader<'_>) -> bool {
+        if push.batches {
+            let is_read = self.read_batch(push, body);
+            if is_read {
+                let batch = core::mem::take(&mut self.batch_in);
+                self.take_in_batch(intake, &batch, body, 0..batch.len());
+                self.batch_in = batch;
+            }
+            return is_read;
+        }
+        let seen = self.recall.event(push.source, event::tag_of(body.encoding(), body.phase()), body.rest());
+        let mut work = event::work_for(body.remaining());
+        if let Some(skeleton) = seen.and_then(|seen| seen.skeleton)
+            && let Some(known) = skeleton.known(body, &mut work)
+            && known.length == body.remaining()
+        {
+            let header = EventHeader { is_loose: known.is_loose, ..skeleton.header() };
+            self.take_in(intake, push.form, body, &header, seen);
+            return true;
+        }
+        let header = match (push.form, seen) {
+            (FORM_STRUCTURED, Some(seen)) => event::read_behind_type(body.clone(), seen.length, &mut work),
+            (FORM_STRUCTURED, None) => event::read_structured(body.clone(), &mut work),
+            _ => event::read_any(body.clone(), &mut work),
+        };
+        let is_read = header.is_ok();
+        if let Ok(header) = header {
+            self.take_in(intake, push.form, body, &header, seen);
+        }
+        is_read
+    }
+
+    /// Finds the events of a sequence. False if it cannot be read.
+    fn read_batch(&mut self, push: &Push, body: &Reader<'_>) -> bool {
+        let Self { batch_in, recall, .. } = self;
+        let known = |event: &Reader<'_>, work: &mut Work| recall.known(push.source, event, work);
+        batch_in.read_knowing(body, &mut event::work_for(body.remaining()), known).is_ok()
+    }
+
+    /// Passes a request on. False when administration has no room: the client is to be told so and may come again.
+    pub(crate) fn pass_on(
+        &mut self,
+        connection: Token,
+        message: Message<'_>,
+        caller: &mut Caller,
+        may_be_large: bool,
+    ) -> bool {
+        self.counters.add(Counter::Requests, 1);
+        let bytes = message.bytes.len();
+        let charged = caller.account().charge(Resource::RequestBytes, (bytes as u64).max(self.request_bytes_min));
+        let posted = match charged {
+            Ok(charge) => {
+                let (lane, chars, message) = (self.thread, caller.chars, message.bytes.to_vec());
+                let request = mail::Request { lane, connection, message, chars, charge, may_be_large };
+                self.tally();
+                self.administration.post(ToAdministration::Request(request)).is_ok()
+            }
+            Err(spent) => {
+                self.counters.add(Counter::of_refusal(spent), 1);
+                false
+            }
+        };
+        if posted {
+            caller.await_answer(bytes);
+        } else {
+            self.counters.add(Counter::AdministrationFull, 1);
+        }
+        posted
+    }
+
+    /// The same, for a request that is told if there is no room; one whose answer may be large may have to wait.
+    fn pass_request_on(
+        &mut self,
+        connection: Token,
+        message: Message<'_>,
+        request: &Request<'_>,
+        caller: &mut Caller,
+        answer: Answer,
+    ) {
+        let may_be_large = large_answers::may_be_large(request);
+        if may_be_large && !self.admit_large(connection, &message, caller) {
+            return;
+        }
+        if !self.pass_on(connection, message, caller, may_be_large) {
+            if may_be_large {
+                self.withdraw_large(connection, caller);
+            }
+            answer_exception(caller, answer, NO_ROOM);
+        }
+    }
+}
+
+/// Answers a request that has no result.
+pub(crate) fn answer_done(caller: &mut Caller, answer: Answer) {
+    if answer.expected {
+        write_done(caller.output.bytes(), answer);
+    }
+}
+
+/// Writes the reply to a request that has no result.
+pub(crate) fn write_done(buffer: &mut Vec<u8>, answer: Answer) {
+    let Answer { version, endian, request_id, expected: _, priority } = answer;
+    if priority.is_none() {
+        return message::empty_reply(buffer, version, endian, request_id);
+    }
+    answer.begin(buffer, ReplyStatus::NoException).finish(buffer);
+}
+
+/// Answers a request with a system exception. A one-way request gets no answer.
+pub(crate) fn answer_exception(caller: &mut Caller, answer: Answer, exception: SystemException) {
+    if answer.expected {
+        let chars = caller.chars;
+        write_exception(caller.output.bytes(), chars, answer, exception);
+    }
+}
+
+/// Writes a system exception as the reply to a request.
+pub(crate) fn write_exception(buffer: &mut Vec<u8>, chars: CharSet, answer: Answer, exception: SystemException) {
+    let open = answer.begin(buffer, ReplyStatus::SystemException);
+    exception.write(&mut open.body(buffer, chars));
+    open.finish(buffer);
+}
+
+impl Answer {
+    /// That of no request.
+    pub(crate) const NONE: Self = Self {
+        version: giop::cdr::Version::V1_2,
+        endian: giop::cdr::Endian::Little,
+        request_id: 0,
+        expected: false,
+        priority: None,
+    };
+
+    /// Begins the reply. It tells the priority that the request did, as Real-time CORBA has it.
+    pub(crate) fn begin(self, buffer: &mut Vec<u8>, status: ReplyStatus) -> Open {
+        let Self { version, endian, request_id, expected: _, priority } = self;
+        let priority = priority.map(|priority| realtime::priority_context(priority, endian));
+        let context = priority.as_ref().map(|data| (ServiceContexts::RT_CORBA_PRIORITY, data.as_slice()));
+        message::begin_reply(buffer, &ReplyHead { version, endian, request_id, status, contexts: context.as_slice() })
+    }
+}
+
+/// The Real-time CORBA priority at which a supplier pushes, if he told one and it counts.
+///
+/// # Errors
+/// What he is told if it is none: `MARSHAL` where the context is not an encapsulated `short`, since it is his ORB that
+/// wrote it wrongly. For a number below 0, to which no priority of the operating system corresponds, what the standard
+/// has for a priority mapping that fails: `DATA_CONVERSION` with the OMG's minor code 2. The event is not taken at some
+/// other priority, because whoever tells one relies on it.
+fn told_priority(request: &Request<'_>, push: &Push) -> Result<Option<i16>, SystemException> {
+    let context = request.contexts.find(ServiceContexts::RT_CORBA_PRIORITY).filter(|_| push.heeds_priority);
+    let Some(context) = context else { return Ok(None) };
+    realtime::parse_priority_context(context).map(Some).map_err(|error| match error.kind {
+        ReadErrorKind::BadValue { .. } => SystemException::new(Kind::DataConversion, OMG_MINOR | 2),
+        _ => SystemException::new(Kind::Marshal, 0),
+    })
+}

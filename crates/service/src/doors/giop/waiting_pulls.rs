@@ -1,0 +1,416 @@
+//! Who waits for events at which proxy, in the order in which they came.
+//!
+//! Whoever leaves is found and taken out at once, however many wait there: each wait has a place of its own that names those
+//! before and behind it. What is to be done for many at a time (a client goes with all its waits, a proxy with all who wait
+//! at it) is noted here and done a few in each round of the lane. Until its turn comes, a wait of a client that is gone is
+//! passed over.
+
+use std::collections::VecDeque;
+
+use engine::{ProxyKey, Time, WaitingPull};
+use hashbrown::{HashMap, HashSet};
+
+use crate::doors::giop::pull_consumers::Waiter;
+use crate::lane::io::slots::{Slots, Token};
+
+/// Waits of clients that are gone that are passed over for one delivery.
+const PASSED_OVER_MAX: usize = 64;
+
+/// Those who wait at one proxy.
+struct Line {
+    key: ProxyKey,
+    first: Option<Token>,
+    last: Option<Token>,
+    length: usize,
+    /// How many of them the engine knows of: the first, and those whose delivery came to nothing.
+    told: usize,
+    /// The proxy is gone: whoever is still in line is to be told so.
+    is_over: bool,
+}
+
+/// One request of a client that waits.
+struct Wait {
+    waiter: Waiter,
+    place: Place,
+    /// Tells administration meanwhile that the proxy's client lives.
+    heard: Option<WaitingPull>,
+}
+
+#[derive(Clone, Copy)]
+enum Place {
+    /// It was handed events, or is to be told something.
+    Away,
+    InLine {
+        line: Token,
+        before: Option<Token>,
+        behind: Option<Token>,
+    },
+    /// Remote filters are asked about the events it was handed.
+    Asked(Token),
+}
+
+/// What one that leaves was doing.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Left {
+    /// Nothing that anybody has to hear of.
+    Quietly,
+    /// It was in a line, of which the engine is to be told that one less waits.
+    Untold(ProxyKey),
+    /// Remote filters are being asked on its behalf.
+    Asked(Token),
+}
+
+/// All who wait for events.
+#[derive(Default)]
+pub(crate) struct WaitingPulls {
+    waits: Slots<Wait>,
+    lines: Slots<Line>,
+    by_proxy: HashMap<ProxyKey, Token>,
+    /// Clients that are gone, of which not all waits have been taken out.
+    gone: HashSet<Token>,
+    leaving: VecDeque<(Token, Vec<Token>)>,
+    /// Lines of proxies that are gone.
+    over: VecDeque<Token>,
+}
+
+impl WaitingPulls {
+    /// Whether some leave, or are to be told that their proxy is gone.
+    pub(crate) fn is_moving(&self) -> bool {
+        !self.leaving.is_empty() || !self.over.is_empty()
+    }
+
+    /// Whether there is no proxy at which anybody waits or has waited.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.by_proxy.is_empty()
+    }
+
+    /// Whether somebody waits at a proxy.
+    pub(crate) fn has_line(&self, key: ProxyKey) -> bool {
+        let line = self.by_proxy.get(&key).and_then(|line| self.lines.get(*line));
+        line.is_some_and(|line| line.first.is_some())
+    }
+
+    /// A request that will not be answered at once. It is in no line yet.
+    pub(crate) fn begin(&mut self, waiter: Waiter, heard: Option<WaitingPull>) -> Token {
+        let wait = self.waits.insert(Wait { waiter, place: Place::Away, heard });
+        if let Some(entry) = self.waits.get_mut(wait) {
+            entry.waiter.wait = Some(wait);
+        }
+        wait
+    }
+
+    /// Its request is answered.
+    pub(crate) fn end(&mut self, wait: Token, now: Time) {
+        if let Some(heard) = self.waits.remove(wait).and_then(|wait| wait.heard) {
+            heard.end(now);
+        }
+    }
+
+    /// Who waits there, if it is in a line.
+    pub(crate) fn in_line(&self, wait: Token) -> Option<&Waiter> {
+        let wait = self.waits.get(wait)?;
+        matches!(wait.place, Place::InLine { .. }).then_some(&wait.waiter)
+    }
+
+    /// Remote filters are asked about the events that it was handed.
+    pub(crate) fn note_question(&mut self, wait: Token, question: Token) {
+        if let Some(wait) = self.waits.get_mut(wait) {
+            wait.place = Place::Asked(question);
+        }
+    }
+
+    /// Has it wait behind all others at its proxy.
+    pub(crate) fn join_last(&mut self, wait: Token) {
+        let Some(key) = self.waits.get(wait).map(|wait| wait.waiter.pull.key) else { return };
+        let line = self.line_of(key);
+        let Some(entry) = self.lines.get_mut(line) else { return };
+        let before = entry.last.replace(wait);
+        entry.length += 1;
+        if before.is_none() {
+            entry.first = Some(wait);
+        }
+        self.put(wait, Place::InLine { line, before, behind: None });
+        self.link(before, |place| place.1 = Some(wait));
+    }
+
+    /// Has it wait before all others at its proxy. `is_told` says whether the engine takes it for waiting already. False if
+    /// its client is gone and it with it.
+    pub(crate) fn join_first(&mut self, wait: Token, is_told: bool) -> bool {
+        let Some(key) = self.waits.get(wait).map(|wait| wait.waiter.pull.key) else { return false };
+        let line = self.line_of(key);
+        let Some(entry) = self.lines.get_mut(line) else { return false };
+        let behind = entry.first.replace(wait);
+        entry.length += 1;
+        entry.told += usize::from(is_told);
+        if behind.is_none() {
+            entry.last = Some(wait);
+        }
+        self.put(wait, Place::InLine { line, before: None, behind });
+        self.link(behind, |place| place.0 = Some(wait));
+        true
+    }
+
+    /// How many events the first at a proxy takes, if somebody waits there and the engine knows of nobody.
+    pub(crate) fn untold(&self, key: ProxyKey) -> Option<u32> {
+        let line = self.lines.get(*self.by_proxy.get(&key)?)?;
+        let first = self.waits.get(line.first?)?;
+        (line.told == 0).then_some(first.waiter.max)
+    }
+
+    /// The engine knows now that somebody waits at a proxy.
+    pub(crate) fn note_told(&mut self, key: ProxyKey) {
+        if let Some(line) = self.by_proxy.get(&key).and_then(|line| self.lines.get_mut(*line)) {
+            line.told += 1;
+        }
+    }
+
+    /// The engine has so many events for one who waits at a proxy: takes the first out of the line, if it takes so many.
+    pub(crate) fn take_first(&mut self, key: ProxyKey, events: usize) -> Option<Waiter> {
+        let line = *self.by_proxy.get(&key)?;
+        let entry = self.lines.get_mut(line)?;
+        entry.told = entry.told.saturating_sub(1);
+        for _ in 0..PASSED_OVER_MAX {
+            let first = self.lines.get(line)?.first?;
+            let waiter = self.waits.get(first)?.waiter;
+            let is_gone = !self.gone.is_empty() && self.gone.contains(&waiter.connection);
+            if !is_gone && (waiter.max as usize) < events {
+                return None;
+            }
+            self.unlink(first);
+            if !is_gone {
+                return Some(waiter);
+            }
+        }
+        None
+    }
+
+    /// Takes one out for good.
+    pub(crate) fn leave(&mut self, wait: Token) -> Left {
+        let place = self.waits.get(wait).map(|wait| wait.place);
+        let left = match place {
+            None | Some(Place::Away) => Left::Quietly,
+            Some(Place::Asked(question)) => Left::Asked(question),
+            Some(Place::InLine { line, before, .. }) => {
+                self.unlink(wait);
+                let line = self.lines.get_mut(line).filter(|line| !line.is_over && line.told > 0);
+                // The engine was told how many events the first takes; of the others it only has to know how many they are.
+                match line.filter(|line| before.is_none() || line.told > line.length) {
+                    Some(line) => {
+                        line.told -= 1;
+                        Left::Untold(line.key)
+                    }
+                    None => Left::Quietly,
+                }
+            }
+        };
+        self.waits.remove(wait);
+        left
+    }
+
+    /// A client is gone that had these waits: they leave in the next rounds.
+    pub(crate) fn client_gone(&mut self, connection: Token, waits: Vec<Token>) {
+        self.gone.insert(connection);
+        self.leaving.push_back((connection, waits));
+    }
+
+    /// The next wait of a client that is gone.
+    pub(crate) fn next_leaving(&mut self) -> Option<Token> {
+        loop {
+            let (connection, waits) = self.leaving.front_mut()?;
+            if let Some(wait) = waits.pop() {
+                return Some(wait);
+            }
+            self.gone.remove(connection);
+            self.leaving.pop_front();
+        }
+    }
+
+    /// A proxy is gone: whoever waits there is to be told so, in the next rounds.
+    pub(crate) fn proxy_gone(&mut self, key: ProxyKey) {
+        let Some(line) = self.by_proxy.remove(&key) else { return };
+        if let Some(entry) = self.lines.get_mut(line) {
+            entry.is_over = true;
+            self.over.push_back(line);
+        }
+    }
+
+    /// The next who is to be told that its proxy is gone.
+    pub(crate) fn next_over(&mut self) -> Option<Waiter> {
+        loop {
+            let line = *self.over.front()?;
+            if let Some(first) = self.lines.get(line).and_then(|line| line.first) {
+                self.unlink(first);
+                return self.waits.get(first).map(|wait| wait.waiter);
+            }
+            self.lines.remove(line);
+            self.over.pop_front();
+        }
+    }
+
+    fn line_of(&mut self, key: ProxyKey) -> Token {
+        let Self { lines, by_proxy, .. } = self;
+        let new = Line { key, first: None, last: None, length: 0, told: 0, is_over: false };
+        *by_proxy.entry(key).or_insert_with(|| lines.insert(new))
+    }
+
+    fn put(&mut self, wait: Token, place: Place) {
+        if let Some(wait) = self.waits.get_mut(wait) {
+            wait.place = place;
+        }
+    }
+
+    /// Changes what a neighbour has for those before and behind it.
+    fn link(&mut self, neighbour: Option<Token>, change: impl FnOnce(&mut (Option<Token>, Option<Token>))) {
+        if let Some(Wait { place: Place::InLine { before, behind, .. }, .. }) =
+            neighbour.and_then(|neighbour| self.waits.get_mut(neighbour))
+        {
+            let mut both = (*before, *behind);
+            change(&mut both);
+            (*before, *behind) = both;
+        }
+    }
+
+    fn unlink(&mut self, wait: Token) {
+        let Some(entry) = self.waits.get_mut(wait) else { return };
+        let Place::InLine { line, before, behind } = core::mem::replace(&mut entry.place, Place::Away) else { return };
+        self.link(before, |place| place.1 = behind);
+        self.link(behind, |place| place.0 = before);
+        let Some(line) = self.lines.get_mut(line) else { return };
+        line.length -= 1;
+        if before.is_none() {
+            line.first = behind;
+        }
+        if behind.is_none() {
+            line.last = before;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use engine::{ChannelId, ProxyId};
+
+    const AT: ProxyKey = ProxyKey { channel: ChannelId(1), proxy: ProxyId(1) };
+
+    fn connection(number: u64) -> Token {
+        Token::from_bits(number)
+    }
+
+    fn waiter(client: u64, max: u32) -> Waiter {
+        Waiter::for_test(connection(client), AT, max)
+    }
+
+    /// Has somebody wait, of whom the engine is told if it knows of nobody.
+    fn wait(waiting: &mut WaitingPulls, client: u64) -> Token {
+        let wait = waiting.begin(waiter(client, 1), None);
+        waiting.join_last(wait);
+        if waiting.untold(AT).is_some() {
+            waiting.note_told(AT);
+        }
+        wait
+    }
+
+    fn served(waiting: &mut WaitingPulls) -> Vec<u64> {
+        core::iter::from_fn(|| waiting.take_first(AT, 1)).map(|waiter| waiter.connection.to_bits()).collect()
+    }
+
+    #[test]
+    fn whoever_came_first_is_served_first_and_whoever_left_is_not() {
+        let mut waiting = WaitingPulls::default();
+        let waits: Vec<Token> = (0..6).map(|client| wait(&mut waiting, client)).collect();
+        assert_eq!(waiting.leave(waits[3]), Left::Quietly);
+        assert_eq!(waiting.leave(waits[5]), Left::Quietly);
+        // The engine was told how many events this one takes.
+        assert_eq!(waiting.leave(waits[0]), Left::Untold(AT));
+        assert_eq!(waiting.leave(waits[0]), Left::Quietly, "it is not there any more");
+        assert_eq!(waiting.untold(AT), Some(1));
+        assert_eq!(served(&mut waiting), [1, 2, 4]);
+        assert!(!waiting.has_line(AT));
+    }
+
+    #[test]
+    fn whoever_takes_fewer_events_than_there_are_goes_on_waiting() {
+        let mut waiting = WaitingPulls::default();
+        wait(&mut waiting, 1);
+        assert!(waiting.take_first(AT, 2).is_none());
+        assert_eq!(waiting.untold(AT), Some(1));
+        assert_eq!(served(&mut waiting), [1]);
+    }
+
+    #[test]
+    fn whoever_was_served_in_vain_waits_before_all_others() {
+        let mut waiting = WaitingPulls::default();
+        let waits: Vec<Token> = (0..3).map(|client| wait(&mut waiting, client)).collect();
+        let first = waiting.take_first(AT, 1).unwrap();
+        assert_eq!(first.wait, Some(waits[0]));
+        assert!(waiting.join_first(waits[0], true));
+        assert_eq!(served(&mut waiting), [0, 1, 2]);
+    }
+
+    #[test]
+    fn the_engine_never_knows_of_more_than_wait() {
+        let mut waiting = WaitingPulls::default();
+        let waits: Vec<Token> = (0..2).map(|client| wait(&mut waiting, client)).collect();
+        assert!(waiting.take_first(AT, 1).is_some());
+        waiting.note_told(AT);
+        assert!(waiting.join_first(waits[0], true));
+        // It knows of two, of whom the second leaves.
+        assert_eq!(waiting.leave(waits[1]), Left::Untold(AT));
+        assert_eq!(waiting.leave(waits[0]), Left::Untold(AT));
+        assert_eq!(waiting.untold(AT), None);
+    }
+
+    #[test]
+    fn many_waits_of_clients_that_are_gone_leave_in_pieces_and_nobody_else_waits_for_that() {
+        // Each wait that left was looked for among all others and those behind it were moved up: 1,500 connections with 256
+        // waits each at one proxy took 25 s to close, in one go.
+        let mut waiting = WaitingPulls::default();
+        let clients: Vec<(u64, Vec<Token>)> =
+            (0..1_500).map(|client| (client, (0..256).map(|_| wait(&mut waiting, client)).collect())).collect();
+        let lives = wait(&mut waiting, 9_999);
+        for (client, waits) in clients {
+            waiting.client_gone(connection(client), waits);
+        }
+        assert!(waiting.is_moving());
+        // Before any has left: events pass a few of those who are gone at a time, and none is given to them.
+        let mut deliveries = 0;
+        let served = loop {
+            deliveries += 1;
+            if let Some(waiter) = waiting.take_first(AT, 1) {
+                break waiter;
+            }
+        };
+        assert_eq!((served.wait, deliveries), (Some(lives), 1_500 * 256 / PASSED_OVER_MAX + 1));
+        let mut left = 0;
+        while let Some(wait) = waiting.next_leaving() {
+            assert_eq!(waiting.leave(wait), Left::Quietly);
+            left += 1;
+        }
+        waiting.end(lives, Time(0));
+        assert_eq!((left, waiting.is_moving(), waiting.waits.is_empty()), (1_500 * 256, false, true));
+    }
+
+    #[test]
+    fn all_who_wait_at_a_proxy_that_goes_are_told_one_by_one_and_not_who_comes_after() {
+        let mut waiting = WaitingPulls::default();
+        let waits: Vec<Token> = (0..3).map(|client| wait(&mut waiting, client)).collect();
+        waiting.proxy_gone(AT);
+        let after = wait(&mut waiting, 7);
+        assert_eq!(waiting.leave(waits[1]), Left::Quietly, "the engine has forgotten the proxy");
+        let told: Vec<u64> = core::iter::from_fn(|| waiting.next_over()).map(|one| one.connection.to_bits()).collect();
+        assert_eq!(told, [0, 2]);
+        assert!(!waiting.is_moving());
+        assert_eq!(waiting.leave(after), Left::Untold(AT));
+    }
+
+    #[test]
+    fn remote_filters_that_are_asked_for_one_who_leaves_are_named() {
+        let mut waiting = WaitingPulls::default();
+        let one = wait(&mut waiting, 1);
+        waiting.take_first(AT, 1).unwrap();
+        waiting.note_question(one, connection(77));
+        assert_eq!(waiting.leave(one), Left::Asked(connection(77)));
+        assert!(!waiting.join_first(one, true));
+    }
+}

@@ -1,0 +1,21 @@
+//! Lanes: the threads that carry events.
+//!
+//! A lane owns sockets and outboxes; nobody else touches them. There is the main lane, and those of thread pools, which
+//! administration starts and ends ([`links::roster`]) and which reach each other over [`links::lines`]. [`run`] is one round:
+//! wait, serve what is ready, deliver, write. Sockets and what is read and written lie in [`io`], events on their way into the
+//! engine in [`intake`], what goes between threads in [`links`]. What a protocol's messages mean is its door's business:
+//! [`crate::doors::giop`].
+
+pub(crate) mod draining;
+pub(crate) mod intake;
+pub(crate) mod io;
+pub(crate) mod links;
+pub(crate) mod pulse;
+pub(crate) mod reports;
+pub(crate) mod run;
+pub(crate) mod scheduling;
+pub(crate) mod survey;
+pub(crate) mod tally;
+
+#[cfg(test)]
+mod tests;

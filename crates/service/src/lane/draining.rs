@@ -1,0 +1,132 @@
+//! A lane whose service is about to end: it takes no more events, goes on to deliver what it has, and tells administration what
+//! is left whenever it is asked, a piece in each round, so that events go on between any two.
+
+use engine::Undelivered;
+use giop::exception::{Kind, SystemException};
+
+use crate::counters::Counter;
+use crate::doors::giop::incoming::Caller;
+use crate::doors::giop::push::answer_exception;
+use crate::lane::links::mail::ToAdministration;
+use crate::lane::run::{Answer, Core, Worker};
+
+/// Places for outboxes, and for connections, that are looked at in one round.
+const PLACES_PER_ROUND: u32 = 256;
+
+/// Whether a lane still takes events, and how far it is with telling what is left.
+#[derive(Debug, Default)]
+pub(crate) struct Draining {
+    has_begun: bool,
+    look: Option<Look>,
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Look {
+    /// The place that is next, of what is being looked at.
+    next: u32,
+    part: Part,
+    /// Something was found that is under way, and in no outbox.
+    is_busy: bool,
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+enum Part {
+    #[default]
+    Outboxes,
+    /// Output that has yet to be written, to consumers and to clients.
+    Outgoing,
+    Incoming,
+}
+
+/// What a lane tells at the end of a look.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct LookedAt {
+    /// Whether it has anything under way that is in no outbox.
+    pub(crate) is_busy: bool,
+    /// How many events came in so far, those of other lanes included.
+    pub(crate) taken: u64,
+}
+
+impl Draining {
+    /// Whether no more events are taken.
+    pub(crate) const fn has_begun(&self) -> bool {
+        self.has_begun
+    }
+
+    /// Whether there is something to tell.
+    pub(crate) const fn is_looking(&self) -> bool {
+        self.look.is_some()
+    }
+}
+
+impl Core {
+    /// Answers a push that is not taken in because the service is about to end.
+    pub(crate) fn refuse_stopping(&self, caller: &mut Caller, answer: Answer) {
+        self.counters.add(Counter::RefusedStopping, 1);
+        answer_exception(caller, answer, SystemException::new(Kind::Transient, 0));
+    }
+
+    /// Whether something is under way that is in no outbox, apart from what waits to be written.
+    fn has_under_way(&self) -> bool {
+        let Self { lane, instalments, questions, guests, parked, held_for_peers, released, due, lines, .. } = self;
+        let is_waiting = lane.turns_waiting() > 0 || !instalments.is_empty() || !questions.is_empty();
+        let is_passing = !guests.is_empty() || !parked.is_empty() || !held_for_peers.is_empty() || lines.are_awaited();
+        is_waiting || is_passing || !released.is_empty() || !due.is_empty()
+    }
+}
+
+impl Worker {
+    /// The service is about to end, and administration asks what is left.
+    pub(crate) fn drain(&mut self) {
+        self.core.draining = Draining { has_begun: true, look: Some(Look::default()) };
+        // Closed with this: who connects from now on is refused by the system.
+        self.listener = None;
+        self.deaf = false;
+    }
+
+    /// Tells a piece, unless there is no room for what was told before.
+    pub(crate) fn go_on_draining(&mut self) {
+        if self.core.reports.has_backlog() {
+            return;
+        }
+        let Some(mut look) = self.core.draining.look.take() else { return };
+        let mut piece = Vec::new();
+        let is_last = self.look_on(&mut look, &mut piece);
+        let last = is_last.then(|| {
+            let counters = self.core.lane.counters();
+            let is_busy = look.is_busy || self.core.has_under_way();
+            LookedAt { is_busy, taken: counters.events_accepted + counters.taken_over }
+        });
+        self.core.draining.look = (!is_last).then_some(look);
+        self.core.reports.post(ToAdministration::Left { piece, last });
+    }
+
+    /// Looks at a few places. True if they were the last.
+    fn look_on(&mut self, look: &mut Look, piece: &mut Vec<Undelivered>) -> bool {
+        let from = look.next;
+        look.next = from.saturating_add(PLACES_PER_ROUND);
+        let (has_more, then) = match look.part {
+            Part::Outboxes => {
+                let now = self.core.now;
+                (self.core.lane.undelivered_at(from, PLACES_PER_ROUND, now, piece), Some(Part::Outgoing))
+            }
+            Part::Outgoing => {
+                let connections = self.core.outgoing.connections.piece(from, PLACES_PER_ROUND);
+                let has_more = connections.is_some();
+                let mut open = connections.into_iter().flatten();
+                look.is_busy |= open.any(|connection| connection.is_open() && !connection.output.is_empty());
+                (has_more, Some(Part::Incoming))
+            }
+            Part::Incoming => {
+                let connections = self.incoming.piece(from, PLACES_PER_ROUND);
+                let has_more = connections.is_some();
+                look.is_busy |= connections.into_iter().flatten().any(|incoming| !incoming.caller.output.is_empty());
+                (has_more, None)
+            }
+        };
+        if let (false, Some(part)) = (has_more, then) {
+            (look.next, look.part) = (0, part);
+        }
+        !has_more && then.is_none()
+    }
+}

@@ -1,0 +1,411 @@
+//! Events on their way in: from the bytes of a request or a reply to the engine, and what their supplier is owed.
+//!
+//! A request with several events is answered once, when nothing speaks against it any more: not before there is room
+//! for each of its events again, and not before the remote filters on the suppliers' side have been asked about each.
+
+use core::ops::Range;
+use std::collections::VecDeque;
+
+use engine::{Admission, Draft, Event, Form, ProxyKey, Questions};
+use giop::cdr::Reader;
+use giop::exception::{Kind, SystemException};
+use hashbrown::HashMap;
+
+use crate::counters::Counter;
+use crate::doors::giop::recall::SeenType;
+use crate::doors::giop::remote_filters::Ruling;
+use crate::lane::io::slots::Token;
+use crate::lane::run::{Answer, Core};
+use corba::event::{self, Batch, FORM_STRUCTURED, Header, Known, Skeleton, Translated};
+use corba::refused_event;
+
+/// Who is to be told that events were taken in.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum OwedTo {
+    /// A client that pushed them. The size is that of its request.
+    Client { connection: Token, answer: Answer, bytes: usize },
+    /// A proxy that pulled them.
+    Puller(Token),
+    /// The lane on whose connection they were pushed.
+    Guest(Token),
+    /// The lane that handed the event over.
+    Peer(Token),
+}
+
+/// What somebody is owed when a number of things have come about.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Owed {
+    pub(crate) to: OwedTo,
+    /// How many.
+    pub(crate) outstanding: u32,
+    /// What he is told instead of that it was done.
+    pub(crate) refusal: Option<SystemException>,
+}
+
+/// The events of one request being taken in, one after the other.
+#[derive(Clone, Copy)]
+pub(crate) struct Intake {
+    source: ProxyKey,
+    to: OwedTo,
+    owed: Option<Token>,
+    /// Why an event was not taken. Those after it are not looked at.
+    refusal: Option<SystemException>,
+    /// The Real-time CORBA priority that their supplier told.
+    priority: Option<i16>,
+}
+
+impl Intake {
+    pub(crate) const fn new(source: ProxyKey, to: OwedTo, priority: Option<i16>) -> Self {
+        Self { source, to, owed: None, refusal: None, priority }
+    }
+
+    /// Who is to be told.
+    pub(crate) const fn to(&self) -> OwedTo {
+        self.to
+    }
+
+    /// Whether an event was not taken.
+    pub(crate) const fn is_refused(&self) -> bool {
+        self.refusal.is_some()
+    }
+}
+
+impl Core {
+    /// Takes in those events of a sequence, in their order, until one is refused.
+    pub(crate) fn take_in_batch(&mut self, intake: &mut Intake, batch: &Batch, body: &Reader<'_>, which: Range<usize>) {
+        for (event, known) in batch.events_in(body, which) {
+            self.take_in_one(intake, FORM_STRUCTURED, &event, known);
+            if intake.refusal.is_some() {
+                return;
+            }
+        }
+    }
+
+    /// Takes in one event that was read to its end before.
+    pub(crate) fn take_in_one(&mut self, intake: &mut Intake, form: Form, event: &Reader<'_>, known: Known) {
+        let seen = self.recall.event(intake.source, event::tag_of(event.encoding(), event.phase()), event.rest());
+        let header = match form {
+            // Its type is known, and there is no more to learn.
+            FORM_STRUCTURED if known.is_plain && seen.is_some() => Ok(Header::default()),
+            FORM_STRUCTURED if let Some(skeleton) = seen.and_then(|seen| seen.skeleton) => Ok(skeleton.header()),
+            FORM_STRUCTURED => event::read_header(event.clone(), &mut event::work_for(event.remaining())),
+            _ => Ok(event::ANY_HEADER),
+        };
+        match header {
+            Ok(header) => {
+                let header = Header { is_loose: known.is_loose, ..header };
+                self.take_in(intake, form, event, &header, seen);
+            }
+            Err(_) => intake.refusal = Some(SystemException::new(Kind::Marshal, 0)),
+        }
+    }
+
+    /// Takes in an event of which the header is known. Where its type has been `seen`, the header need not tell it.
+    pub(crate) fn take_in(
+        &mut self,
+        intake: &mut Intake,
+        form: Form,
+        body: &Reader<'_>,
+        header: &Header<'_>,
+        seen: Option<SeenType>,
+    ) {
+        let bytes = body.rest();
+        let mut draft = self.lane.begin_event_for(bytes.len());
+        if seen.is_none() {
+            self.classify(&mut draft, body, header);
+        }
+        // A draft is made sure to be nobody else's each time that it is written to.
+        let event: &mut Event = &mut draft;
+        if let Some(seen) = seen {
+            event.event_type = seen.event_type;
+        }
+        event.form = form;
+        event.tag = event::tag_at(body.encoding(), body.phase(), header.is_loose);
+        event.bytes.extend_from_slice(bytes);
+        event.thread_priority = intake.priority;
+        if header.says_quality() {
+            self.note_quality(event, header);
+        }
+        if seen.and_then(|seen| seen.fits) != Some(event.tag) {
+            self.translate(intake.source, event);
+        }
+        if seen.is_none_or(|seen| seen.skeleton.is_none()) {
+            self.note_type(intake.source, body, event, header, seen);
+        }
+        self.admit(intake, draft);
+        if intake.refusal.is_none() {
+            self.counters.add(Counter::EventBytesIn, bytes.len() as u64);
+        }
+    }
+
+    /// Finds the number of an event's type.
+    fn classify(&mut self, draft: &mut Draft, body: &Reader<'_>, header: &Header<'_>) {
+        let chars = body.encoding().chars;
+        let [domain_text, name_text] = &mut self.names;
+        let domain = event::name_in_utf8(header.domain, chars, domain_text);
+        let type_name = event::name_in_utf8(header.type_name, chars, name_text);
+        self.lane.classify(draft, domain, type_name);
+    }
+
+    /// Remembers how an event begins, what that means, and whether it had to be put into another form.
+    fn note_type(
+        &mut self,
+        source: ProxyKey,
+        body: &Reader<'_>,
+        event: &Event,
+        header: &Header<'_>,
+        seen: Option<SeenType>,
+    ) {
+        let tag = event::tag_of(body.encoding(), body.phase());
+        if seen.is_some() && !self.recall.note_miss(source, tag) {
+            return;
+        }
+        let Some(channel) = self.lane.snapshot().channel(source.channel) else { return };
+        let fits = channel.wants().iter().all(|want| event::fits(event.form, event.tag, *want));
+        let length = seen.map_or(header.behind_type, |seen| seen.length);
+        let mut work = event::work_for(event.bytes.len());
+        let skeleton = Skeleton::of(event.form, body, header, &mut work).ok().flatten();
+        let seen = SeenType { event_type: event.event_type, length, fits: fits.then_some(event.tag), skeleton };
+        self.recall.note_event(source, tag, &event.bytes, seen);
+    }
+
+    /// Takes over what the event says of how it is to be treated.
+    fn note_quality(&self, event: &mut Event, header: &Header<'_>) {
+        event.priority = header.priority;
+        event.timeout = header.timeout;
+        event.start = header.start.map(|utc| self.clock.lane_time(utc));
+        event.stop = header.stop.map(|utc| self.clock.lane_time(utc));
+        if header.has_wrong_property {
+            self.counters.add(Counter::WrongHeaderFields, 1);
+        }
+    }
+
+    /// Puts the event into each form that some consumer of its channel takes and that it does not have yet.
+    fn translate(&mut self, source: ProxyKey, event: &mut Event) {
+        let Some(channel) = self.lane.snapshot().channel(source.channel) else { return };
+        let Event { form, tag, bytes, alternates, .. } = event;
+        for want in channel.wants() {
+            if event::fits(*form, *tag, *want) {
+                continue;
+            }
+            let alternate = alternates.push(*want);
+            match event::translate(*form, *tag, bytes, *want, &mut alternate.bytes) {
+                Ok(Translated::AlreadyFits) => alternates.pop(),
+                Ok(Translated::Written { tag }) => {
+                    alternate.tag = tag;
+                    self.counters.add(Counter::Translations, 1);
+                }
+                Err(_) => {
+                    // Consumers that want it so do without: the engine is told when their turn comes.
+                    alternates.pop();
+                    self.counters.add(Counter::Untranslatable, 1);
+                }
+            }
+        }
+    }
+
+    /// Hands an event to the engine, or has it wait: for its turn, or behind those of its proxy about which remote filters
+    /// are asked.
+    fn admit(&mut self, intake: &mut Intake, draft: Draft) {
+        let source = intake.source;
+        if self.lane.takes_turns() {
+            let owed = self.owe(intake);
+            return self.lane.queue_turn(source, draft, owed.to_bits(), self.now);
+        }
+        if self.undecided.is_waiting(source) {
+            if !self.undecided.has_room(source, &draft) {
+                self.lane.abandon_event(draft);
+                self.counters.add(Counter::UndecidedRefused, 1);
+                intake.refusal = Some(SystemException::new(Kind::ImpLimit, 0));
+                return;
+            }
+            let owed = self.owe(intake);
+            return self.undecided.wait(source, draft, owed);
+        }
+        match self.lane.handle_event(source, draft, &self.forms, self.now) {
+            Admission::Accepted { .. } => {}
+            Admission::Held(ticket) => {
+                let owed = self.owe(intake);
+                self.held.insert(ticket, owed);
+            }
+            Admission::Refused(refusal) => intake.refusal = Some(refused_event(&refusal)),
+            Admission::Undecided(draft, questions) => {
+                let owed = self.owe(intake);
+                self.undecided.wait(source, draft, owed);
+                if let Some(ruling) = self.question_admission(source, questions) {
+                    self.rule_on_undecided(source, ruling);
+                }
+            }
+        }
+    }
+
+    /// Notes that one thing more is to come about before the supplier is told.
+    fn owe(&mut self, intake: &mut Intake) -> Token {
+        if let Some(token) = intake.owed
+            && let Some(owed) = self.owed.get_mut(token)
+        {
+            owed.outstanding += 1;
+            return token;
+        }
+        // One of them is that all events of the request have been looked at.
+        let token = self.owed.insert(Owed { to: intake.to, outstanding: 2, refusal: None });
+        intake.owed = Some(token);
+        token
+    }
+
+    /// All events of a request have been looked at. True if its supplier can be told that they were taken in, false if he
+    /// will be told later.
+    ///
+    /// # Errors
+    /// Says what he is told instead.
+    pub(crate) fn finish_intake(&mut self, intake: &Intake) -> Result<bool, SystemException> {
+        let Some(token) = intake.owed else { return intake.refusal.map_or(Ok(true), Err) };
+        if let Some(refusal) = intake.refusal {
+            self.owed.remove(token);
+            return Err(refusal);
+        }
+        let Some(owed) = self.owed.get_mut(token) else { return Ok(true) };
+        owed.outstanding -= 1;
+        if owed.outstanding > 0 {
+            return Ok(false);
+        }
+        let refusal = owed.refusal;
+        self.owed.remove(token);
+        refusal.map_or(Ok(true), Err)
+    }
+
+    /// Something has come about for which a supplier's reply was withheld.
+    pub(crate) fn pay(&mut self, token: Token) {
+        let Some(owed) = self.owed.get_mut(token) else { return };
+        owed.outstanding -= 1;
+        if owed.outstanding > 0 {
+            return;
+        }
+        let Some(owed) = self.owed.remove(token) else { return };
+        match owed.to {
+            OwedTo::Client { .. } | OwedTo::Guest(_) => self.released.push_back(owed),
+            OwedTo::Puller(puller) => self.resume_polling(puller),
+            OwedTo::Peer(held) => self.pay_peer(held),
+        }
+    }
+
+    /// The same, but he is told that an event was refused.
+    pub(crate) fn pay_with_refusal(&mut self, token: Token, refusal: SystemException) {
+        if let Some(owed) = self.owed.get_mut(token) {
+            owed.refusal = Some(refusal);
+        }
+        self.pay(token);
+    }
+
+    /// The remote filters have ruled on the first event of a proxy that waits: it goes on or not, and those behind it are
+    /// looked at until filters have to be asked about one of them too.
+    pub(crate) fn rule_on_undecided(&mut self, source: ProxyKey, mut ruling: Ruling) {
+        while let Some(Undecided { mut draft, owed }) = self.undecided.next(source) {
+            draft.approved = true;
+            if ruling == Ruling::Yes {
+                self.admit_undecided(source, draft, owed);
+            } else {
+                let counter = if ruling == Ruling::No { Counter::FilteredIn } else { Counter::FilteredInFailed };
+                self.counters.add(counter, 1);
+                self.lane.abandon_event(draft);
+                self.pay(owed);
+            }
+            // Those about which nobody has to be asked follow at once.
+            let questions = loop {
+                let Some(Undecided { draft, owed }) = self.undecided.next(source) else { return };
+                if let Some((draft, questions)) = self.admit_undecided(source, draft, owed) {
+                    self.undecided.put_back(source, Undecided { draft, owed });
+                    break questions;
+                }
+            };
+            match self.question_admission(source, questions) {
+                Some(next) => ruling = next,
+                None => return,
+            }
+        }
+    }
+
+    /// Hands an event to the engine that has waited. It comes back if remote filters have to be asked about it.
+    pub(crate) fn admit_undecided(
+        &mut self,
+        source: ProxyKey,
+        draft: Draft,
+        owed: Token,
+    ) -> Option<(Draft, Questions)> {
+        match self.lane.handle_event(source, draft, &self.forms, self.now) {
+            Admission::Accepted { .. } => self.pay(owed),
+            Admission::Held(ticket) => {
+                self.held.insert(ticket, owed);
+            }
+            Admission::Refused(refusal) => self.pay_with_refusal(owed, refused_event(&refusal)),
+            Admission::Undecided(draft, questions) => return Some((draft, questions)),
+        }
+        None
+    }
+}
+
+/// Events of one proxy that may wait for remote filters, and bytes of them.
+const UNDECIDED_MAX: usize = 1024;
+const UNDECIDED_BYTES_MAX: usize = 16 << 20;
+
+/// An event that waits for remote filters, or behind one that does.
+pub(crate) struct Undecided {
+    pub(crate) draft: Draft,
+    owed: Token,
+}
+
+/// All such events, by the proxy through which they came.
+#[derive(Default)]
+pub(crate) struct UndecidedEvents {
+    lines: HashMap<ProxyKey, Line>,
+}
+
+#[derive(Default)]
+struct Line {
+    events: VecDeque<Undecided>,
+    bytes: usize,
+}
+
+impl UndecidedEvents {
+    pub(crate) fn is_waiting(&self, source: ProxyKey) -> bool {
+        self.lines.get(&source).is_some_and(|line| !line.events.is_empty())
+    }
+
+    pub(crate) fn has_room(&self, source: ProxyKey, draft: &Draft) -> bool {
+        self.lines.get(&source).is_none_or(|line| {
+            line.events.len() < UNDECIDED_MAX && line.bytes.saturating_add(draft.bytes.len()) <= UNDECIDED_BYTES_MAX
+        })
+    }
+
+    pub(crate) fn wait(&mut self, source: ProxyKey, draft: Draft, owed: Token) {
+        let line = self.lines.entry(source).or_default();
+        line.bytes += draft.bytes.len();
+        line.events.push_back(Undecided { draft, owed });
+    }
+
+    /// The first event of a proxy.
+    pub(crate) fn first(&self, source: ProxyKey) -> Option<&Undecided> {
+        self.lines.get(&source)?.events.front()
+    }
+
+    /// Takes out the first event of a proxy.
+    pub(crate) fn next(&mut self, source: ProxyKey) -> Option<Undecided> {
+        let line = self.lines.get_mut(&source)?;
+        let first = line.events.pop_front()?;
+        line.bytes = line.bytes.saturating_sub(first.draft.bytes.len());
+        Some(first)
+    }
+
+    /// Puts back the event that was taken out last.
+    pub(crate) fn put_back(&mut self, source: ProxyKey, first: Undecided) {
+        if let Some(line) = self.lines.get_mut(&source) {
+            line.bytes += first.draft.bytes.len();
+            line.events.push_front(first);
+        }
+    }
+
+    /// Forgets proxies that are gone and for which nothing waits.
+    pub(crate) fn forget_but(&mut self, is_there: impl Fn(ProxyKey) -> bool) {
+        self.lines.retain(|key, line| !line.events.is_empty() || is_there(*key));
+    }
+}

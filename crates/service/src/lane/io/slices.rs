@@ -1,0 +1,309 @@
+//! How much of a round the connections of one address may have together, so that a client with many connections does not
+//! keep the others waiting.
+//!
+//! What is done for a connection (its socket is read, it is closed, its answers are written) is charged to its address by the
+//! time that it takes. An address that has had its slice of a round is put off to the next, which begins at once. What is put off
+//! waits in a queue of its address, and the addresses take turns: so everything is served, and whoever has become ready in
+//! between is served between two slices. Where all connections are from one address there is nobody to give way to, and
+//! nothing is measured or put off.
+
+use core::time::Duration;
+use std::collections::VecDeque;
+use std::net::IpAddr;
+
+use hashbrown::HashMap;
+
+use crate::lane::io::shares::Share;
+use crate::lane::io::slots::{Slots, Token};
+use crate::lane::io::system::Ready;
+
+/// Something that is to be done for a connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Work {
+    /// Its socket is ready.
+    Ready(Ready),
+    /// Messages of it were read before and not looked at.
+    Resume(Token),
+}
+
+/// An address that has connections on the lane.
+struct Address {
+    ip: IpAddr,
+    connections: u32,
+    put_off: VecDeque<Work>,
+    /// It is among those whose turn comes.
+    has_turn: bool,
+    /// What it has had of a round, and of which.
+    spent: Duration,
+    round: u64,
+    /// The last round in which something was written for it.
+    written: u64,
+}
+
+/// All of them.
+pub(crate) struct Slices {
+    share: Share,
+    addresses: Slots<Address>,
+    by_ip: HashMap<IpAddr, Token>,
+    /// Those for which something is put off.
+    turns: VecDeque<Token>,
+    round: u64,
+    binds: bool,
+    /// What is left of the slice of the address that is being served.
+    left: Duration,
+}
+
+/// Room in an address's queue to begin with, so that an ordinary client's first requests have it.
+const PLACES: usize = 8;
+
+impl Slices {
+    /// A slice of a round is as long as the share that one connection may have.
+    pub(crate) fn new(share: Share) -> Self {
+        Self {
+            share,
+            addresses: Slots::new(),
+            by_ip: HashMap::new(),
+            turns: VecDeque::with_capacity(64),
+            round: 0,
+            binds: false,
+            left: share.time,
+        }
+    }
+
+    /// A connection has come.
+    pub(crate) fn arrive(&mut self, ip: IpAddr) -> Token {
+        let Self { addresses, by_ip, .. } = self;
+        let new = || Address {
+            ip,
+            connections: 0,
+            put_off: VecDeque::with_capacity(PLACES),
+            has_turn: false,
+            spent: Duration::ZERO,
+            round: 0,
+            written: 0,
+        };
+        let token = *by_ip.entry(ip).or_insert_with(|| addresses.insert(new()));
+        if let Some(address) = addresses.get_mut(token) {
+            address.connections += 1;
+        }
+        token
+    }
+
+    /// A connection has gone.
+    pub(crate) fn leave(&mut self, token: Token) {
+        let Some(address) = self.addresses.get_mut(token) else { return };
+        address.connections = address.connections.saturating_sub(1);
+        if address.connections == 0 {
+            self.by_ip.remove(&address.ip);
+            self.addresses.remove(token);
+        }
+    }
+
+    /// Begins a round in which there is one thing to do, as far as is known, or more. True if slices bind in it.
+    pub(crate) fn begin_round(&mut self, is_single: bool) -> bool {
+        self.round += 1;
+        self.left = self.share.time;
+        self.binds = self.by_ip.len() > 1 && !(is_single && self.turns.is_empty());
+        self.binds
+    }
+
+    /// There is more to do in this round than was known.
+    pub(crate) fn bind(&mut self) {
+        self.binds = self.by_ip.len() > 1;
+    }
+
+    /// Whether slices bind in this round.
+    #[inline]
+    pub(crate) const fn binds(&self) -> bool {
+        self.binds
+    }
+
+    /// What one connection may have, of what is left to its address.
+    pub(crate) const fn share(&self) -> Share {
+        Share { time: self.left, ..self.share }
+    }
+
+    /// Has something wait behind what is put off for the same address.
+    pub(crate) fn put_off(&mut self, token: Token, work: Work) {
+        let Some(address) = self.addresses.get_mut(token) else { return };
+        address.put_off.push_back(work);
+        if !core::mem::replace(&mut address.has_turn, true) {
+            self.turns.push_back(token);
+        }
+    }
+
+    /// Whether nothing is put off.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.turns.is_empty()
+    }
+
+    /// For how many addresses something is put off.
+    pub(crate) fn turns(&self) -> usize {
+        self.turns.len()
+    }
+
+    /// The address whose turn it is, and how many things are put off for it.
+    pub(crate) fn next_turn(&mut self) -> Option<(Token, usize)> {
+        loop {
+            let token = self.turns.pop_front()?;
+            // It may have gone with its last connection.
+            if let Some(address) = self.addresses.get_mut(token) {
+                address.has_turn = false;
+                let waiting = address.put_off.len();
+                self.left = self.share.time.saturating_sub(self.spent(token));
+                return Some((token, waiting));
+            }
+        }
+    }
+
+    /// The first thing that is put off for an address.
+    pub(crate) fn take(&mut self, token: Token) -> Option<Work> {
+        self.addresses.get_mut(token)?.put_off.pop_front()
+    }
+
+    /// Charges an address for what was done for it. True if it has had its slice.
+    pub(crate) fn charge(&mut self, token: Token, time: Duration) -> bool {
+        let (round, slice) = (self.round, self.share.time);
+        let Some(address) = self.addresses.get_mut(token) else { return false };
+        let before = if address.round == round { address.spent } else { Duration::ZERO };
+        (address.round, address.spent) = (round, before + time);
+        self.left = slice.saturating_sub(address.spent);
+        address.spent >= slice
+    }
+
+    /// Ends the turn of an address. True if something is still put off for it.
+    pub(crate) fn end_turn(&mut self, token: Token) -> bool {
+        self.left = self.share.time;
+        let Some(address) = self.addresses.get_mut(token).filter(|address| !address.put_off.is_empty()) else {
+            return false;
+        };
+        if !core::mem::replace(&mut address.has_turn, true) {
+            self.turns.push_back(token);
+        }
+        true
+    }
+
+    /// Whether an address has had its slice.
+    pub(crate) fn is_spent(&self, token: Token) -> bool {
+        let address = self.addresses.get(token).filter(|address| address.round == self.round);
+        address.is_some_and(|address| address.spent >= self.share.time)
+    }
+
+    /// Whether something may be written for an address: once in each round in any case, or whoever sends much would never
+    /// have his answers.
+    pub(crate) fn may_write(&mut self, token: Token) -> bool {
+        let is_spent = self.is_spent(token);
+        let round = self.round;
+        let Some(address) = self.addresses.get_mut(token) else { return true };
+        core::mem::replace(&mut address.written, round) != round || !is_spent
+    }
+
+    fn spent(&self, token: Token) -> Duration {
+        let address = self.addresses.get(token).filter(|address| address.round == self.round);
+        address.map_or(Duration::ZERO, |address| address.spent)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SLICE: Duration = Duration::from_micros(250);
+
+    fn slices() -> Slices {
+        Slices::new(Share { messages: 1024, time: SLICE })
+    }
+
+    fn ip(last: u8) -> IpAddr {
+        [127, 0, 0, last].into()
+    }
+
+    fn work(number: u64) -> Work {
+        Work::Resume(Token::from_bits(number))
+    }
+
+    /// Serves one round in which each thing takes so long. What was served, by the number of its address and of the thing.
+    fn round(slices: &mut Slices, each: Duration) -> Vec<Work> {
+        slices.begin_round(false);
+        let mut served = Vec::new();
+        for _ in 0..slices.turns() {
+            let Some((token, waiting)) = slices.next_turn() else { break };
+            for _ in 0..waiting {
+                served.extend(slices.take(token));
+                if slices.binds() && slices.charge(token, each) {
+                    break;
+                }
+            }
+            slices.end_turn(token);
+        }
+        served
+    }
+
+    #[test]
+    fn an_address_with_many_connections_gives_way_to_another_and_all_are_served_in_their_order() {
+        let mut slices = slices();
+        let (many, one) = (slices.arrive(ip(2)), slices.arrive(ip(1)));
+        (0..7).for_each(|number| slices.put_off(many, work(number)));
+        slices.put_off(one, work(100));
+        let each = Duration::from_micros(100);
+        assert_eq!(round(&mut slices, each), [work(0), work(1), work(2), work(100)]);
+        slices.put_off(one, work(101));
+        slices.put_off(many, work(7));
+        assert_eq!(round(&mut slices, each), [work(3), work(4), work(5), work(101)]);
+        assert_eq!(round(&mut slices, each), [work(6), work(7)]);
+        assert!(slices.is_idle());
+    }
+
+    #[test]
+    fn nothing_is_put_off_while_all_connections_are_from_one_address() {
+        let mut slices = slices();
+        let only = slices.arrive(ip(1));
+        assert_eq!(slices.arrive(ip(1)), only);
+        (0..100).for_each(|number| slices.put_off(only, work(number)));
+        assert_eq!(round(&mut slices, Duration::from_secs(1)).len(), 100);
+        // The other comes, and goes.
+        let other = slices.arrive(ip(2));
+        (0..3).for_each(|number| slices.put_off(only, work(number)));
+        assert_eq!(round(&mut slices, Duration::from_secs(1)).len(), 1);
+        slices.leave(other);
+        assert_eq!(round(&mut slices, Duration::from_secs(1)).len(), 2);
+    }
+
+    #[test]
+    fn what_was_put_off_for_an_address_that_is_gone_is_forgotten() {
+        let mut slices = slices();
+        let (gone, stays) = (slices.arrive(ip(2)), slices.arrive(ip(1)));
+        slices.put_off(gone, work(1));
+        slices.put_off(stays, work(2));
+        slices.leave(gone);
+        assert_eq!(round(&mut slices, SLICE), [work(2)]);
+        slices.leave(stays);
+        assert!(slices.by_ip.is_empty() && slices.addresses.is_empty());
+    }
+
+    #[test]
+    fn whoever_has_had_his_slice_is_written_to_once_in_each_round() {
+        let mut slices = slices();
+        let (busy, _other) = (slices.arrive(ip(2)), slices.arrive(ip(1)));
+        slices.begin_round(false);
+        assert!(slices.charge(busy, SLICE));
+        assert_eq!((slices.may_write(busy), slices.may_write(busy)), (true, false));
+        slices.begin_round(false);
+        assert_eq!((slices.may_write(busy), slices.may_write(busy)), (true, true));
+    }
+
+    #[test]
+    fn a_connection_has_what_is_left_to_its_address() {
+        let mut slices = slices();
+        let (one, _other) = (slices.arrive(ip(2)), slices.arrive(ip(1)));
+        slices.put_off(one, work(1));
+        slices.begin_round(false);
+        slices.next_turn();
+        slices.take(one);
+        slices.charge(one, SLICE / 5);
+        assert_eq!(slices.share().time, SLICE / 5 * 4);
+        slices.end_turn(one);
+        assert_eq!(slices.share().time, SLICE);
+        assert!(!slices.begin_round(true), "a lone thing is not measured");
+    }
+}

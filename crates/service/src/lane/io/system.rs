@@ -1,0 +1,245 @@
+//! Every system call of a lane goes through here and is counted, so that system calls per event are a figure.
+
+use core::cell::Cell;
+use core::time::Duration;
+use std::io::{self, IoSlice, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::fd::{AsFd, OwnedFd};
+
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, epoll, eventfd};
+use rustix::io::Errno;
+use rustix::net::{
+    AddressFamily, RecvFlags, SocketFlags, SocketType, acceptfrom_with, connect, ipproto, recv, socket_with, sockopt,
+};
+
+use crate::lane::scheduling;
+
+thread_local! {
+    static CALLS: Cell<u64> = const { Cell::new(0) };
+}
+
+/// System calls this thread has made through this module.
+pub(crate) fn calls_of_this_thread() -> u64 {
+    CALLS.get()
+}
+
+fn count() {
+    CALLS.set(CALLS.get() + 1);
+}
+
+/// How often this thread has waited of its own accord since it began.
+pub(crate) fn waits_of_this_thread() -> u64 {
+    count();
+    scheduling::waits_of_this_thread()
+}
+
+/// What the poll is asked to tell of a descriptor. That it is broken is told whether one asks or not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Interest {
+    /// That there is something to read, or nothing more to come.
+    pub(crate) read: bool,
+    /// That there is room to write, or that a connection attempt has ended.
+    pub(crate) write: bool,
+    /// That nothing more is to come: for a connection that is not to be read for now.
+    pub(crate) end: bool,
+}
+
+impl Interest {
+    pub(crate) const NONE: Self = Self { read: false, write: false, end: false };
+    pub(crate) const READ: Self = Self { read: true, ..Self::NONE };
+    pub(crate) const WRITE: Self = Self { write: true, ..Self::NONE };
+
+    fn flags(self) -> epoll::EventFlags {
+        let mut flags = epoll::EventFlags::empty();
+        flags.set(epoll::EventFlags::IN, self.read);
+        flags.set(epoll::EventFlags::OUT, self.write);
+        flags.set(epoll::EventFlags::RDHUP, self.end);
+        flags
+    }
+}
+
+/// What an epoll event speaks of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Ready {
+    /// The datum given when the descriptor was added.
+    pub(crate) datum: u64,
+    /// There is something to read, or the peer has gone.
+    pub(crate) readable: bool,
+    /// There is room to write, or a connection attempt has ended.
+    pub(crate) writable: bool,
+    /// The peer sends nothing more.
+    pub(crate) ended: bool,
+    /// The connection was reset: nothing can be written to it any more.
+    pub(crate) broken: bool,
+}
+
+/// An epoll instance, level triggered.
+pub(crate) struct Poll {
+    epoll: OwnedFd,
+    events: Vec<epoll::Event>,
+}
+
+impl Poll {
+    /// Descriptors reported in one round at most; the rest are reported in the next.
+    const BATCH: usize = 256;
+
+    pub(crate) fn new() -> io::Result<Self> {
+        Ok(Self { epoll: epoll::create(epoll::CreateFlags::CLOEXEC)?, events: Vec::with_capacity(Self::BATCH) })
+    }
+
+    pub(crate) fn add(&self, fd: impl AsFd, datum: u64, interest: Interest) -> io::Result<()> {
+        count();
+        Ok(epoll::add(&self.epoll, fd, epoll::EventData::new_u64(datum), interest.flags())?)
+    }
+
+    pub(crate) fn change(&self, fd: impl AsFd, datum: u64, interest: Interest) -> io::Result<()> {
+        count();
+        Ok(epoll::modify(&self.epoll, fd, epoll::EventData::new_u64(datum), interest.flags())?)
+    }
+
+    pub(crate) fn remove(&self, fd: impl AsFd) -> io::Result<()> {
+        count();
+        Ok(epoll::delete(&self.epoll, fd)?)
+    }
+
+    /// Waits until something is ready or the time is over. `None` waits without end.
+    pub(crate) fn wait(&mut self, timeout: Option<Duration>) -> io::Result<()> {
+        count();
+        let timeout = timeout.and_then(|t| Timespec::try_from(t).ok());
+        self.events.clear();
+        match epoll::wait(&self.epoll, rustix::buffer::spare_capacity(&mut self.events), timeout.as_ref()) {
+            Ok(_) | Err(Errno::INTR) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// How many descriptors the last [`Poll::wait`] found ready.
+    pub(crate) fn len(&self) -> usize {
+        self.events.len()
+    }
+
+    /// One of them.
+    pub(crate) fn get(&self, index: usize) -> Option<Ready> {
+        use epoll::EventFlags as Flags;
+        // The kernel packs these, so they are copied before they are looked at.
+        let epoll::Event { flags, data } = *self.events.get(index)?;
+        Some(Ready {
+            datum: data.u64(),
+            readable: flags.intersects(Flags::IN | Flags::HUP | Flags::ERR | Flags::RDHUP),
+            writable: flags.intersects(Flags::OUT | Flags::HUP | Flags::ERR),
+            ended: flags.intersects(Flags::HUP | Flags::ERR | Flags::RDHUP),
+            broken: flags.intersects(Flags::HUP | Flags::ERR),
+        })
+    }
+}
+
+/// Wakes a thread that waits in [`Poll::wait`]. Any thread may ring it.
+#[derive(Debug)]
+pub(crate) struct Bell {
+    fd: OwnedFd,
+}
+
+impl Bell {
+    pub(crate) fn new() -> io::Result<Self> {
+        Ok(Self { fd: eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)? })
+    }
+
+    /// Wakes the waiting thread. Rings before it looked count as one.
+    pub(crate) fn ring(&self) {
+        count();
+        // The only way to fail is a full counter, and then the bell is ringing already.
+        let _ = rustix::io::write(&self.fd, &1u64.to_ne_bytes());
+    }
+
+    pub(crate) fn silence(&self) {
+        count();
+        let mut counter = [0u8; 8];
+        let _ = rustix::io::read(&self.fd, &mut counter);
+    }
+
+    /// Waits until it is rung or the time is over, and silences it. For threads that wait for nothing else. `None` waits
+    /// without end.
+    pub(crate) fn wait(&self, timeout: Option<Duration>) {
+        let timeout = timeout.and_then(|time| Timespec::try_from(time).ok());
+        // A signal that interrupts it has the caller look once too often.
+        let _ = rustix::event::poll(&mut [PollFd::new(&self.fd, PollFlags::IN)], timeout.as_ref());
+        self.silence();
+    }
+
+    /// How often it was rung since it was last silenced.
+    #[cfg(test)]
+    pub(crate) fn take_rings(&self) -> u64 {
+        let mut counter = [0u8; 8];
+        rustix::io::read(&self.fd, &mut counter).map_or(0, |_| u64::from_ne_bytes(counter))
+    }
+}
+
+impl AsFd for Bell {
+    fn as_fd(&self) -> std::os::fd::BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+/// Appends what has arrived, as far as the buffer has room without growing.
+pub(crate) fn receive(stream: &TcpStream, buffer: &mut Vec<u8>) -> io::Result<usize> {
+    count();
+    Ok(recv(stream, rustix::buffer::spare_capacity(buffer), RecvFlags::empty())?.0)
+}
+
+pub(crate) fn write(mut stream: &TcpStream, bytes: &[u8]) -> io::Result<usize> {
+    count();
+    stream.write(bytes)
+}
+
+pub(crate) fn write_vectored(mut stream: &TcpStream, slices: &[IoSlice<'_>]) -> io::Result<usize> {
+    count();
+    stream.write_vectored(slices)
+}
+
+/// Whether something has arrived that was not read. False at the end of what the peer sends.
+pub(crate) fn has_unread(stream: &TcpStream) -> bool {
+    count();
+    stream.peek(&mut [0]).is_ok_and(|count| count > 0)
+}
+
+/// Takes a connection that a client made. `None` when there is none, or none any more.
+///
+/// # Errors
+/// When the system has no room for it. It stays in the backlog then, and the poll would speak of it without end.
+pub(crate) fn accept(listener: &TcpListener) -> io::Result<Option<(TcpStream, SocketAddr)>> {
+    count();
+    let (socket, address) = match acceptfrom_with(listener, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC) {
+        Ok(accepted) => accepted,
+        Err(error @ (Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM)) => return Err(error.into()),
+        // The others are those of the one connection, or say that there is none.
+        Err(_) => return Ok(None),
+    };
+    let stream = TcpStream::from(socket);
+    let address = address.and_then(|address| SocketAddr::try_from(address).ok()).filter(|_| prepare(&stream).is_ok());
+    Ok(address.map(|address| (stream, address)))
+}
+
+/// Begins a connection without waiting for it.
+pub(crate) fn begin_connect(address: SocketAddr) -> io::Result<TcpStream> {
+    count();
+    let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+    let socket = socket_with(family, SocketType::STREAM, flags, Some(ipproto::TCP))?;
+    match connect(&socket, &address) {
+        Ok(()) | Err(Errno::INPROGRESS) => {}
+        Err(error) => return Err(error.into()),
+    }
+    let stream = TcpStream::from(socket);
+    prepare(&stream)?;
+    Ok(stream)
+}
+
+/// Messages leave at once, and a peer whose host vanished without a word is noticed after about two minutes.
+fn prepare(stream: &TcpStream) -> io::Result<()> {
+    sockopt::set_tcp_nodelay(stream, true)?;
+    sockopt::set_socket_keepalive(stream, true)?;
+    sockopt::set_tcp_keepidle(stream, Duration::from_secs(60))?;
+    sockopt::set_tcp_keepintvl(stream, Duration::from_secs(15))?;
+    sockopt::set_tcp_keepcnt(stream, 4)?;
+    Ok(())
+}

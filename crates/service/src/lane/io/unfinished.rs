@@ -1,0 +1,356 @@
+//! What messages that have begun and are not complete may take together.
+//!
+//! Each takes memory until the rest of it has come, and a client that stalls keeps it for `limits.message_completion_ms`:
+//! thousands of them could keep as many messages of the largest size. So the memory that holds what has arrived, and never
+//! what is only announced, is charged to the connection and its address, before it is reserved
+//! (`limits.incomplete_bytes_max`). Where that is not granted, a message may still be completed from a [`Reserve`] of all lanes',
+//! two to four times as large as the largest message, of which each gets half of what is left at most: so there is room for one of
+//! the largest, and for small ones beside it. A connection that finds no room there either is not read until there is
+//! some; and whoever progresses least, of those that have something, is let go then.
+//!
+//! Small ones, up to [`UNCHARGED`], need no claim: they are bounded by the number of connections.
+
+use core::sync::atomic::{AtomicU64, Ordering};
+use core::time::Duration;
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use engine::Time;
+use giop::framing::Incomplete;
+
+use crate::lane::io::slots::Token;
+use accounts::{Account, Resource, Spent};
+
+/// Octets of a connection that nobody is charged for.
+const UNCHARGED: u64 = 16 << 10;
+/// How long a message is looked at before it is said how fast it progresses.
+const LOOKED_AT_FOR: Duration = Duration::from_secs(1);
+
+/// What of the memory for connections is kept for messages that find no room elsewhere, of all lanes.
+#[derive(Debug)]
+pub(crate) struct Reserve {
+    octets: u64,
+    taken: AtomicU64,
+}
+
+impl Reserve {
+    /// One of so many octets.
+    pub(crate) const fn new(octets: u64) -> Self {
+        Self { octets, taken: AtomicU64::new(0) }
+    }
+
+    /// Makes what one message has of it so much, unless that is more than half of what others leave.
+    fn change(&self, before: u64, wanted: u64) -> bool {
+        let change = |taken: u64| {
+            let others = taken.saturating_sub(before);
+            let is_fair = wanted <= self.octets.saturating_sub(others) / 2;
+            is_fair.then_some(others + wanted)
+        };
+        // Relaxed: it is an amount, and nothing is published through it.
+        self.taken.fetch_update(Ordering::Relaxed, Ordering::Relaxed, change).is_ok()
+    }
+
+    fn give(&self, octets: u64) {
+        self.taken.fetch_sub(octets, Ordering::Relaxed);
+    }
+}
+
+/// Who waits on a lane. See the module.
+#[derive(Debug)]
+pub(crate) struct Unfinished {
+    reserve: Arc<Reserve>,
+    waiting: VecDeque<Token>,
+}
+
+/// What one connection has.
+#[derive(Debug, Default, Clone, Copy)]
+pub(crate) struct Claim {
+    charged: u64,
+    /// Of the reserve.
+    reserved: u64,
+    /// It is not read, since there is no room for what has begun on it.
+    pub(crate) waits: bool,
+    /// What it waits for.
+    wanted: u64,
+    mark: Option<Mark>,
+}
+
+/// How far a message had come.
+#[derive(Debug, Clone, Copy)]
+struct Mark {
+    message: Incomplete,
+    at: Time,
+}
+
+/// What became of a claim.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Claimed {
+    /// There is room.
+    Granted,
+    /// The connection waits.
+    Waits,
+    /// The connection waits from now on.
+    Refused(Spent),
+}
+
+impl Unfinished {
+    /// Nobody waits yet.
+    pub(crate) const fn new(reserve: Arc<Reserve>) -> Self {
+        Self { reserve, waiting: VecDeque::new() }
+    }
+
+    /// What has begun on a connection takes so many octets of memory, and will take up to `announced`.
+    pub(crate) fn claim(
+        &mut self,
+        token: Token,
+        claim: &mut Claim,
+        account: &Account,
+        octets: usize,
+        announced: usize,
+    ) -> Claimed {
+        if claim.waits {
+            return Claimed::Waits;
+        }
+        let Err(spent) = self.fit(claim, account, octets as u64, announced as u64) else { return Claimed::Granted };
+        claim.waits = true;
+        claim.wanted = octets as u64;
+        self.waiting.push_back(token);
+        Claimed::Refused(spent)
+    }
+
+    /// Whether somebody waits.
+    pub(crate) fn is_waiting(&self) -> bool {
+        !self.waiting.is_empty()
+    }
+
+    /// How many wait.
+    pub(crate) fn waiting(&self) -> usize {
+        self.waiting.len()
+    }
+
+    /// Who has waited, or was tried, longest ago: [`Self::admit`] it, or it is forgotten.
+    pub(crate) fn next_waiting(&mut self) -> Option<Token> {
+        self.waiting.pop_front()
+    }
+
+    /// Whether there is room for one that waits, which goes on then. If not, it goes on waiting.
+    pub(crate) fn admit(&mut self, token: Token, claim: &mut Claim, account: &Account, announced: usize) -> bool {
+        let fits = self.fit(claim, account, claim.wanted, announced as u64).is_ok();
+        claim.waits = !fits;
+        // It could not progress meanwhile.
+        claim.forget_pace();
+        if !fits {
+            self.waiting.push_back(token);
+        }
+        fits
+    }
+
+    /// What is under way on a connection takes so many octets at most from now on. Where a message is `complete`, the next
+    /// one has to find room of its own.
+    pub(crate) fn lower(&mut self, claim: &mut Claim, account: &Account, octets: usize, complete: bool) {
+        if claim.charged == 0 && claim.reserved == 0 {
+            return;
+        }
+        let octets = charged_of(octets as u64);
+        if complete || octets == 0 {
+            self.reserve.give(core::mem::take(&mut claim.reserved));
+        }
+        if octets < claim.charged {
+            account.give(Resource::IncompleteBytes, claim.charged - octets);
+            claim.charged = octets;
+        }
+    }
+
+    /// A connection ends or leaves the lane.
+    pub(crate) fn release(&mut self, claim: &mut Claim, account: &Account) {
+        self.lower(claim, account, 0, true);
+        *claim = Claim::default();
+    }
+
+    fn fit(&mut self, claim: &mut Claim, account: &Account, octets: u64, announced: u64) -> Result<(), Spent> {
+        let octets = charged_of(octets);
+        if octets <= claim.charged + claim.reserved {
+            return Ok(());
+        }
+        let more = octets - claim.charged;
+        let Err(spent) = account.take(Resource::IncompleteBytes, more) else {
+            claim.charged = octets;
+            return Ok(());
+        };
+        let rest = announced.max(octets) - claim.charged;
+        if !self.reserve.change(claim.reserved, rest) {
+            return Err(spent);
+        }
+        claim.reserved = rest;
+        Ok(())
+    }
+}
+
+impl Claim {
+    /// Whether it has something that others could use.
+    pub(crate) const fn has_some(&self) -> bool {
+        self.charged > 0 || self.reserved > 0
+    }
+
+    /// How many octets of its oldest message have come in a second, if that has been looked at for long enough.
+    pub(crate) fn pace(&mut self, message: Incomplete, now: Time) -> Option<u64> {
+        let mark = self.mark.filter(|mark| mark.message.began == message.began);
+        let Some(mark) = mark else {
+            self.mark = Some(Mark { message, at: now });
+            return None;
+        };
+        let looked_at = now.since(mark.at);
+        if looked_at < LOOKED_AT_FOR {
+            return None;
+        }
+        let progress = message.octets.saturating_sub(mark.message.octets) as u128;
+        u64::try_from(progress * 1_000 / looked_at.as_millis()).ok()
+    }
+
+    /// Has it looked at anew: it progresses.
+    pub(crate) const fn forget_pace(&mut self) {
+        self.mark = None;
+    }
+}
+
+const fn charged_of(octets: u64) -> u64 {
+    if octets <= UNCHARGED { 0 } else { octets }
+}
+
+/// The time in which a connection is read. The time limit of its messages runs by it: while it is not read, since it is
+/// owed something, what it owes cannot come.
+#[derive(Debug, Default, Clone, Copy)]
+pub(crate) struct ReadingTime {
+    stopped_for: Duration,
+    stopped_at: Option<Time>,
+}
+
+impl ReadingTime {
+    /// What time it is by it.
+    pub(crate) fn at(&self, now: Time) -> Time {
+        let until = self.stopped_at.unwrap_or(now);
+        Time(until.0.saturating_sub(u64::try_from(self.stopped_for.as_nanos()).unwrap_or(u64::MAX)))
+    }
+
+    /// Whether it stands still.
+    pub(crate) const fn is_stopped(&self) -> bool {
+        self.stopped_at.is_some()
+    }
+
+    /// The connection is read from now on, or not.
+    #[inline]
+    pub(crate) fn note(&mut self, is_read: bool, now: Time) {
+        if is_read {
+            if let Some(since) = self.stopped_at.take() {
+                self.stopped_for += now.since(since);
+            }
+        } else if self.stopped_at.is_none() {
+            self.stopped_at = Some(now);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use accounts::{Accounts, Ceilings};
+
+    const MIB: usize = 1 << 20;
+
+    fn token(number: u64) -> Token {
+        Token::from_bits(number)
+    }
+
+    /// With a reserve for two messages of 16 MiB, and small ones.
+    fn unfinished() -> Unfinished {
+        Unfinished::new(Arc::new(Reserve::new(64 << 20)))
+    }
+
+    /// A client, where all together may have so much.
+    fn account(limit: usize) -> Arc<Account> {
+        let ceilings = Ceilings::new(100).with(Resource::IncompleteBytes, limit as u64, 0);
+        Accounts::new(ceilings).account_of([127, 0, 0, 1].into())
+    }
+
+    #[test]
+    fn what_is_announced_costs_nothing_and_what_has_arrived_is_charged() {
+        let (mut unfinished, account) = (unfinished(), account(64 * MIB));
+        let mut claims = [Claim::default(); 100];
+        for (number, claim) in (0..).zip(&mut claims) {
+            assert_eq!(unfinished.claim(token(number), claim, &account, 12, 16 * MIB), Claimed::Granted);
+        }
+        assert_eq!(account.used(Resource::IncompleteBytes), 0);
+        assert_eq!(unfinished.claim(token(0), &mut claims[0], &account, 3 * MIB, 16 * MIB), Claimed::Granted);
+        assert_eq!(account.used(Resource::IncompleteBytes), 3 * MIB as u64);
+        unfinished.lower(&mut claims[0], &account, 0, true);
+        assert_eq!(account.used(Resource::IncompleteBytes), 0);
+    }
+
+    #[test]
+    fn where_the_limit_is_reached_a_message_is_completed_from_the_reserve_and_small_ones_beside_it() {
+        let (mut unfinished, account) = (unfinished(), account(10 * MIB));
+        let mut claims = [Claim::default(); 4];
+        let [stalled, large, other, small] = &mut claims;
+        assert_eq!(unfinished.claim(token(0), stalled, &account, 10 * MIB, 16 * MIB), Claimed::Granted);
+        assert_eq!(unfinished.claim(token(1), large, &account, MIB, 16 * MIB), Claimed::Granted);
+        assert_eq!(unfinished.claim(token(1), large, &account, 16 * MIB, 16 * MIB), Claimed::Granted);
+        let second = &mut Claim::default();
+        assert_eq!(unfinished.claim(token(4), second, &account, 20 << 10, 24 * MIB), Claimed::Granted);
+        assert!(matches!(unfinished.claim(token(2), other, &account, MIB, 16 * MIB), Claimed::Refused(_)));
+        assert_eq!(unfinished.claim(token(2), other, &account, MIB, 16 * MIB), Claimed::Waits);
+        assert_eq!(unfinished.claim(token(3), small, &account, 200 << 10, 200 << 10), Claimed::Granted);
+
+        assert_eq!(unfinished.next_waiting(), Some(token(2)));
+        assert!(!unfinished.admit(token(2), other, &account, 16 * MIB));
+        unfinished.lower(large, &account, 0, true);
+        assert_eq!(unfinished.next_waiting(), Some(token(2)));
+        assert!(unfinished.admit(token(2), other, &account, 16 * MIB) && !other.waits && !unfinished.is_waiting());
+        unfinished.release(second, &account);
+        claims.iter_mut().for_each(|claim| unfinished.release(claim, &account));
+        assert_eq!((unfinished.reserve.taken.load(Ordering::Relaxed), account.used(Resource::IncompleteBytes)), (0, 0));
+    }
+
+    /// Each lane had a reserve of its own, four times the largest message, beside the budget of the process.
+    #[test]
+    fn all_lanes_have_one_reserve_which_lets_one_of_the_largest_complete_however_small_it_is() {
+        let (reserve, account) = (Arc::new(Reserve::new(32 << 20)), account(0));
+        let mut lanes = [Unfinished::new(Arc::clone(&reserve)), Unfinished::new(reserve)];
+        let mut claims = [Claim::default(); 2];
+        assert_eq!(lanes[0].claim(token(0), &mut claims[0], &account, MIB, 16 * MIB), Claimed::Granted);
+        assert!(matches!(lanes[1].claim(token(1), &mut claims[1], &account, MIB, 16 * MIB), Claimed::Refused(_)));
+        let mut small = Claim::default();
+        assert_eq!(lanes[1].claim(token(2), &mut small, &account, MIB, 2 * MIB), Claimed::Granted);
+        lanes[0].release(&mut claims[0], &account);
+        assert!(!lanes[1].admit(token(1), &mut claims[1], &account, 16 * MIB), "the small one has some yet");
+        lanes[1].release(&mut small, &account);
+        assert!(lanes[1].admit(token(1), &mut claims[1], &account, 16 * MIB));
+    }
+
+    #[test]
+    fn how_fast_a_message_progresses_is_known_after_a_second_of_the_same_message() {
+        let mut claim = Claim::default();
+        let message = |began, octets| Incomplete { began, octets };
+        let at = |millis: u64| Time(millis * 1_000_000);
+        assert_eq!(claim.pace(message(5, 1_000), at(0)), None);
+        assert_eq!(claim.pace(message(5, 2_000), at(999)), None);
+        assert_eq!(claim.pace(message(5, 5_000), at(2_000)), Some(2_000));
+        assert_eq!(claim.pace(message(6, 9_000), at(2_050)), None, "another message");
+        assert_eq!(claim.pace(message(6, 9_000), at(3_050)), Some(0));
+        claim.forget_pace();
+        assert_eq!(claim.pace(message(6, 9_000), at(3_100)), None);
+    }
+
+    #[test]
+    fn time_stands_still_while_a_connection_is_not_read() {
+        let mut reading = ReadingTime::default();
+        reading.note(false, Time(10));
+        reading.note(false, Time(20));
+        assert_eq!((reading.at(Time(30)), reading.is_stopped()), (Time(10), true));
+        reading.note(true, Time(40));
+        reading.note(true, Time(45));
+        assert_eq!(reading.at(Time(50)), Time(20));
+        reading.note(false, Time(60));
+        reading.note(true, Time(70));
+        assert_eq!(reading.at(Time(80)), Time(40));
+    }
+}

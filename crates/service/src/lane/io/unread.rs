@@ -1,0 +1,128 @@
+//! What was written for a connection, of either direction, and its peer has not read.
+//!
+//! Where a socket takes everything at once, which is the usual case, nothing is charged. What it leaves is: to the connection's
+//! client and its address (`limits.unread_reply_bytes_max`). What cannot be charged is there all the same; but then nothing more
+//! is written for the connection until all that was written is read. What it would have got stays in its outboxes, which the
+//! channel's budget has, and its requests in its socket. So nobody who has nothing unread is kept waiting by those who have.
+
+use std::sync::Arc;
+
+use engine::Time;
+
+use accounts::{Account, Charge, Resource, Spent};
+
+/// What one connection has of it.
+#[derive(Debug, Default)]
+pub(crate) struct Unread {
+    charge: Option<Charge>,
+    /// Some of it could not be charged.
+    waits: bool,
+    /// What the socket had taken, and since when it has not taken more.
+    taken: u64,
+    read_at: Time,
+}
+
+impl Unread {
+    /// Whether nothing more is to be written before all that was written is read.
+    #[inline]
+    pub(crate) const fn waits(&self) -> bool {
+        self.waits
+    }
+
+    /// Whether there has been some for as long as that, and the peer has read none of it.
+    pub(crate) fn is_idle_since(&self, time: Time) -> bool {
+        self.charge.is_some() && self.read_at <= time
+    }
+
+    /// So many octets are kept for the peer, whose socket has taken so many in all.
+    ///
+    /// # Errors
+    /// When it has to wait from now on. An episode is told of once.
+    #[inline]
+    pub(crate) fn note(&mut self, account: &Arc<Account>, octets: usize, taken: u64, now: Time) -> Result<(), Spent> {
+        if octets == 0 && self.charge.is_none() {
+            return Ok(());
+        }
+        self.settle(account, octets as u64, taken, now)
+    }
+
+    fn settle(&mut self, account: &Arc<Account>, octets: u64, taken: u64, now: Time) -> Result<(), Spent> {
+        if octets == 0 {
+            *self = Self::default();
+            return Ok(());
+        }
+        if self.charge.is_none() || self.taken != taken {
+            (self.taken, self.read_at) = (taken, now);
+        }
+        let charge = self.charge.get_or_insert_with(|| account.charge_anyway(Resource::ReplyBytes, 0));
+        if octets <= charge.amount() {
+            charge.settle(octets);
+            return Ok(());
+        }
+        let Err(spent) = charge.resize(octets) else { return Ok(()) };
+        charge.settle(octets);
+        if core::mem::replace(&mut self.waits, true) { Ok(()) } else { Err(spent) }
+    }
+
+    /// So many octets more are about to be written, which has been granted.
+    pub(crate) fn add(&mut self, account: &Arc<Account>, octets: usize, now: Time) {
+        if self.charge.is_none() {
+            self.read_at = now;
+        }
+        let charge = self.charge.get_or_insert_with(|| account.charge_anyway(Resource::ReplyBytes, 0));
+        charge.settle(charge.amount() + octets as u64);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use accounts::{Accounts, Ceilings, SpentBy};
+
+    const MIB: usize = 1 << 20;
+
+    /// What a client does not read was bounded for each connection only: with a thousand connections it was a gigabyte.
+    #[test]
+    fn what_cannot_be_charged_is_the_last_that_is_written_until_all_is_read() {
+        let accounts = Accounts::new(Ceilings::new(75).with(Resource::ReplyBytes, 16 << 20, 1 << 20));
+        let [here, there] = ["127.0.0.2", "127.0.0.3"].map(|ip| accounts.account_of(ip.parse().unwrap()));
+        let mut slow = Unread::default();
+        assert_eq!(slow.note(&here, 8 * MIB, 10, Time(1)), Ok(()));
+        assert!(!slow.waits());
+        // Beyond its share: it is there, and counted, and no more comes.
+        let spent = slow.note(&here, 14 * MIB, 10, Time(2)).unwrap_err();
+        assert_eq!((spent.resource, spent.by), (Resource::ReplyBytes, SpentBy::Client));
+        assert_eq!(accounts.used(Resource::ReplyBytes), 14 << 20);
+        assert_eq!((slow.note(&here, 15 * MIB, 10, Time(2)), slow.waits()), (Ok(()), true), "it is told of once");
+        // Another has its minimum.
+        let mut other = Unread::default();
+        assert_eq!(other.note(&there, MIB, 0, Time(3)), Ok(()));
+        // It reads some, which is not enough, and all.
+        assert!(slow.is_idle_since(Time(1)));
+        assert_eq!(slow.note(&here, 3 * MIB, 20, Time(4)), Ok(()));
+        assert!(slow.waits() && !slow.is_idle_since(Time(3)) && slow.is_idle_since(Time(4)));
+        assert_eq!(slow.note(&here, 0, 30, Time(5)), Ok(()));
+        assert!(!slow.waits() && !slow.is_idle_since(Time(9)));
+        drop(other);
+        assert_eq!(accounts.used(Resource::ReplyBytes), 0);
+    }
+
+    #[test]
+    fn nothing_is_charged_where_the_socket_takes_everything() {
+        let accounts = Accounts::new(Ceilings::new(75).with(Resource::ReplyBytes, 0, 0));
+        let account = accounts.account_of("127.0.0.2".parse().unwrap());
+        let mut unread = Unread::default();
+        assert_eq!(unread.note(&account, 0, 1_000_000, Time(1)), Ok(()));
+        assert_eq!(Arc::strong_count(&account), 1);
+    }
+
+    #[test]
+    fn who_reads_is_not_idle_however_much_comes_meanwhile() {
+        let accounts = Accounts::new(Ceilings::new(75).with(Resource::ReplyBytes, 16 << 20, 0));
+        let account = accounts.account_of("127.0.0.2".parse().unwrap());
+        let mut unread = Unread::default();
+        assert_eq!(unread.note(&account, MIB, 100, Time(1)), Ok(()));
+        assert_eq!(unread.note(&account, 2 * MIB, 200, Time(5)), Ok(()));
+        assert!(!unread.is_idle_since(Time(4)));
+    }
+}

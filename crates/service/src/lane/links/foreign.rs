@@ -1,0 +1,231 @@
+//! Pushes that arrive on a connection of another lane than theirs.
+//!
+//! They are handed to their lane whole, in a buffer that goes there and comes home with the reply, and is used again. The
+//! lane that has the connection counts them among what it has yet to answer, so that they are as bounded as others. Where the
+//! other lane has no room, the push waits here and its connection is not read.
+
+use engine::LaneId;
+use giop::cdr::CharSet;
+use giop::exception::{Kind, SystemException};
+use giop::framing::Message;
+use giop::message::{Header, Request};
+
+use crate::counters::Counter;
+use crate::doors::giop::incoming::Caller;
+use crate::doors::giop::push::{answer_exception, write_done, write_exception};
+use crate::lane::intake::admission::{Intake, OwedTo};
+use crate::lane::io::slots::Token;
+use crate::lane::links::lines::Lines;
+use crate::lane::links::mail::LaneThread;
+use crate::lane::run::{Answer, Core, Worker};
+use corba::NO_ROOM;
+
+/// A push on its way to its lane, or on its way home.
+pub(crate) struct ForeignPush {
+    /// The connection that it came on, of the lane that it came from.
+    connection: Token,
+    answer: Answer,
+    /// Code set of the connection's narrow strings.
+    chars: CharSet,
+    /// The message; on the way home, the reply.
+    bytes: Vec<u8>,
+    /// How large it was.
+    size: usize,
+    /// It came home because it is for no supplier that is known there.
+    is_unknown: bool,
+}
+
+/// A push for another lane that is being served here.
+pub(crate) struct Guest {
+    thread: LaneThread,
+    push: Box<ForeignPush>,
+}
+
+/// Pushes and buffers that are made in advance and kept, and the largest buffer that is.
+const SPARE_PUSHES: usize = 64;
+const SPARE_BYTES: usize = 16 << 10;
+const FIRST_BYTES: usize = 1 << 10;
+
+/// As many as are usually on their way at once.
+#[expect(clippy::vec_box, reason = "they travel in these boxes, and are not to be moved into new ones")]
+pub(crate) fn spare_pushes() -> Vec<Box<ForeignPush>> {
+    (0..SPARE_PUSHES).map(|_| Box::new(ForeignPush::new(Vec::with_capacity(FIRST_BYTES)))).collect()
+}
+
+impl ForeignPush {
+    fn new(bytes: Vec<u8>) -> Self {
+        let answer = Answer::NONE;
+        let connection = Token::from_bits(u64::MAX >> 2);
+        Self { connection, answer, chars: CharSet::Latin1, bytes, size: 0, is_unknown: false }
+    }
+}
+
+impl Core {
+    /// Hands a push to its lane, or has its connection wait until there is room there. False if there is no such lane.
+    pub(crate) fn pass_push(
+        &mut self,
+        connection: Token,
+        message: &Message<'_>,
+        caller: &mut Caller,
+        answer: Answer,
+        lane: LaneId,
+    ) -> bool {
+        if self.lines.find(lane).is_none() {
+            return false;
+        }
+        let mut push = self.spare_pushes.pop().unwrap_or_else(|| Box::new(ForeignPush::new(Vec::new())));
+        push.bytes.clear();
+        push.bytes.extend_from_slice(message.bytes);
+        push.size = message.bytes.len();
+        (push.connection, push.answer, push.chars, push.is_unknown) = (connection, answer, caller.chars, false);
+        caller.await_answer(push.size);
+        self.counters.add(Counter::PushesPassed, 1);
+        if let Err((push, _)) = self.lines.post_push(lane, push) {
+            self.counters.add(Counter::HandoverFull, 1);
+            caller.parked = Some((lane, push));
+            self.parked.push_back(connection);
+        }
+        true
+    }
+
+    /// A message that the main lane is to serve when the connection is there.
+    pub(crate) fn park_message(&mut self, message: &Message<'_>, caller: &mut Caller) {
+        let mut push = self.spare_pushes.pop().unwrap_or_else(|| Box::new(ForeignPush::new(Vec::new())));
+        push.bytes.clear();
+        push.bytes.extend_from_slice(message.bytes);
+        caller.parked = Some((LaneId::MAIN, push));
+        caller.settling.bound_for = Some(LaneId::MAIN);
+    }
+
+    /// Keeps what a push was in, to be used again.
+    fn keep_push(&mut self, mut push: Box<ForeignPush>) {
+        if push.bytes.capacity() > SPARE_BYTES {
+            push.bytes = Vec::new();
+        }
+        if self.spare_pushes.len() < SPARE_PUSHES {
+            self.spare_pushes.push(push);
+        }
+    }
+
+    /// Takes in a push that arrived on another lane's connection.
+    pub(crate) fn take_foreign_push(&mut self, thread: LaneThread, mut push: Box<ForeignPush>) {
+        let bytes = core::mem::take(&mut push.bytes);
+        let (answer, chars) = (push.answer, push.chars);
+        let guest = self.guests.insert(Guest { thread, push });
+        let finished = self.take_in_foreign(guest, &bytes, answer, chars);
+        self.deliver();
+        // It may have been answered already, and its buffer be needed for that.
+        let Some(Guest { push, .. }) = self.guests.get_mut(guest) else { return };
+        push.bytes = bytes;
+        match finished {
+            None => {
+                push.is_unknown = true;
+                self.send_home(guest);
+            }
+            Some(Ok(true)) => self.answer_guest(guest, None),
+            Some(Ok(false)) => {}
+            Some(Err(exception)) => self.answer_guest(guest, Some(exception)),
+        }
+    }
+
+    /// Takes in its events. Nothing if it is for no supplier that is known here.
+    fn take_in_foreign(
+        &mut self,
+        guest: Token,
+        bytes: &[u8],
+        answer: Answer,
+        chars: CharSet,
+    ) -> Option<Result<bool, SystemException>> {
+        let header = Header::parse(bytes).ok()?;
+        let request = Request::parse(bytes, &header).ok()?;
+        let push = self.find_push(&request)?;
+        let body = request.body(bytes, &header, chars);
+        let mut intake = Intake::new(push.source, OwedTo::Guest(guest), answer.priority);
+        if !self.take_in_body(&mut intake, &push, &body) {
+            self.counters.add(Counter::WrongBodies, 1);
+            return Some(Err(SystemException::new(Kind::Marshal, 0)));
+        }
+        Some(self.finish_intake(&intake))
+    }
+
+    /// Answers a push of another lane's, and sends it home.
+    pub(crate) fn answer_guest(&mut self, guest: Token, exception: Option<SystemException>) {
+        let Some(Guest { push, .. }) = self.guests.get_mut(guest) else { return };
+        push.bytes.clear();
+        if push.answer.expected {
+            match exception {
+                None => write_done(&mut push.bytes, push.answer),
+                Some(exception) => write_exception(&mut push.bytes, push.chars, push.answer, exception),
+            }
+        }
+        self.send_home(guest);
+    }
+
+    fn send_home(&mut self, guest: Token) {
+        if let Some(Guest { thread, push }) = self.guests.remove(guest) {
+            self.lines.return_push(thread, push);
+        }
+    }
+}
+
+impl Worker {
+    /// A push has come home with its reply, or without one.
+    pub(crate) fn conclude_push_elsewhere(&mut self, mut push: Box<ForeignPush>) {
+        let (connection, size) = (push.connection, push.size);
+        if push.is_unknown {
+            // Errors are administration's to tell, here as anywhere.
+            if let Some(entry) = self.incoming.get_mut(connection) {
+                entry.caller.note_answer(size);
+                if let Ok(header) = Header::parse(&push.bytes) {
+                    let message = Message { header, bytes: &push.bytes };
+                    if !self.core.pass_on(connection, message, &mut entry.caller, false) {
+                        answer_exception(&mut entry.caller, push.answer, NO_ROOM);
+                    }
+                }
+                push.bytes.clear();
+                self.resume(connection);
+            }
+        } else {
+            self.pass_reply(connection, size, |output| output.bytes().extend_from_slice(&push.bytes));
+        }
+        self.core.keep_push(push);
+    }
+
+    /// Posts pushes that waited for room, and has their connections go on.
+    pub(crate) fn serve_parked(&mut self) {
+        if !core::mem::take(&mut self.core.try_parked) {
+            return;
+        }
+        for _ in 0..self.core.parked.len() {
+            let Some(connection) = self.core.parked.pop_front() else { return };
+            let Some(entry) = self.incoming.get_mut(connection) else { continue };
+            let Some((lane, push)) = entry.caller.parked.take() else { continue };
+            match Lines::post_push(&mut self.core.lines, lane, push) {
+                Ok(()) => self.resume(connection),
+                Err((push, true)) => {
+                    entry.caller.parked = Some((lane, push));
+                    self.core.parked.push_back(connection);
+                }
+                // The lane has ended meanwhile: its supplier is gone, as administration will say.
+                Err((mut push, false)) => {
+                    push.is_unknown = true;
+                    self.conclude_push_elsewhere(push);
+                }
+            }
+        }
+    }
+
+    /// Serves the message for which a connection was moved here.
+    pub(crate) fn serve_moved_message(&mut self, connection: Token, push: Box<ForeignPush>) {
+        if let Some(entry) = self.incoming.get_mut(connection)
+            && let Ok(header) = Header::parse(&push.bytes)
+        {
+            let message = Message { header, bytes: &push.bytes };
+            let violation = self.core.handle_message(connection, message, &mut entry.caller).err();
+            if let Some(why) = violation {
+                self.reject(connection, &why);
+            }
+        }
+        self.core.keep_push(push);
+    }
+}

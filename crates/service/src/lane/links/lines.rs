@@ -1,0 +1,461 @@
+//! The lines between lanes: a ring each way between every two, and what travels over it.
+//!
+//! A lane meets the others when it is started, and those that are started later by an introduction, before it sees routing
+//! that uses them. What is posted over a line is answered over it, in the end: an event with what became of it, a push with
+//! its reply. So there is a bound on what may be without an answer, and always room for the answers.
+//!
+//! A lane that ends is parted from in two steps: the others say that nothing new comes from them; when all is answered both
+//! ways and the lane has given its connections away, it says so in its last letter, and the line is gone.
+
+use std::sync::Arc;
+
+use engine::{Admission, Event, Handover, LaneId, OutboxId, Outcome};
+
+use crate::counters::Counter;
+use crate::doors::giop::incoming::Incoming;
+use crate::lane::intake::admission::{Owed, OwedTo};
+use crate::lane::io::slots::Token;
+use crate::lane::links::foreign::ForeignPush;
+use crate::lane::links::mail::LaneThread;
+use crate::lane::links::post::{Inbox, Post};
+use crate::lane::run::{Core, Worker};
+
+/// From one lane to another.
+pub(crate) enum ToPeer {
+    /// An event for consumers there.
+    Event(Passed),
+    /// What became of one that came from there.
+    Taken(Passed, Outcome),
+    /// A push for that lane.
+    Push(Box<ForeignPush>),
+    /// It is answered, or is not for that lane after all.
+    Pushed(Box<ForeignPush>),
+    /// A connection that is to be served there.
+    Connection(Box<Incoming>),
+    /// Nothing new comes any more, only answers.
+    Parting,
+    /// The last letter.
+    Parted,
+}
+
+/// An event on its way to another lane, or on its way home. It is let go of where it came from.
+#[derive(Debug)]
+pub(crate) struct Passed {
+    outbox: OutboxId,
+    serial: u32,
+    event: Arc<Event>,
+}
+
+/// An event of another lane that waits for its turn, or is taken in and held.
+pub(crate) struct HeldForPeer {
+    thread: LaneThread,
+    passed: Passed,
+}
+
+/// One lane's end of its line to another.
+pub(crate) struct Line {
+    pub(crate) lane: LaneId,
+    /// Its thread: another lane may have had the id before.
+    pub(crate) thread: LaneThread,
+    /// The other lane's CORBA priority; nothing for the main lane without one.
+    pub(crate) priority: Option<i16>,
+    to: Post<ToPeer>,
+    from: Inbox<ToPeer>,
+    /// Letters that may be without an answer, and those that are.
+    window: usize,
+    unanswered: usize,
+    /// Bridges that wait until there is room for more.
+    blocked: Vec<OutboxId>,
+    /// Nothing new is posted to it, and nothing new comes from it.
+    is_parting: bool,
+    was_parted_from: bool,
+    /// Its last letter was read.
+    has_ended: bool,
+}
+
+/// All lines of a lane, those to more important lanes first.
+#[derive(Default)]
+pub(crate) struct Lines {
+    all: Vec<Line>,
+}
+
+/// Letters of one lane that are served in one round.
+const LETTERS_PER_ROUND: usize = 64;
+
+/// The longest queue from one lane to another. What a channel may have in it is bounded by its bridges far below that.
+const QUEUE_MAX: u32 = 1024;
+/// Places for letters that need no answer: connections that move, and the two with which lanes part.
+const MOVES_MAX: usize = 32;
+const PARTING: usize = 2;
+
+/// How long the rings between two lanes are.
+pub(crate) struct Capacity {
+    /// Letters to each that may be without an answer.
+    pub(crate) to_first: usize,
+    pub(crate) to_second: usize,
+    /// Places in either ring: for those, for the answers to the other's, and for what needs none.
+    pub(crate) total: usize,
+}
+
+/// The rings between two lanes with queues for so many events.
+pub(crate) fn capacity(first: u32, second: u32) -> Capacity {
+    let [to_first, to_second] = [first, second].map(|events| events.clamp(1, QUEUE_MAX) as usize);
+    Capacity { to_first, to_second, total: to_first + to_second + MOVES_MAX + PARTING }
+}
+
+impl Line {
+    pub(crate) fn new(
+        (lane, thread, priority): (LaneId, LaneThread, Option<i16>),
+        to: Post<ToPeer>,
+        from: Inbox<ToPeer>,
+        window: usize,
+    ) -> Self {
+        Self {
+            lane,
+            thread,
+            priority,
+            to,
+            from,
+            window,
+            unanswered: 0,
+            blocked: Vec::with_capacity(64),
+            is_parting: false,
+            was_parted_from: false,
+            has_ended: false,
+        }
+    }
+
+    /// Posts a letter that is answered.
+    ///
+    /// # Errors
+    /// Gives it back if too many are without an answer.
+    fn ask(&mut self, letter: ToPeer) -> Result<(), ToPeer> {
+        if self.unanswered >= self.window {
+            return Err(letter);
+        }
+        self.to.post(letter)?;
+        self.unanswered += 1;
+        Ok(())
+    }
+
+    /// Posts a letter for which there is always room.
+    fn tell(&mut self, letter: ToPeer) {
+        let posted = self.to.post(letter).is_ok();
+        debug_assert!(posted, "there is room for as many answers as there are questions");
+    }
+
+    /// Whether a connection can be sent there without taking the room of answers.
+    fn has_room_for_moves(&self) -> bool {
+        !self.is_parting && self.to.room() > self.to.capacity() - MOVES_MAX
+    }
+
+    fn part(&mut self) {
+        if !core::mem::replace(&mut self.is_parting, true) {
+            self.tell(ToPeer::Parting);
+        }
+    }
+}
+
+impl Lines {
+    pub(crate) fn new(lines: Vec<Line>) -> Self {
+        let mut all = Self { all: lines };
+        all.sort();
+        all
+    }
+
+    fn sort(&mut self) {
+        self.all.sort_by_key(|line| core::cmp::Reverse(line.priority));
+    }
+
+    /// Takes in a lane that was started.
+    pub(crate) fn meet(&mut self, line: Line) {
+        self.all.push(line);
+        self.sort();
+    }
+
+    /// The line to a lane. Another that had the id before is being parted from.
+    pub(crate) fn find(&mut self, lane: LaneId) -> Option<&mut Line> {
+        self.all.iter_mut().find(|line| line.lane == lane && !line.is_parting)
+    }
+
+    fn of(&mut self, thread: LaneThread) -> Option<&mut Line> {
+        self.all.iter_mut().find(|line| line.thread == thread)
+    }
+
+    /// Posts a push to its lane.
+    ///
+    /// # Errors
+    /// Gives it back if there is no room for it, or no such lane, which is what the other value says.
+    pub(crate) fn post_push(&mut self, lane: LaneId, push: Box<ForeignPush>) -> Result<(), (Box<ForeignPush>, bool)> {
+        let Some(line) = self.find(lane) else { return Err((push, false)) };
+        match line.ask(ToPeer::Push(push)) {
+            Err(ToPeer::Push(push)) => Err((push, true)),
+            _ => Ok(()),
+        }
+    }
+
+    /// Sends a push home.
+    pub(crate) fn return_push(&mut self, thread: LaneThread, push: Box<ForeignPush>) {
+        if let Some(line) = self.of(thread) {
+            line.tell(ToPeer::Pushed(push));
+        }
+    }
+
+    /// Whether a connection can be sent to a lane now.
+    pub(crate) fn can_move_to(&mut self, lane: LaneId) -> bool {
+        self.find(lane).is_some_and(|line| line.has_room_for_moves())
+    }
+
+    /// Sends a connection to a lane, which was asked before whether it can.
+    pub(crate) fn move_to(&mut self, lane: LaneId, connection: Box<Incoming>) {
+        if let Some(line) = self.find(lane) {
+            line.tell(ToPeer::Connection(connection));
+        }
+    }
+
+    /// Says that nothing new will be posted to a lane.
+    pub(crate) fn part(&mut self, thread: LaneThread) {
+        if let Some(line) = self.of(thread) {
+            line.part();
+        }
+    }
+
+    /// Whether nothing new comes from any lane, and all that was posted is answered.
+    pub(crate) fn are_quiet(&self) -> bool {
+        self.all.iter().all(|line| line.was_parted_from && line.unanswered == 0)
+    }
+
+    /// Whether something that was posted is unanswered.
+    pub(crate) fn are_awaited(&self) -> bool {
+        self.all.iter().any(|line| line.unanswered > 0)
+    }
+
+    /// Posts the last letter to all.
+    pub(crate) fn end(&mut self) {
+        for mut line in self.all.drain(..) {
+            line.tell(ToPeer::Parted);
+        }
+    }
+
+    /// Forgets lanes that have ended.
+    fn forget_ended(&mut self) {
+        self.all.retain(|line| !line.has_ended);
+    }
+
+    /// Notes that what the others post from now on is rung for again.
+    pub(crate) fn look(&self) {
+        self.all.iter().for_each(|line| line.from.look());
+    }
+}
+
+impl Worker {
+    /// Serves what other lanes have posted. True if there is more.
+    pub(crate) fn serve_lines(&mut self) -> bool {
+        let lines = self.core.lines.all.len();
+        let mut more = false;
+        for at in 0..lines {
+            more |= self.serve_line(at);
+        }
+        // A lane that was met meanwhile has moved others down, which then were not served.
+        more |= self.core.lines.all.len() != lines;
+        self.core.lines.forget_ended();
+        more
+    }
+
+    fn serve_line(&mut self, at: usize) -> bool {
+        let Some(thread) = self.core.lines.all.get(at).map(|line| line.thread) else { return false };
+        for _ in 0..LETTERS_PER_ROUND {
+            let Some(letter) = self.core.lines.of(thread).and_then(|line| line.from.take()) else { return false };
+            // What it speaks of was published before it was posted, so look before acting on it.
+            self.core.refresh();
+            match letter {
+                ToPeer::Event(passed) => self.core.take_over(thread, passed),
+                ToPeer::Taken(passed, outcome) => self.core.note_taken_over(thread, passed, outcome),
+                ToPeer::Push(push) => self.core.take_foreign_push(thread, push),
+                ToPeer::Pushed(push) => {
+                    self.core.note_answered(thread);
+                    self.conclude_push_elsewhere(push);
+                }
+                ToPeer::Connection(connection) => self.adopt(connection),
+                ToPeer::Parting => {
+                    if let Some(line) = self.core.lines.of(thread) {
+                        line.was_parted_from = true;
+                        self.core.try_parked = true;
+                    }
+                }
+                ToPeer::Parted => {
+                    if let Some(line) = self.core.lines.of(thread) {
+                        line.has_ended = true;
+                    }
+                    return false;
+                }
+            }
+        }
+        self.core.lines.of(thread).is_some_and(|line| line.from.waiting() > 0)
+    }
+}
+
+impl Core {
+    /// Posts the events that the engine wants handed over.
+    pub(crate) fn post_handovers(&mut self) {
+        while let Some(Handover { to, outbox, serial, event, .. }) = self.lane.poll_handover(self.now) {
+            let Some(line) = self.lines.find(to) else {
+                // Its lane has just ended, and with it all who would have got the event there.
+                self.lane.handle_outcome(outbox, serial, Outcome::Rejected, self.now);
+                self.lane.release(event);
+                continue;
+            };
+            match line.ask(ToPeer::Event(Passed { outbox, serial, event })) {
+                Ok(()) => self.counters.add(Counter::HandedOver, 1),
+                Err(letter) => {
+                    line.blocked.push(outbox);
+                    self.counters.add(Counter::HandoverFull, 1);
+                    self.lane.handle_outcome(outbox, serial, Outcome::NoRoom, self.now);
+                    if let ToPeer::Event(passed) = letter {
+                        self.lane.release(passed.event);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Takes in an event that another lane hands over, at once or when it is its turn.
+    fn take_over(&mut self, thread: LaneThread, passed: Passed) {
+        self.counters.add(Counter::TakenOver, 1);
+        if !self.lane.takes_turns() {
+            return self.take_over_now(thread, passed);
+        }
+        let Self { lane, held_for_peers, now, .. } = self;
+        let token = held_for_peers.insert(HeldForPeer { thread, passed });
+        if let Some(HeldForPeer { passed, .. }) = held_for_peers.get(token) {
+            lane.queue_handover_turn(&passed.event, token.to_bits(), *now);
+        }
+    }
+
+    /// Takes in an event of another lane's that has waited for its turn.
+    pub(crate) fn take_over_in_turn(&mut self, token: Token) {
+        if let Some(HeldForPeer { thread, passed }) = self.held_for_peers.remove(token) {
+            self.take_over_now(thread, passed);
+        }
+    }
+
+    /// Takes it in, and says so as soon as it is not held.
+    fn take_over_now(&mut self, thread: LaneThread, passed: Passed) {
+        let outcome = match self.lane.handle_handover(&passed.event, &self.forms, self.now) {
+            Admission::Accepted { .. } => Outcome::Delivered,
+            Admission::Held(ticket) => {
+                let held = self.held_for_peers.insert(HeldForPeer { thread, passed });
+                let owed = self.owed.insert(Owed { to: OwedTo::Peer(held), outstanding: 1, refusal: None });
+                self.held.insert(ticket, owed);
+                return self.deliver();
+            }
+            Admission::Undecided(draft, _) => {
+                self.lane.abandon_event(draft);
+                Outcome::Rejected
+            }
+            Admission::Refused(_) => Outcome::Rejected,
+        };
+        self.tell_taken_over(thread, passed, outcome);
+        self.deliver();
+    }
+
+    /// An event of another lane's is held no more.
+    pub(crate) fn pay_peer(&mut self, held: Token) {
+        if let Some(HeldForPeer { thread, passed }) = self.held_for_peers.remove(held) {
+            self.tell_taken_over(thread, passed, Outcome::Delivered);
+        }
+    }
+
+    fn tell_taken_over(&mut self, thread: LaneThread, passed: Passed, outcome: Outcome) {
+        if let Some(line) = self.lines.of(thread) {
+            line.tell(ToPeer::Taken(passed, outcome));
+        }
+    }
+
+    /// An event that was handed over has come home.
+    fn note_taken_over(&mut self, thread: LaneThread, passed: Passed, outcome: Outcome) {
+        let Passed { outbox, serial, event } = passed;
+        self.lane.handle_outcome(outbox, serial, outcome, self.now);
+        self.lane.release(event);
+        self.note_answered(thread);
+    }
+
+    /// There is room on a line again.
+    fn note_answered(&mut self, thread: LaneThread) {
+        let Some(line) = self.lines.of(thread) else { return };
+        line.unanswered = line.unanswered.saturating_sub(1);
+        self.try_parked = true;
+        while let Some(outbox) = self.lines.of(thread).and_then(|line| line.blocked.pop()) {
+            self.lane.resume_outbox(outbox, self.now);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::lane::io::system::Bell;
+    use crate::lane::links::foreign::spare_pushes;
+    use crate::lane::links::post::post_to;
+
+    /// Both ends of a line between lanes with queues for so many events.
+    fn line(first: u32, second: u32) -> [Line; 2] {
+        let capacity = capacity(first, second);
+        let bell = Arc::new(Bell::new().unwrap());
+        let (to_second, from_first) = post_to(&bell, capacity.total);
+        let (to_first, from_second) = post_to(&bell, capacity.total);
+        let end = |lane, to, from, window| Line::new((LaneId(lane), LaneThread(lane.into()), None), to, from, window);
+        [end(2, to_second, from_second, capacity.to_second), end(1, to_first, from_first, capacity.to_first)]
+    }
+
+    fn push() -> ToPeer {
+        ToPeer::Push(spare_pushes().pop().unwrap())
+    }
+
+    fn answer() -> ToPeer {
+        ToPeer::Pushed(spare_pushes().pop().unwrap())
+    }
+
+    #[test]
+    fn there_is_room_for_every_answer_whatever_else_was_posted() {
+        for (to_first, to_second) in [(1, 1), (3, 7), (100_000, 2)] {
+            let [mut first, mut second] = line(to_first, to_second);
+            // As many connections as may move, and as many questions as may be asked, both ways, before anybody reads.
+            let moves = core::iter::repeat_with(|| first.has_room_for_moves().then(|| first.tell(answer())).is_some());
+            assert_eq!(moves.take_while(|moved| *moved).count(), MOVES_MAX);
+            while first.ask(push()).is_ok() {}
+            assert_eq!(first.unanswered, to_second.min(QUEUE_MAX) as usize);
+            assert!(!first.has_room_for_moves());
+            while second.ask(push()).is_ok() {}
+            let asked = second.unanswered;
+            assert_eq!(asked, to_first.min(QUEUE_MAX) as usize);
+            // Nothing was read of it when the other's are answered and they part.
+            (0..asked).for_each(|_| first.tell(answer()));
+            first.part();
+            first.tell(ToPeer::Parted);
+            assert_eq!(first.to.room(), 0);
+        }
+    }
+
+    #[test]
+    fn a_lane_that_is_parted_from_is_not_found() {
+        let [first, _second] = line(1, 1);
+        let mut lines = Lines::new(vec![first]);
+        assert!(lines.find(LaneId(2)).is_some() && lines.can_move_to(LaneId(2)));
+        lines.part(LaneThread(2));
+        assert!(lines.find(LaneId(2)).is_none() && !lines.can_move_to(LaneId(2)));
+        assert!(!lines.are_quiet(), "it may still send something");
+    }
+
+    #[test]
+    fn more_important_lanes_are_served_first() {
+        let ends = [Some(5), None, Some(9)].map(|priority| {
+            let [mut end, _] = line(1, 1);
+            end.priority = priority;
+            end
+        });
+        let lines = Lines::new(ends.into());
+        let order: Vec<Option<i16>> = lines.all.iter().map(|line| line.priority).collect();
+        assert_eq!(order, [Some(9), Some(5), None]);
+    }
+}

@@ -1,0 +1,239 @@
+//! What lanes, administration and the resolver tell each other.
+//!
+//! Lanes own all sockets, administration owns all objects, and neither waits for the other: a lane that cannot post to
+//! administration answers `TRANSIENT` itself. How letters travel is in [`super::post`].
+
+use core::time::Duration;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Instant;
+
+use engine::{DisconnectReason, Notice, OutboxStats, ProxyKey, TypeDrops, Undelivered};
+use giop::cdr::{CharSet, Encoding, Endian, Reader, Version};
+use giop::exception::SystemException;
+use giop::ior::Ior;
+
+use crate::lane::draining::LookedAt;
+use crate::lane::io::slots::Token;
+use crate::lane::reports::printable;
+use accounts::{Account, Charge};
+
+/// A lane's thread. The id of a lane that has ended is used again; this is not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct LaneThread(pub(crate) u32);
+
+impl LaneThread {
+    pub(crate) const MAIN: Self = Self(0);
+}
+
+/// A request for an object that administration owns, as it arrived.
+#[derive(Debug)]
+pub(crate) struct Request {
+    /// The lane that has its connection.
+    pub(crate) lane: LaneThread,
+    /// The connection it came on and to which the reply goes.
+    pub(crate) connection: Token,
+    /// The whole GIOP message.
+    pub(crate) message: Vec<u8>,
+    /// Code set of the connection's narrow strings.
+    pub(crate) chars: CharSet,
+    /// What the client that asks is charged until it is answered.
+    pub(crate) charge: Charge,
+    /// Whether the answer may be large: a connection has one such request here at a time.
+    pub(crate) may_be_large: bool,
+}
+
+impl Request {
+    /// Which lane is told what when it is answered: `bytes`, or nothing if it was one-way.
+    pub(crate) fn answered(self, bytes: Vec<u8>) -> (LaneThread, ToLane) {
+        let Self { lane, connection, message, may_be_large, .. } = self;
+        (lane, ToLane::Reply { connection, bytes, request_bytes: message.len(), may_be_large })
+    }
+}
+
+/// From a lane to administration.
+#[derive(Debug)]
+pub(crate) enum ToAdministration {
+    /// A request or locate request.
+    Request(Request),
+    /// Something the engine wants known; of a consumer that begins to fail, why.
+    Notice(Notice, Option<String>),
+    /// A call that administration asked for has ended.
+    Answered { call: u64, result: Result<Reply, CallFailure> },
+    /// Something about a supplier that is pulled from.
+    Supplier { key: ProxyKey, news: SupplierNews },
+    /// Something to log, which a lane does not do itself because a log can block.
+    Log(log::Level, String),
+    /// A piece of the answer to [`ToLane::Survey`], which may be the last.
+    Survey { piece: Survey, is_last: bool },
+    /// A piece of the answer to [`ToLane::Drain`]; with the last, what else there is to tell.
+    Left { piece: Vec<Undelivered>, last: Option<LookedAt> },
+    /// The lane was to end and has: nobody posts to it any more, and it has nothing left. Its last letter.
+    Ended,
+    /// The service is to stop: when what it took is delivered, or this time is over; at once if there is none.
+    Stop(Option<Duration>),
+}
+
+/// How things stand on a lane, or on all of them.
+#[derive(Debug, Default)]
+pub(crate) struct Survey {
+    pub(crate) outboxes: Vec<OutboxStats>,
+    /// If it was asked for.
+    pub(crate) drops: Vec<NamedDrops>,
+    /// How many more events were dropped than `drops` has places for.
+    pub(crate) drops_beyond: u64,
+}
+
+/// What the lanes have told so far.
+#[derive(Debug, Default)]
+pub(crate) struct Surveys {
+    lanes: Vec<(LaneThread, Survey)>,
+}
+
+impl Surveys {
+    /// Takes in a piece of what a lane tells.
+    pub(crate) fn take_in(&mut self, from: LaneThread, piece: Survey) {
+        match self.lanes.iter_mut().find(|(lane, _)| *lane == from) {
+            Some((_, survey)) => survey.add(piece),
+            None => self.lanes.push((from, piece)),
+        }
+    }
+
+    /// All of it as one.
+    pub(crate) fn together(self) -> Survey {
+        let mut all = Survey::default();
+        for (_, mut survey) in self.lanes {
+            survey.keep_latest();
+            all.add(survey);
+        }
+        all
+    }
+}
+
+impl Survey {
+    /// Keeps of each consumer what was told of it last: one that left and came again while the lane was telling may have
+    /// been told of twice.
+    fn keep_latest(&mut self) {
+        self.outboxes.reverse();
+        self.outboxes.sort_by_key(|outbox| outbox.key);
+        self.outboxes.dedup_by_key(|outbox| outbox.key);
+    }
+
+    fn add(&mut self, other: Self) {
+        let Self { outboxes, drops, drops_beyond } = other;
+        self.outboxes.extend(outboxes);
+        self.drops.extend(drops);
+        self.drops_beyond += drops_beyond;
+    }
+}
+
+/// What was dropped of one event type, by its names.
+#[derive(Debug)]
+pub(crate) struct NamedDrops {
+    pub(crate) drops: TypeDrops,
+    pub(crate) domain: String,
+    pub(crate) name: String,
+}
+
+/// What happened to a supplier that is pulled from.
+#[derive(Debug)]
+pub(crate) enum SupplierNews {
+    /// It has begun to fail.
+    Failing { why: String, retry_in: Duration },
+    /// It answers again.
+    Recovered,
+    /// It is not asked any more: the proxy is to be disconnected.
+    Disconnected(DisconnectReason),
+}
+
+/// What a client answered to a call of ours: the body of its reply, as it arrived.
+#[derive(Debug)]
+pub(crate) struct Reply {
+    pub(crate) body: Vec<u8>,
+    pub(crate) encoding: Encoding,
+    /// Position modulo 8 at which the body began in its message.
+    pub(crate) phase: usize,
+}
+
+impl Default for Reply {
+    fn default() -> Self {
+        Self { body: Vec::new(), encoding: Encoding::new(OWN_ENDIAN), phase: 0 }
+    }
+}
+
+impl Reply {
+    /// Stands in front of the result.
+    pub(crate) fn reader(&self) -> Reader<'_> {
+        Reader::with_phase(&self.body, self.phase, self.encoding)
+    }
+}
+
+/// Why a call of ours to a client failed.
+#[derive(Debug)]
+pub(crate) enum CallFailure {
+    /// No connection, or it broke.
+    Unreachable(String),
+    /// No reply in time.
+    TimedOut,
+    /// A system exception.
+    System(SystemException),
+    /// A user exception, by its repository id.
+    User(String),
+}
+
+impl core::fmt::Display for CallFailure {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        match self {
+            Self::Unreachable(why) => write!(f, "unreachable: {why}"),
+            Self::TimedOut => f.write_str("no reply in time"),
+            Self::System(exception) => write!(f, "it raised {exception}"),
+            Self::User(id) => write!(f, "it raised {}", printable(id)),
+        }
+    }
+}
+
+/// From administration to a lane.
+#[derive(Debug)]
+pub(crate) enum ToLane {
+    /// What a connection's request of that size is answered; nothing if it is one-way. Every request gets one.
+    Reply { connection: Token, bytes: Vec<u8>, request_bytes: usize, may_be_large: bool },
+    /// A call to a client's object.
+    Call { call: u64, to: Ior, by: Option<Arc<Account>>, operation: &'static str, body: Vec<u8>, timeout: Duration },
+    /// Tell how each outbox stands and, if asked, what was dropped by event type.
+    Survey { drops: bool },
+    /// A lane ends: nothing more is posted to it.
+    Part(LaneThread),
+    /// No route leads here any more: give the connections to the main lane, and end.
+    Retire,
+    /// Take no more events, and tell what is left to deliver.
+    Drain,
+    /// The service stops: close connections and end.
+    Stop,
+}
+
+/// A host name to look up.
+#[derive(Debug)]
+pub(crate) struct Lookup {
+    pub(crate) connection: Token,
+    pub(crate) host: String,
+    pub(crate) port: u16,
+    /// Nobody waits for the answer after this.
+    pub(crate) until: Instant,
+    /// What its client is charged while it waits.
+    pub(crate) charge: Charge,
+}
+
+/// From the resolver to a lane: a host name's addresses, the one to try first at the end, or why there are none.
+#[derive(Debug)]
+pub(crate) struct Resolved {
+    pub(crate) connection: Token,
+    pub(crate) addresses: Result<Vec<SocketAddr>, String>,
+}
+
+/// Letters that may wait for a lane; administration waits when there are more.
+pub(crate) const OFFICE_QUEUE: usize = 1024;
+
+/// Body of what we send of our own accord: little-endian GIOP 1.2 with ISO 8859-1 strings unless said otherwise.
+pub(crate) const OWN_ENDIAN: Endian = Endian::NATIVE;
+/// Highest version we speak.
+pub(crate) const OWN_VERSION: Version = Version::V1_2;

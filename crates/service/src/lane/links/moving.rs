@@ -1,0 +1,176 @@
+//! Connections that settle on a lane.
+//!
+//! A client whose pushes are all for one lane is best served there: nothing has to be handed over then. So its connection
+//! moves: up at the first push for a more important lane, down when as many in a row were for a less important one. It
+//! moves when nothing is outstanding on it, with all that was read of it, and until then it is not read; so what it sent
+//! before stays before what it sends after. One on which events are pulled is served by the main lane, and stays there.
+
+use engine::LaneId;
+
+use crate::counters::Counter;
+use crate::doors::giop::incoming::{Caller, Incoming};
+use crate::lane::io::slots::Token;
+use crate::lane::io::system::Interest;
+use crate::lane::run::{Core, KIND_INCOMING, Worker, datum};
+
+/// Pushes in a row for one less important lane after which a connection moves there.
+const DOWN_AFTER: u32 = 64;
+
+/// Where a connection wants to be.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Settling {
+    /// It moves there as soon as it can.
+    pub(crate) bound_for: Option<LaneId>,
+    /// The lane that the latest pushes were for, and how many in a row.
+    latest: Option<LaneId>,
+    in_a_row: u32,
+    /// Events are pulled on it.
+    pulls: bool,
+}
+
+impl Settling {
+    /// It is on another lane now.
+    pub(crate) fn arrive(&mut self) {
+        *self = Self { pulls: self.pulls, ..Self::default() };
+    }
+
+    /// A push for the lane that it is on.
+    pub(crate) fn note_own(&mut self) {
+        self.in_a_row = 0;
+    }
+
+    /// A push for another lane.
+    fn note_other(&mut self, lane: LaneId, is_more_important: bool) {
+        self.in_a_row = if self.latest == Some(lane) { self.in_a_row.saturating_add(1) } else { 1 };
+        self.latest = Some(lane);
+        if !self.pulls && (is_more_important || self.in_a_row >= DOWN_AFTER) {
+            self.bound_for = Some(lane);
+        }
+    }
+
+    /// Events are pulled on it.
+    pub(crate) fn note_pull(&mut self) {
+        self.pulls = true;
+    }
+}
+
+impl Core {
+    /// Notes that a push on a connection was for another lane.
+    pub(crate) fn note_other_lane(&mut self, caller: &mut Caller, lane: LaneId) {
+        let own = self.priority;
+        let other = self.lines.find(lane).and_then(|line| line.priority);
+        caller.settling.note_other(lane, other > own);
+    }
+}
+
+impl Worker {
+    /// Sends a connection where it is bound for, if nothing is outstanding on it. True if it is gone.
+    pub(crate) fn send_away(&mut self, token: Token) -> bool {
+        let Some(Incoming { caller, .. }) = self.incoming.get_mut(token) else { return true };
+        let Some(lane) = caller.settling.bound_for else { return false };
+        if !caller.can_move() {
+            return false;
+        }
+        if lane == self.core.id || !self.core.lines.can_move_to(lane) {
+            if caller.parked.is_some() || self.retiring {
+                // It has to, and waits until there is room.
+                self.movers.push_back(token);
+                self.plan_sweep();
+            } else {
+                // It may try again with the next push.
+                caller.settling.arrive();
+            }
+            return false;
+        }
+        let Some(mut entry) = self.incoming.remove(token) else { return true };
+        // Should that fail, the descriptor's end would be told to a token that is nobody's.
+        let _ = self.core.poll.remove(&entry.caller.stream);
+        self.core.buffers.recover(&mut entry.inbound);
+        entry.caller.release_room(&mut self.unfinished);
+        entry.caller.prepare_to_move();
+        self.core.slices.leave(entry.caller.put_off().0);
+        self.note_open(-1);
+        self.core.counters.add(Counter::ConnectionsMoved, 1);
+        self.core.lines.move_to(lane, Box::new(entry));
+        true
+    }
+
+    /// Takes a connection over that another lane sends.
+    pub(crate) fn adopt(&mut self, entry: Box<Incoming>) {
+        let mut entry = *entry;
+        let parked = entry.caller.parked.take();
+        entry.caller.settle_at(self.core.slices.arrive(entry.caller.account().ip()));
+        let token = self.incoming.insert(entry);
+        self.note_open(1);
+        let Some(Incoming { caller, .. }) = self.incoming.get_mut(token) else { return };
+        if self.core.poll.add(&caller.stream, datum(KIND_INCOMING, token), Interest::READ).is_err() {
+            return self.close(token);
+        }
+        if let Some((_, message)) = parked {
+            self.serve_moved_message(token, message);
+        }
+        if self.retiring {
+            self.bind_for_main(token);
+        }
+        self.resume(token);
+    }
+
+    /// Sends all connections to the main lane, as soon as that can be.
+    pub(crate) fn send_all_away(&mut self) {
+        let all: Vec<Token> = self.incoming.iter().map(|(token, _)| token).collect();
+        for token in all {
+            self.bind_for_main(token);
+            self.settle_incoming(token);
+        }
+    }
+
+    /// Tries again to send those away that had to wait.
+    pub(crate) fn send_movers_away(&mut self) {
+        for _ in 0..self.movers.len() {
+            let Some(token) = self.movers.pop_front() else { return };
+            self.settle_incoming(token);
+        }
+    }
+
+    fn bind_for_main(&mut self, token: Token) {
+        if let Some(Incoming { caller, .. }) = self.incoming.get_mut(token) {
+            caller.settling.bound_for = Some(LaneId::MAIN);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LOW: LaneId = LaneId(1);
+    const HIGH: LaneId = LaneId(2);
+
+    #[test]
+    fn a_connection_goes_up_at_the_first_push() {
+        let mut settling = Settling::default();
+        settling.note_other(HIGH, true);
+        assert_eq!(settling.bound_for, Some(HIGH));
+    }
+
+    #[test]
+    fn a_connection_goes_down_after_as_many_in_a_row() {
+        let mut settling = Settling::default();
+        (1..DOWN_AFTER).for_each(|_| settling.note_other(LOW, false));
+        settling.note_own();
+        (1..DOWN_AFTER).for_each(|_| settling.note_other(LOW, false));
+        settling.note_other(LaneId::MAIN, false);
+        (1..DOWN_AFTER).for_each(|_| settling.note_other(LOW, false));
+        assert_eq!(settling.bound_for, None);
+        settling.note_other(LOW, false);
+        assert_eq!(settling.bound_for, Some(LOW));
+    }
+
+    #[test]
+    fn a_connection_on_which_events_are_pulled_stays() {
+        let mut settling = Settling::default();
+        settling.note_pull();
+        settling.note_other(HIGH, true);
+        assert_eq!(settling.bound_for, None);
+    }
+}

@@ -1,0 +1,170 @@
+//! Letters between two threads that never wait for each other.
+//!
+//! There is one ring for each pair of threads and direction. With one queue for all who write to a thread, a lane at a real-time
+//! priority could stand behind administration, at nice 19, that was displaced in the middle of posting, and on a single
+//! processor it would stand there for good; and so could a lane behind a less important one. With a ring of its own each
+//! posts, and is read, whatever the others are doing.
+
+use core::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Arc;
+
+use rtrb::{Consumer, Producer, PushError, RingBuffer};
+
+use crate::lane::io::system::Bell;
+
+/// The end at which letters are posted.
+pub(crate) struct Post<T> {
+    ring: Producer<T>,
+    rung: Arc<AtomicBool>,
+    bell: Arc<Bell>,
+}
+
+/// The end at which they are read.
+pub(crate) struct Inbox<T> {
+    ring: Consumer<T>,
+    rung: Arc<AtomicBool>,
+}
+
+/// Both ends of a ring with room for so many letters. The bell is that of the thread that reads them.
+pub(crate) fn post_to<T>(bell: &Arc<Bell>, capacity: usize) -> (Post<T>, Inbox<T>) {
+    let (producer, consumer) = RingBuffer::new(capacity);
+    let rung = Arc::new(AtomicBool::new(false));
+    (Post { ring: producer, rung: Arc::clone(&rung), bell: Arc::clone(bell) }, Inbox { ring: consumer, rung })
+}
+
+impl<T> Post<T> {
+    /// Posts a letter, and wakes the reader unless it has been rung for since it last looked.
+    ///
+    /// # Errors
+    /// Gives the letter back if there is no room for it.
+    pub(crate) fn post(&mut self, letter: T) -> Result<(), T> {
+        self.ring.push(letter).map_err(|PushError::Full(letter)| letter)?;
+        self.ring();
+        Ok(())
+    }
+
+    /// Wakes the reader unless it has been rung for since it last looked.
+    pub(crate) fn ring(&self) {
+        // Acquire and release, paired with `Inbox::look`: either the reader sees what was posted, or this sees that the
+        // reader has looked, and rings. The flag is this pair's own: were it shared, the bell could be one that another
+        // thread has yet to ring, and was displaced before it did.
+        if !self.rung.swap(true, Ordering::AcqRel) {
+            self.bell.ring();
+        }
+    }
+
+    /// Posts a letter, and waits for room if there is none. For those who may wait, which lanes may not; `rest` is how.
+    /// False if nobody reads any more.
+    pub(crate) fn post_in_time(&mut self, mut letter: T, mut rest: impl FnMut()) -> bool {
+        while let Err(back) = self.post(letter) {
+            if self.ring.is_abandoned() {
+                return false;
+            }
+            letter = back;
+            rest();
+        }
+        !self.ring.is_abandoned()
+    }
+
+    /// Letters that it can hold.
+    pub(crate) fn capacity(&self) -> usize {
+        self.ring.buffer().capacity()
+    }
+
+    /// Letters for which there is room.
+    pub(crate) fn room(&self) -> usize {
+        self.ring.slots()
+    }
+}
+
+impl<T> Drop for Post<T> {
+    /// Whoever reads is to notice.
+    fn drop(&mut self) {
+        self.bell.ring();
+    }
+}
+
+impl<T> Inbox<T> {
+    /// Notes that the reader looks: what is posted from now on rings again. To be called before letters are taken.
+    pub(crate) fn look(&self) {
+        self.rung.swap(false, Ordering::AcqRel);
+    }
+
+    /// The next letter.
+    pub(crate) fn take(&mut self) -> Option<T> {
+        self.ring.pop().ok()
+    }
+
+    /// Letters that wait.
+    pub(crate) fn waiting(&self) -> usize {
+        self.ring.slots()
+    }
+
+    /// Whether nobody posts here any more and everything was read.
+    pub(crate) fn has_ended(&self) -> bool {
+        // In this order: what was posted before the end is seen after it.
+        self.ring.is_abandoned() && self.ring.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reader_that_has_looked_is_rung_for_again_and_only_then() {
+        let bell = Arc::new(Bell::new().unwrap());
+        let (mut post, mut inbox) = post_to(&bell, 4);
+        let rings = || bell.take_rings();
+        post.post('a').unwrap();
+        post.post('b').unwrap();
+        assert_eq!(rings(), 1, "it has not looked since it was rung for");
+        inbox.look();
+        assert_eq!((inbox.take(), inbox.take(), inbox.take()), (Some('a'), Some('b'), None));
+        post.post('c').unwrap();
+        assert_eq!(rings(), 1);
+    }
+
+    #[test]
+    fn who_is_rung_for_by_one_is_rung_for_by_another_too() {
+        // The first may have been displaced before it rang.
+        let bell = Arc::new(Bell::new().unwrap());
+        let (mut first, _first_inbox) = post_to(&bell, 4);
+        let (mut second, _second_inbox) = post_to(&bell, 4);
+        first.post('a').unwrap();
+        second.post('b').unwrap();
+        assert_eq!(bell.take_rings(), 2);
+    }
+
+    #[test]
+    fn a_letter_without_room_comes_back() {
+        let bell = Arc::new(Bell::new().unwrap());
+        let (mut post, mut inbox) = post_to(&bell, 2);
+        assert_eq!((post.post(1), post.post(2), post.post(3)), (Ok(()), Ok(()), Err(3)));
+        assert_eq!(inbox.take(), Some(1));
+        assert_eq!((post.room(), post.post(3)), (1, Ok(())));
+    }
+
+    #[test]
+    fn the_end_is_seen_when_all_has_been_read() {
+        let bell = Arc::new(Bell::new().unwrap());
+        let (mut post, mut inbox) = post_to(&bell, 2);
+        post.post(1).unwrap();
+        drop(post);
+        assert!(!inbox.has_ended());
+        assert_eq!(inbox.take(), Some(1));
+        assert!(inbox.has_ended());
+    }
+
+    #[test]
+    fn who_waits_for_room_posts_when_there_is_some_and_gives_up_when_nobody_reads() {
+        let bell = Arc::new(Bell::new().unwrap());
+        let (mut post, mut inbox) = post_to(&bell, 1);
+        post.post(1).unwrap();
+        let mut taken = Vec::new();
+        assert!(post.post_in_time(2, || taken.extend(inbox.take())));
+        assert_eq!((taken, inbox.take()), (vec![1], Some(2)));
+        drop(inbox);
+        assert!(!post.post_in_time(3, || ()));
+    }
+}

@@ -1,0 +1,344 @@
+//! What a lane tells administration of its own accord: notices, and lines for the log, which it does not write itself
+//! because a log can block.
+//!
+//! A lane never waits for room in administration's mail, so what finds none waits here. And what clients can cause is
+//! counted and not told line by line when there is too much of it.
+
+use core::time::Duration;
+use std::collections::VecDeque;
+use std::net::IpAddr;
+
+use engine::{Notice, ProxyKey, Time};
+use hashbrown::HashMap;
+
+use crate::lane::links::mail::{SupplierNews, ToAdministration};
+use crate::lane::links::post::Post;
+use corba::remarks::Remarks;
+
+/// Lines about connections in a second.
+const CONNECTION_LINES: u32 = 10;
+/// Lines about consumers in a second. A host that fails can take hundreds with it, and whoever looks for one of them
+/// wants to find it.
+const CONSUMER_LINES: u32 = 100;
+/// Lines about connections that come and go in a second, for those who look for a mistake.
+const REMARKS: u32 = 100;
+/// Lines kept while administration has no room for them.
+const LINES_WAITING_MAX: usize = 1024;
+
+/// What waits to be told.
+pub(crate) struct Reports {
+    /// Those that something depends on are bounded by what they speak of: a consumer, a call, a survey.
+    waiting: VecDeque<ToAdministration>,
+    connections: Allowance,
+    consumers: Allowance,
+    remarks: Allowance,
+}
+
+impl Reports {
+    pub(crate) fn new() -> Self {
+        Self {
+            waiting: VecDeque::new(),
+            connections: Allowance::new("connections", CONNECTION_LINES),
+            consumers: Allowance::new("consumers", CONSUMER_LINES),
+            remarks: Allowance::new("connections that come and go", REMARKS),
+        }
+    }
+
+    /// Tells something that administration has to know.
+    pub(crate) fn post(&mut self, letter: ToAdministration) {
+        self.waiting.push_back(letter);
+    }
+
+    /// Has a line about a connection logged. False when it is only counted.
+    pub(crate) fn log(&mut self, level: log::Level, text: impl FnOnce() -> String, now: Time) -> bool {
+        let may = self.connections.take(now, self.waiting.len() < LINES_WAITING_MAX);
+        if may {
+            self.waiting.push_back(ToAdministration::Log(level, text()));
+        }
+        may
+    }
+
+    /// Has a line for those who look for a mistake logged. False when it is only counted.
+    pub(crate) fn remark(&mut self, text: impl FnOnce() -> String, now: Time) -> bool {
+        let may = self.remarks.take(now, self.waiting.len() < LINES_WAITING_MAX);
+        if may {
+            self.waiting.push_back(ToAdministration::Log(log::Level::Debug, text()));
+        }
+        may
+    }
+
+    /// Tells what the engine wants known. False when it is only counted.
+    pub(crate) fn notice(&mut self, notice: Notice, why: Option<String>, now: Time) -> bool {
+        // That a consumer was disconnected is acted on, the others are lines for the log.
+        let may = matches!(notice, Notice::ConsumerDisconnected { .. })
+            || self.consumers.take(now, self.waiting.len() < LINES_WAITING_MAX);
+        if may {
+            self.waiting.push_back(ToAdministration::Notice(notice, why));
+        }
+        may
+    }
+
+    /// Tells of a supplier that is pulled from. False when it is only counted.
+    pub(crate) fn supplier(&mut self, key: ProxyKey, news: SupplierNews, now: Time) -> bool {
+        // That one is given up is acted on, the others are lines for the log.
+        let may = matches!(news, SupplierNews::Disconnected(_))
+            || self.consumers.take(now, self.waiting.len() < LINES_WAITING_MAX);
+        if may {
+            self.waiting.push_back(ToAdministration::Supplier { key, news });
+        }
+        may
+    }
+
+    /// Hands over as much as there is room for.
+    pub(crate) fn hand_over(&mut self, administration: &mut Post<ToAdministration>, now: Time) {
+        for allowance in [&mut self.connections, &mut self.consumers, &mut self.remarks] {
+            if let Some(text) = allowance.sum_up(now) {
+                self.waiting.push_back(ToAdministration::Log(log::Level::Warn, text));
+            }
+        }
+        while let Some(letter) = self.waiting.pop_front() {
+            if let Err(letter) = administration.post(letter) {
+                self.waiting.push_front(letter);
+                return;
+            }
+        }
+    }
+
+    /// Whether something is kept that administration had no room for.
+    pub(crate) fn has_backlog(&self) -> bool {
+        !self.waiting.is_empty()
+    }
+
+    /// Whether there is something to hand over later.
+    pub(crate) fn is_waiting(&self) -> bool {
+        !self.waiting.is_empty() || self.connections.owes() || self.consumers.owes() || self.remarks.owes()
+    }
+}
+
+/// A text that a client chose, fit for a log: without control characters, and not too long.
+pub(crate) fn printable(text: &str) -> String {
+    const CHARS: usize = 100;
+    let shown = text.chars().take(CHARS).flat_map(char::escape_debug);
+    shown.chain(text.chars().nth(CHARS).map(|_| '…')).collect()
+}
+
+/// How many lines about one subject may be logged in a second. The others are summed up.
+pub(crate) struct Allowance {
+    subject: &'static str,
+    per_second: u32,
+    second: Time,
+    said: u32,
+    left_out: u64,
+    left_out_since: Option<Time>,
+}
+
+const SECOND: Duration = Duration::from_secs(1);
+
+impl Allowance {
+    pub(crate) const fn new(subject: &'static str, per_second: u32) -> Self {
+        Self { subject, per_second, second: Time(0), said: 0, left_out: 0, left_out_since: None }
+    }
+
+    /// Whether a line may be logged now, for which there is `room` otherwise.
+    pub(crate) fn take(&mut self, now: Time, room: bool) -> bool {
+        let may = room && self.left(now) > 0;
+        self.note(now, u32::from(may), u32::from(!may));
+        may
+    }
+
+    /// How many lines may be logged yet.
+    pub(crate) fn left(&mut self, now: Time) -> u32 {
+        if now.since(self.second) >= SECOND {
+            self.second = now;
+            self.said = 0;
+        }
+        self.per_second.saturating_sub(self.said)
+    }
+
+    /// Lines were logged, and lines were left out.
+    pub(crate) fn note(&mut self, now: Time, said: u32, left_out: u32) {
+        self.said = self.said.saturating_add(said);
+        if left_out > 0 {
+            self.left_out += u64::from(left_out);
+            self.left_out_since.get_or_insert(now);
+        }
+    }
+
+    /// The line about those that were left out, a second after the first of them.
+    pub(crate) fn sum_up(&mut self, now: Time) -> Option<String> {
+        self.left_out_since.take_if(|since| now.since(*since) >= SECOND)?;
+        let count = core::mem::take(&mut self.left_out);
+        Some(format!("{count} more lines about {} were left out; the counters have them", self.subject))
+    }
+
+    /// Whether there is something to sum up.
+    pub(crate) fn owes(&self) -> bool {
+        self.left_out_since.is_some()
+    }
+}
+
+/// How many lines clients may cause in a second by what they ask for: each address, and all together.
+pub(crate) struct ClientLines {
+    all: Allowance,
+    /// Addresses that have caused lines lately, and for which that is not so long ago that it is forgotten.
+    addresses: HashMap<IpAddr, Allowance>,
+}
+
+/// Lines about what an address asks for, in a second. It is for those who look for a mistake, and they read a few.
+const ADDRESS_LINES: u32 = 10;
+/// Such lines of all.
+const ALL_CLIENTS_LINES: u32 = 50;
+/// Addresses that are known at once. Beyond, all are forgotten.
+const ADDRESSES_MAX: usize = 256;
+
+impl ClientLines {
+    pub(crate) fn new() -> Self {
+        Self { all: Allowance::new("what clients ask for", ALL_CLIENTS_LINES), addresses: HashMap::new() }
+    }
+
+    /// How many lines a request from there may cause.
+    pub(crate) fn left(&mut self, ip: IpAddr, now: Time) -> u32 {
+        let of_address = self.addresses.get_mut(&ip).map_or(ADDRESS_LINES, |lines| lines.left(now));
+        self.all.left(now).min(of_address)
+    }
+
+    /// A request from there has caused lines.
+    pub(crate) fn note(&mut self, ip: IpAddr, now: Time, remarks: Remarks) {
+        let Remarks { logged, left_out } = remarks;
+        if remarks == Remarks::default() {
+            return;
+        }
+        self.all.note(now, logged, left_out);
+        if self.addresses.len() >= ADDRESSES_MAX && !self.addresses.contains_key(&ip) {
+            self.addresses.clear();
+        }
+        let of_address = self.addresses.entry(ip).or_insert_with(|| Allowance::new("", ADDRESS_LINES));
+        // It begins a new second, if one has begun.
+        of_address.left(now);
+        of_address.note(now, logged, 0);
+    }
+
+    /// The line about those that were left out, a second after the first of them.
+    pub(crate) fn sum_up(&mut self, now: Time) -> Option<String> {
+        self.all.sum_up(now)
+    }
+
+    /// Whether there is something to sum up.
+    pub(crate) fn owes(&self) -> bool {
+        self.all.owes()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use engine::{ChannelId, DisconnectReason, Peer, ProxyId};
+    use std::sync::Arc;
+
+    use crate::lane::io::system::Bell;
+    use crate::lane::links::post::{Inbox, post_to};
+
+    const KEY: ProxyKey = ProxyKey { channel: ChannelId(0), proxy: ProxyId(1) };
+
+    fn mail(capacity: usize) -> (Post<ToAdministration>, Inbox<ToAdministration>) {
+        post_to(&Arc::new(Bell::new().unwrap()), capacity)
+    }
+
+    fn all(mail: &mut Inbox<ToAdministration>) -> Vec<ToAdministration> {
+        core::iter::from_fn(|| mail.take()).collect()
+    }
+
+    fn at(millis: u64) -> Time {
+        Time(millis * 1_000_000)
+    }
+
+    fn failing() -> Notice {
+        Notice::ConsumerFailing { key: KEY, failures: 1, retry_in: Duration::ZERO }
+    }
+
+    fn disconnected() -> Notice {
+        Notice::ConsumerDisconnected { key: KEY, peer: Some(Peer(0)), reason: DisconnectReason::Gone, discarded: 0 }
+    }
+
+    #[test]
+    fn a_flood_of_lines_becomes_a_few_and_their_number() {
+        let (mut post, mut inbox) = mail(10_000);
+        let mut reports = Reports::new();
+        let said = (0..5_000).filter(|_| reports.log(log::Level::Warn, || "bad".into(), at(10))).count();
+        assert_eq!(said, 10);
+        reports.hand_over(&mut post, at(10));
+        assert!(reports.is_waiting());
+        assert_eq!(all(&mut inbox).len(), 10);
+        reports.hand_over(&mut post, at(1_009));
+        assert_eq!(all(&mut inbox).len(), 0);
+        reports.hand_over(&mut post, at(1_010));
+        let Some(ToAdministration::Log(_, text)) = inbox.take() else { panic!("a line") };
+        assert_eq!(text, "4990 more lines about connections were left out; the counters have them");
+        assert!(!reports.is_waiting());
+        assert!(reports.log(log::Level::Warn, || "bad".into(), at(1_011)));
+    }
+
+    #[test]
+    fn one_clients_lines_become_a_few_and_leave_room_for_anothers() {
+        // One client had administration log 17,600 lines a second.
+        let mut lines = ClientLines::new();
+        let (one, other) = (IpAddr::from([10, 0, 0, 1]), IpAddr::from([10, 0, 0, 2]));
+        let ask = |lines: &mut ClientLines, ip, wanted: u32, millis| {
+            let logged = lines.left(ip, at(millis)).min(wanted);
+            lines.note(ip, at(millis), Remarks { logged, left_out: wanted - logged });
+            logged
+        };
+        let logged: u32 = (0..17_600).map(|_| ask(&mut lines, one, 1, 10)).sum();
+        assert_eq!((logged, ask(&mut lines, other, 3, 20)), (10, 3));
+        assert_eq!((lines.sum_up(at(1_000)), lines.owes()), (None, true));
+        let sum = "17590 more lines about what clients ask for were left out; the counters have them";
+        assert_eq!((lines.sum_up(at(1_010)).as_deref(), lines.owes()), (Some(sum), false));
+        assert_eq!(ask(&mut lines, one, 1, 1_011), 1);
+        let all: u32 = (3..200).map(|last| ask(&mut lines, [10, 0, 0, last].into(), 10, 3_000)).sum();
+        assert_eq!(all, ALL_CLIENTS_LINES);
+        (0..1_000).for_each(|n: u32| {
+            lines.note(IpAddr::from(n.to_be_bytes()), at(4_000), Remarks { logged: 1, left_out: 0 })
+        });
+        assert!(lines.addresses.len() <= ADDRESSES_MAX);
+    }
+
+    #[test]
+    fn what_clients_chose_is_shown_short_and_printable() {
+        assert_eq!(printable("a\n\u{1b}[2Jü"), "a\\n\\u{1b}[2Jü");
+        assert_eq!(printable(&"x".repeat(100)), "x".repeat(100));
+        assert_eq!(printable(&"x".repeat(1_000_000)), "x".repeat(100) + "…");
+    }
+
+    #[test]
+    fn what_administration_acts_on_is_never_left_out() {
+        let (mut post, mut inbox) = mail(1);
+        let mut reports = Reports::new();
+        for _ in 0..5_000 {
+            reports.notice(failing(), None, at(0));
+            assert!(reports.notice(disconnected(), None, at(0)));
+        }
+        let mut acted_on = 0;
+        while reports.is_waiting() {
+            reports.hand_over(&mut post, at(2_000));
+            acted_on += all(&mut inbox)
+                .into_iter()
+                .filter(|letter| matches!(letter, ToAdministration::Notice(Notice::ConsumerDisconnected { .. }, _)))
+                .count();
+        }
+        assert_eq!(acted_on, 5_000);
+    }
+
+    #[test]
+    fn lines_that_find_no_room_are_left_out_in_the_end() {
+        let (mut post, _inbox) = mail(0);
+        let mut reports = Reports::new();
+        let mut said = 0;
+        for second in 0..100 {
+            for _ in 0..100 {
+                said += usize::from(reports.notice(failing(), None, at(second * 1_000)));
+            }
+            reports.hand_over(&mut post, at(second * 1_000));
+        }
+        assert!(said <= LINES_WAITING_MAX, "{said}");
+    }
+}

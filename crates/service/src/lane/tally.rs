@@ -1,0 +1,86 @@
+//! What a lane tells of itself: its counters, brought up to date once in each round, and its lines in the log.
+
+use engine::{DiscardReason, Time};
+
+use crate::allocations;
+use crate::counters::Counter;
+use crate::lane::io::system;
+use crate::lane::pulse::Finding;
+use crate::lane::run::Core;
+
+/// Where each reason for dropping an event is counted.
+pub(crate) const DROPPED: [(Counter, DiscardReason); 9] = [
+    (Counter::DroppedOutboxFull, DiscardReason::OutboxFull),
+    (Counter::DroppedMemorySpent, DiscardReason::MemorySpent),
+    (Counter::DroppedQueueFull, DiscardReason::QueueFull),
+    (Counter::DroppedRejected, DiscardReason::Rejected),
+    (Counter::DroppedUntranslatable, DiscardReason::Untranslatable),
+    (Counter::DroppedDisconnected, DiscardReason::Disconnected),
+    (Counter::DroppedRemoved, DiscardReason::Removed),
+    (Counter::DroppedExpired, DiscardReason::Expired),
+    (Counter::DroppedFilterFailed, DiscardReason::FilterFailed),
+];
+
+impl Core {
+    /// Has a line about a connection logged, unless there are too many of them.
+    pub(crate) fn log(&mut self, level: log::Level, text: impl FnOnce() -> String) {
+        if !self.reports.log(level, text, self.now) {
+            self.counters.add(Counter::LogLinesLeftOut, 1);
+        }
+    }
+
+    /// Has a line logged about a connection that comes or goes, if such lines are wanted and there are not too many of them.
+    pub(crate) fn remark(&mut self, text: impl FnOnce() -> String) {
+        if log::log_enabled!(log::Level::Debug) && !self.reports.remark(text, self.now) {
+            self.counters.add(Counter::LogLinesLeftOut, 1);
+        }
+    }
+
+    pub(crate) fn account(&mut self, began: Time) {
+        self.tally();
+        self.counters.add(Counter::Cycles, 1);
+        let ended = self.time();
+        self.counters.raise(Counter::CycleMax, ended.0.saturating_sub(began.0));
+        if let Some(finding) = self.pulse.beat(ended) {
+            self.note_pulse(finding);
+        }
+    }
+
+    fn note_pulse(&mut self, finding: Finding) {
+        let name = self.name.clone();
+        match finding {
+            Finding::Saturated => {
+                self.counters.add(Counter::LaneSaturated, 1);
+                self.log(log::Level::Warn, || format!("{name} has had work without end for a second: it is saturated"));
+            }
+            Finding::Recovered => self.log(log::Level::Info, || format!("{name} has time to wait again")),
+        }
+    }
+
+    /// Brings what is counted elsewhere into the registry: at the end of each round, and before a request is passed on that
+    /// may ask for it.
+    pub(crate) fn tally(&self) {
+        let counters = &self.counters;
+        let engine = self.lane.counters();
+        counters.set(Counter::EventsIn, engine.events_accepted);
+        counters.set(Counter::Delivered, engine.delivered);
+        counters.set(Counter::EventsRefused, engine.events_refused);
+        counters.set(Counter::SuppliersHeld, engine.events_held);
+        counters.set(Counter::ChannelsShort, engine.channels_short_of_memory);
+        counters.set(Counter::Dropped, engine.discards.total());
+        for (counter, reason) in DROPPED {
+            counters.set(counter, engine.discards.of(reason));
+        }
+        counters.set(Counter::FilterEvaluations, engine.filter_evaluations);
+        counters.set(Counter::FilterFailures, engine.filter_failures);
+        counters.set(Counter::FilterCuts, engine.filter_cuts);
+        counters.set(Counter::FilteredAtSuppliers, engine.events_filtered_in);
+        counters.set(Counter::HandoversRefused, engine.handovers_refused);
+        counters.set(Counter::HandoversDropped, engine.handovers_dropped);
+        counters.set(Counter::FilteredRemotely, engine.events_filtered);
+        counters.set(Counter::TurnsWaited, engine.turns_waited);
+        counters.set(Counter::TurnsWaitingMax, engine.turns_waiting_max);
+        counters.set(Counter::Allocations, allocations::of_this_thread());
+        counters.set(Counter::SystemCalls, system::calls_of_this_thread());
+    }
+}
