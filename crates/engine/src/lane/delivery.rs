@@ -14,6 +14,9 @@ use crate::{DiscardReason, DisconnectReason, Event, Notice, OutboxId, ProxyKey, 
 /// come, for one outbox: more would keep every other one waiting.
 pub(super) const DUE_PER_TURN: u64 = 1_024;
 
+/// Outboxes that are looked at in one go because their time has come.
+pub(super) const OUTBOXES_PER_TIMEOUT: usize = 256;
+
 impl Lane {
     /// The next delivery: of the outboxes that can begin one, each in its turn. `events` is cleared and gets its events:
     /// one, or up to `batch_size_max` where the consumer takes sequences. Whoever lets go of one hands it to
@@ -243,13 +246,17 @@ impl Lane {
 
     /// Time has passed: deliveries whose time is over fail, outboxes that waited after a failure try again, events
     /// expire and others may now be delivered, and a little is done of what can be done later.
+    ///
+    /// So many outboxes at most are looked at, however many have the same time: those who failed together are to be tried again
+    /// together. The others stay due, and `next_timeout` says so.
     pub fn handle_timeout(&mut self, now: Time) {
         self.told(now);
         self.let_go_leftovers();
         self.look_at_shared_memory();
         let mut unfinished = core::mem::take(&mut self.unfinished);
         let mut held_long = core::mem::take(&mut self.held_long);
-        while let Some(slot) = self.timers.pop(self.now) {
+        for _ in 0..OUTBOXES_PER_TIMEOUT {
+            let Some(slot) = self.timers.pop(self.now) else { break };
             let Some(outbox) = self.outboxes.get_mut(slot) else { continue };
             outbox.looked_at = Entry::NEVER;
             if let Some(serial) = outbox.overdue(self.now) {

@@ -331,6 +331,8 @@ impl Worker {
         let is_due = !core.slices.is_idle() || !unsettled.is_empty() || !rests.is_empty() || core.outgoing.is_due();
         is_due
             || core.undelivered
+            || !core.outgoing.losses.is_empty()
+            || core.undecided.has_to_go_on()
             || !core.instalments.is_empty()
             || core.waiting.is_moving()
             || core.has_to_answer()
@@ -361,6 +363,8 @@ impl Worker {
         self.core.go_on_surveying();
         self.go_on_draining();
         self.core.end_some_waits();
+        self.core.tell_of_losses();
+        self.core.go_on_with_undecided();
         self.core.settle();
         self.answer_all();
         self.serve_instalments();

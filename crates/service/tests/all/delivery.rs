@@ -11,11 +11,12 @@ use client::{
     ConsumerOptions, InvokeError, Orb, OrbOptions, ServantError, SimpleConsumer, SimpleSupplier, SupplierOptions,
 };
 use giop::exception::Kind;
+use giop::message::ReplyStatus;
 use giop::value::Value;
 use service::{Counter, Service};
 use testing::{EndInTime, NextInTime};
 
-use crate::peers::{await_count, start, wait_until};
+use crate::peers::{Bare, await_count, start, subscribe, wait_until};
 
 /// Makes a channel with these properties and gives its id.
 fn make_channel(service: &Service, qos: &[Property], admin: &[Property]) -> i32 {
@@ -297,6 +298,36 @@ fn an_exception_that_says_not_now_is_tried_again_and_one_that_says_never_is_not(
 fn an_event_at_which_the_consumer_fails_is_tried_three_times_and_then_the_others_follow() {
     assert_eq!(tries_of(Kind::Unknown, 2), (3, 0));
     assert_eq!(tries_of(Kind::Unknown, u32::MAX), (3, 1));
+}
+
+/// A client may have thousands of consumers at one address. When its connection was lost all of them were told in one go, and
+/// everybody else on the lane waited; now they are told so many in a round, and each gets what it had not answered before anything
+/// that came meanwhile.
+#[test]
+fn many_consumers_on_a_connection_that_is_lost_get_everything_in_order_over_the_next() {
+    const CONSUMERS: usize = 600;
+    let (service, bare) = (start(), Bare::new());
+    let qos = [Property::new("PushWindow", 4_u16)];
+    for number in 0..CONSUMERS {
+        subscribe(&service, bare.reference_to(&number.to_string()), &qos);
+    }
+    let supplier = supply(&service, None);
+    (0..3).for_each(|number| supplier.publish(&event("A", number, 0)).unwrap());
+    let mut link = bare.accept();
+    for _ in 0..3 * CONSUMERS {
+        link.push_to();
+    }
+    drop(link);
+    (3..6).for_each(|number| supplier.publish(&event("A", number, 0)).unwrap());
+    let mut link = bare.accept();
+    let mut got: HashMap<String, Vec<i32>> = HashMap::new();
+    for _ in 0..6 * CONSUMERS {
+        let (request_id, key, event) = link.push_to();
+        link.reply(request_id, ReplyStatus::NoException, None);
+        got.entry(key).or_default().push(number_of(&event));
+    }
+    assert_eq!(got.len(), CONSUMERS);
+    assert!(got.values().all(|numbers| numbers == &[0, 1, 2, 3, 4, 5]));
 }
 
 /// Whatever the consumer's window is, its events come in order, and each once where it is not refused. How many times the one

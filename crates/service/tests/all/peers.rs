@@ -110,6 +110,13 @@ impl Bare {
         location.to_ior("IDL:omg.org/CosNotifyComm/StructuredPushConsumer:1.0")
     }
 
+    /// A reference to another object there.
+    pub(crate) fn reference_to(&self, key: &str) -> Ior {
+        let port = self.listener.local_addr().unwrap().port();
+        let location: Corbaloc = format!("corbaloc:iiop:1.2@127.0.0.1:{port}/{key}").parse().unwrap();
+        location.to_ior("IDL:omg.org/CosNotifyComm/StructuredPushConsumer:1.0")
+    }
+
     pub(crate) fn accept(&self) -> Link {
         Link { stream: self.listener.accept_in_time() }
     }
@@ -128,12 +135,18 @@ impl Link {
 
     /// The next push: its request id and the event.
     pub(crate) fn push(&mut self) -> (u32, StructuredEvent) {
+        let (request_id, _, event) = self.push_to();
+        (request_id, event)
+    }
+
+    /// The next push: its request id, the object that it is for, and the event.
+    pub(crate) fn push_to(&mut self) -> (u32, String, StructuredEvent) {
         let (header, bytes) = self.message().unwrap();
         assert_eq!(header.kind, MessageKind::Request);
         let request = Request::parse(&bytes, &header).unwrap();
         assert_eq!((request.operation, request.response), (&b"push_structured_event"[..], Response::Expected));
         let event = StructuredEvent::read(&mut request.body(&bytes, &header, CharSet::Latin1)).unwrap();
-        (request.request_id, event)
+        (request.request_id, String::from_utf8(request.target.key().unwrap().to_vec()).unwrap(), event)
     }
 
     pub(crate) fn reply(&mut self, request_id: u32, status: ReplyStatus, body: Option<&Ior>) {

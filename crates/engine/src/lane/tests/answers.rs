@@ -1,6 +1,7 @@
 //! Order, windows and failures: what follows from how deliveries end.
 
 use super::*;
+use crate::lane::delivery::OUTBOXES_PER_TIMEOUT;
 
 #[test]
 fn a_window_of_one_waits_for_the_answer() {
@@ -83,6 +84,28 @@ fn while_deliveries_fail_one_at_a_time_finds_out() {
     rig.advance(Duration::from_millis(50));
     assert_eq!(rig.answer(Outcome::Delivered), Some(0));
     assert_eq!(core::iter::from_fn(|| rig.poll()).count(), 3);
+}
+
+/// Ten thousand consumers that had died together were tried again together, all in one go: whoever was alive waited for them.
+#[test]
+fn those_who_are_due_together_are_looked_at_so_many_at_a_time() {
+    let mut rig = Rig::plain();
+    let consumers = 2 * OUTBOXES_PER_TIMEOUT + 1;
+    for _ in 0..consumers {
+        rig.consumer(SettingsPatch::default());
+    }
+    rig.publish(0);
+    while rig.answer(Outcome::Unreachable).is_some() {}
+    let mut tried = Vec::new();
+    rig.advance(Duration::from_millis(50));
+    loop {
+        tried.push(core::iter::from_fn(|| rig.poll()).count());
+        if rig.lane.next_timeout().is_none_or(|due| due > rig.now) {
+            break;
+        }
+        rig.lane.handle_timeout(rig.now);
+    }
+    assert_eq!(tried, [OUTBOXES_PER_TIMEOUT, OUTBOXES_PER_TIMEOUT, 1]);
 }
 
 #[test]

@@ -110,7 +110,7 @@ impl Core {
             Verdict::System(exception) => Err(CallFailure::System(exception)),
             Verdict::User(id) => Err(CallFailure::User(id)),
             Verdict::Unreadable => Err(CallFailure::Unreachable("its reply cannot be read".into())),
-            Verdict::Lost(why) => Err(CallFailure::Unreachable(why)),
+            Verdict::Lost(why) => Err(CallFailure::Unreachable(why.to_string())),
         };
         self.finish_call(&call, result);
     }
@@ -126,8 +126,7 @@ impl Core {
         let late = self.outgoing.calls.values().filter(|asked| asked.deadline <= now);
         let late: Vec<(Token, u32)> = late.map(|asked| (asked.connection, asked.request_id)).collect();
         for (token, request_id) in late {
-            let pending = self.outgoing.connections.get_mut(token).and_then(|entry| entry.pending.remove(request_id));
-            if let Some(Pending::Call(call)) = pending {
+            if let Some(Pending::Call(call)) = self.outgoing.remove_pending(token, request_id) {
                 self.finish_call(&call, Err(CallFailure::TimedOut));
             }
         }

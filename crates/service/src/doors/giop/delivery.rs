@@ -34,11 +34,6 @@ enum Unsent {
 impl Core {
     /// Sends what the engine says is due. There may be more if `undelivered` says so.
     pub(crate) fn deliver(&mut self) {
-        if self.outgoing.losses.is_telling() {
-            // What comes of that is delivered when all have been told.
-            self.undelivered = true;
-            return;
-        }
         // First, since the other lanes can work on it while this one goes on.
         self.post_handovers();
         let mut events = self.take_events();
@@ -107,6 +102,10 @@ impl Core {
     fn write_push(&mut self, delivery: &Delivery, events: &mut Vec<Arc<Event>>) -> Result<(), Unsent> {
         let Delivery { outbox, key, peer, want, serial, one_way, .. } = *delivery;
         let peer = peer.ok_or_else(|| Unsent::Failed("the consumer gave no reference".to_owned()))?;
+        if self.outgoing.waits_to_be_told(outbox) {
+            // What was lost is put back first: it comes before this.
+            return Err(Unsent::Because(Outcome::NoRoom));
+        }
         let (body, encoding, phase) = Body::of_push(events, want).ok_or(Unsent::Because(Outcome::Untranslatable))?;
         let token = self.way_to(outbox, key, peer, encoding).map_err(Unsent::Failed)?;
         let Outgoings { routes, connections, spares, .. } = &mut self.outgoing;

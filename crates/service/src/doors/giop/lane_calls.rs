@@ -151,10 +151,9 @@ impl Core {
     /// An answer is not waited for any more.
     pub(crate) fn stop_asking(&mut self, under_way: UnderWay) {
         let UnderWay { connection: token, request_id } = under_way;
+        let is_waited_for = self.outgoing.remove_pending(token, request_id).is_some();
         let Outgoings { connections, spares, .. } = &mut self.outgoing;
-        if let Some(connection) = connections.get_mut(token)
-            && connection.pending.remove(request_id).is_some()
-        {
+        if is_waited_for && let Some(connection) = connections.get_mut(token) {
             connection.cancel(request_id, spares);
             self.outgoing.note_due(token);
         }

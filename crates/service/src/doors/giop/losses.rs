@@ -1,81 +1,104 @@
 //! Connections to clients that were lost, until everybody who waited on them has been told.
 //!
 //! Who is told may write to other clients and so lose the next connection: a client with many filters could have one loss told
-//! within the other, as deep as it likes. So they are told one after the other, and nothing is delivered meanwhile.
+//! within the other, as deep as it likes. And a client may have ten thousand consumers at one address. So nobody is told where a
+//! connection is lost; they are told one after the other, so many in a round.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use engine::OutboxId;
 
-use crate::doors::giop::pending::Pending;
+use crate::doors::giop::pending::{LastPending, Pending};
 use crate::lane::io::slots::Token;
 
-/// One that was lost.
+/// A connection that was lost.
 pub(crate) struct Loss {
     pub(crate) token: Token,
-    pub(crate) why: String,
-    /// Who waits for a reply on it, in the order in which the requests were sent.
-    pub(crate) waiting: Vec<Pending>,
+    pub(crate) why: Arc<str>,
+    /// Who waits for a reply on it.
+    pub(crate) waiting: LastPending,
     /// Who waits for room on it.
     pub(crate) blocked: Vec<OutboxId>,
 }
 
+/// Somebody who is to be told of a loss.
+pub(crate) enum Bereaved {
+    /// He waits for a reply.
+    Waiting(Pending, Arc<str>),
+    /// He waits for room on that connection.
+    Blocked(OutboxId, Token, Arc<str>),
+}
+
 /// All of which not everybody has been told.
 #[derive(Default)]
-pub(crate) struct Losses {
-    all: VecDeque<Loss>,
-    is_telling: bool,
-}
+pub(crate) struct Losses(VecDeque<Loss>);
 
 impl Losses {
     /// One more.
     pub(crate) fn add(&mut self, loss: Loss) {
-        self.all.push_back(loss);
+        self.0.push_back(loss);
     }
 
-    /// Whether somebody is being told.
-    pub(crate) const fn is_telling(&self) -> bool {
-        self.is_telling
+    /// Whether everybody has been told.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
     }
 
-    /// False if somebody is being told already: whoever does that goes on until there are no more.
-    pub(crate) fn begin_to_tell(&mut self) -> bool {
-        !core::mem::replace(&mut self.is_telling, true)
+    /// A reply is not waited for any more that would have come on a connection which was lost.
+    pub(crate) fn remove(&mut self, token: Token, request_id: u32) -> Option<Pending> {
+        self.0.iter_mut().find(|loss| loss.token == token)?.waiting.remove(request_id)
     }
 
-    /// The next of which to tell; at the end, nobody is being told any more.
-    pub(crate) fn next(&mut self) -> Option<Loss> {
-        let next = self.all.pop_front();
-        self.is_telling = next.is_some();
-        next
+    /// Who is to be told next: in the order in which they were lost, and on each connection who waits for replies in the order in
+    /// which the requests were sent, so that what is tried again keeps its order.
+    pub(crate) fn next(&mut self) -> Option<Bereaved> {
+        loop {
+            let Loss { token, why, waiting, blocked } = self.0.front_mut()?;
+            if let Some(pending) = waiting.pop() {
+                return Some(Bereaved::Waiting(pending, Arc::clone(why)));
+            }
+            if let Some(outbox) = blocked.pop() {
+                return Some(Bereaved::Blocked(outbox, *token, Arc::clone(why)));
+            }
+            self.0.pop_front();
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::doors::giop::lane_calls::Asker;
+    use crate::doors::giop::pending::PendingReplies;
 
-    fn loss(number: u64) -> Loss {
-        Loss { token: Token::from_bits(number), why: String::new(), waiting: Vec::new(), blocked: Vec::new() }
+    fn loss(number: u64, requests: core::ops::Range<u32>) -> Loss {
+        let mut pending = PendingReplies::default();
+        for request_id in requests {
+            pending.insert(request_id, Pending::Ask(Asker::Question(Token::from_bits(request_id.into()))));
+        }
+        Loss { token: Token::from_bits(number), why: "".into(), waiting: pending.into_last(), blocked: Vec::new() }
     }
 
+    fn told(losses: &mut Losses) -> Option<u64> {
+        match losses.next()? {
+            Bereaved::Waiting(Pending::Ask(Asker::Question(question)), _) => Some(question.to_bits()),
+            _ => None,
+        }
+    }
+
+    /// A client whose filters were each at an address of their own had one loss told within another; one with ten thousand
+    /// consumers at one address had all of them told in one go.
     #[test]
-    fn what_is_lost_while_somebody_is_told_is_told_after_that_and_by_the_same() {
+    fn all_are_told_one_after_the_other_and_nobody_who_does_not_wait_any_more() {
         let mut losses = Losses::default();
-        losses.add(loss(1));
-        assert!(losses.begin_to_tell());
-        let told: Vec<u64> = core::iter::from_fn(|| {
-            let token = losses.next()?.token;
-            for number in [2, 3] {
-                if token == Token::from_bits(1) {
-                    losses.add(loss(number));
-                    assert!(!losses.begin_to_tell(), "it is being told");
-                }
-            }
-            Some(token.to_bits())
-        })
-        .collect();
-        assert_eq!(told, [1, 2, 3]);
-        assert!(!losses.is_telling() && losses.begin_to_tell(), "and the next time it begins anew");
+        losses.add(loss(1, 10..13));
+        assert_eq!(told(&mut losses), Some(10));
+        // Whoever was told loses another one.
+        losses.add(loss(2, 10..12));
+        assert!(losses.remove(Token::from_bits(1), 11).is_some());
+        assert!(losses.remove(Token::from_bits(2), 12).is_none());
+        let rest: Vec<u64> = core::iter::from_fn(|| told(&mut losses)).collect();
+        assert_eq!((rest, losses.is_empty()), (vec![12, 10, 11], true));
     }
 }

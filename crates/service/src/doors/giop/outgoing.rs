@@ -19,10 +19,10 @@ use hashbrown::{HashMap, HashSet};
 use crate::counters::Counter;
 use crate::doors::giop::admin_calls::Asked;
 use crate::doors::giop::lane_calls::Ways;
-use crate::doors::giop::losses::{Loss, Losses};
-use crate::doors::giop::pending::PendingReplies;
+use crate::doors::giop::losses::{Bereaved, Loss, Losses};
+use crate::doors::giop::pending::{Pending, PendingReplies};
 use crate::doors::giop::replies::Verdict;
-use crate::doors::giop::routes::{Endpoint, Route, Routes};
+use crate::doors::giop::routes::{Endpoint, Route, Routes, Sent};
 use crate::lane::io::output::{Output, Spares};
 use crate::lane::io::slots::{Slots, Token};
 use crate::lane::io::system::{self, Interest};
@@ -47,6 +47,8 @@ const GATHERED_FOR: Duration = Duration::from_micros(50);
 /// it, and one to each of a hundred consumers costs up to a quarter less. Where pushes are answered, queues were longer with that.
 const GATHERED_ONE_WAY_FOR: Duration = Duration::from_micros(100);
 const GATHERED_ONE_WAY_TIMES: u32 = 3;
+/// How many are told in a round that a connection was lost on which they waited.
+const TOLD_PER_ROUND: usize = 256;
 /// Pushes between two looks at the clock.
 const PUSHES_PER_LOOK: u32 = 32;
 
@@ -279,6 +281,21 @@ impl Outgoings {
     /// Whether anything has to be looked after by the clock.
     pub(crate) fn has_deadlines(&self) -> bool {
         self.connecting > 0 || !self.calls.is_empty() || self.stale
+    }
+
+    /// A reply is not waited for any more, on a connection that is there or that was lost. Who did, if it was still waited for.
+    pub(crate) fn remove_pending(&mut self, token: Token, request_id: u32) -> Option<Pending> {
+        match self.connections.get_mut(token) {
+            Some(connection) => connection.pending.remove(request_id),
+            None => self.losses.remove(token, request_id),
+        }
+    }
+
+    /// Whether something that was pushed on a route waits to be put back, since its connection was lost.
+    pub(crate) fn waits_to_be_told(&mut self, outbox: OutboxId) -> bool {
+        let Self { routes, losses, connections, .. } = self;
+        let lost = |sent: &Sent| connections.get(sent.connection).is_none();
+        !losses.is_empty() && routes.get_mut(outbox).is_some_and(|route| route.unanswered.iter().any(lost))
     }
 
     /// Forgets where consumers were that are not there any more.
@@ -673,7 +690,7 @@ impl Core {
         touched
     }
 
-    /// Gives a connection up. Everybody who waits for a reply on it is told.
+    /// Gives a connection up. Everybody who waits for a reply on it is told before the round is over, or in the next ones.
     pub(crate) fn lose(&mut self, token: Token, why: &str) {
         let Some(mut connection) = self.outgoing.connections.remove(token) else { return };
         self.slices.leave(connection.slice);
@@ -686,24 +703,17 @@ impl Core {
         connection.output.clear(&mut self.outgoing.spares);
         self.release_written();
         self.undelivered = true;
-        let Outgoing { mut pending, blocked, .. } = connection;
-        self.outgoing.losses.add(Loss { token, why: why.to_owned(), waiting: pending.drain(), blocked });
-        self.tell_of_losses();
+        let Outgoing { pending, blocked, .. } = connection;
+        self.outgoing.losses.add(Loss { token, why: why.into(), waiting: pending.into_last(), blocked });
     }
 
-    /// Tells everybody who waited on connections that were lost. Who is told may find that another one is lost: that one's turn is
-    /// then, and not within this one's.
-    fn tell_of_losses(&mut self) {
-        if !self.outgoing.losses.begin_to_tell() {
-            return;
-        }
-        while let Some(Loss { token, why, waiting, blocked }) = self.outgoing.losses.next() {
-            // In the order in which they were sent, so that what is tried again keeps its order.
-            for waiting in waiting {
-                self.conclude(waiting, Verdict::Lost(why.clone()));
-            }
-            for outbox in blocked {
-                self.unblock(outbox, token, Some(&why));
+    /// Tells some of those who waited on connections that were lost. The others are told in the next rounds.
+    pub(crate) fn tell_of_losses(&mut self) {
+        for _ in 0..TOLD_PER_ROUND {
+            match self.outgoing.losses.next() {
+                Some(Bereaved::Waiting(pending, why)) => self.conclude(pending, Verdict::Lost(why)),
+                Some(Bereaved::Blocked(outbox, token, why)) => self.unblock(outbox, token, Some(&why)),
+                None => return,
             }
         }
     }

@@ -94,13 +94,14 @@ impl<T> PendingReplies<T> {
         Some(who)
     }
 
-    /// All who wait, in the order in which their requests were sent.
-    pub(crate) fn drain(&mut self) -> Vec<T> {
+    /// All who wait, in the order in which their requests were sent: those of a connection that was lost.
+    pub(crate) fn into_last(mut self) -> LastPending<T> {
         self.move_out();
         let newest = self.first;
-        let mut all: Vec<(u32, T)> = self.late.drain().collect();
-        all.sort_unstable_by_key(|(request_id, _)| core::cmp::Reverse(newest.wrapping_sub(*request_id)));
-        all.into_iter().map(|(_, who)| who).collect()
+        let all = self.late.into_iter().map(|(request_id, who)| (newest.wrapping_sub(request_id), Some(who)));
+        let mut oldest_last: Vec<(u32, Option<T>)> = all.collect();
+        oldest_last.sort_unstable_by_key(|(age, _)| *age);
+        LastPending { newest, oldest_last }
     }
 
     /// Empties the ring. Whoever is in it is late.
@@ -112,6 +113,33 @@ impl<T> PendingReplies<T> {
             self.first = self.first.wrapping_add(1);
         }
         self.waiting = 0;
+    }
+}
+
+/// Those who waited for replies on a connection that was lost, until they have been told.
+pub(crate) struct LastPending<T = Pending> {
+    /// The id after the newest request's.
+    newest: u32,
+    /// How many requests before that each one's was sent, and who waits for it unless he does not any more.
+    oldest_last: Vec<(u32, Option<T>)>,
+}
+
+impl<T> LastPending<T> {
+    /// Who has waited for longest.
+    pub(crate) fn pop(&mut self) -> Option<T> {
+        while let Some((_, who)) = self.oldest_last.pop() {
+            if who.is_some() {
+                return who;
+            }
+        }
+        None
+    }
+
+    /// The reply is not waited for any more.
+    pub(crate) fn remove(&mut self, request_id: u32) -> Option<T> {
+        let age = self.newest.wrapping_sub(request_id);
+        let place = self.oldest_last.binary_search_by_key(&age, |(age, _)| *age).ok()?;
+        self.oldest_last.get_mut(place)?.1.take()
     }
 }
 
@@ -163,9 +191,12 @@ mod tests {
             pending.insert(*id, *id);
         }
         assert!(!pending.late.is_empty());
-        assert_eq!(pending.drain(), ids);
-        assert!(pending.is_empty());
-        pending.insert(1, 1);
-        assert_eq!(pending.remove(1), Some(1));
+        let mut last = pending.into_last();
+        assert_eq!(
+            (last.remove(ids[2]), last.remove(ids[2]), last.remove(first.wrapping_add(2))),
+            (Some(ids[2]), None, None)
+        );
+        let told: Vec<u32> = core::iter::from_fn(|| last.pop()).collect();
+        assert_eq!(told, [&ids[..2], &ids[3..]].concat());
     }
 }

@@ -1,6 +1,7 @@
 //! What consumers answer, and what follows from it.
 
 use core::fmt;
+use std::sync::Arc;
 
 use engine::{OutboxId, Outcome};
 use giop::cdr::CharSet;
@@ -36,7 +37,7 @@ pub(crate) enum Verdict {
     /// The reply makes no sense.
     Unreadable,
     /// The connection was lost before a reply.
-    Lost(String),
+    Lost(Arc<str>),
 }
 
 impl fmt::Display for Verdict {

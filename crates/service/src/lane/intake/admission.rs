@@ -4,6 +4,7 @@
 //! for each of its events again, and not before the remote filters on the suppliers' side have been asked about each.
 
 use core::ops::Range;
+use core::time::Duration;
 use std::collections::VecDeque;
 
 use engine::{Admission, Draft, Event, Form, ProxyKey, Questions};
@@ -298,31 +299,50 @@ impl Core {
     }
 
     /// The remote filters have ruled on the first event of a proxy that waits: it goes on or not, and those behind it are
-    /// looked at until filters have to be asked about one of them too.
-    pub(crate) fn rule_on_undecided(&mut self, source: ProxyKey, mut ruling: Ruling) {
-        while let Some(Undecided { mut draft, owed }) = self.undecided.next(source) {
-            draft.approved = true;
-            if ruling == Ruling::Yes {
-                self.admit_undecided(source, draft, owed);
-            } else {
-                let counter = if ruling == Ruling::No { Counter::FilteredIn } else { Counter::FilteredInFailed };
-                self.counters.add(counter, 1);
-                self.lane.abandon_event(draft);
-                self.pay(owed);
-            }
-            // Those about which nobody has to be asked follow at once.
-            let questions = loop {
-                let Some(Undecided { draft, owed }) = self.undecided.next(source) else { return };
-                if let Some((draft, questions)) = self.admit_undecided(source, draft, owed) {
-                    self.undecided.put_back(source, Undecided { draft, owed });
-                    break questions;
+    /// looked at.
+    pub(crate) fn rule_on_undecided(&mut self, source: ProxyKey, ruling: Ruling) {
+        self.carry_out(source, ruling);
+        self.look_at_undecided(source);
+    }
+
+    /// Looks at the events of a proxy that wait until filters have to be asked about one of them: about the others nobody has to be
+    /// asked, and they follow at once. Where that takes long, the rest are looked at in the next round.
+    fn look_at_undecided(&mut self, source: ProxyKey) {
+        let until = self.time() + LOOKING_FOR;
+        while let Some(Undecided { draft, owed }) = self.undecided.next(source) {
+            if let Some((draft, questions)) = self.admit_undecided(source, draft, owed) {
+                self.undecided.put_back(source, Undecided { draft, owed });
+                match self.question_admission(source, questions) {
+                    Some(ruling) => self.carry_out(source, ruling),
+                    None => return,
                 }
-            };
-            match self.question_admission(source, questions) {
-                Some(next) => ruling = next,
-                None => return,
+            }
+            if self.time() >= until {
+                return self.undecided.look_again(source);
             }
         }
+    }
+
+    /// Goes on with the events of those proxies for which a round was not long enough.
+    pub(crate) fn go_on_with_undecided(&mut self) {
+        for _ in 0..self.undecided.again.len() {
+            let Some(source) = self.undecided.again.pop_front() else { return };
+            self.look_at_undecided(source);
+        }
+    }
+
+    /// Does with the first event of a proxy what filters have said of it.
+    fn carry_out(&mut self, source: ProxyKey, ruling: Ruling) {
+        let Some(Undecided { mut draft, owed }) = self.undecided.next(source) else { return };
+        draft.approved = true;
+        if ruling == Ruling::Yes {
+            self.admit_undecided(source, draft, owed);
+            return;
+        }
+        let counter = if ruling == Ruling::No { Counter::FilteredIn } else { Counter::FilteredInFailed };
+        self.counters.add(counter, 1);
+        self.lane.abandon_event(draft);
+        self.pay(owed);
     }
 
     /// Hands an event to the engine that has waited. It comes back if remote filters have to be asked about it.
@@ -344,6 +364,8 @@ impl Core {
     }
 }
 
+/// How long the events of one proxy are looked at in a round about which no remote filter has to be asked.
+const LOOKING_FOR: Duration = Duration::from_micros(250);
 /// Events of one proxy that may wait for remote filters, and bytes of them.
 const UNDECIDED_MAX: usize = 1024;
 const UNDECIDED_BYTES_MAX: usize = 16 << 20;
@@ -358,6 +380,8 @@ pub(crate) struct Undecided {
 #[derive(Default)]
 pub(crate) struct UndecidedEvents {
     lines: HashMap<ProxyKey, Line>,
+    /// Proxies whose events wait for nobody but for the next round.
+    again: VecDeque<ProxyKey>,
 }
 
 #[derive(Default)]
@@ -381,6 +405,18 @@ impl UndecidedEvents {
         let line = self.lines.entry(source).or_default();
         line.bytes += draft.bytes.len();
         line.events.push_back(Undecided { draft, owed });
+    }
+
+    /// There may be more of a proxy's events about which nobody has to be asked.
+    fn look_again(&mut self, source: ProxyKey) {
+        if self.is_waiting(source) {
+            self.again.push_back(source);
+        }
+    }
+
+    /// Whether there are events that wait for nobody.
+    pub(crate) fn has_to_go_on(&self) -> bool {
+        !self.again.is_empty()
     }
 
     /// The first event of a proxy.

@@ -219,12 +219,17 @@ pub(crate) fn accept(listener: &TcpListener) -> io::Result<Option<(TcpStream, So
     Ok(address.map(|address| (stream, address)))
 }
 
+/// What the system keeps of a client's answers until they are read, in octets; it doubles that for its own needs. Pushes are answered
+/// with a few; who answers a pull with megabytes has them read in pieces, between which others have their turn.
+const ANSWER_BYTES_AT_ONCE: usize = 128 << 10;
+
 /// Begins a connection without waiting for it.
 pub(crate) fn begin_connect(address: SocketAddr) -> io::Result<TcpStream> {
     count();
     let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
     let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
     let socket = socket_with(family, SocketType::STREAM, flags, Some(ipproto::TCP))?;
+    sockopt::set_socket_recv_buffer_size(&socket, ANSWER_BYTES_AT_ONCE)?;
     match connect(&socket, &address) {
         Ok(()) | Err(Errno::INPROGRESS) => {}
         Err(error) => return Err(error.into()),
