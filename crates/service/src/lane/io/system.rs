@@ -81,7 +81,7 @@ pub(crate) struct Poll {
 
 impl Poll {
     /// Descriptors reported in one round at most; the rest are reported in the next.
-    const BATCH: usize = 256;
+    const BATCH: usize = 1024;
 
     pub(crate) fn new() -> io::Result<Self> {
         Ok(Self { epoll: epoll::create(epoll::CreateFlags::CLOEXEC)?, events: Vec::with_capacity(Self::BATCH) })
@@ -221,7 +221,7 @@ pub(crate) fn accept(listener: &TcpListener) -> io::Result<Option<(TcpStream, So
 
 /// What the system keeps of a client's answers until they are read, in octets; it doubles that for its own needs. Pushes are answered
 /// with a few; who answers a pull with megabytes has them read in pieces, between which others have their turn.
-const ANSWER_BYTES_AT_ONCE: usize = 128 << 10;
+const ANSWER_BYTES_AT_ONCE: usize = 64 << 10;
 
 /// Begins a connection without waiting for it.
 pub(crate) fn begin_connect(address: SocketAddr) -> io::Result<TcpStream> {
