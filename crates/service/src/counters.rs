@@ -82,7 +82,7 @@ counters! {
     /// Times that nothing more was written for a connection until its client had read everything: what it had not read could not be
     /// charged.
     UnreadWaited = "lane_unread_waited",
-    /// Calls of clients that were not made, and count as unanswered, since what was written before on their connections is not read.
+    /// Calls and questions to clients that were not made, and count as unanswered, since what was written before on their connections is not read.
     CallsNotMade = "lane_calls_not_made",
     /// Events translated to another form or encoding.
     Translations = "lane_translations",
@@ -320,7 +320,7 @@ impl Counter {
 impl Counter {
     /// Whether it is a maximum: that of the service is the greatest of all threads, and not the sum.
     const fn is_maximum(self) -> bool {
-        matches!(self, Self::CycleMax)
+        matches!(self, Self::CycleMax | Self::TurnsWaitingMax)
     }
 
     /// Whether it is a level, which is 0 again when the thread that had it has ended.
@@ -545,8 +545,11 @@ mod tests {
         counters.of_administration().add(Counter::EventsIn, 4);
         counters.of_administration().raise(Counter::CycleMax, 9);
         counters.of_main(None).raise(Counter::CycleMax, 7);
+        counters.of_administration().set(Counter::TurnsWaitingMax, 2);
+        counters.of_main(None).set(Counter::TurnsWaitingMax, 3);
         assert_eq!(counters.read(Counter::EventsIn), 7);
         assert!(counters.snapshot().contains(&("lane_cycle_max_ns", 9)));
+        assert_eq!(counters.read(Counter::TurnsWaitingMax), 3, "of two lanes, not of both together");
     }
 
     #[test]

@@ -68,8 +68,10 @@ impl Core {
 
     /// Whether something is under way that is in no outbox, apart from what waits to be written.
     fn has_under_way(&self) -> bool {
-        let Self { lane, instalments, questions, guests, parked, held_for_peers, released, due, lines, .. } = self;
-        let is_waiting = lane.turns_waiting() > 0 || !instalments.is_empty() || !questions.is_empty();
+        let Self { lane, instalments, questions, undecided, guests, parked, .. } = self;
+        let Self { held_for_peers, released, due, lines, .. } = self;
+        let is_waiting =
+            lane.turns_waiting() > 0 || !instalments.is_empty() || !questions.is_empty() || undecided.has_to_go_on();
         let is_passing = !guests.is_empty() || !parked.is_empty() || !held_for_peers.is_empty() || lines.are_awaited();
         is_waiting || is_passing || !released.is_empty() || !due.is_empty()
     }

@@ -106,6 +106,8 @@ pub(crate) struct Worker {
     pub(crate) unsettled: VecDeque<Token>,
     /// Those that were written as much as may be in one round, or whose address has had its slice, and have more.
     pub(crate) rests: VecDeque<Token>,
+    /// Connections to which nothing was written in this round, since their addresses had had their slices: the next begins with them.
+    pub(crate) skipped: VecDeque<Token>,
     /// Connections that wait for room on the lane that they have to move to.
     pub(crate) movers: VecDeque<Token>,
     office: Inbox<ToLane>,
@@ -250,6 +252,7 @@ impl Worker {
             incoming_open: 0,
             unsettled: VecDeque::with_capacity(64),
             rests: VecDeque::new(),
+            skipped: VecDeque::new(),
             movers: VecDeque::new(),
             office: ends.office,
             resolved: ends.resolved,
@@ -327,9 +330,10 @@ impl Worker {
     /// Whether there is something to do without the poll having to speak of it: for whoever has had his share of the last
     /// round.
     fn goes_on(&self) -> bool {
-        let Self { unsettled, rests, core, .. } = self;
-        let is_due = !core.slices.is_idle() || !unsettled.is_empty() || !rests.is_empty() || core.outgoing.is_due();
-        is_due
+        let Self { unsettled, rests, skipped, core, .. } = self;
+        let has_to_write = !unsettled.is_empty() || !rests.is_empty() || !skipped.is_empty() || core.outgoing.is_due();
+        has_to_write
+            || !core.slices.is_idle()
             || core.undelivered
             || !core.outgoing.losses.is_empty()
             || core.undecided.has_to_go_on()
@@ -353,6 +357,7 @@ impl Worker {
         let began = self.core.read_clock();
         self.round += 1;
         self.core.refresh();
+        self.unsettled.append(&mut self.skipped);
         self.unsettled.append(&mut self.rests);
         self.serve_sockets();
         self.write_due();
@@ -524,9 +529,12 @@ impl Worker {
 
     /// A lane to which no route leads ends when it has nothing left: no connection, and nothing to answer or to be answered.
     fn end_retired(&mut self) {
-        let Core { lane, lines, guests, held_for_peers, reports, administration, instalments, .. } = &mut self.core;
+        let Core {
+            lane, lines, guests, held_for_peers, reports, administration, instalments, outgoing, undecided, ..
+        } = &mut self.core;
         let is_done = self.incoming_open == 0 && lines.are_quiet() && guests.is_empty() && held_for_peers.is_empty();
         let is_done = is_done && lane.turns_waiting() == 0 && instalments.is_empty();
+        let is_done = is_done && outgoing.losses.is_empty() && !undecided.has_to_go_on();
         if self.retiring && is_done && !reports.is_waiting() {
             lines.end();
             self.stopping = administration.post(ToAdministration::Ended).is_ok();

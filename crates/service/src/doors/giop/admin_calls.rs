@@ -19,7 +19,7 @@ use crate::lane::run::Core;
 use accounts::Account;
 
 /// What is kept for a client and not read, in octets, before it is not called any more.
-const UNREAD_MAX: usize = 1 << 20;
+pub(crate) const UNREAD_MAX: usize = 1 << 20;
 
 /// A call, kept whole so that it can follow a forward.
 pub(crate) struct Call {

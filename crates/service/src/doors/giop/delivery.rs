@@ -146,6 +146,10 @@ impl Core {
             connection.pending.insert(request_id, Pending::Push { outbox, serial });
         }
         let unread = connection.note_added(self.now);
+        // One that goes on for another reason does not wait for room any more.
+        if let Some(waited_for) = route.waits_for.take() {
+            self.outgoing.stop_waiting(waited_for);
+        }
         self.count_unread(unread);
         self.outgoing.note_push(token, one_way);
         self.counters.add(Counter::PushesSent, 1);

@@ -468,6 +468,7 @@ impl Worker {
             self.settle_later(token);
         } else {
             let began = self.core.time();
+            self.core.slices.resume(slice);
             self.go_on(token);
             self.core.slices.charge(slice, self.core.time().since(began));
         }
@@ -552,7 +553,7 @@ impl Worker {
     fn settle_in_turn(&mut self, token: Token) {
         let Some(slice) = self.incoming.get(token).map(|entry| entry.caller.slice) else { return };
         if !self.core.slices.may_write(slice) {
-            self.rests.push_back(token);
+            self.skipped.push_back(token);
             return;
         }
         let began = self.core.time();

@@ -13,6 +13,8 @@ use giop::ior::Ior;
 use giop::message::{self, RequestHead, Response, ServiceContexts};
 use hashbrown::HashMap;
 
+use crate::counters::Counter;
+use crate::doors::giop::admin_calls::UNREAD_MAX;
 use crate::doors::giop::outgoing::Outgoings;
 use crate::doors::giop::pending::Pending;
 use crate::doors::giop::replies::Verdict;
@@ -93,6 +95,10 @@ impl Core {
         let (Some(way), Some(connection)) = (ways.by_peer.get(&peer), connections.get_mut(token)) else {
             return Err("the connection was lost".into());
         };
+        if connection.waits_for_reader() || connection.output.kept_bytes() >= UNREAD_MAX {
+            self.counters.add(Counter::CallsNotMade, 1);
+            return Err("it does not read what it was sent before".into());
+        }
         arguments.clear();
         write(&mut Writer::new(arguments, Encoding { endian: ask.endian, version, chars }))?;
         let (request_id, tell) = connection.next_request(self.now);
@@ -119,6 +125,8 @@ impl Core {
         buffer.extend_from_slice(arguments);
         open.finish(buffer);
         connection.pending.insert(request_id, Pending::Ask(ask.asker));
+        let unread = connection.note_added(self.now);
+        self.count_unread(unread);
         self.outgoing.note_due(token);
         Ok(UnderWay { connection: token, request_id })
     }

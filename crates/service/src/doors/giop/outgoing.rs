@@ -68,7 +68,8 @@ pub(crate) struct Outgoing {
     pub(crate) endpoint: Endpoint,
     /// Its place among the connections to clients, charged to whoever needed it first.
     place: Charge,
-    /// Whom what is done for it is charged to: the address of whoever needed it first, among those of the lane.
+    /// Whom what is done for it is charged to, among the addresses of the lane: the host that it leads to; until it is open, whoever
+    /// needed it first.
     slice: Token,
     /// Its socket is ready, and waits for the turn of that address.
     is_put_off: bool,
@@ -363,7 +364,7 @@ impl Outgoings {
     }
 
     /// An outbox of a connection's does not wait for room any more. It stays in the list until half of those in it do not.
-    fn stop_waiting(&mut self, token: Token) {
+    pub(crate) fn stop_waiting(&mut self, token: Token) {
         let Self { connections, routes, .. } = self;
         let Some(connection) = connections.get_mut(token) else { return };
         connection.blocked_no_more += 1;
@@ -509,6 +510,11 @@ impl Core {
         };
         let why = match stream.take_error() {
             Ok(None) => {
+                // What is done for it is charged to the host that it leads to, and not to whoever was the first to name that.
+                if let Ok(peer) = stream.peer_addr() {
+                    self.slices.leave(connection.slice);
+                    connection.slice = self.slices.arrive(peer.ip());
+                }
                 connection.state = State::Open(stream);
                 connection.connect_deadline = None;
                 connection.silent_since = self.now;

@@ -378,6 +378,7 @@ impl Core {
 
     /// Takes one out of those who wait.
     fn leave(&mut self, wait: Token) {
+        self.waiting.note_heard(wait, self.now);
         match self.waiting.leave(wait) {
             Left::Quietly => {}
             Left::Untold(key) => {

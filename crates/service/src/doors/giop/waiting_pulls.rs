@@ -99,6 +99,13 @@ impl WaitingPulls {
         wait
     }
 
+    /// Its client was there until now.
+    pub(crate) fn note_heard(&mut self, wait: Token, now: Time) {
+        if let Some(heard) = self.waits.get_mut(wait).and_then(|wait| wait.heard.take()) {
+            heard.end(now);
+        }
+    }
+
     /// Its request is answered.
     pub(crate) fn end(&mut self, wait: Token, now: Time) {
         if let Some(heard) = self.waits.remove(wait).and_then(|wait| wait.heard) {

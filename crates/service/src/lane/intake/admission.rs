@@ -7,7 +7,7 @@ use core::ops::Range;
 use core::time::Duration;
 use std::collections::VecDeque;
 
-use engine::{Admission, Draft, Event, Form, ProxyKey, Questions};
+use engine::{Admission, Draft, Event, Form, ProxyKey, Questions, Time};
 use giop::cdr::Reader;
 use giop::exception::{Kind, SystemException};
 use hashbrown::HashMap;
@@ -299,16 +299,30 @@ impl Core {
     }
 
     /// The remote filters have ruled on the first event of a proxy that waits: it goes on or not, and those behind it are
-    /// looked at.
+    /// looked at before the round is over, or in the next ones.
     pub(crate) fn rule_on_undecided(&mut self, source: ProxyKey, ruling: Ruling) {
         self.carry_out(source, ruling);
-        self.look_at_undecided(source);
+        self.undecided.look_again(source);
+    }
+
+    /// Looks at events that waited behind those on which remote filters have ruled, for a stated time: of one proxy after the other, until
+    /// filters have to be asked about one of its events too.
+    pub(crate) fn go_on_with_undecided(&mut self) {
+        if !self.undecided.has_to_go_on() {
+            return;
+        }
+        let until = self.time() + LOOKING_FOR;
+        while let Some(source) = self.undecided.again.pop_front() {
+            self.look_at_undecided(source, until);
+            if self.time() >= until {
+                return;
+            }
+        }
     }
 
     /// Looks at the events of a proxy that wait until filters have to be asked about one of them: about the others nobody has to be
-    /// asked, and they follow at once. Where that takes long, the rest are looked at in the next round.
-    fn look_at_undecided(&mut self, source: ProxyKey) {
-        let until = self.time() + LOOKING_FOR;
+    /// asked, and they follow at once, as long as there is time for it.
+    fn look_at_undecided(&mut self, source: ProxyKey, until: Time) {
         while let Some(Undecided { draft, owed }) = self.undecided.next(source) {
             if let Some((draft, questions)) = self.admit_undecided(source, draft, owed) {
                 self.undecided.put_back(source, Undecided { draft, owed });
@@ -320,14 +334,6 @@ impl Core {
             if self.time() >= until {
                 return self.undecided.look_again(source);
             }
-        }
-    }
-
-    /// Goes on with the events of those proxies for which a round was not long enough.
-    pub(crate) fn go_on_with_undecided(&mut self) {
-        for _ in 0..self.undecided.again.len() {
-            let Some(source) = self.undecided.again.pop_front() else { return };
-            self.look_at_undecided(source);
         }
     }
 
@@ -364,7 +370,7 @@ impl Core {
     }
 }
 
-/// How long the events of one proxy are looked at in a round about which no remote filter has to be asked.
+/// How long events are looked at in a round that waited behind others on which remote filters have ruled.
 const LOOKING_FOR: Duration = Duration::from_micros(250);
 /// Events of one proxy that may wait for remote filters, and bytes of them.
 const UNDECIDED_MAX: usize = 1024;

@@ -171,6 +171,11 @@ impl Slices {
         address.spent >= slice
     }
 
+    /// Something is done for an address out of turn: what is left of its slice is what it may have.
+    pub(crate) fn resume(&mut self, token: Token) {
+        self.left = self.share.time.saturating_sub(self.spent(token));
+    }
+
     /// Ends the turn of an address. True if something is still put off for it.
     pub(crate) fn end_turn(&mut self, token: Token) -> bool {
         self.left = self.share.time;
