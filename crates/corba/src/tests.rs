@@ -8,7 +8,6 @@ mod conformance;
 mod filters;
 mod hostile;
 mod idle;
-mod largest;
 mod objects;
 mod probes;
 mod proxies;

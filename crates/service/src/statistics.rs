@@ -254,25 +254,6 @@ mod tests {
     }
 
     #[test]
-    #[ignore = "measures, and asserts nothing: cargo test -p campanile-service --lib measured -- --ignored --nocapture"]
-    fn the_largest_survey_measured() {
-        let idle = idle();
-        let key = |proxy| ProxyKey { proxy: ProxyId(proxy), ..idle.key };
-        let outboxes: Vec<OutboxStats> = (0..262_144).map(|proxy| OutboxStats { key: key(proxy), ..idle }).collect();
-        let begun = std::time::Instant::now();
-        let told = told_of(outboxes.clone());
-        println!("262,144 consumers, put in order: {:?}", begun.elapsed());
-        let name = |key: ProxyKey| format!("consumer {key} (client.example:4711 Consumer)");
-        for (what, outboxes) in [("all", &outboxes), ("those told of", &told)] {
-            let begun = std::time::Instant::now();
-            let mut bytes = Vec::new();
-            let encoding = giop::cdr::Encoding::new(giop::cdr::Endian::NATIVE);
-            write_consumers(outboxes, Time(0), name, &mut Writer::new(&mut bytes, encoding));
-            println!("{what} written: {:?}, {} octets", begun.elapsed(), bytes.len());
-        }
-    }
-
-    #[test]
     fn who_holds_suppliers_is_told_with_since_when_and_until_when() {
         let since = Time(0) + Duration::from_secs(5);
         let now = since + Duration::from_secs(12);

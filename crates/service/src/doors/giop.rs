@@ -11,6 +11,7 @@ pub(crate) mod delivery;
 pub(crate) mod incoming;
 pub(crate) mod lane_calls;
 pub(crate) mod large_answers;
+pub(crate) mod longest_idle;
 pub(crate) mod losses;
 pub(crate) mod outgoing;
 pub(crate) mod pending;

@@ -7,7 +7,7 @@
 
 use core::time::Duration;
 use std::collections::VecDeque;
-use std::net::{IpAddr, SocketAddr, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -19,6 +19,7 @@ use hashbrown::{HashMap, HashSet};
 use crate::counters::Counter;
 use crate::doors::giop::admin_calls::Asked;
 use crate::doors::giop::lane_calls::Ways;
+use crate::doors::giop::longest_idle::LongestIdle;
 use crate::doors::giop::losses::{Bereaved, Loss, Losses};
 use crate::doors::giop::pending::{Pending, PendingReplies};
 use crate::doors::giop::replies::Verdict;
@@ -150,8 +151,13 @@ impl Outgoing {
         }
     }
 
+    /// Whom its place is charged to.
+    pub(crate) const fn account(&self) -> &Arc<Account> {
+        self.place.account()
+    }
+
     /// Since when nothing is under way on it, if nothing is.
-    fn idle_since(&self) -> Option<Time> {
+    pub(crate) fn idle_since(&self) -> Option<Time> {
         let is_idle = self.pending.is_empty() && self.output.is_empty() && self.blocked.is_empty();
         (is_idle && self.stream().is_some()).then_some(self.silent_since)
     }
@@ -762,52 +768,6 @@ impl Core {
         for token in unused {
             self.lose(token, "nobody uses it any more");
         }
-    }
-}
-
-/// The connections that have been idle for longest. All are looked through once in a round at most, and as many as are
-/// found then are closed one by one, as room is needed.
-#[derive(Default)]
-struct LongestIdle {
-    /// Since when, and which; the longest idle one last.
-    found: Vec<(Time, Token)>,
-    /// Whose they are, and when they were looked for.
-    of: Option<IpAddr>,
-    looked_at: Option<Time>,
-}
-
-/// How many are found at once.
-const FOUND_MAX: usize = 256;
-
-impl LongestIdle {
-    /// The longest idle one of those that an address has, or of all.
-    fn next(&mut self, connections: &Slots<Outgoing>, of: Option<IpAddr>, now: Time) -> Option<Token> {
-        if self.of == of
-            && let Some(token) = self.take(connections)
-        {
-            return Some(token);
-        }
-        if self.looked_at == Some(now) {
-            return None;
-        }
-        (self.of, self.looked_at) = (of, Some(now));
-        let is_meant = |connection: &Outgoing| of.is_none_or(|ip| connection.place.account().ip() == ip);
-        let meant = connections.iter().filter(|(_, connection)| is_meant(connection));
-        self.found.clear();
-        self.found.extend(meant.filter_map(|(token, connection)| Some((connection.idle_since()?, token))));
-        self.found.sort_unstable_by_key(|(since, _)| core::cmp::Reverse(*since));
-        let shorter_idle = self.found.len().saturating_sub(FOUND_MAX);
-        self.found.drain(..shorter_idle);
-        self.take(connections)
-    }
-
-    fn take(&mut self, connections: &Slots<Outgoing>) -> Option<Token> {
-        while let Some((since, token)) = self.found.pop() {
-            if connections.get(token).is_some_and(|connection| connection.idle_since() == Some(since)) {
-                return Some(token);
-            }
-        }
-        None
     }
 }
 
