@@ -345,6 +345,18 @@ mod tests {
         assert_eq!(served(&mut waiting), [1]);
     }
 
+    /// A consumer whose pull had waited for long, and whose connection was then cut, counted as silent since the pull began: it was
+    /// taken for dead before it could call again.
+    #[test]
+    fn a_client_whose_pull_is_cut_off_was_there_until_then() {
+        let (mut waiting, activity) = (WaitingPulls::default(), engine::Activity::default());
+        activity.note(Time(1));
+        let wait = waiting.begin(waiter(0, 1), Some(activity.begin_wait()));
+        waiting.note_heard(wait, Time(600));
+        assert_eq!(waiting.leave(wait), Left::Quietly);
+        assert_eq!((activity.waits(), activity.last()), (false, Time(600)));
+    }
+
     #[test]
     fn whoever_was_served_in_vain_waits_before_all_others() {
         let mut waiting = WaitingPulls::default();

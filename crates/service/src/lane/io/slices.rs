@@ -311,4 +311,19 @@ mod tests {
         assert_eq!(slices.share().time, SLICE);
         assert!(!slices.begin_round(true), "a lone thing is not measured");
     }
+
+    /// A supplier that had its answer went on with what was left to the address which had been charged last: nothing, where that was a
+    /// client with much to write.
+    #[test]
+    fn whoever_goes_on_has_what_is_left_to_his_own_address() {
+        let mut slices = slices();
+        let (one, other) = (slices.arrive(ip(2)), slices.arrive(ip(1)));
+        slices.begin_round(false);
+        assert!(slices.charge(one, SLICE));
+        slices.resume(other);
+        assert_eq!(slices.share().time, SLICE);
+        slices.charge(other, SLICE / 5);
+        slices.resume(one);
+        assert_eq!(slices.share().time, Duration::ZERO);
+    }
 }
