@@ -226,6 +226,14 @@ pub enum ClientAnswer {
 pub struct Published {
     /// Who supplies and who consumes.
     pub routing: Arc<Snapshot>,
+    /// How CORBA clients say that, and where they are.
+    pub directory: Directory,
+}
+
+/// What stands beside a routing snapshot for this door alone: which object keys name the snapshot's proxies, and where the
+/// clients are that it names. A copy shares everything.
+#[derive(Clone, Debug)]
+pub struct Directory {
     /// Where the clients are that the routing names and that are called to have events travel: consumers that are pushed
     /// to, suppliers that are pulled from.
     pub peers: Arc<Peers>,
@@ -233,7 +241,7 @@ pub struct Published {
     pub nonces: Arc<HashMap<ChannelId, u32>>,
 }
 
-impl Published {
+impl Directory {
     /// The proxy that a key names, unless the key is of another run of the service. Whether the proxy exists is for the
     /// routing to say.
     #[must_use]
@@ -378,17 +386,17 @@ impl Door {
         if self.published.as_ref().is_some_and(is_same) {
             return None;
         }
-        let peers = match &self.published {
+        let last = self.published.as_ref().map(|last| &last.directory);
+        let peers = match last {
             Some(last) if !self.peers_changed => Arc::clone(&last.peers),
             _ => Arc::new(self.peers.clone()),
         };
-        self.peers_changed = false;
-        let nonces = match &self.published {
+        let nonces = match last {
             Some(last) if !self.nonces_changed => Arc::clone(&last.nonces),
             _ => Arc::new(self.nonces.iter().map(|(channel, nonces)| (*channel, nonces.objects)).collect()),
         };
-        self.nonces_changed = false;
-        let published = Published { routing, peers, nonces };
+        (self.peers_changed, self.nonces_changed) = (false, false);
+        let published = Published { routing, directory: Directory { peers, nonces } };
         self.published = Some(published.clone());
         Some(published)
     }

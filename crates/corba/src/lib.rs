@@ -40,7 +40,7 @@ mod wire;
 mod tests;
 
 pub use door::{
-    AT_ONCE_MAX, Call, ClientAnswer, Door, DoorSettings, Effect, Farewell, PeerAddress, Published, Question,
+    AT_ONCE_MAX, Call, ClientAnswer, Directory, Door, DoorSettings, Effect, Farewell, PeerAddress, Published, Question,
     SupplierStanding,
 };
 pub use exceptions::Exception;

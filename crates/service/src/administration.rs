@@ -37,13 +37,14 @@ use crate::lane::links::mail::{
 use crate::lane::links::post::Inbox;
 use crate::lane::links::roster::Roster;
 use crate::lane::reports::{Allowance, ClientLines, printable};
+use crate::published::Published;
 use crate::refusals::Refusals;
 use crate::statistics;
 use accounts::Account;
 use accounts::Refused;
 use corba::event::UtcClock;
 use corba::remarks::with_lines;
-use corba::{Call, ClientAnswer, Door, Effect, Exception, Farewell, OBJECT_NOT_EXIST, Published, Question};
+use corba::{Call, ClientAnswer, Door, Effect, Exception, Farewell, OBJECT_NOT_EXIST, Question};
 
 /// Requests served before their effects are published, and how long they may take: answers are posted only then.
 const BATCH: usize = 64;
@@ -431,7 +432,7 @@ impl Administration {
     fn publish(&mut self) {
         self.free_retired();
         self.change_lanes();
-        if let Some(published) = self.door.publish() {
+        if let Some(published) = self.door.publish().map(Published::from) {
             let concerned = lanes_concerned(&self.published.load().routing, &published.routing);
             self.retired.push(self.published.swap(Arc::new(published)));
             self.roster.ring(|lane| concerned.contains(&lane));

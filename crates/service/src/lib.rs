@@ -20,6 +20,7 @@ mod doors;
 mod drain;
 mod lane;
 mod memory;
+mod published;
 mod refusals;
 mod resolver;
 mod start;

@@ -33,11 +33,12 @@ use crate::lane::reports::{Allowance, ClientLines};
 use crate::lane::run::Common;
 use crate::lane::scheduling;
 use crate::memory::Memory;
+use crate::published::Published;
 use crate::refusals::Refusals;
 use crate::resolver::{self, Asking, Resolver};
 use accounts::{Accounts, Ceilings, Resource};
 use corba::naming::NamingLimits;
-use corba::{Door, DoorSettings, Published};
+use corba::{Door, DoorSettings};
 
 /// Why a service did not start.
 #[derive(Debug)]
@@ -187,7 +188,7 @@ impl Service {
         let (factory, outside_naming) = (door.factory_reference(), outside_naming(&config, &announcement)?);
         let is_outside = outside_naming.is_some();
         let Some(published) = door.publish() else { return Err(StartError::Resources(io::ErrorKind::Other.into())) };
-        let published = Arc::new(ArcSwap::from_pointee(published));
+        let published = Arc::new(ArcSwap::from_pointee(Published::from(published)));
 
         let counters = Counters::new(config.lanes.threads_max.into());
         let bell = Arc::new(Bell::new()?);

@@ -620,7 +620,7 @@ pub(super) fn attachments(d: &mut Dialogue) {
         assert_eq!(d.ids(object, "get_all_filters"), []);
         d.give(object, "add_filter", &second).raises("BAD_PARAM");
     }
-    assert_eq!(d.door.publish().unwrap().peers.len(), 0, "and the peers of what is removed are gone");
+    assert_eq!(d.door.publish().unwrap().directory.peers.len(), 0, "and the peers of what is removed are gone");
 }
 
 pub(super) fn mapping_attachments(d: &mut Dialogue) {
@@ -697,7 +697,7 @@ pub(super) fn limits(d: &mut Dialogue) {
     d.give(&admin, "add_filter", &client("theirs")).unwrap();
     d.give(&admin, "add_filter", &filter).raises("IMP_LIMIT");
     d.give(&admin, "add_filter", &client("theirs")).raises("IMP_LIMIT");
-    assert_eq!(d.door.publish().unwrap().peers.len(), 1, "nothing is kept of what was refused");
+    assert_eq!(d.door.publish().unwrap().directory.peers.len(), 1, "nothing is kept of what was refused");
 
     let mapping = made_mapping(d, &factory, |w| write_time(1, w));
     made_filter(d, &factory);
@@ -718,23 +718,23 @@ fn a_filter_of_another_server_is_published_while_someone_has_it() {
         d.give(object, "add_filter", &client(key)).unwrap();
     }
     let published = d.door.publish().unwrap();
-    let mut names: Vec<_> = published.peers.iter().map(|(_, address)| address.name.clone()).collect();
+    let mut names: Vec<_> = published.directory.peers.iter().map(|(_, address)| address.name.clone()).collect();
     names.sort();
     assert_eq!(names, ["client.example:4711 on the admin", "client.example:4711 on the proxy"]);
     let ObjectKey::Proxy { channel: id, proxy: number, .. } = key_of(&proxy) else { panic!() };
     let target = FilterTarget::Proxy(engine::ProxyKey { channel: id, proxy: number });
     let [(_, FilterRef::Remote(peer))] = d.door.hierarchy().filters(target).unwrap() else { panic!() };
-    assert_eq!(published.peers.get(*peer).unwrap().ior, client("on the proxy"));
+    assert_eq!(published.directory.peers.get(*peer).unwrap().ior, client("on the proxy"));
 
     d.get(&admin, "destroy");
-    assert!(d.door.publish().unwrap().peers.is_empty());
+    assert!(d.door.publish().unwrap().directory.peers.is_empty());
     assert_eq!(d.effects().iter().filter(|effect| matches!(effect, Effect::ReleasePeer(_))).count(), 2);
 
     let admin = d.object(&channel, "for_suppliers");
     d.give(&admin, "add_filter", &client("again")).unwrap();
-    assert_eq!(d.door.publish().unwrap().peers.len(), 1);
+    assert_eq!(d.door.publish().unwrap().directory.peers.len(), 1);
     d.get(&channel, "destroy");
-    assert!(d.door.publish().unwrap().peers.is_empty());
+    assert!(d.door.publish().unwrap().directory.peers.is_empty());
 }
 
 #[test]

@@ -215,9 +215,9 @@ fn check_published(d: &mut Dialogue, seed: u64) {
     let Some(published) = d.door.publish() else { return };
     for channel in published.routing.channels() {
         for consumer in channel.consumers() {
-            let is_known = consumer.peer.is_some_and(|peer| published.peers.get(peer).is_some());
+            let is_known = consumer.peer.is_some_and(|peer| published.directory.peers.get(peer).is_some());
             assert!(consumer.pull || is_known, "seed {seed:#x}");
-            assert!(published.nonces.contains_key(&consumer.key.channel), "seed {seed:#x}");
+            assert!(published.directory.nonces.contains_key(&consumer.key.channel), "seed {seed:#x}");
         }
     }
 }

@@ -491,7 +491,7 @@ fn subscriptions_reach_the_routing() {
     })
     .unwrap();
     let published = d.door.publish().unwrap();
-    let key = published.proxy(&key_of(&proxy)).unwrap();
+    let key = published.directory.proxy(&key_of(&proxy)).unwrap();
     assert_eq!(published.routing.channel(key.channel).unwrap().consumers().next().unwrap().key, key);
     let types = d.door.hierarchy().subscribed_types(key.channel).unwrap();
     assert!(types.iter().any(|kind| kind.matches(b"ALMA", b"Temperature")));

@@ -190,7 +190,7 @@ fn whoever_says_that_it_does_not_exist_is_gone_at_once() {
             assert_eq!((reaped[0].1.as_str(), reaped[0].2), (format!("client.example:4711 {name}").as_str(), None));
         }
         assert!(!scene.is_there(&consumer) && !scene.is_there(&supplier));
-        assert!(scene.d.door.publish().unwrap().peers.is_empty());
+        assert!(scene.d.door.publish().unwrap().directory.peers.is_empty());
         assert_eq!(scene.next(), None);
     }
 }

@@ -153,8 +153,8 @@ pub(super) fn connections(d: &mut Dialogue) {
             }
             if sort.is_called() {
                 let published = d.door.publish().unwrap();
-                assert_eq!(published.peers.len(), 1);
-                let (_, address) = published.peers.iter().next().unwrap();
+                assert_eq!(published.directory.peers.len(), 1);
+                let (_, address) = published.directory.peers.iter().next().unwrap();
                 assert_eq!((&address.ior, address.operation), (&client("client"), sort.operation()));
                 assert_eq!(address.name, "client.example:4711 client");
             }
@@ -167,7 +167,7 @@ pub(super) fn connections(d: &mut Dialogue) {
             assert_eq!(d.told(), [], "a client that disconnects knows it");
             // A client that was never published and is gone again is nothing new.
             let published = d.door.publish();
-            assert!(published.map_or(!sort.is_called(), |published| published.peers.is_empty()), "{sort:?}");
+            assert!(published.map_or(!sort.is_called(), |published| published.directory.peers.is_empty()), "{sort:?}");
         }
     }
 }
@@ -331,5 +331,5 @@ fn destroying_tells_every_kind_of_client_by_its_own_operation() {
     let told: Vec<(String, String)> =
         d.told().into_iter().map(|(name, operation)| (name, operation.to_owned())).collect();
     assert_eq!(told, expected);
-    assert!(d.door.publish().unwrap().peers.is_empty());
+    assert!(d.door.publish().unwrap().directory.peers.is_empty());
 }

@@ -91,8 +91,8 @@ fn the_event_path_knows_stale_keys_too() {
     let (stale, fresh) = (passing(&mut before), passing(&mut after));
     let published = after.door.publish().unwrap();
     for (stale, fresh) in stale.iter().zip(&fresh).filter(|(stale, _)| stale.type_id.contains("ProxyPush")) {
-        assert!(published.proxy(&key_of(fresh)).is_some());
-        assert_eq!(published.proxy(&key_of(stale)), None);
+        assert!(published.directory.proxy(&key_of(fresh)).is_some());
+        assert_eq!(published.directory.proxy(&key_of(stale)), None);
     }
-    assert_eq!(published.proxy(&key_of(&before.door.factory_reference())), None);
+    assert_eq!(published.directory.proxy(&key_of(&before.door.factory_reference())), None);
 }

@@ -59,7 +59,7 @@ impl Scene {
 
     fn proxy_key(&mut self, index: usize) -> ProxyKey {
         let published = self.d.door.publish().expect("something changed");
-        published.proxy(&key_of(&self.proxies[index])).unwrap()
+        published.directory.proxy(&key_of(&self.proxies[index])).unwrap()
     }
 }
 
@@ -76,7 +76,7 @@ fn destroying_a_channel_tells_all_its_clients() {
     for proxy in &scene.proxies {
         scene.d.call(proxy, "_non_existent", |_| {}).raises("OBJECT_NOT_EXIST");
     }
-    assert!(scene.d.door.publish().unwrap().peers.is_empty());
+    assert!(scene.d.door.publish().unwrap().directory.peers.is_empty());
 }
 
 /// JacORB's `testDestroyChannelDisconnectsClients` looks at its clients when `destroy` has returned; they were told some time
@@ -163,7 +163,7 @@ fn every_consumer_that_goes_is_released() {
         })
         .collect();
     released.sort_unstable();
-    let mut peers: Vec<_> = before.peers.iter().map(|(peer, _)| peer).collect();
+    let mut peers: Vec<_> = before.directory.peers.iter().map(|(peer, _)| peer).collect();
     peers.sort_unstable();
     assert_eq!(released, peers);
     assert_eq!(peers.len(), 3);
@@ -179,7 +179,7 @@ fn a_consumer_given_up_is_told_and_its_proxy_is_gone() {
     let proxy = scene.proxies[1].clone();
     scene.d.call(&proxy, "_non_existent", |_| {}).raises("OBJECT_NOT_EXIST");
     let published = scene.d.door.publish().unwrap();
-    assert_eq!(published.peers.len(), 2);
+    assert_eq!(published.directory.peers.len(), 2);
     // The lane may say so again; there is nothing left to do.
     scene.d.door.handle_disconnected(key, reason);
     assert_eq!(scene.d.effects(), []);

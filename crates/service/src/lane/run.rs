@@ -41,8 +41,8 @@ use crate::lane::links::post::{Inbox, Post};
 use crate::lane::pulse::Pulse;
 use crate::lane::reports::Reports;
 use crate::lane::survey::Surveying;
+use crate::published::Published;
 use accounts::{Accounts, Addresses};
-use corba::Published;
 use corba::event::{Batch, CorbaForms, UtcClock};
 
 /// What a lane is made with.
@@ -677,7 +677,7 @@ impl Core {
             while let Some(line) = self.introductions.take() {
                 self.lines.meet(line);
             }
-            self.outgoing.forget_peers_but(&published.peers);
+            self.outgoing.handle_published(published);
             let before = Arc::clone(self.lane.snapshot());
             self.lane.handle_snapshot(routing, self.now);
             self.recall.forget();

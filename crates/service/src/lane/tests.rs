@@ -88,7 +88,7 @@ impl Bench {
             },
             counters: counters.of_main(None),
             common: Common {
-                published: Arc::new(ArcSwap::from_pointee(door.publish().unwrap())),
+                published: Arc::new(ArcSwap::from_pointee(door.publish().unwrap().into())),
                 framing: framing::Limits::default(),
                 accounts: Arc::clone(&accounts),
                 reserve: Arc::new(Reserve::new(64 << 20)),

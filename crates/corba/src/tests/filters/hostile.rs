@@ -176,7 +176,7 @@ fn making_attaching_and_destroying_in_any_order_leaves_nothing_behind() {
         let remote = check_holders(&mut d, &holders);
         let gone = d.effects().iter().filter(|effect| matches!(effect, Effect::ReleasePeer(_))).count();
         new_channel(&mut d);
-        let known = d.door.publish().unwrap().peers.len();
+        let known = d.door.publish().unwrap().directory.peers.len();
         assert_eq!(known, remote, "seed {seed:#x}, {gone} gone");
     }
 }

@@ -31,6 +31,7 @@ use crate::lane::io::unread::Unread;
 use crate::lane::links::mail::{self, Lookup, OWN_ENDIAN};
 use crate::lane::links::post::Post;
 use crate::lane::run::{Core, KIND_OUTGOING, datum};
+use crate::published::Published;
 use crate::resolver;
 use accounts::{Account, Charge, Resource, Spent, SpentBy};
 use corba::Peers;
@@ -305,8 +306,9 @@ impl Outgoings {
         !losses.is_empty() && routes.get_mut(outbox).is_some_and(|route| route.unanswered.iter().any(lost))
     }
 
-    /// Forgets where consumers were that are not there any more.
-    pub(crate) fn forget_peers_but(&mut self, peers: &Arc<Peers>) {
+    /// Learns where clients are by now, and forgets those that are not there any more.
+    pub(crate) fn handle_published(&mut self, published: &Published) {
+        let peers = &published.giop.peers;
         if Arc::ptr_eq(peers, &self.peers) {
             return;
         }

@@ -96,7 +96,7 @@ impl Core {
             b"pull_structured_events" => (Pulled::Batch, false),
             _ => return None,
         };
-        let key = self.published.load().proxy(&ObjectKey::parse(request.target.key()?)?)?;
+        let key = self.published.load().giop.proxy(&ObjectKey::parse(request.target.key()?)?)?;
         let route = self.consumer(key)?;
         let takes = if route.batches { Pulled::Batch } else { single(route.form) };
         if !route.pull || takes != pulled {

@@ -164,7 +164,7 @@ impl Core {
             _ => return None,
         };
         let published = self.published.load();
-        let source = published.proxy(&ObjectKey::parse(request.target.key()?)?)?;
+        let source = published.giop.proxy(&ObjectKey::parse(request.target.key()?)?)?;
         let route = published.routing.supplier(source)?;
         let takes = route.form == form && route.batches == batches && !route.pull;
         let heeds_priority = !matches!(route.priority_model, Some((PriorityModel::ServerDeclared, _)));

@@ -136,7 +136,7 @@ impl Core {
     /// service. That a client may supply one channel from another is looked at where it connects, and only there.
     fn leads_to_proxy(&mut self, reference: &Ior) -> bool {
         let key = reference.iiop().and_then(|profile| ObjectKey::parse(&profile.key));
-        key.is_some_and(|key| self.published.load().proxy(&key).is_some())
+        key.is_some_and(|key| self.published.load().giop.proxy(&key).is_some())
     }
 
     fn conclude_push(&mut self, outbox: OutboxId, serial: u32, verdict: Verdict) {
