@@ -11,26 +11,24 @@
 //! # Ok::<(), service::StartError>(())
 //! ```
 
-mod administration;
+mod admin;
 pub mod allocations;
 mod announcement;
 mod config;
 mod counters;
 mod doors;
-mod drain;
 mod lane;
 mod memory;
 mod published;
-mod refusals;
 mod resolver;
 mod start;
 mod statistics;
 
+pub use admin::drain::Undone;
 pub use config::{
     Channel, Config, ConfigError, Delivery, Discipline, Lanes, Limits, Naming, NarrowCodeSet, PriorityMapping,
     Scheduling,
 };
 pub use counters::{Counter, Counters, LaneCounters};
-pub use drain::Undone;
 pub use lane::scheduling::run_at_fifo;
 pub use start::{Service, StartError, Stopper};

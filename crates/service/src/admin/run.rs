@@ -1,12 +1,7 @@
-//! The administration thread: everything that is not an event.
+//! The administration thread.
 //!
 //! It runs at the lowest priority, owns all objects (through the CORBA door), executes requests in batches, publishes one
 //! new routing snapshot per batch, and only then lets the replies go: a client that has been told "connected" is.
-
-pub(crate) mod analyses;
-mod answers;
-mod notices;
-pub(crate) mod turns;
 
 use core::sync::atomic::{AtomicBool, Ordering};
 use core::time::Duration;
@@ -22,13 +17,14 @@ use giop::ior::Ior;
 use giop::message::{self, Header, LocateStatus, MessageKind, Request, Response};
 use hashbrown::HashMap;
 
-use self::analyses::Analyses;
-use self::answers::{Answered, answer_with, reply_head};
-use self::notices::{describe_notice, describe_supplier};
-use self::turns::{Client, Turns};
+use crate::admin::analyses::{self, Analyses};
+use crate::admin::answers::{Answered, answer_with, reply_head};
+use crate::admin::drain::{Drain, Next, Undone};
+use crate::admin::notices::{describe_notice, describe_supplier};
+use crate::admin::refusals::Refusals;
+use crate::admin::turns::{Client, Turns};
 use crate::announcement::Announcement;
 use crate::counters::{Block, Counter, Counters};
-use crate::drain::{Drain, Next, Undone};
 use crate::lane::draining::LookedAt;
 use crate::lane::io::system::Bell;
 use crate::lane::links::mail::{
@@ -38,7 +34,6 @@ use crate::lane::links::post::Inbox;
 use crate::lane::links::roster::Roster;
 use crate::lane::reports::{Allowance, ClientLines, printable};
 use crate::published::Published;
-use crate::refusals::Refusals;
 use crate::statistics;
 use accounts::Account;
 use accounts::Refused;

@@ -8,8 +8,8 @@ use std::thread::Builder;
 
 use giop::message::{Header, MessageKind, Request};
 
+use super::answers::{Answered, answer_with};
 use super::turns::{Client, Turns};
-use super::{Answered, answer_with};
 use crate::lane::io::system::Bell;
 use crate::lane::links::mail;
 use accounts::{Charge, Resource, Spent};
