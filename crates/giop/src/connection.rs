@@ -1,0 +1,5 @@
+//! One connection, without its socket.
+
+mod pending;
+
+pub use pending::{LastPending, PendingReplies};
