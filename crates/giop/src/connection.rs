@@ -1,5 +1,376 @@
-//! One connection, without its socket.
+//! One connection, without its socket: what was asked and not answered, what may come, and how it ends.
+//!
+//! CORBA 3.3 part 2, 9.4 and 9.5. [`Connection`] is told what was sent ([`Connection::sent`]) and what the socket brought (by
+//! [`Inbound`]), and says what that means, one [`Event`] at a time. It knows no socket, no clock and no thread: who owns
+//! these decides when a request has waited for too long, and writes. What it costs is in proportion to the requests that
+//! are unanswered, and in the steady state it allocates nothing.
+//!
+//! The bytes are in an [`Inbound`] of its own, so that one thread may read while another sends.
 
 mod pending;
 
+#[cfg(test)]
+mod tests;
+
 pub use pending::{LastPending, PendingReplies};
+
+use crate::cdr::{ReadError, Version};
+use crate::exception::Completed;
+use crate::framing::{Inbound, Message, ProtocolError};
+use crate::message::{
+    CancelRequest, Header, LocateRequest, MessageKind, Reply, ReplyStatus, ServiceContexts, close_connection,
+    message_error, parse_empty_reply,
+};
+use alloc::vec::Vec;
+use core::fmt;
+
+/// Which end of a connection this is. Without bidirectional GIOP, who has connected asks, and the other answers
+/// (CORBA 3.3 part 2, table 9.3).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Side {
+    /// It sends requests and gets replies.
+    Caller,
+    /// It gets requests and sends replies.
+    Server,
+}
+
+/// What a message, or what was read of one, means.
+#[derive(Debug)]
+pub enum Event<'a, W> {
+    /// To a server: carry this out, unless it is malformed; its head was not parsed yet, since who gets the same one again and
+    /// again need not parse it. If it is malformed, [`Connection::malformed`] ends the connection.
+    Request(Message<'a>),
+    /// To a server: the caller asks whether an object is here; [`crate::message::locate_reply`] answers.
+    Locate {
+        /// The message.
+        message: Message<'a>,
+        /// What it asks.
+        request: LocateRequest<'a>,
+    },
+    /// To a server: nobody waits for the reply to this request any more. It may be answered all the same (9.4.4).
+    Cancel {
+        /// The request.
+        request_id: u32,
+    },
+    /// To a caller: a reply that somebody waits for.
+    Reply {
+        /// Who, as [`Connection::sent`] was told.
+        who: W,
+        /// The head of the reply.
+        reply: Reply<'a>,
+        /// All of it.
+        message: Message<'a>,
+    },
+    /// To a caller: the reply to a request that was given up.
+    LateReply {
+        /// The request.
+        request_id: u32,
+    },
+    /// The connection is of no more use, and nothing comes behind this.
+    Closed(Closed),
+}
+
+/// Why a connection is of no more use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Closed {
+    /// The peer has said so (`CloseConnection`, 9.4.7), or this side has.
+    Orderly,
+    /// The peer could not make sense of a message (`MessageError`, 9.4.8).
+    Refused,
+    /// The socket ended, or failed.
+    Cut,
+    /// The peer has sent what it must not. [`Connection::refuse`] tells it.
+    Violation(Violation),
+    /// More requests were given up and not answered yet than this side remembers.
+    TooManyGivenUp {
+        /// The limit.
+        max: usize,
+    },
+}
+
+impl Closed {
+    /// Whether requests that are unanswered were carried out. Who closes in order has not carried out what it has not
+    /// answered, so that it can be sent again over another connection (9.4.7); otherwise nobody knows.
+    #[must_use]
+    pub const fn completed(self) -> Completed {
+        match self {
+            Self::Orderly => Completed::No,
+            _ => Completed::Maybe,
+        }
+    }
+}
+
+/// What a peer has sent and must not. The answer is a `MessageError`, and the end of the connection (9.4.8).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Violation {
+    /// It is not GIOP, or more of it than is accepted.
+    Protocol(ProtocolError),
+    /// A message whose head cannot be read.
+    Malformed {
+        /// What its header says it is.
+        kind: MessageKind,
+        /// Why.
+        error: ReadError,
+    },
+    /// A message of a kind that the other side sends, or that nobody has asked for.
+    Unexpected {
+        /// The kind.
+        kind: MessageKind,
+    },
+    /// A reply to a request that was not asked, or that was answered before.
+    NotAsked {
+        /// The request.
+        request_id: u32,
+    },
+}
+
+/// See the module's description.
+///
+/// The rule that drives a caller: write a request with [`Connection::next_id`], tell [`Connection::sent`], read; then call
+/// [`Connection::poll`] until it returns `None`. A server only polls. Both tell [`Connection::cut`] when the socket ends.
+///
+/// `W` is whatever says who waits for a reply.
+#[derive(Debug)]
+pub struct Connection<W> {
+    side: Side,
+    next_id: u32,
+    is_first: bool,
+    /// Those who wait; `None` stands for one who gave up.
+    pending: PendingReplies<Option<W>>,
+    given_up: usize,
+    given_up_max: usize,
+    /// The version that the peer was last heard to speak, by which it is answered if what comes cannot be read.
+    version: Version,
+    closed: Option<Closed>,
+}
+
+impl<W> Connection<W> {
+    /// Requests given up whose replies may still come, unless said otherwise: 1,024.
+    pub const GIVEN_UP_MAX: usize = 1024;
+
+    /// One end of a new connection. Ids begin with 1; up to [`Self::GIVEN_UP_MAX`] requests may be given up.
+    #[must_use]
+    pub fn new(side: Side) -> Self {
+        Self {
+            side,
+            next_id: 1,
+            is_first: true,
+            pending: PendingReplies::default(),
+            given_up: 0,
+            given_up_max: Self::GIVEN_UP_MAX,
+            version: Version::V1_0,
+            closed: None,
+        }
+    }
+
+    /// The id that the next request has. Ids are given in order and begin again at 0 behind the highest.
+    #[inline]
+    #[must_use]
+    pub const fn next_id(&self) -> u32 {
+        self.next_id
+    }
+
+    /// Has ids go on from this one.
+    #[must_use]
+    pub const fn with_next_id(mut self, id: u32) -> Self {
+        self.next_id = id;
+        self
+    }
+
+    /// Whether nothing was sent yet. The code sets of the connection are told beside the first request, and so hold for all
+    /// (CORBA 3.3 part 2, 7.10.2.6).
+    #[inline]
+    #[must_use]
+    pub const fn is_first(&self) -> bool {
+        self.is_first
+    }
+
+    /// The request with [`Connection::next_id`] is on its way. Nobody waits for an answer to a one-way. Returns its id.
+    #[inline]
+    pub fn sent(&mut self, who: Option<W>) -> u32 {
+        let id = self.next_id;
+        self.next_id = id.wrapping_add(1);
+        self.is_first = false;
+        if who.is_some() {
+            self.pending.insert(id, who);
+        }
+        id
+    }
+
+    /// Who waited for this reply does not any more: it took too long, or was cancelled. The reply may still come. If there
+    /// are too many of these, the connection is closed: see [`Connection::closed`].
+    pub fn give_up(&mut self, request_id: u32) -> Option<W> {
+        let who = self.pending.get_mut(request_id)?.take()?;
+        self.given_up += 1;
+        if self.given_up > self.given_up_max {
+            let _ = self.end::<()>(Closed::TooManyGivenUp { max: self.given_up_max });
+        }
+        Some(who)
+    }
+
+    /// What the next message means; `None` when more has to be read, or the connection has ended. Drops the message that was
+    /// returned last.
+    #[inline]
+    pub fn poll<'a>(&mut self, inbound: &'a mut Inbound) -> Option<Event<'a, W>> {
+        if self.closed.is_some() {
+            return None;
+        }
+        match inbound.poll_message() {
+            Ok(message) => message.map(|message| self.take(message)),
+            Err(error) => Some(self.violated(Violation::Protocol(error))),
+        }
+    }
+
+    #[inline]
+    fn take<'a>(&mut self, message: Message<'a>) -> Event<'a, W> {
+        let Message { header, bytes } = message;
+        self.version = header.version;
+        match (self.side, header.kind) {
+            (Side::Server, MessageKind::Request) => Event::Request(message),
+            (Side::Caller, MessageKind::Reply) => match read_reply(bytes, &header) {
+                Ok(reply) => self.take_reply(reply, message),
+                Err(error) => self.violated(Violation::Malformed { kind: header.kind, error }),
+            },
+            _ => self.take_other(message),
+        }
+    }
+
+    #[inline]
+    fn take_reply<'a>(&mut self, reply: Reply<'a>, message: Message<'a>) -> Event<'a, W> {
+        let request_id = reply.request_id;
+        match self.pending.remove(request_id) {
+            Some(Some(who)) => Event::Reply { who, reply, message },
+            Some(None) => {
+                self.given_up -= 1;
+                Event::LateReply { request_id }
+            }
+            None => self.violated(Violation::NotAsked { request_id }),
+        }
+    }
+
+    fn take_other<'a>(&mut self, message: Message<'a>) -> Event<'a, W> {
+        let Message { header, bytes } = message;
+        let kind = header.kind;
+        let malformed = |error| Violation::Malformed { kind, error };
+        let read = match (self.side, kind) {
+            (Side::Server, MessageKind::LocateRequest) => {
+                LocateRequest::parse(bytes, &header).map(|request| Event::Locate { message, request })
+            }
+            (Side::Server, MessageKind::CancelRequest) => {
+                CancelRequest::parse(bytes, &header).map(|cancel| Event::Cancel { request_id: cancel.request_id })
+            }
+            (_, MessageKind::CloseConnection) => return self.end(Closed::Orderly),
+            (_, MessageKind::MessageError) => return self.end(Closed::Refused),
+            _ => return self.violated(Violation::Unexpected { kind }),
+        };
+        read.unwrap_or_else(|error| self.violated(malformed(error)))
+    }
+
+    /// The head of a request that was returned cannot be read: the connection has ended.
+    pub fn malformed(&mut self, error: ReadError) -> Closed {
+        let violation = Violation::Malformed { kind: MessageKind::Request, error };
+        let _ = self.end::<()>(Closed::Violation(violation));
+        self.closed.unwrap_or(Closed::Cut)
+    }
+
+    /// The socket has ended, or failed. What was said before holds: who has closed in order may cut.
+    pub fn cut(&mut self) -> Closed {
+        *self.closed.get_or_insert(Closed::Cut)
+    }
+
+    /// Ends the connection in order: appends what tells the peer. False, and nothing is appended, if it has ended already, if
+    /// a caller still waits, or is to speak a version in which only servers say so (9.4.7; before GIOP 1.2).
+    ///
+    /// What arrives from now on is not handed out, as it must not be carried out any more. A server calls this when it has
+    /// answered whatever it has begun.
+    pub fn close(&mut self, version: Version, buf: &mut Vec<u8>) -> bool {
+        let may = self.side == Side::Server || (version >= Version::V1_2 && self.waiting() == 0);
+        if self.closed.is_some() || !may {
+            return false;
+        }
+        close_connection(buf, version);
+        self.closed = Some(Closed::Orderly);
+        true
+    }
+
+    /// Appends the `MessageError` that answers a violation; nothing if there was none.
+    pub fn refuse(&self, buf: &mut Vec<u8>) {
+        if let Some(Closed::Violation(_)) = self.closed {
+            message_error(buf, self.version);
+        }
+    }
+
+    /// Why the connection is of no more use; `None` while it is.
+    #[must_use]
+    pub const fn closed(&self) -> Option<Closed> {
+        self.closed
+    }
+
+    /// How many wait for replies.
+    #[inline]
+    #[must_use]
+    pub fn waiting(&self) -> usize {
+        self.pending.len() - self.given_up
+    }
+
+    /// How many replies may still come that nobody waits for.
+    #[must_use]
+    pub const fn given_up(&self) -> usize {
+        self.given_up
+    }
+
+    /// All who still wait, in the order in which their requests were sent. [`Closed::completed`] says what these became.
+    pub fn into_waiting(self) -> impl Iterator<Item = W> {
+        let mut last = self.pending.into_last();
+        core::iter::from_fn(move || last.pop()).flatten()
+    }
+
+    #[cold]
+    fn violated<'a>(&mut self, violation: Violation) -> Event<'a, W> {
+        self.end(Closed::Violation(violation))
+    }
+
+    fn end<'a, T>(&mut self, closed: Closed) -> Event<'a, T> {
+        Event::Closed(*self.closed.get_or_insert(closed))
+    }
+}
+
+/// The head of a reply; mostly one that says that all went well, and nothing more.
+#[inline]
+fn read_reply<'a>(bytes: &'a [u8], header: &Header) -> Result<Reply<'a>, ReadError> {
+    match parse_empty_reply(bytes, header) {
+        Some(request_id) => Ok(Reply {
+            request_id,
+            status: ReplyStatus::NoException,
+            contexts: ServiceContexts::none(),
+            body_offset: bytes.len(),
+        }),
+        None => Reply::parse(bytes, header),
+    }
+}
+
+impl fmt::Display for Closed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Orderly | Self::Cut => f.write_str("the peer closed it"),
+            Self::Refused => f.write_str("the peer found a message malformed"),
+            Self::Violation(violation) => violation.fmt(f),
+            Self::TooManyGivenUp { max } => write!(f, "more than {max} requests were given up without a reply"),
+        }
+    }
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Protocol(error) => error.fmt(f),
+            Self::Malformed { kind, error } => write!(f, "a {kind} cannot be read: {error}"),
+            Self::Unexpected { kind } => write!(f, "a {kind} is not expected here"),
+            Self::NotAsked { request_id } => write!(f, "it answered request {request_id}, which was not asked"),
+        }
+    }
+}
+
+impl core::error::Error for Violation {}

@@ -36,6 +36,12 @@ impl<T> PendingReplies<T> {
         self.waiting == 0 && self.late.is_empty()
     }
 
+    /// How many wait.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.waiting + self.late.len()
+    }
+
     /// Somebody waits for the reply to the newest request.
     pub fn insert(&mut self, request_id: u32, who: T) {
         if self.waiting == 0 {
@@ -60,6 +66,13 @@ impl<T> PendingReplies<T> {
     pub fn get(&self, request_id: u32) -> Option<&T> {
         let place = request_id.wrapping_sub(self.first) as usize;
         self.ring.get(place).and_then(Option::as_ref).or_else(|| self.late.get(&request_id))
+    }
+
+    /// Who waits for this reply, to be changed.
+    pub fn get_mut(&mut self, request_id: u32) -> Option<&mut T> {
+        let place = request_id.wrapping_sub(self.first) as usize;
+        let in_ring = self.ring.get_mut(place).and_then(Option::as_mut);
+        in_ring.or_else(|| self.late.get_mut(&request_id))
     }
 
     /// The reply has come, or is not waited for any more.
