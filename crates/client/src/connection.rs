@@ -10,9 +10,10 @@
 use crate::orb::Line;
 use crate::{OrbOptions, lock};
 use giop::cdr::{CharSet, Endian, Version, Writer};
+use giop::connection::{self, Closed, Event, Side};
 use giop::exception::Completed;
 use giop::framing::{Inbound, Limits};
-use giop::message::{self, Header, MessageKind, Reply, ReplyStatus, RequestHead, Response, ServiceContexts};
+use giop::message::{self, Header, ReplyStatus, RequestHead, Response, ServiceContexts};
 use giop::realtime;
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
@@ -22,9 +23,6 @@ use std::time::{Duration, Instant};
 
 /// A connection unused for this long is looked at before it is used again: servers close idle connections.
 const IDLE_BEFORE_CHECK: Duration = Duration::from_secs(1);
-
-/// Requests given up whose replies may still come; beyond it the connection is given up too.
-const ABANDONED_MAX: usize = 1024;
 
 /// Reply buffers kept for reuse, and the largest kept.
 const SPARE_BUFFERS_MAX: usize = 4;
@@ -89,8 +87,6 @@ pub(crate) struct Connection {
 #[derive(Debug)]
 struct Output {
     buffer: Vec<u8>,
-    next_id: u32,
-    code_sets_sent: bool,
     last_used: Instant,
 }
 
@@ -98,16 +94,11 @@ struct Output {
 struct Replies {
     /// Absent while a caller is reading with it.
     input: Option<Box<Input>>,
-    waiting: Vec<Waiting>,
-    abandoned: Vec<u32>,
+    requests: connection::Connection<()>,
+    /// Replies that are there, and not yet taken by those who wait for them.
+    arrived: Vec<(u32, RawReply)>,
     spare: Vec<Vec<u8>>,
     broken: Option<Broken>,
-}
-
-#[derive(Debug)]
-struct Waiting {
-    id: u32,
-    reply: Option<RawReply>,
 }
 
 struct Input {
@@ -125,17 +116,7 @@ impl core::fmt::Debug for Input {
 #[derive(Clone, Debug)]
 struct Broken {
     reason: String,
-    kind: BrokenKind,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum BrokenKind {
-    /// `CloseConnection`: requests without a reply were not carried out. CORBA 3.3 part 2, 9.4.7.
-    Orderly,
-    /// End of file or an error of the socket.
-    Cut,
-    /// The peer does not speak GIOP as it should.
-    Protocol,
+    closed: Closed,
 }
 
 impl Connection {
@@ -152,16 +133,11 @@ impl Connection {
             version,
             chars,
             code_sets,
-            output: Mutex::new(Output {
-                buffer: Vec::with_capacity(1024),
-                next_id: 1,
-                code_sets_sent: false,
-                last_used: Instant::now(),
-            }),
+            output: Mutex::new(Output { buffer: Vec::with_capacity(1024), last_used: Instant::now() }),
             replies: Mutex::new(Replies {
                 input: Some(Box::new(input)),
-                waiting: Vec::with_capacity(4),
-                abandoned: Vec::new(),
+                requests: connection::Connection::new(Side::Caller),
+                arrived: Vec::with_capacity(4),
                 spare: Vec::new(),
                 broken: None,
             }),
@@ -212,31 +188,22 @@ impl Connection {
             return Err(CallError::NotSent { reason: self.broken_reason() });
         }
         output.last_used = now;
-        let id = output.next_id;
-        output.next_id = id.wrapping_add(1);
         output.buffer.clear();
-        self.encode(output, id, call, write)?;
-        if call.response != Response::None {
-            lock(&self.replies).waiting.push(Waiting { id, reply: None });
-        }
-        match (&self.stream).write_all(&output.buffer) {
-            Ok(()) => output.code_sets_sent = true,
-            Err(error) => return Err(self.write_failed(id, call, &error)),
-        }
+        self.encode(&mut output.buffer, call, write)?;
+        let id = lock(&self.replies).requests.sent((call.response != Response::None).then_some(()));
+        (&self.stream).write_all(&output.buffer).map_err(|error| self.write_failed(call, &error))?;
         if output.buffer.capacity() > OUTPUT_BYTES_RETAINED {
             output.buffer = Vec::with_capacity(1024);
         }
         Ok(id)
     }
 
-    fn encode(
-        &self,
-        output: &mut Output,
-        id: u32,
-        call: &Call<'_>,
-        write: WriteArguments<'_>,
-    ) -> Result<(), CallError> {
-        let code_sets = self.code_sets.as_deref().filter(|_| !output.code_sets_sent);
+    fn encode(&self, buffer: &mut Vec<u8>, call: &Call<'_>, write: WriteArguments<'_>) -> Result<(), CallError> {
+        let (id, is_first) = {
+            let replies = lock(&self.replies);
+            (replies.requests.next_id(), replies.requests.is_first())
+        };
+        let code_sets = self.code_sets.as_deref().filter(|_| is_first);
         let priority = call.priority.map(|priority| realtime::priority_context(priority, Endian::NATIVE));
         let code_sets = code_sets.map(|data| (ServiceContexts::CODE_SETS, data));
         let priority = priority.as_ref().map(|data| (ServiceContexts::RT_CORBA_PRIORITY, data.as_slice()));
@@ -259,17 +226,16 @@ impl Connection {
             contexts,
             body_phase: None,
         };
-        let open = message::begin_request(&mut output.buffer, &head);
-        let mut writer = open.body(&mut output.buffer, self.chars);
+        let open = message::begin_request(buffer, &head);
+        let mut writer = open.body(buffer, self.chars);
         write(&mut writer).map_err(|reason| CallError::Arguments { reason })?;
-        open.finish(&mut output.buffer);
+        open.finish(buffer);
         Ok(())
     }
 
     /// `write_all` fails only before the kernel took the last byte, so the server cannot have carried the request out.
-    fn write_failed(&self, id: u32, call: &Call<'_>, error: &io::Error) -> CallError {
-        self.fail(Broken { reason: error.to_string(), kind: BrokenKind::Cut });
-        lock(&self.replies).forget(id);
+    fn write_failed(&self, call: &Call<'_>, error: &io::Error) -> CallError {
+        self.fail(Broken::cut(error));
         match call.limit {
             Some(limit) if is_timeout(error) => CallError::TimedOut { limit },
             _ => CallError::NotSent { reason: error.to_string() },
@@ -281,21 +247,21 @@ impl Connection {
         let mut replies = lock(&self.replies);
         loop {
             if let Some(reply) = replies.take_reply(id) {
-                if !replies.waiting.is_empty() {
+                if replies.awaited() > 0 {
                     // Somebody else has to read on.
                     self.arrived.notify_all();
                 }
                 return Ok(reply);
             }
             if let Some(broken) = replies.broken.clone() {
-                replies.forget(id);
                 return Err(broken.into());
             }
             if left == Some(Duration::ZERO) {
-                let too_many = replies.abandon(id);
+                replies.requests.give_up(id);
+                let closed = replies.requests.closed();
                 drop(replies);
-                if too_many {
-                    self.fail(Broken { reason: "too many requests without a reply".into(), kind: BrokenKind::Cut });
+                if let Some(closed) = closed {
+                    self.fail(closed.into());
                 }
                 self.arrived.notify_all();
                 self.cancel(id);
@@ -313,7 +279,7 @@ impl Connection {
                         self.fail(broken);
                         replies = lock(&self.replies);
                     }
-                    if replies.waiting.len() > 1 {
+                    if replies.awaited() > 1 {
                         self.arrived.notify_all();
                     }
                     replies
@@ -357,7 +323,7 @@ impl Connection {
             input.timeout = timeout;
         }
         match (&self.stream).read(input.inbound.space()) {
-            Ok(0) => Err(Broken { reason: "the server closed it".into(), kind: BrokenKind::Cut }),
+            Ok(0) => Err(Closed::Cut.into()),
             Ok(n) => {
                 input.inbound.filled(n);
                 Ok(())
@@ -371,7 +337,7 @@ impl Connection {
     /// instead of being lost. Called with `output` held, so nobody writes; skipped if anybody waits for a reply.
     fn look_at_idle_socket(&self) {
         let mut replies = lock(&self.replies);
-        if !replies.waiting.is_empty() || replies.broken.is_some() {
+        if replies.awaited() > 0 || replies.broken.is_some() {
             return;
         }
         let Some(mut input) = replies.input.take() else { return };
@@ -386,7 +352,8 @@ impl Connection {
     fn read_what_is_there(&self, inbound: &mut Inbound) -> Result<(), Broken> {
         self.stream.set_nonblocking(true).map_err(|error| Broken::cut(&error))?;
         let outcome = match (&self.stream).read(inbound.space()) {
-            Ok(0) => Err(Broken { reason: "the server closed it while idle".into(), kind: BrokenKind::Orderly }),
+            // Nobody waits: nothing is lost.
+            Ok(0) => Err(Closed::Orderly.into()),
             Ok(n) => {
                 inbound.filled(n);
                 Ok(())
@@ -399,13 +366,19 @@ impl Connection {
     }
 
     fn fail(&self, broken: Broken) {
-        if broken.kind == BrokenKind::Protocol {
-            let mut farewell = Vec::new();
-            message::message_error(&mut farewell, self.version);
+        let mut farewell = Vec::new();
+        {
+            let mut replies = lock(&self.replies);
+            replies.requests.cut();
+            if replies.broken.is_none() {
+                replies.requests.refuse(&mut farewell);
+                replies.broken = Some(broken);
+            }
+        }
+        if !farewell.is_empty() {
             // The peer may be gone already; there is nobody left to tell.
             let _ = (&self.stream).write(&farewell);
         }
-        lock(&self.replies).broken.get_or_insert(broken);
         self.broken.store(true, Ordering::Release);
         let _ = self.stream.shutdown(std::net::Shutdown::Both);
         self.arrived.notify_all();
@@ -419,9 +392,8 @@ impl Connection {
 impl Drop for Connection {
     fn drop(&mut self) {
         // Tells the server that nothing is lost: GIOP 1.2 clients close in an orderly way too (CORBA 3.3 part 2, 9.4.7).
-        if !self.is_broken() && self.version == Version::V1_2 {
-            let mut farewell = Vec::new();
-            message::close_connection(&mut farewell, self.version);
+        let mut farewell = Vec::new();
+        if lock(&self.replies).requests.close(self.version, &mut farewell) {
             let _ = (&self.stream).write(&farewell);
         }
     }
@@ -430,80 +402,52 @@ impl Drop for Connection {
 impl Replies {
     /// Hands every complete message to whoever waits for it.
     fn dispatch(&mut self, inbound: &mut Inbound) -> Result<(), Broken> {
-        while let Some(message) = inbound.poll_message().map_err(|error| Broken::protocol(error.to_string()))? {
-            match message.header.kind {
-                MessageKind::Reply => {
-                    let reply = Reply::parse(message.bytes, &message.header)
-                        .map_err(|error| Broken::protocol(error.to_string()))?;
-                    if let Some(waiting) = self
-                        .waiting
-                        .iter_mut()
-                        .find(|waiting| waiting.id == reply.request_id && waiting.reply.is_none())
-                    {
-                        let mut bytes = self.spare.pop().unwrap_or_default();
-                        bytes.clear();
-                        bytes.extend_from_slice(message.bytes);
-                        waiting.reply = Some(RawReply {
-                            header: message.header,
-                            status: reply.status,
-                            body_offset: reply.body_offset,
-                            bytes,
-                        });
-                    } else if let Some(at) = self.abandoned.iter().position(|id| *id == reply.request_id) {
-                        self.abandoned.swap_remove(at);
-                    } else {
-                        let id = reply.request_id;
-                        return Err(Broken::protocol(format!("it answered request {id}, which was not asked")));
-                    }
+        while let Some(event) = self.requests.poll(inbound) {
+            match event {
+                Event::Reply { reply, message, .. } => {
+                    let mut bytes = self.spare.pop().unwrap_or_default();
+                    bytes.clear();
+                    bytes.extend_from_slice(message.bytes);
+                    let (header, status, body_offset) = (message.header, reply.status, reply.body_offset);
+                    self.arrived.push((reply.request_id, RawReply { header, status, body_offset, bytes }));
                 }
-                MessageKind::CloseConnection => {
-                    return Err(Broken { reason: "the server closed it".into(), kind: BrokenKind::Orderly });
-                }
-                MessageKind::MessageError => {
-                    return Err(Broken {
-                        reason: "the server found a message malformed".into(),
-                        kind: BrokenKind::Cut,
-                    });
-                }
-                kind => return Err(Broken::protocol(format!("a client does not expect a {kind:?} message"))),
+                Event::Closed(closed) => return Err(closed.into()),
+                // Nobody waits for a late reply, and the others are none that a caller gets.
+                Event::LateReply { .. } | Event::Request(_) | Event::Locate { .. } | Event::Cancel { .. } => {}
             }
         }
         Ok(())
     }
 
+    /// Those who wait, be it for a reply that has not come or for one that they have not taken.
+    fn awaited(&self) -> usize {
+        self.requests.waiting() + self.arrived.len()
+    }
+
     fn take_reply(&mut self, id: u32) -> Option<RawReply> {
-        let at = self.waiting.iter().position(|waiting| waiting.id == id && waiting.reply.is_some())?;
-        self.waiting.swap_remove(at).reply
-    }
-
-    fn forget(&mut self, id: u32) {
-        self.waiting.retain(|waiting| waiting.id != id);
-    }
-
-    /// Stops waiting for a reply that may still come. True if there are too many of those.
-    fn abandon(&mut self, id: u32) -> bool {
-        self.forget(id);
-        self.abandoned.push(id);
-        self.abandoned.len() > ABANDONED_MAX
+        let at = self.arrived.iter().position(|(of, _)| *of == id)?;
+        Some(self.arrived.swap_remove(at).1)
     }
 }
 
 impl Broken {
     fn cut(error: &io::Error) -> Self {
-        Self { reason: error.to_string(), kind: BrokenKind::Cut }
+        Self { reason: error.to_string(), closed: Closed::Cut }
     }
+}
 
-    fn protocol(reason: String) -> Self {
-        Self { reason, kind: BrokenKind::Protocol }
+impl From<Closed> for Broken {
+    fn from(closed: Closed) -> Self {
+        Self { reason: closed.to_string(), closed }
     }
 }
 
 impl From<Broken> for CallError {
     fn from(broken: Broken) -> Self {
-        match broken.kind {
-            BrokenKind::Orderly => Self::NotSent { reason: broken.reason },
-            BrokenKind::Cut => Self::Lost { reason: broken.reason, completed: Completed::Maybe },
-            BrokenKind::Protocol => Self::Bad { reason: broken.reason },
+        match (broken.closed, broken.closed.completed()) {
+            (Closed::Violation(_), _) => Self::Bad { reason: broken.reason },
+            (_, Completed::No) => Self::NotSent { reason: broken.reason },
+            (_, completed) => Self::Lost { reason: broken.reason, completed },
         }
     }
 }
