@@ -526,7 +526,7 @@ impl Drop for Publisher {
             let stream = publisher.stream.as_ref();
             stream.is_none_or(|stream| stream.pending_bytes() == 0 && (!window || stream.unanswered() == 0))
         });
-        if let Some(stream) = &self.stream {
+        if let Some(stream) = &mut self.stream {
             stream.say_farewell();
         }
     }

@@ -7,15 +7,15 @@ use super::ledger::{Fate, Ledger};
 use crate::connection::limits;
 use crate::orb::Line;
 use core::time::Duration;
-use giop::cdr::{Encoding, Endian, Reader, Version, Writer};
-use giop::exception::{Kind, SystemException};
-use giop::framing::{Inbound, Message};
-use giop::message::{self, Header, MessageKind, Reply, ReplyStatus, RequestHead, Response, ServiceContexts};
+use giop::cdr::{Encoding, Endian, Reader, Writer};
+use giop::connection::{Closed, Connection, Event, Side};
+use giop::exception::{Completed, Kind, SystemException};
+use giop::framing::Inbound;
+use giop::message::{self, Reply, ReplyStatus, RequestHead, RequestTemplate, Response, ServiceContexts};
 use giop::realtime;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, recv, send};
-use std::collections::VecDeque;
 use std::io;
 
 /// Octets written and not yet dropped from the buffer, and what the buffer is shrunk to after large events.
@@ -36,6 +36,16 @@ impl Broken {
     }
 }
 
+impl From<Closed> for Broken {
+    fn from(closed: Closed) -> Self {
+        let reason = match closed {
+            Closed::Violation(violation) => format!("what came is not a reply: {violation}"),
+            _ => closed.to_string(),
+        };
+        Self { reason, orderly: closed.completed() == Completed::No }
+    }
+}
+
 impl From<Errno> for Broken {
     fn from(error: Errno) -> Self {
         let error = io::Error::from(error);
@@ -49,7 +59,6 @@ struct InFlight {
     /// The number of its first event, and how many it has.
     first: u64,
     events: u64,
-    is_answered: bool,
     /// It asks whether the object exists, after all those events.
     is_question: bool,
 }
@@ -65,16 +74,14 @@ struct Gathered {
 pub(super) struct Stream {
     line: Line,
     inbound: Inbound,
+    /// Who waits, and of which events.
+    requests: Connection<InFlight>,
     templates: Templates,
     two_way: bool,
     output: Vec<u8>,
     /// Octets of it that the socket has taken.
     written: usize,
     gathered: Vec<Gathered>,
-    in_flight: VecDeque<InFlight>,
-    /// Of the first of those in flight.
-    front_id: u32,
-    next_id: u32,
     /// One-way: events before that number are known to have arrived, or not to have.
     settled: u64,
     /// Events before that number are in requests that are complete.
@@ -86,13 +93,8 @@ pub(super) struct Stream {
 /// Heads of requests, of which number and size are to be filled in.
 struct Templates {
     /// For the first request, which tells the code sets, too.
-    first: Option<Template>,
-    others: Template,
-}
-
-struct Template {
-    bytes: Vec<u8>,
-    id_at: usize,
+    first: Option<RequestTemplate>,
+    others: RequestTemplate,
 }
 
 /// A request that is being written.
@@ -116,30 +118,39 @@ impl Stream {
         let priority = priority.map(|priority| realtime::priority_context(priority, Endian::NATIVE));
         let priority = priority.as_ref().map(|data| (ServiceContexts::RT_CORBA_PRIORITY, data.as_slice()));
         let code_sets = line.code_sets.as_deref().map(|data| (ServiceContexts::CODE_SETS, data));
-        let template = |contexts: &[(u32, &[u8])]| Template::new(&line, operation, response, contexts);
+        let template = |contexts: &[(u32, &[u8])]| {
+            RequestTemplate::new(&RequestHead {
+                version: line.version,
+                endian: Endian::NATIVE,
+                request_id: 0,
+                response,
+                key: &line.key,
+                operation: operation.as_bytes(),
+                contexts,
+                body_phase: None,
+            })
+        };
         let both: Vec<_> = code_sets.into_iter().chain(priority).collect();
         let templates =
             Templates { first: code_sets.is_some().then(|| template(&both)), others: template(priority.as_slice()) };
         Ok(Self {
             line,
             inbound: Inbound::new(limits(message_bytes_max)),
+            requests: Connection::new(Side::Caller),
             templates,
             two_way,
             output: Vec::new(),
             written: 0,
             gathered: Vec::new(),
-            in_flight: VecDeque::new(),
-            front_id: 1,
-            next_id: 1,
             settled,
             finished: settled,
             proxy_is_gone: false,
         })
     }
 
-    /// Requests that are unanswered, or not counted as answered since one before them is not.
+    /// Requests that are unanswered.
     pub(super) fn unanswered(&self) -> usize {
-        self.in_flight.len()
+        self.requests.waiting()
     }
 
     /// Whether the service has said that the proxy is gone: nothing more will be taken.
@@ -156,11 +167,9 @@ impl Stream {
 
     #[inline]
     pub(super) fn begin(&mut self) -> Begun {
-        let start = self.output.len();
         let template = self.templates.first.as_ref().unwrap_or(&self.templates.others);
-        self.output.extend_from_slice(&template.bytes);
-        patch(&mut self.output, start + template.id_at, self.next_id);
-        Begun { start, body: self.output.len() }
+        let open = template.begin(&mut self.output, self.requests.next_id());
+        Begun { start: open.start(), body: open.body_start() }
     }
 
     /// A writer for more of the body of the request that was begun last.
@@ -193,22 +202,15 @@ impl Stream {
         patch(&mut self.output, begun.start + 8, size);
         self.templates.first = None;
         self.finished = first + events;
-        let request = InFlight { first, events, is_answered: false, is_question: false };
+        let request = InFlight { first, events, is_question: false };
         self.note(first, self.two_way.then_some(request));
     }
 
     /// A request was gathered, of which `first` is the first event; `request` if there will be an answer.
     #[inline]
     fn note(&mut self, first: u64, request: Option<InFlight>) {
-        let id = self.next_id;
-        self.next_id = id.wrapping_add(1);
+        self.requests.sent(request);
         self.gathered.push(Gathered { first, end: self.output.len() });
-        if let Some(request) = request {
-            if self.in_flight.is_empty() {
-                self.front_id = id;
-            }
-            self.in_flight.push_back(request);
-        }
     }
 
     /// Asks whether the object exists: the answer comes when all before it has arrived.
@@ -216,7 +218,7 @@ impl Stream {
         let head = RequestHead {
             version: self.line.version,
             endian: Endian::NATIVE,
-            request_id: self.next_id,
+            request_id: self.requests.next_id(),
             response: Response::Expected,
             key: &self.line.key,
             operation: b"_non_existent",
@@ -225,7 +227,7 @@ impl Stream {
         };
         message::begin_request(&mut self.output, &head).finish(&mut self.output);
         let events = published - self.settled;
-        let question = InFlight { first: self.settled, events, is_answered: false, is_question: true };
+        let question = InFlight { first: self.settled, events, is_question: true };
         self.note(published, Some(question));
     }
 
@@ -274,7 +276,7 @@ impl Stream {
         let space = self.inbound.space();
         let room = space.len();
         let count = match recv(&self.line.stream, space, RecvFlags::DONTWAIT) {
-            Ok((0, _)) => return Err(Broken::new("the server closed it")),
+            Ok((0, _)) => return Err(Closed::Cut.into()),
             Ok((count, _)) => count,
             Err(Errno::AGAIN | Errno::INTR) => return Ok(()),
             Err(error) => return Err(error.into()),
@@ -297,10 +299,9 @@ impl Stream {
     }
 
     /// Tells the server that nothing more comes.
-    pub(super) fn say_farewell(&self) {
-        if self.line.version == Version::V1_2 {
-            let mut farewell = Vec::new();
-            message::close_connection(&mut farewell, self.line.version);
+    pub(super) fn say_farewell(&mut self) {
+        let mut farewell = Vec::new();
+        if self.pending_bytes() == 0 && self.requests.close(self.line.version, &mut farewell) {
             // The peer may be gone already; there is nobody left to tell.
             let _ = send(&self.line.stream, &farewell, SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
         }
@@ -309,48 +310,25 @@ impl Stream {
     // ---- answers ----
 
     fn take_messages(&mut self, ledger: &mut Ledger) -> Result<(), Broken> {
-        let Self { inbound, in_flight, front_id, settled, line, proxy_is_gone, .. } = self;
-        let malformed = |what: &dyn core::fmt::Display| Broken::new(format!("what came is not a reply: {what}"));
-        while let Some(message) = inbound.poll_message().map_err(|error| malformed(&error))? {
-            if let Some(id) = plain_reply(&message)
-                && let Some(asked) = in_flight.get_mut(id.wrapping_sub(*front_id) as usize)
-                && !asked.is_answered
-                && !asked.is_question
-            {
-                asked.is_answered = true;
-                ledger.tally.confirmed += asked.events;
-                drop_answered(in_flight, front_id);
-                continue;
-            }
-            match message.header.kind {
-                MessageKind::Reply => {}
-                MessageKind::CloseConnection => {
-                    return Err(Broken { reason: "the server closed it".to_owned(), orderly: true });
-                }
-                MessageKind::MessageError => return Err(Broken::new("the server found a message malformed")),
-                kind => return Err(malformed(&kind)),
-            }
-            let reply = Reply::parse(message.bytes, &message.header).map_err(|error| malformed(&error))?;
-            let place = reply.request_id.wrapping_sub(*front_id) as usize;
-            let asked = in_flight.get_mut(place).filter(|request| !request.is_answered);
-            let Some(asked) = asked else {
-                return Err(malformed(&format_args!("request {} was not asked", reply.request_id)));
+        while let Some(event) = self.requests.poll(&mut self.inbound) {
+            let (asked, reply, message) = match event {
+                Event::Reply { who, reply, message } => (who, reply, message),
+                Event::Closed(closed) => return Err(closed.into()),
+                // Nothing is given up here, and the others are none that a caller gets.
+                Event::LateReply { .. } | Event::Request(_) | Event::Locate { .. } | Event::Cancel { .. } => continue,
             };
-            asked.is_answered = true;
-            let count = asked.events;
-            let events = asked.first..asked.first + count;
+            let events = asked.first..asked.first + asked.events;
             if asked.is_question {
-                *settled = events.end;
+                self.settled = events.end;
             }
-            let body = reply.body(message.bytes, &message.header, line.chars);
+            let body = || reply.body(message.bytes, &message.header, self.line.chars);
             match fate(&reply, body, asked.is_question) {
-                None => ledger.tally.confirmed += count,
+                None => ledger.tally.confirmed += asked.events,
                 Some(fate) => {
-                    *proxy_is_gone |= fate.is_of_a_proxy_that_is_gone();
+                    self.proxy_is_gone |= fate.is_of_a_proxy_that_is_gone();
                     ledger.lose(events, fate);
                 }
             }
-            drop_answered(in_flight, front_id);
         }
         Ok(())
     }
@@ -361,7 +339,7 @@ impl Stream {
         let unsent = self.gathered.iter().find(|request| request.end > self.written).map(|request| request.first);
         let end = unsent.unwrap_or(self.finished);
         if self.two_way {
-            for request in self.in_flight.iter().filter(|request| !request.is_answered && request.first < end) {
+            for request in self.requests.into_waiting().filter(|request| request.first < end) {
                 let events = request.first..request.first + request.events;
                 let fate = if broken.orderly { Fate::NotSent(broken.reason.clone()) } else { unknown() };
                 ledger.lose(events, fate);
@@ -383,57 +361,15 @@ impl core::fmt::Debug for Stream {
     }
 }
 
-impl Template {
-    fn new(line: &Line, operation: &str, response: Response, contexts: &[(u32, &[u8])]) -> Self {
-        let encode = |request_id| {
-            let mut bytes = Vec::new();
-            let head = RequestHead {
-                version: line.version,
-                endian: Endian::NATIVE,
-                request_id,
-                response,
-                key: &line.key,
-                operation: operation.as_bytes(),
-                contexts,
-                body_phase: None,
-            };
-            // Its size is filled in with each request.
-            let _ = message::begin_request(&mut bytes, &head);
-            bytes
-        };
-        // Where the number is differs by version; it is where two numbers make a difference.
-        let (bytes, other) = (encode(0), encode(u32::MAX));
-        let id_at = bytes.iter().zip(&other).position(|(octet, other)| octet != other).unwrap_or_default();
-        Self { bytes, id_at }
-    }
-}
-
-#[inline]
-fn drop_answered(in_flight: &mut VecDeque<InFlight>, front_id: &mut u32) {
-    while in_flight.front().is_some_and(|request| request.is_answered) {
-        in_flight.pop_front();
-        *front_id = front_id.wrapping_add(1);
-    }
-}
-
-/// The request that a message answers if it says nothing but that it was done: in GIOP 1.2, a number, a status of 0 and no
-/// service contexts, as most do.
-#[inline]
-fn plain_reply(message: &Message<'_>) -> Option<u32> {
-    let Header { version, endian, kind, .. } = message.header;
-    let rest: &[u8; 12] = message.bytes.get(message::HEADER_LEN..)?.try_into().ok()?;
-    let [a, b, c, d, rest @ ..] = *rest;
-    let is_plain = version == Version::V1_2 && kind == MessageKind::Reply && rest == [0; 8];
-    is_plain.then_some(match endian {
-        Endian::Big => u32::from_be_bytes([a, b, c, d]),
-        Endian::Little => u32::from_le_bytes([a, b, c, d]),
-    })
-}
-
 /// What a reply says of the events of its request, if that is not that they arrived.
-fn fate(reply: &Reply<'_>, mut body: Reader<'_>, is_question: bool) -> Option<Fate> {
-    let id = match reply.status {
-        ReplyStatus::NoException if !is_question => return None,
+#[inline]
+fn fate<'a>(reply: &Reply<'_>, body: impl FnOnce() -> Reader<'a>, is_question: bool) -> Option<Fate> {
+    let went_well = reply.status == ReplyStatus::NoException && !is_question;
+    if went_well { None } else { unlucky_fate(reply.status, body(), is_question) }
+}
+
+fn unlucky_fate(status: ReplyStatus, mut body: Reader<'_>, is_question: bool) -> Option<Fate> {
+    let id = match status {
         ReplyStatus::NoException => match body.bool() {
             Ok(false) => return None,
             _ => return Some(Fate::Unknown(PROXY_IS_GONE.to_owned())),
