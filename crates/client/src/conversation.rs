@@ -14,13 +14,14 @@
 use crate::connection::limits;
 use crate::servant::{Servant, ServantError};
 use crate::server::Table;
-use giop::cdr::{CharSet, Endian, Reader, Version, Writer};
+use core::convert::Infallible;
+use giop::cdr::{CharSet, Endian, ReadError, Reader, Version, Writer};
 use giop::codeset;
+use giop::connection::{Connection, Event, Side};
 use giop::exception::{Completed, Kind, SystemException};
 use giop::framing::{Inbound, Message};
 use giop::message::{
-    self, Header, LocateRequest, LocateStatus, MessageKind, Open, ReplyHead, ReplyStatus, Request, Response,
-    ServiceContexts,
+    self, Header, LocateStatus, MessageKind, Open, ReplyHead, ReplyStatus, Request, Response, ServiceContexts,
 };
 use giop::realtime;
 use std::collections::{HashMap, VecDeque};
@@ -81,12 +82,6 @@ struct Told {
     starts_flow: bool,
 }
 
-/// What to do after a message.
-enum Next {
-    Continue,
-    Close,
-}
-
 impl<'a> Conversation<'a> {
     pub(crate) fn new(stream: &'a TcpStream, table: &'a Table) -> Self {
         let answers = Answers {
@@ -105,29 +100,24 @@ impl<'a> Conversation<'a> {
 
     pub(crate) fn run(mut self) -> io::Result<()> {
         let mut inbound = Inbound::new(limits(self.table.message_bytes_max));
+        let mut connection = Connection::<Infallible>::new(Side::Server);
         loop {
             if self.table.answers_early() && self.answers.answer_ahead(inbound.ahead()) {
                 self.flush()?;
             }
-            loop {
-                match inbound.poll_message() {
-                    Ok(Some(message)) => match self.answers.handle(&message) {
-                        Next::Continue => {
-                            if self.answers.are_due() {
-                                self.flush()?;
-                            }
-                        }
-                        Next::Close => return self.flush(),
-                    },
-                    Ok(None) => break,
-                    Err(_) => {
-                        message::message_error(&mut self.answers.output, Version::V1_0);
-                        return self.flush();
-                    }
+            while let Some(event) = connection.poll(&mut inbound) {
+                if let Err(malformed) = self.answers.handle(&event) {
+                    connection.malformed(malformed);
+                } else if self.answers.are_due() {
+                    self.flush()?;
                 }
             }
+            connection.refuse(&mut self.answers.output);
             self.answers.tell_counts();
             self.flush()?;
+            if connection.closed().is_some() {
+                return Ok(());
+            }
             match self.stream.read(inbound.space()) {
                 Ok(0) => return Ok(()),
                 Ok(n) => inbound.filled(n),
@@ -228,31 +218,21 @@ impl Answers<'_> {
     }
 
     #[inline]
-    fn handle(&mut self, message: &Message<'_>) -> Next {
-        match message.header.kind {
-            MessageKind::Request if self.handle_known(message) => Next::Continue,
-            MessageKind::Request => self.handle_request(message),
-            MessageKind::LocateRequest => match LocateRequest::parse(message.bytes, &message.header) {
-                Ok(request) => {
-                    let found = request.target.key().is_some_and(|key| self.table.find(key).is_some());
-                    let status = if found { LocateStatus::ObjectHere } else { LocateStatus::UnknownObject };
-                    let header = &message.header;
-                    message::locate_reply(&mut self.output, header.version, header.endian, request.request_id, status);
-                    Next::Continue
-                }
-                Err(_) => self.refuse_message(message),
-            },
+    fn handle(&mut self, event: &Event<'_, Infallible>) -> Result<(), ReadError> {
+        match event {
+            Event::Request(message) if self.handle_known(message) => {}
+            Event::Request(message) => self.handle_request(message)?,
+            Event::Locate { message, request } => {
+                let found = request.target.key().is_some_and(|key| self.table.find(key).is_some());
+                let status = if found { LocateStatus::ObjectHere } else { LocateStatus::UnknownObject };
+                let Header { version, endian, .. } = message.header;
+                message::locate_reply(&mut self.output, version, endian, request.request_id, status);
+            }
             // Requests are carried out in the order they come, so one that is cancelled has been answered or will be:
-            // CORBA leaves the choice to the server.
-            MessageKind::CancelRequest => Next::Continue,
-            MessageKind::CloseConnection | MessageKind::MessageError => Next::Close,
-            MessageKind::Reply | MessageKind::LocateReply | MessageKind::Fragment => self.refuse_message(message),
+            // CORBA leaves the choice to the server. Replies are none that a server gets.
+            Event::Cancel { .. } | Event::Reply { .. } | Event::LateReply { .. } | Event::Closed(_) => {}
         }
-    }
-
-    fn refuse_message(&mut self, message: &Message<'_>) -> Next {
-        message::message_error(&mut self.output, message.header.version);
-        Next::Close
+        Ok(())
     }
 
     /// Carries out a push whose head is that of an earlier one but for its number and size. False if it is another, or there
@@ -301,9 +281,9 @@ impl Answers<'_> {
         memo.place = self.directory.last;
     }
 
-    fn handle_request(&mut self, message: &Message<'_>) -> Next {
+    fn handle_request(&mut self, message: &Message<'_>) -> Result<(), ReadError> {
         let header = &message.header;
-        let Ok(request) = Request::parse(message.bytes, header) else { return self.refuse_message(message) };
+        let request = Request::parse(message.bytes, header)?;
         let told = self.hear(&request);
         let wants_reply = request.response != Response::None;
         self.count(wants_reply);
@@ -333,7 +313,7 @@ impl Answers<'_> {
             self.memorize(message, &request);
         }
         self.end_reply(open, head, start, outcome, wants_reply && !is_answered);
-        Next::Continue
+        Ok(())
     }
 
     fn count(&mut self, wants_reply: bool) {
