@@ -3,7 +3,11 @@
 //! Messages are built once. What changes from one event to the next, the request id and the stamp, is written over
 //! the old one in place, so that the generator's share in a latency is two clock readings and two system calls.
 
+use std::convert::Infallible;
+
 use giop::cdr::{CharSet, Endian, ReadError, Reader, Version};
+use giop::connection::{Closed, Connection, Event};
+use giop::framing::{Inbound, Message};
 use giop::message::{
     Header, Reply, ReplyHead, ReplyStatus, Request, RequestHead, Response, begin_reply, begin_request,
 };
@@ -396,21 +400,18 @@ pub(crate) fn write_pull(buffer: &mut Vec<u8>, form: Form, key: &[u8], request_i
     open.finish(buffer);
 }
 
-/// Reads the reply to it, and hands out the events it brings.
-pub(crate) fn read_pulled(
-    contender: &'static str,
-    message: &[u8],
-    header: &Header,
-    request_id: u32,
+/// Takes the reply to it, and hands out the events it brings; false if there is no reply yet.
+pub(crate) fn next_pulled(
+    contender: &str,
+    connection: &mut Connection<()>,
+    inbound: &mut Inbound,
     form: Form,
     found: &mut impl FnMut(Stamp),
-) -> Result<(), BenchError> {
-    check_reply(contender, message, header, request_id)?;
-    let body = Reply::parse(message, header).map(|reply| reply.body(message, header, CharSet::Latin1));
-    body.and_then(|body| read_events(body, form, found)).map_err(|error| BenchError::Protocol {
-        contender: contender.to_owned(),
-        reason: format!("answered a pull with what cannot be read: {error}"),
-    })
+) -> Result<bool, BenchError> {
+    let Some((reply, message)) = next_reply(contender, connection, inbound)? else { return Ok(false) };
+    read_events(reply.body(message.bytes, &message.header, CharSet::Latin1), form, found)
+        .map_err(|error| broken(contender, format!("answered a pull with what cannot be read: {error}")))?;
+    Ok(true)
 }
 
 /// Writes the reply to a request that was understood: no exception, no result.
@@ -444,25 +445,58 @@ pub(crate) fn write_answer(buffer: &mut Vec<u8>, header: &Header, request: &Requ
     open.finish(buffer);
 }
 
-/// Checks that a message is the reply to the push with this id and that the push was taken.
-pub(crate) fn check_reply(
-    contender: &'static str,
-    message: &[u8],
-    header: &Header,
-    request_id: u32,
-) -> Result<(), BenchError> {
-    let protocol = |reason: String| BenchError::Protocol { contender: contender.to_owned(), reason };
-    let reply = Reply::parse(message, header)
-        .map_err(|error| protocol(format!("sent a reply that cannot be read: {error}")))?;
-    if reply.request_id != request_id {
-        return Err(protocol(format!("answered request {} instead of {request_id}", reply.request_id)));
+/// The next request of a contender on a consumer's connection, if it is there; none behind a farewell, as its end follows.
+#[inline]
+pub(crate) fn next_request<'a>(
+    contender: &str,
+    connection: &mut Connection<Infallible>,
+    inbound: &'a mut Inbound,
+) -> Result<Option<Message<'a>>, BenchError> {
+    match connection.poll(inbound) {
+        Some(Event::Request(message)) => Ok(Some(message)),
+        None | Some(Event::Closed(Closed::Orderly)) => Ok(None),
+        Some(other) => Err(broken(contender, format!("sent what no consumer expects: {other:?}"))),
     }
+}
+
+/// The next reply of a contender to a push or a pull, if it is there, which says that all went well.
+#[inline]
+pub(crate) fn next_reply<'a>(
+    contender: &str,
+    connection: &mut Connection<()>,
+    inbound: &'a mut Inbound,
+) -> Result<Option<(Reply<'a>, Message<'a>)>, BenchError> {
+    match connection.poll(inbound) {
+        Some(Event::Reply { reply, message, .. }) => {
+            check_status(contender, &reply, message.bytes, &message.header)?;
+            Ok(Some((reply, message)))
+        }
+        None | Some(Event::Closed(Closed::Orderly)) => Ok(None),
+        Some(other) => Err(broken(contender, format!("sent what nobody waits for: {other:?}"))),
+    }
+}
+
+fn broken(contender: &str, reason: String) -> BenchError {
+    BenchError::Protocol { contender: contender.to_owned(), reason }
+}
+
+/// Checks that a message is the reply to the push with this id and that the push was taken.
+pub(crate) fn check_reply(contender: &str, message: &[u8], header: &Header, request_id: u32) -> Result<(), BenchError> {
+    let reply = Reply::parse(message, header)
+        .map_err(|error| broken(contender, format!("sent a reply that cannot be read: {error}")))?;
+    if reply.request_id != request_id {
+        return Err(broken(contender, format!("answered request {} instead of {request_id}", reply.request_id)));
+    }
+    check_status(contender, &reply, message, header)
+}
+
+fn check_status(contender: &str, reply: &Reply<'_>, message: &[u8], header: &Header) -> Result<(), BenchError> {
     match reply.status {
         ReplyStatus::NoException => Ok(()),
         status => {
             let mut body = reply.body(message, header, CharSet::Latin1);
             let id = body.string().unwrap_or_default();
-            Err(protocol(format!("refused an event: {status:?} {}", String::from_utf8_lossy(id))))
+            Err(broken(contender, format!("refused an event: {status:?} {}", String::from_utf8_lossy(id))))
         }
     }
 }
@@ -470,6 +504,8 @@ pub(crate) fn check_reply(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use giop::connection::Side;
+    use giop::framing::Limits;
 
     const STAMP: Stamp = Stamp { sent: 1, due: 2, number: 3, supplier: 4, phase: Phase::Measured };
 
@@ -550,11 +586,15 @@ mod tests {
             body.align(8);
             body.raw(pushed.rest());
             open.finish(&mut reply);
-            let header = Header::parse(&reply).unwrap();
+            let mut inbound = Inbound::new(Limits::default());
+            inbound.space()[..reply.len()].copy_from_slice(&reply);
+            inbound.filled(reply.len());
+            let mut connection = Connection::new(Side::Caller).with_next_id(5);
+            connection.sent(Some(()));
             let mut found = Vec::new();
-            read_pulled("test", &reply, &header, 5, form, &mut |stamp| found.push(stamp)).unwrap();
+            let mut next = || next_pulled("test", &mut connection, &mut inbound, form, &mut |stamp| found.push(stamp));
+            assert_eq!((next().unwrap(), next().unwrap()), (true, false));
             assert_eq!(found, [STAMP]);
-            assert!(read_pulled("test", &reply, &header, 6, form, &mut |_| ()).is_err());
         }
     }
 

@@ -3,13 +3,14 @@
 //! Both block: a request or reply of this size comes and goes with one system call each, and nothing but the
 //! contender and the kernel stands between the two stamps.
 
+use std::convert::Infallible;
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
 use std::sync::mpsc;
 use std::time::Duration;
 
+use giop::connection::{self, Side};
 use giop::framing::{Inbound, Limits};
-use giop::message::MessageKind;
 
 use crate::latency::Recorder;
 use crate::loss::Ledger;
@@ -63,10 +64,8 @@ fn broken(contender: &'static str, reason: &str) -> BenchError {
 #[derive(Debug)]
 pub(super) struct Supplier {
     connection: Connection,
+    requests: connection::Connection<()>,
     message: PushMessage,
-    next_request: u32,
-    /// Requests whose replies have not come yet; replies come in the order of the requests.
-    unanswered: u32,
 }
 
 /// What the supplier has seen of its turn.
@@ -87,7 +86,8 @@ pub(super) struct Pushes {
 impl Supplier {
     /// A supplier that pushes on this connection.
     pub(super) fn new(contender: &'static str, stream: TcpStream, message: PushMessage) -> Result<Self, BenchError> {
-        Ok(Self { connection: Connection::new(contender, stream)?, message, next_request: 0, unanswered: 0 })
+        let requests = connection::Connection::new(Side::Caller);
+        Ok(Self { connection: Connection::new(contender, stream)?, requests, message })
     }
 
     /// Octets of the request as the supplier sends it.
@@ -162,19 +162,11 @@ impl Supplier {
 
     /// Waits until every push is answered; how long after `sent` that was.
     fn wait_for_replies(&mut self, sent: u64) -> Result<u64, BenchError> {
-        let contender = self.connection.contender;
-        while self.unanswered > 0 {
+        while self.requests.waiting() > 0 {
             let at = self.connection.read()?;
-            while let Some(message) =
-                self.connection.inbound.poll_message().map_err(|error| broken(contender, &error.to_string()))?
-            {
-                if message.header.kind != MessageKind::Reply {
-                    return Err(broken(contender, &format!("sent a {} where a reply was due", message.header.kind)));
-                }
-                let request_id = self.next_request.wrapping_sub(self.unanswered);
-                wire::check_reply(contender, message.bytes, &message.header, request_id)?;
-                self.unanswered -= 1;
-                if self.unanswered == 0 {
+            let Connection { contender, inbound, .. } = &mut self.connection;
+            while wire::next_reply(contender, &mut self.requests, inbound)?.is_some() {
+                if self.requests.waiting() == 0 {
                     return Ok(at.saturating_sub(sent));
                 }
             }
@@ -184,12 +176,10 @@ impl Supplier {
 
     /// Stamps and sends one event; the stamp's time.
     fn send(&mut self, due: u64, number: u64, phase: Phase) -> Result<u64, BenchError> {
-        let request_id = self.next_request;
-        self.next_request = request_id.wrapping_add(1);
         let sent = clock::now();
-        self.message.stamp(request_id, Stamp { sent, due, number, supplier: 0, phase });
+        self.message.stamp(self.requests.next_id(), Stamp { sent, due, number, supplier: 0, phase });
         self.connection.stream.write_all(self.message.bytes()).map_err(BenchError::io("writing to a contender"))?;
-        self.unanswered += 1;
+        self.requests.sent(Some(()));
         Ok(sent)
     }
 }
@@ -198,6 +188,7 @@ impl Supplier {
 #[derive(Debug)]
 pub(super) struct Consumer {
     connection: Connection,
+    requests: connection::Connection<Infallible>,
     reply: Vec<u8>,
 }
 
@@ -234,7 +225,8 @@ impl Arrivals {
 impl Consumer {
     /// A consumer that is pushed to on this connection.
     pub(super) fn new(contender: &'static str, stream: TcpStream) -> Result<Self, BenchError> {
-        Ok(Self { connection: Connection::new(contender, stream)?, reply: Vec::new() })
+        let requests = connection::Connection::new(Side::Server);
+        Ok(Self { connection: Connection::new(contender, stream)?, requests, reply: Vec::new() })
     }
 
     /// Takes and answers events until the last of the turn; says so on `progress` when the warm-up is over, and again
@@ -265,13 +257,8 @@ impl Consumer {
     /// Answers the next message that has been read whole; what it was, or `None` when there is no such message.
     fn answer(&mut self, at: u64, arrivals: &mut Arrivals) -> Result<Option<Received>, BenchError> {
         let contender = self.connection.contender;
-        let message = self.connection.inbound.poll_message();
-        let Some(message) = message.map_err(|error| broken(contender, &format!("broke GIOP: {error}")))? else {
-            return Ok(None);
-        };
-        if message.header.kind != MessageKind::Request {
-            return Err(broken(contender, &format!("sent a {} to the consumer", message.header.kind)));
-        }
+        let message = wire::next_request(contender, &mut self.requests, &mut self.connection.inbound)?;
+        let Some(message) = message else { return Ok(None) };
         let (request, received) = wire::read_request(message.bytes, &message.header)
             .map_err(|error| broken(contender, &format!("sent a request that cannot be read: {error}")))?;
         if let Received::Event(Stamp { phase: Phase::Measured | Phase::MeasuredEnd, sent, due, number, .. }) = received

@@ -3,12 +3,14 @@
 //! A consumer takes connections on its listener, one from the service or one from each supplier, reads every event
 //! to its end, checks it, and answers it where an answer is expected.
 
+use std::convert::Infallible;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::OwnedFd;
 
+use giop::connection::{self, Side};
 use giop::framing::{Inbound, Limits};
-use giop::message::{MessageKind, Response};
+use giop::message::Response;
 use rustix::event::epoll::{self, EventData, EventFlags};
 
 use super::intake::Intake;
@@ -36,6 +38,7 @@ pub(crate) struct Catcher {
 struct Connection {
     stream: TcpStream,
     inbound: Inbound,
+    requests: connection::Connection<Infallible>,
 }
 
 impl Catcher {
@@ -79,7 +82,8 @@ impl Catcher {
         stream.set_nodelay(true).map_err(BenchError::io("switching off Nagle's algorithm"))?;
         let data = EventData::new_u64(u64::try_from(self.connections.len()).unwrap_or(LISTENER));
         epoll::add(&self.poll, &stream, data, EventFlags::IN).map_err(polling)?;
-        self.connections.push(Some(Connection { stream, inbound: Inbound::new(Limits::default()) }));
+        let (inbound, requests) = (Inbound::new(Limits::default()), connection::Connection::new(Side::Server));
+        self.connections.push(Some(Connection { stream, inbound, requests }));
         Ok(())
     }
 
@@ -103,13 +107,8 @@ impl Catcher {
         let at = clock::now();
         let contender = self.intake.contender;
         let broken = |reason: String| BenchError::Protocol { contender: contender.to_owned(), reason };
-        while let Some(message) = connection.inbound.poll_message().map_err(|error| broken(error.to_string()))? {
-            if message.header.kind == MessageKind::CloseConnection {
-                continue; // its end follows
-            }
-            if message.header.kind != MessageKind::Request {
-                return Err(broken(format!("sent a {} to a consumer", message.header.kind)));
-            }
+        let Connection { stream, inbound, requests } = connection;
+        while let Some(message) = wire::next_request(contender, requests, inbound)? {
             let found = &mut self.found;
             let request =
                 wire::read_push(message.bytes, &message.header, self.intake.form, &mut |stamp| found.push(stamp))
@@ -120,7 +119,7 @@ impl Catcher {
             if self.answers && request.response != Response::None {
                 self.reply.clear();
                 wire::write_reply(&mut self.reply, &message.header, request.request_id);
-                connection.stream.write_all(&self.reply).map_err(BenchError::io("answering a contender"))?;
+                stream.write_all(&self.reply).map_err(BenchError::io("answering a contender"))?;
             }
         }
         Ok(())

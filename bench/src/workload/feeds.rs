@@ -12,8 +12,8 @@ use std::net::TcpStream;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::Ordering;
 
+use giop::connection::{Connection, Side};
 use giop::framing::{Inbound, Limits};
-use giop::message::MessageKind;
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::time::{
     Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create, timerfd_settime,
@@ -38,6 +38,7 @@ pub(crate) struct Feed {
     contender: &'static str,
     stream: TcpStream,
     inbound: Inbound,
+    requests: Connection<()>,
     message: PushMessage,
     role: Role,
     /// How many events it has begun to send.
@@ -108,6 +109,7 @@ impl Feed {
             contender,
             stream,
             inbound: Inbound::new(Limits::default()),
+            requests: Connection::new(Side::Caller),
             message,
             role,
             sent: 0,
@@ -122,15 +124,10 @@ impl Feed {
         let sent = clock::now();
         let phase = if self.due < schedule.measured_from { Phase::WarmUp } else { Phase::Measured };
         let stamp = Stamp { sent, due: self.due, number: self.sent, supplier: self.role.supplier, phase };
-        // Request ids may repeat after 2^32 pushes; only one is ever outstanding.
-        self.message.stamp(self.request_id(self.sent), stamp);
+        self.message.stamp(self.requests.next_id(), stamp);
         self.sent += 1;
         self.state = State::Writing(0);
         self.write()
-    }
-
-    fn request_id(&self, number: u64) -> u32 {
-        u32::try_from(number & u64::from(u32::MAX)).unwrap_or(0)
     }
 
     /// Writes as much as the socket takes.
@@ -138,6 +135,7 @@ impl Feed {
         while let State::Writing(written) = self.state {
             let rest = self.message.bytes().get(written..).unwrap_or_default();
             if rest.is_empty() {
+                self.requests.sent(self.role.two_way.then_some(()));
                 self.state = if self.role.two_way { State::Waiting } else { State::Idle };
                 return Ok(());
             }
@@ -159,14 +157,7 @@ impl Feed {
             Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => return Ok(()),
             Err(source) => return Err(BenchError::Io { doing: "reading from a contender", source }),
         }
-        let request_id = self.request_id(self.sent.wrapping_sub(1));
-        let contender = self.contender;
-        let broken = |reason: String| BenchError::Protocol { contender: contender.to_owned(), reason };
-        while let Some(message) = self.inbound.poll_message().map_err(|error| broken(error.to_string()))? {
-            if message.header.kind != MessageKind::Reply || self.state != State::Waiting {
-                return Err(broken(format!("sent a {} that no supplier waits for", message.header.kind)));
-            }
-            wire::check_reply(contender, message.bytes, &message.header, request_id)?;
+        while wire::next_reply(self.contender, &mut self.requests, &mut self.inbound)?.is_some() {
             self.state = State::Idle;
         }
         Ok(())

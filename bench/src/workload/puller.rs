@@ -5,8 +5,8 @@ use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
 
+use giop::connection::{Connection, Side};
 use giop::framing::{Inbound, Limits};
-use giop::message::MessageKind;
 
 use super::intake::Intake;
 use super::{CatcherShared, Shared};
@@ -21,9 +21,9 @@ pub(crate) struct Puller {
     pub(super) intake: Intake,
     stream: TcpStream,
     inbound: Inbound,
+    requests: Connection<()>,
     /// The key of the proxy it pulls from.
     key: Vec<u8>,
-    request_id: u32,
     request: Vec<u8>,
     found: Vec<Stamp>,
 }
@@ -33,8 +33,8 @@ impl Puller {
     pub(crate) fn new(intake: Intake, stream: TcpStream, key: Vec<u8>) -> Result<Self, BenchError> {
         stream.set_nodelay(true).map_err(BenchError::io("switching off Nagle's algorithm"))?;
         stream.set_read_timeout(Some(LOOK_UP_EVERY)).map_err(BenchError::io("limiting a consumer's reads"))?;
-        let inbound = Inbound::new(Limits::default());
-        Ok(Self { intake, stream, inbound, key, request_id: 0, request: Vec::new(), found: Vec::new() })
+        let (inbound, requests) = (Inbound::new(Limits::default()), Connection::new(Side::Caller));
+        Ok(Self { intake, stream, inbound, requests, key, request: Vec::new(), found: Vec::new() })
     }
 
     /// Pulls until everything that was sent has come, or nothing has for a while. The last pull is left unanswered.
@@ -59,20 +59,10 @@ impl Puller {
     /// Takes what has come whole, and asks for more.
     fn take(&mut self, at: u64, own: &CatcherShared) -> Result<(), BenchError> {
         loop {
-            let (contender, form) = (self.intake.contender, self.intake.form);
-            let broken = |reason| BenchError::Protocol { contender: contender.to_owned(), reason };
-            let Some(message) = self.inbound.poll_message().map_err(|error| broken(error.to_string()))? else {
+            let Self { intake, inbound, requests, found, .. } = &mut *self;
+            if !wire::next_pulled(intake.contender, requests, inbound, intake.form, &mut |stamp| found.push(stamp))? {
                 return Ok(());
-            };
-            match message.header.kind {
-                MessageKind::CloseConnection => continue, // its end follows
-                MessageKind::Reply => {}
-                kind => return Err(broken(format!("sent a {kind} to a consumer that pulls"))),
             }
-            let found = &mut self.found;
-            wire::read_pulled(contender, message.bytes, &message.header, self.request_id, form, &mut |stamp| {
-                found.push(stamp);
-            })?;
             for stamp in self.found.drain(..) {
                 self.intake.take(stamp, at, own)?;
             }
@@ -81,9 +71,9 @@ impl Puller {
     }
 
     fn ask(&mut self) -> Result<(), BenchError> {
-        self.request_id = self.request_id.wrapping_add(1);
         self.request.clear();
-        wire::write_pull(&mut self.request, self.intake.form, &self.key, self.request_id);
+        wire::write_pull(&mut self.request, self.intake.form, &self.key, self.requests.next_id());
+        self.requests.sent(Some(()));
         self.stream.write_all(&self.request).map_err(BenchError::io("asking a contender for an event"))
     }
 }

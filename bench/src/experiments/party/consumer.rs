@@ -1,5 +1,6 @@
 //! The consumers of a process: each a thread that takes what comes, does the work that it asks for, and answers.
 
+use std::convert::Infallible;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::OwnedFd;
@@ -7,8 +8,9 @@ use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::thread;
 use std::time::Duration;
 
+use giop::connection::{self, Side};
 use giop::framing::{Inbound, Limits};
-use giop::message::{MessageKind, Response};
+use giop::message::Response;
 use rustix::event::epoll::{self, EventData, EventFlags};
 
 use super::{Payload, Recording, Sample};
@@ -82,6 +84,7 @@ struct Consumer {
 struct Connection {
     stream: TcpStream,
     inbound: Inbound,
+    requests: connection::Connection<Infallible>,
 }
 
 impl Consumer {
@@ -126,7 +129,8 @@ impl Consumer {
         stream.set_nodelay(true).map_err(BenchError::io("switching off Nagle's algorithm"))?;
         let data = EventData::new_u64(u64::try_from(self.connections.len()).unwrap_or(LISTENER));
         epoll::add(&self.poll, &stream, data, EventFlags::IN).map_err(polling)?;
-        self.connections.push(Some(Connection { stream, inbound: Inbound::new(Limits::default()) }));
+        let (inbound, requests) = (Inbound::new(Limits::default()), connection::Connection::new(Side::Server));
+        self.connections.push(Some(Connection { stream, inbound, requests }));
         Ok(())
     }
 
@@ -143,13 +147,8 @@ impl Consumer {
             Err(source) => return Err(BenchError::Io { doing: "reading an event", source }),
         }
         let received = clock::now();
-        while let Some(message) = connection.inbound.poll_message().map_err(|error| broken(error.to_string()))? {
-            if message.header.kind == MessageKind::CloseConnection {
-                continue; // its end follows
-            }
-            if message.header.kind != MessageKind::Request {
-                return Err(broken(format!("sent a {} to a consumer", message.header.kind)));
-            }
+        let Connection { stream, inbound, requests } = &mut connection;
+        while let Some(message) = wire::next_request(PEER, requests, inbound)? {
             let recording = *self.recording.lock().unwrap_or_else(PoisonError::into_inner);
             let mut take =
                 |payload| Payload::read(payload).map_or((), |payload| self.take(recording, payload, received));
@@ -158,7 +157,7 @@ impl Consumer {
             if request.response != Response::None {
                 self.reply.clear();
                 wire::write_reply(&mut self.reply, &message.header, request.request_id);
-                connection.stream.write_all(&self.reply).map_err(BenchError::io("answering a push"))?;
+                stream.write_all(&self.reply).map_err(BenchError::io("answering a push"))?;
             }
         }
         if let Some(slot) = self.connections.get_mut(index) {

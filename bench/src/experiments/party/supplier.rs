@@ -5,8 +5,9 @@ use std::net::TcpStream;
 use std::thread;
 use std::time::Duration;
 
+use giop::connection::{Connection, Side};
 use giop::framing::{Inbound, Limits};
-use giop::message::{MessageKind, ServiceContexts};
+use giop::message::ServiceContexts;
 
 use super::{PAYLOAD_LEN, Payload, Piece, Run, Schedule, Sent, SupplierPath};
 use crate::wire::{self, PushMessage, Shape};
@@ -50,13 +51,11 @@ impl Suppliers {
 struct Supplier {
     stream: TcpStream,
     inbound: Inbound,
+    requests: Connection<()>,
     /// A push of one event, and one of as many as were last asked for.
     message: PushMessage,
     batch: (u32, PushMessage),
     path: SupplierPath,
-    next_request: u32,
-    /// Requests whose replies have not come yet; replies come in the order of the requests.
-    unanswered: u32,
 }
 
 impl Supplier {
@@ -72,8 +71,8 @@ impl Supplier {
         } else {
             PushMessage::of_type(&path.key, &path.event_type, path.payload_bytes.max(PAYLOAD_LEN), &contexts)
         };
-        let inbound = Inbound::new(Limits::default());
-        Ok(Self { stream, inbound, batch: (1, message.clone()), message, path, next_request: 0, unanswered: 0 })
+        let (inbound, requests) = (Inbound::new(Limits::default()), Connection::new(Side::Caller));
+        Ok(Self { stream, inbound, requests, batch: (1, message.clone()), message, path })
     }
 
     /// Sends the events of a run, and behind them one that says that it is over.
@@ -124,33 +123,26 @@ impl Supplier {
     fn push(&mut self, payload: Payload, events: u32) -> Result<(), BenchError> {
         let message = if events > 1 { &mut self.batch.1 } else { &mut self.message };
         let mut payload = Payload { sent: clock::now(), ..payload };
-        message.fill(self.next_request, &payload.to_bytes());
+        message.fill(self.requests.next_id(), &payload.to_bytes());
         for index in 1..events {
             payload.number = payload.number.wrapping_add(1);
             message.fill_payload(usize::try_from(index).unwrap_or(usize::MAX), &payload.to_bytes());
         }
-        self.next_request = self.next_request.wrapping_add(1);
         self.stream.write_all(message.bytes()).map_err(BenchError::io("writing an event"))?;
-        self.unanswered += 1;
-        self.wait_until_unanswered(self.path.unanswered_max.max(1) - 1)
+        self.requests.sent(Some(()));
+        let unanswered_max = usize::try_from(self.path.unanswered_max).unwrap_or(usize::MAX);
+        self.wait_until_unanswered(unanswered_max.max(1) - 1)
     }
 
-    fn wait_until_unanswered(&mut self, count: u32) -> Result<(), BenchError> {
-        while self.unanswered > count {
+    fn wait_until_unanswered(&mut self, count: usize) -> Result<(), BenchError> {
+        while self.requests.waiting() > count {
             match self.stream.read(self.inbound.space()) {
                 Ok(0) => return Err(broken("closed the connection".to_owned())),
                 Ok(count) => self.inbound.filled(count),
                 Err(error) if error.kind() == ErrorKind::Interrupted => continue,
                 Err(source) => return Err(BenchError::Io { doing: "waiting for the reply to a push", source }),
             }
-            while let Some(message) = self.inbound.poll_message().map_err(|error| broken(error.to_string()))? {
-                if message.header.kind != MessageKind::Reply {
-                    return Err(broken(format!("sent a {} where a reply was due", message.header.kind)));
-                }
-                let request_id = self.next_request.wrapping_sub(self.unanswered);
-                wire::check_reply(PEER, message.bytes, &message.header, request_id)?;
-                self.unanswered -= 1;
-            }
+            while wire::next_reply(PEER, &mut self.requests, &mut self.inbound)?.is_some() {}
         }
         Ok(())
     }
