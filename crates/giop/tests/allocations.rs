@@ -1,11 +1,14 @@
-//! Skipping, copying and looking for a value allocate nothing once the buffer that is written to has grown.
+//! Skipping, copying and looking for a value, and requests and replies of a connection, allocate nothing once the buffers have grown.
 //!
 //! A program of its own, since what is counted is what its whole process allocates.
 #![expect(unsafe_code, reason = "an allocator can be counted only by being one")]
 
 use campanile_giop::cdr::Reader;
 use campanile_giop::cdr::{CharSet, Encoding, Endian, Version, Writer};
+use campanile_giop::connection::{Connection, Event, Side};
 use campanile_giop::cursor::{Cursor, Scalar};
+use campanile_giop::framing::{Inbound, Limits};
+use campanile_giop::message;
 use campanile_giop::recode;
 use campanile_giop::typecode::{Kind, TypeCode, Work};
 use campanile_giop::value::{AnyRef, AnyValue, Value};
@@ -101,4 +104,33 @@ fn nothing_is_allocated_in_the_steady_state() {
     assert_eq!(ALLOCATIONS.get(), before, "allocations");
     let _ = event();
     assert_ne!(ALLOCATIONS.get(), before, "nothing is counted");
+}
+
+#[test]
+fn a_connection_allocates_nothing_in_the_steady_state() {
+    let mut caller = Connection::new(Side::Caller);
+    let mut inbound = Inbound::new(Limits::default());
+    let mut replies = Vec::new();
+    let mut before = 0;
+    for round in 0..1000 {
+        replies.clear();
+        let ids = [(); 16].map(|()| caller.sent(Some(())));
+        // All out of order, and one of them given up.
+        caller.give_up(ids[5]);
+        for id in ids.into_iter().rev() {
+            message::empty_reply(&mut replies, Version::V1_2, Endian::Big, id);
+        }
+        inbound.space()[..replies.len()].copy_from_slice(&replies);
+        inbound.filled(replies.len());
+        let mut told = 0;
+        while let Some(event) = caller.poll(&mut inbound) {
+            assert!(matches!(event, Event::Reply { .. } | Event::LateReply { .. }));
+            told += 1;
+        }
+        assert_eq!((told, caller.waiting()), (16, 0));
+        if round == 0 {
+            before = ALLOCATIONS.get();
+        }
+    }
+    assert_eq!(ALLOCATIONS.get(), before, "allocations");
 }
