@@ -1,6 +1,6 @@
 //! One connection, without its socket: what was asked and not answered, what may come, and how it ends.
 //!
-//! CORBA 3.3 part 2, 9.4 and 9.5. [`Connection`] is told what was sent ([`Connection::sent`]) and what the socket brought (by
+//! CORBA 3.3 part 2, 9.4 and 9.5.1. [`Connection`] is told what was sent ([`Connection::sent`]) and what the socket brought (by
 //! [`Inbound`]), and says what that means, one [`Event`] at a time. It knows no socket, no clock and no thread: who owns
 //! these decides when a request has waited for too long, and writes. What it costs is in proportion to the requests that
 //! are unanswered, and in the steady state it allocates nothing.
@@ -101,7 +101,9 @@ impl Closed {
     }
 }
 
-/// What a peer has sent and must not. The answer is a `MessageError`, and the end of the connection (9.4.8).
+/// What a peer has sent and must not. The standard has a `MessageError` as the answer to a header that is not properly formed
+/// (9.4.8) and leaves the rest to the context. Here the same answer goes to whatever shows that the two sides misunderstand each
+/// other, and it ends the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Violation {
@@ -281,7 +283,7 @@ impl<W> Connection<W> {
     }
 
     /// Ends the connection in order: appends what tells the peer. False, and nothing is appended, if it has ended already, if
-    /// a caller still waits, or is to speak a version in which only servers say so (9.4.7; before GIOP 1.2).
+    /// a caller still waits, or is to speak a version in which only servers say so (9.4.7: before GIOP 1.2).
     ///
     /// What arrives from now on is not handed out, as it must not be carried out any more. A server calls this when it has
     /// answered whatever it has begun.
