@@ -6,6 +6,7 @@
 
 pub(crate) mod analyses;
 mod answers;
+pub(crate) mod client_lines;
 pub(crate) mod drain;
 mod notices;
 pub(crate) mod refusals;

@@ -16,6 +16,3 @@ pub(crate) mod run;
 pub(crate) mod scheduling;
 pub(crate) mod survey;
 pub(crate) mod tally;
-
-#[cfg(test)]
-mod tests;

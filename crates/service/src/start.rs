@@ -18,6 +18,7 @@ use giop::framing;
 use hashbrown::HashMap;
 
 use crate::admin::analyses::Analyses;
+use crate::admin::client_lines::ClientLines;
 use crate::admin::drain::Undone;
 use crate::admin::refusals::Refusals;
 use crate::admin::run::{Administration, Inquiry, LINES, OutsideNaming};
@@ -30,7 +31,7 @@ use crate::lane::io::unfinished::Reserve;
 use crate::lane::links::mail::ToAdministration;
 use crate::lane::links::post::{Post, post_to};
 use crate::lane::links::roster::{Roster, RosterOptions};
-use crate::lane::reports::{Allowance, ClientLines};
+use crate::lane::reports::Allowance;
 use crate::lane::run::Common;
 use crate::lane::scheduling;
 use crate::memory::Memory;

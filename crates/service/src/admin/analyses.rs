@@ -10,8 +10,8 @@ use giop::message::{Header, MessageKind, Request};
 
 use super::answers::{Answered, answer_with};
 use super::turns::{Client, Turns};
+use crate::doors::giop::mail;
 use crate::lane::io::system::Bell;
-use crate::lane::links::mail;
 use accounts::{Charge, Resource, Spent};
 
 /// An analysis that was asked for.

@@ -4,7 +4,7 @@ use giop::cdr::Writer;
 use giop::message::{self, Header, ReplyHead, ReplyStatus, Request, Response, ServiceContexts};
 use giop::realtime;
 
-use crate::lane::links::mail;
+use crate::doors::giop::mail;
 use corba::Exception;
 
 /// How the reply to a request begins.

@@ -19,20 +19,20 @@ use hashbrown::HashMap;
 
 use crate::admin::analyses::{self, Analyses};
 use crate::admin::answers::{Answered, answer_with, reply_head};
+use crate::admin::client_lines::ClientLines;
 use crate::admin::drain::{Drain, Next, Undone};
 use crate::admin::notices::{describe_notice, describe_supplier};
 use crate::admin::refusals::Refusals;
 use crate::admin::turns::{Client, Turns};
 use crate::announcement::Announcement;
 use crate::counters::{Block, Counter, Counters};
+use crate::doors::giop::mail::{self, CallFailure, OWN_ENDIAN, Reply};
 use crate::lane::draining::LookedAt;
 use crate::lane::io::system::Bell;
-use crate::lane::links::mail::{
-    self, CallFailure, LaneThread, OWN_ENDIAN, Reply, SupplierNews, Survey, Surveys, ToAdministration, ToLane,
-};
+use crate::lane::links::mail::{LaneThread, SupplierNews, Survey, Surveys, ToAdministration, ToLane};
 use crate::lane::links::post::Inbox;
 use crate::lane::links::roster::Roster;
-use crate::lane::reports::{Allowance, ClientLines, printable};
+use crate::lane::reports::{Allowance, printable};
 use crate::published::Published;
 use crate::statistics;
 use accounts::Account;

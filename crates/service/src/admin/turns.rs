@@ -7,7 +7,7 @@ use std::net::IpAddr;
 
 use hashbrown::HashMap;
 
-use crate::lane::links::mail::Request;
+use crate::doors::giop::mail::Request;
 
 /// A connection: its lane's thread, and its number there.
 type Connection = (u32, u64);

@@ -7,12 +7,17 @@
 //! administration, whose own calls to clients are [`admin_calls`].
 
 pub(crate) mod admin_calls;
+pub(crate) mod body;
 pub(crate) mod delivery;
+pub(crate) mod foreign_pushes;
 pub(crate) mod incoming;
+pub(crate) mod instalments;
 pub(crate) mod lane_calls;
 pub(crate) mod large_answers;
 pub(crate) mod longest_idle;
 pub(crate) mod losses;
+pub(crate) mod mail;
+pub(crate) mod moving;
 pub(crate) mod outgoing;
 pub(crate) mod pending;
 pub(crate) mod pull_consumers;
@@ -22,4 +27,8 @@ pub(crate) mod recall;
 pub(crate) mod remote_filters;
 pub(crate) mod replies;
 pub(crate) mod routes;
+pub(crate) mod take_in;
 pub(crate) mod waiting_pulls;
+
+#[cfg(test)]
+mod tests;

@@ -6,14 +6,10 @@
 
 use core::time::Duration;
 use std::collections::VecDeque;
-use std::net::IpAddr;
-
-use engine::{Notice, ProxyKey, Time};
-use hashbrown::HashMap;
 
 use crate::lane::links::mail::{SupplierNews, ToAdministration};
 use crate::lane::links::post::Post;
-use corba::remarks::Remarks;
+use engine::{Notice, ProxyKey, Time};
 
 /// Lines about connections in a second.
 const CONNECTION_LINES: u32 = 10;
@@ -177,58 +173,6 @@ impl Allowance {
     }
 }
 
-/// How many lines clients may cause in a second by what they ask for: each address, and all together.
-pub(crate) struct ClientLines {
-    all: Allowance,
-    /// Addresses that have caused lines lately, and for which that is not so long ago that it is forgotten.
-    addresses: HashMap<IpAddr, Allowance>,
-}
-
-/// Lines about what an address asks for, in a second. It is for those who look for a mistake, and they read a few.
-const ADDRESS_LINES: u32 = 10;
-/// Such lines of all.
-const ALL_CLIENTS_LINES: u32 = 50;
-/// Addresses that are known at once. Beyond, all are forgotten.
-const ADDRESSES_MAX: usize = 256;
-
-impl ClientLines {
-    pub(crate) fn new() -> Self {
-        Self { all: Allowance::new("what clients ask for", ALL_CLIENTS_LINES), addresses: HashMap::new() }
-    }
-
-    /// How many lines a request from there may cause.
-    pub(crate) fn left(&mut self, ip: IpAddr, now: Time) -> u32 {
-        let of_address = self.addresses.get_mut(&ip).map_or(ADDRESS_LINES, |lines| lines.left(now));
-        self.all.left(now).min(of_address)
-    }
-
-    /// A request from there has caused lines.
-    pub(crate) fn note(&mut self, ip: IpAddr, now: Time, remarks: Remarks) {
-        let Remarks { logged, left_out } = remarks;
-        if remarks == Remarks::default() {
-            return;
-        }
-        self.all.note(now, logged, left_out);
-        if self.addresses.len() >= ADDRESSES_MAX && !self.addresses.contains_key(&ip) {
-            self.addresses.clear();
-        }
-        let of_address = self.addresses.entry(ip).or_insert_with(|| Allowance::new("", ADDRESS_LINES));
-        // It begins a new second, if one has begun.
-        of_address.left(now);
-        of_address.note(now, logged, 0);
-    }
-
-    /// The line about those that were left out, a second after the first of them.
-    pub(crate) fn sum_up(&mut self, now: Time) -> Option<String> {
-        self.all.sum_up(now)
-    }
-
-    /// Whether there is something to sum up.
-    pub(crate) fn owes(&self) -> bool {
-        self.all.owes()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -276,30 +220,6 @@ mod tests {
         assert_eq!(text, "4990 more lines about connections were left out; the counters have them");
         assert!(!reports.is_waiting());
         assert!(reports.log(log::Level::Warn, || "bad".into(), at(1_011)));
-    }
-
-    #[test]
-    fn one_clients_lines_become_a_few_and_leave_room_for_anothers() {
-        // One client had administration log 17,600 lines a second.
-        let mut lines = ClientLines::new();
-        let (one, other) = (IpAddr::from([10, 0, 0, 1]), IpAddr::from([10, 0, 0, 2]));
-        let ask = |lines: &mut ClientLines, ip, wanted: u32, millis| {
-            let logged = lines.left(ip, at(millis)).min(wanted);
-            lines.note(ip, at(millis), Remarks { logged, left_out: wanted - logged });
-            logged
-        };
-        let logged: u32 = (0..17_600).map(|_| ask(&mut lines, one, 1, 10)).sum();
-        assert_eq!((logged, ask(&mut lines, other, 3, 20)), (10, 3));
-        assert_eq!((lines.sum_up(at(1_000)), lines.owes()), (None, true));
-        let sum = "17590 more lines about what clients ask for were left out; the counters have them";
-        assert_eq!((lines.sum_up(at(1_010)).as_deref(), lines.owes()), (Some(sum), false));
-        assert_eq!(ask(&mut lines, one, 1, 1_011), 1);
-        let all: u32 = (3..200).map(|last| ask(&mut lines, [10, 0, 0, last].into(), 10, 3_000)).sum();
-        assert_eq!(all, ALL_CLIENTS_LINES);
-        (0..1_000).for_each(|n: u32| {
-            lines.note(IpAddr::from(n.to_be_bytes()), at(4_000), Remarks { logged: 1, left_out: 0 })
-        });
-        assert!(lines.addresses.len() <= ADDRESSES_MAX);
     }
 
     #[test]

@@ -17,7 +17,9 @@ use giop::framing;
 use hashbrown::HashMap;
 
 use crate::counters::{Block, Counter};
+use crate::doors::giop::foreign_pushes::{self, ForeignPush, Guest};
 use crate::doors::giop::incoming::Incoming;
+use crate::doors::giop::instalments::Instalments;
 use crate::doors::giop::large_answers::LargeAnswers;
 use crate::doors::giop::outgoing::{Outgoing, Outgoings, Resolver};
 use crate::doors::giop::pull_consumers::{self, Due};
@@ -27,14 +29,12 @@ use crate::doors::giop::remote_filters::QuestionsOpen;
 use crate::doors::giop::waiting_pulls::WaitingPulls;
 use crate::lane::draining::Draining;
 use crate::lane::intake::admission::{Owed, UndecidedEvents};
-use crate::lane::intake::instalments::Instalments;
 use crate::lane::io::buffers::Buffers;
 use crate::lane::io::shares::Share;
 use crate::lane::io::slices::{Slices, Work};
 use crate::lane::io::slots::{Slots, Token};
 use crate::lane::io::system::{self, Bell, Interest, Poll};
 use crate::lane::io::unfinished::{Reserve, Unfinished};
-use crate::lane::links::foreign::{self, ForeignPush, Guest};
 use crate::lane::links::lines::{HeldForPeer, Line, Lines};
 use crate::lane::links::mail::{LaneThread, Lookup, Resolved, ToAdministration, ToLane};
 use crate::lane::links::post::{Inbox, Post};
@@ -279,7 +279,7 @@ impl Worker {
                 introductions: ends.introductions,
                 held_for_peers: Slots::new(),
                 guests: Slots::new(),
-                spare_pushes: foreign::spare_pushes(),
+                spare_pushes: foreign_pushes::spare_pushes(),
                 parked: VecDeque::new(),
                 try_parked: false,
                 reports: Reports::new(),

@@ -9,12 +9,13 @@ use giop::ior::Ior;
 use giop::message::{self, RequestHead, Response, ServiceContexts};
 
 use crate::counters::Counter;
+use crate::doors::giop::mail::{CallFailure, OWN_ENDIAN, Reply};
 use crate::doors::giop::outgoing::Outgoings;
 use crate::doors::giop::pending::Pending;
 use crate::doors::giop::replies::Verdict;
 use crate::doors::giop::routes::{FORWARDS_MAX, Target};
 use crate::lane::io::slots::Token;
-use crate::lane::links::mail::{CallFailure, OWN_ENDIAN, Reply, ToAdministration};
+use crate::lane::links::mail::ToAdministration;
 use crate::lane::run::Core;
 use accounts::Account;
 

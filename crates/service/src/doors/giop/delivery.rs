@@ -8,10 +8,10 @@ use giop::cdr::Encoding;
 use giop::realtime::PriorityModel;
 
 use crate::counters::Counter;
+use crate::doors::giop::body;
 use crate::doors::giop::outgoing::Outgoings;
 use crate::doors::giop::pending::Pending;
 use crate::doors::giop::routes::{Head, PushPriority, Route, Sent};
-use crate::lane::io::output::Body;
 use crate::lane::io::slots::Token;
 use crate::lane::run::Core;
 
@@ -106,7 +106,7 @@ impl Core {
             // What was lost is put back first: it comes before this.
             return Err(Unsent::Because(Outcome::NoRoom));
         }
-        let (body, encoding, phase) = Body::of_push(events, want).ok_or(Unsent::Because(Outcome::Untranslatable))?;
+        let (body, encoding, phase) = body::of_push(events, want).ok_or(Unsent::Because(Outcome::Untranslatable))?;
         let token = self.way_to(outbox, key, peer, encoding).map_err(Unsent::Failed)?;
         let Outgoings { routes, connections, spares, .. } = &mut self.outgoing;
         let (Some(route), Some(connection)) = (routes.get_mut(outbox), connections.get_mut(token)) else {

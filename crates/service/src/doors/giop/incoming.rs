@@ -12,7 +12,9 @@ use giop::framing::{Inbound, Limits};
 use giop::message;
 
 use crate::counters::Counter;
+use crate::doors::giop::foreign_pushes::ForeignPush;
 use crate::doors::giop::large_answers::LargeOwed;
+use crate::doors::giop::moving::Settling;
 use crate::doors::giop::pull_consumers::{Waiter, Written};
 use crate::doors::giop::push::{answer_done, answer_exception};
 use crate::lane::intake::admission::OwedTo;
@@ -22,8 +24,6 @@ use crate::lane::io::slices::Work;
 use crate::lane::io::slots::Token;
 use crate::lane::io::system::{self, Interest, Ready};
 use crate::lane::io::unfinished::{Claim, Claimed, ReadingTime, Unfinished};
-use crate::lane::links::foreign::ForeignPush;
-use crate::lane::links::moving::Settling;
 use crate::lane::run::{KIND_INCOMING, KIND_LISTENER, Worker, datum};
 use accounts::{Account, Charge, Resource, Spent, SpentBy};
 

@@ -20,10 +20,11 @@ use hashbrown::HashMap;
 
 use crate::counters::Counter;
 use crate::doors::giop::lane_calls::{Ask, Asker, UnderWay};
+use crate::doors::giop::mail::{self, OWN_ENDIAN};
 use crate::doors::giop::replies::{DISCONNECTED, Verdict};
 use crate::lane::intake::admission::{Intake, OwedTo};
 use crate::lane::io::slots::{Slots, Token};
-use crate::lane::links::mail::{self, OWN_ENDIAN, SupplierNews};
+use crate::lane::links::mail::SupplierNews;
 use crate::lane::run::Core;
 use corba::event::{self, FORM_STRUCTURED};
 

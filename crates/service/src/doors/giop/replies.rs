@@ -11,12 +11,12 @@ use giop::ior::Ior;
 use giop::message::{self, MessageKind, Reply, ReplyStatus};
 
 use crate::counters::Counter;
+use crate::doors::giop::mail;
 use crate::doors::giop::outgoing::{Outgoing, Outgoings};
 use crate::doors::giop::pending::{Pending, PendingReplies};
 use crate::lane::io::output::would_block;
 use crate::lane::io::slots::Token;
 use crate::lane::io::system;
-use crate::lane::links::mail;
 use crate::lane::reports::printable;
 use crate::lane::run::Core;
 use corba::keys::ObjectKey;

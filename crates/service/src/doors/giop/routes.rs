@@ -11,8 +11,8 @@ use giop::message::{RequestHead, RequestTemplate, Response, ServiceContexts};
 use giop::realtime;
 use hashbrown::HashMap;
 
+use crate::doors::giop::mail::OWN_VERSION;
 use crate::lane::io::slots::Token;
-use crate::lane::links::mail::OWN_VERSION;
 use corba::PeerAddress;
 use corba::event::{self, Untranslatable, Written};
 

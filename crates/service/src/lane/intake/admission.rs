@@ -3,21 +3,17 @@
 //! A request with several events is answered once, when nothing speaks against it any more: not before there is room
 //! for each of its events again, and not before the remote filters on the suppliers' side have been asked about each.
 
-use core::ops::Range;
 use core::time::Duration;
 use std::collections::VecDeque;
 
-use engine::{Admission, Draft, Event, Form, ProxyKey, Questions, Time};
-use giop::cdr::Reader;
+use engine::{Admission, Draft, ProxyKey, Questions, Time};
 use giop::exception::{Kind, SystemException};
 use hashbrown::HashMap;
 
 use crate::counters::Counter;
-use crate::doors::giop::recall::SeenType;
 use crate::doors::giop::remote_filters::Ruling;
 use crate::lane::io::slots::Token;
 use crate::lane::run::{Answer, Core};
-use corba::event::{self, Batch, FORM_STRUCTURED, Header, Known, Skeleton, Translated};
 use corba::refused_event;
 
 /// Who is to be told that events were taken in.
@@ -46,13 +42,13 @@ pub(crate) struct Owed {
 /// The events of one request being taken in, one after the other.
 #[derive(Clone, Copy)]
 pub(crate) struct Intake {
-    source: ProxyKey,
+    pub(crate) source: ProxyKey,
     to: OwedTo,
     owed: Option<Token>,
     /// Why an event was not taken. Those after it are not looked at.
-    refusal: Option<SystemException>,
+    pub(crate) refusal: Option<SystemException>,
     /// The Real-time CORBA priority that their supplier told.
-    priority: Option<i16>,
+    pub(crate) priority: Option<i16>,
 }
 
 impl Intake {
@@ -72,142 +68,9 @@ impl Intake {
 }
 
 impl Core {
-    /// Takes in those events of a sequence, in their order, until one is refused.
-    pub(crate) fn take_in_batch(&mut self, intake: &mut Intake, batch: &Batch, body: &Reader<'_>, which: Range<usize>) {
-        for (event, known) in batch.events_in(body, which) {
-            self.take_in_one(intake, FORM_STRUCTURED, &event, known);
-            if intake.refusal.is_some() {
-                return;
-            }
-        }
-    }
-
-    /// Takes in one event that was read to its end before.
-    pub(crate) fn take_in_one(&mut self, intake: &mut Intake, form: Form, event: &Reader<'_>, known: Known) {
-        let seen = self.recall.event(intake.source, event::tag_of(event.encoding(), event.phase()), event.rest());
-        let header = match form {
-            // Its type is known, and there is no more to learn.
-            FORM_STRUCTURED if known.is_plain && seen.is_some() => Ok(Header::default()),
-            FORM_STRUCTURED if let Some(skeleton) = seen.and_then(|seen| seen.skeleton) => Ok(skeleton.header()),
-            FORM_STRUCTURED => event::read_header(event.clone(), &mut event::work_for(event.remaining())),
-            _ => Ok(event::ANY_HEADER),
-        };
-        match header {
-            Ok(header) => {
-                let header = Header { is_loose: known.is_loose, ..header };
-                self.take_in(intake, form, event, &header, seen);
-            }
-            Err(_) => intake.refusal = Some(SystemException::new(Kind::Marshal, 0)),
-        }
-    }
-
-    /// Takes in an event of which the header is known. Where its type has been `seen`, the header need not tell it.
-    pub(crate) fn take_in(
-        &mut self,
-        intake: &mut Intake,
-        form: Form,
-        body: &Reader<'_>,
-        header: &Header<'_>,
-        seen: Option<SeenType>,
-    ) {
-        let bytes = body.rest();
-        let mut draft = self.lane.begin_event_for(bytes.len());
-        if seen.is_none() {
-            self.classify(&mut draft, body, header);
-        }
-        // A draft is made sure to be nobody else's each time that it is written to.
-        let event: &mut Event = &mut draft;
-        if let Some(seen) = seen {
-            event.event_type = seen.event_type;
-        }
-        event.form = form;
-        event.tag = event::tag_at(body.encoding(), body.phase(), header.is_loose);
-        event.bytes.extend_from_slice(bytes);
-        event.thread_priority = intake.priority;
-        if header.says_quality() {
-            self.note_quality(event, header);
-        }
-        if seen.and_then(|seen| seen.fits) != Some(event.tag) {
-            self.translate(intake.source, event);
-        }
-        if seen.is_none_or(|seen| seen.skeleton.is_none()) {
-            self.note_type(intake.source, body, event, header, seen);
-        }
-        self.admit(intake, draft);
-        if intake.refusal.is_none() {
-            self.counters.add(Counter::EventBytesIn, bytes.len() as u64);
-        }
-    }
-
-    /// Finds the number of an event's type.
-    fn classify(&mut self, draft: &mut Draft, body: &Reader<'_>, header: &Header<'_>) {
-        let chars = body.encoding().chars;
-        let [domain_text, name_text] = &mut self.names;
-        let domain = event::name_in_utf8(header.domain, chars, domain_text);
-        let type_name = event::name_in_utf8(header.type_name, chars, name_text);
-        self.lane.classify(draft, domain, type_name);
-    }
-
-    /// Remembers how an event begins, what that means, and whether it had to be put into another form.
-    fn note_type(
-        &mut self,
-        source: ProxyKey,
-        body: &Reader<'_>,
-        event: &Event,
-        header: &Header<'_>,
-        seen: Option<SeenType>,
-    ) {
-        let tag = event::tag_of(body.encoding(), body.phase());
-        if seen.is_some() && !self.recall.note_miss(source, tag) {
-            return;
-        }
-        let Some(channel) = self.lane.snapshot().channel(source.channel) else { return };
-        let fits = channel.wants().iter().all(|want| event::fits(event.form, event.tag, *want));
-        let length = seen.map_or(header.behind_type, |seen| seen.length);
-        let mut work = event::work_for(event.bytes.len());
-        let skeleton = Skeleton::of(event.form, body, header, &mut work).ok().flatten();
-        let seen = SeenType { event_type: event.event_type, length, fits: fits.then_some(event.tag), skeleton };
-        self.recall.note_event(source, tag, &event.bytes, seen);
-    }
-
-    /// Takes over what the event says of how it is to be treated.
-    fn note_quality(&self, event: &mut Event, header: &Header<'_>) {
-        event.priority = header.priority;
-        event.timeout = header.timeout;
-        event.start = header.start.map(|utc| self.clock.lane_time(utc));
-        event.stop = header.stop.map(|utc| self.clock.lane_time(utc));
-        if header.has_wrong_property {
-            self.counters.add(Counter::WrongHeaderFields, 1);
-        }
-    }
-
-    /// Puts the event into each form that some consumer of its channel takes and that it does not have yet.
-    fn translate(&mut self, source: ProxyKey, event: &mut Event) {
-        let Some(channel) = self.lane.snapshot().channel(source.channel) else { return };
-        let Event { form, tag, bytes, alternates, .. } = event;
-        for want in channel.wants() {
-            if event::fits(*form, *tag, *want) {
-                continue;
-            }
-            let alternate = alternates.push(*want);
-            match event::translate(*form, *tag, bytes, *want, &mut alternate.bytes) {
-                Ok(Translated::AlreadyFits) => alternates.pop(),
-                Ok(Translated::Written { tag }) => {
-                    alternate.tag = tag;
-                    self.counters.add(Counter::Translations, 1);
-                }
-                Err(_) => {
-                    // Consumers that want it so do without: the engine is told when their turn comes.
-                    alternates.pop();
-                    self.counters.add(Counter::Untranslatable, 1);
-                }
-            }
-        }
-    }
-
     /// Hands an event to the engine, or has it wait: for its turn, or behind those of its proxy about which remote filters
     /// are asked.
-    fn admit(&mut self, intake: &mut Intake, draft: Draft) {
+    pub(crate) fn admit(&mut self, intake: &mut Intake, draft: Draft) {
         let source = intake.source;
         if self.lane.takes_turns() {
             let owed = self.owe(intake);

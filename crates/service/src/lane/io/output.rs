@@ -12,11 +12,9 @@ use std::io::{self, IoSlice};
 use std::net::TcpStream;
 use std::sync::Arc;
 
-use engine::{Event, Want};
-use giop::cdr::Encoding;
+use engine::Event;
 
 use crate::lane::io::system;
-use corba::event;
 
 /// Which bytes of an event go out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,27 +26,6 @@ pub(crate) enum Body {
 }
 
 impl Body {
-    /// The bytes a consumer gets, their encoding, and the position modulo 8 at which they must start. Nothing if the event
-    /// could not be put into the form that the consumer takes.
-    pub(crate) fn choose(event: &Event, want: Want) -> Option<(Self, Encoding, usize)> {
-        if event::fits(event.form, event.tag, want) {
-            return Some((Self::Native, sent_as(event.tag, want), event::phase_of(event.tag)));
-        }
-        let index = event.alternates.iter().position(|alternate| alternate.want == want)?;
-        let tag = event.alternates.get(index)?.tag;
-        Some((Self::Alternate(index), sent_as(tag, want), event::phase_of(tag)))
-    }
-
-    /// What a push of these events is made of: the bytes of its one event, or nothing if it is a sequence. Nothing at all if
-    /// no event could be put into the form that the consumer takes.
-    pub(crate) fn of_push(events: &[Arc<Event>], want: Want) -> Option<(Option<Self>, Encoding, usize)> {
-        if event::takes_batches(want) {
-            return Some((None, event::batch_encoding(events, want)?, 0));
-        }
-        let (body, encoding, phase) = Self::choose(events.first()?, want)?;
-        Some((Some(body), encoding, phase))
-    }
-
     /// The bytes meant.
     pub(crate) fn of(self, event: &Event) -> &[u8] {
         match self {
@@ -56,11 +33,6 @@ impl Body {
             Self::Alternate(index) => event.alternates.get(index).map_or(&[], |alternate| &alternate.bytes),
         }
     }
-}
-
-/// How a message is encoded that carries bytes of this tag to a consumer with this want.
-fn sent_as(tag: u64, want: Want) -> Encoding {
-    Encoding { version: event::version_of(want), ..event::encoding_of(tag) }
 }
 
 /// A body of up to this many bytes is copied behind its header. With 64 octets that costs a fifth less than pointing to it, with

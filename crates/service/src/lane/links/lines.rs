@@ -12,10 +12,10 @@ use std::sync::Arc;
 use engine::{Admission, Event, Handover, LaneId, OutboxId, Outcome};
 
 use crate::counters::Counter;
+use crate::doors::giop::foreign_pushes::ForeignPush;
 use crate::doors::giop::incoming::Incoming;
 use crate::lane::intake::admission::{Owed, OwedTo};
 use crate::lane::io::slots::Token;
-use crate::lane::links::foreign::ForeignPush;
 use crate::lane::links::mail::LaneThread;
 use crate::lane::links::post::{Inbox, Post};
 use crate::lane::run::{Core, Worker};
@@ -394,8 +394,8 @@ impl Core {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::doors::giop::foreign_pushes::spare_pushes;
     use crate::lane::io::system::Bell;
-    use crate::lane::links::foreign::spare_pushes;
     use crate::lane::links::post::post_to;
 
     /// Both ends of a line between lanes with queues for so many events.

@@ -16,11 +16,12 @@ use giop::url::Corbaloc;
 use rustix::net::{AddressFamily, SocketType, bind, connect, socket};
 
 use crate::counters::{Counter, Counters};
+use crate::doors::giop::mail::{CallFailure, Reply};
 use crate::lane::io::shares::Share;
 use crate::lane::io::system::Bell;
 use crate::lane::io::unfinished::Reserve;
 use crate::lane::links::lines::Line;
-use crate::lane::links::mail::{CallFailure, LaneThread, Lookup, Reply, Resolved, ToAdministration, ToLane};
+use crate::lane::links::mail::{LaneThread, Lookup, Resolved, ToAdministration, ToLane};
 use crate::lane::links::post::{Inbox, Post, post_to};
 use crate::lane::run::{Common, LaneEnds, Worker, WorkerOptions};
 use accounts::{Accounts, Ceilings, Resource};
@@ -306,7 +307,7 @@ fn asking(request_id: u32, operation: &str) -> Vec<u8> {
 }
 
 /// The requests that administration has been given.
-fn requests(bench: &mut Bench) -> Vec<crate::lane::links::mail::Request> {
+fn requests(bench: &mut Bench) -> Vec<crate::doors::giop::mail::Request> {
     let letters = core::iter::from_fn(|| bench.administration.take());
     letters
         .filter_map(|letter| if let ToAdministration::Request(request) = letter { Some(request) } else { None })

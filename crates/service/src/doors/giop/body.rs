@@ -1,0 +1,35 @@
+//! Which of an event's bytes a consumer gets: as they arrived, or put into the form that it takes.
+
+use std::sync::Arc;
+
+use engine::{Event, Want};
+use giop::cdr::Encoding;
+
+use crate::lane::io::output::Body;
+use corba::event;
+
+/// What a push of these events is made of: the bytes of its one event, or nothing if it is a sequence. Nothing at all if
+/// no event could be put into the form that the consumer takes.
+pub(crate) fn of_push(events: &[Arc<Event>], want: Want) -> Option<(Option<Body>, Encoding, usize)> {
+    if event::takes_batches(want) {
+        return Some((None, event::batch_encoding(events, want)?, 0));
+    }
+    let (body, encoding, phase) = choose(events.first()?, want)?;
+    Some((Some(body), encoding, phase))
+}
+
+/// The bytes a consumer gets, their encoding, and the position modulo 8 at which they must start. Nothing if the event
+/// could not be put into the form that the consumer takes.
+fn choose(event: &Event, want: Want) -> Option<(Body, Encoding, usize)> {
+    if event::fits(event.form, event.tag, want) {
+        return Some((Body::Native, sent_as(event.tag, want), event::phase_of(event.tag)));
+    }
+    let index = event.alternates.iter().position(|alternate| alternate.want == want)?;
+    let tag = event.alternates.get(index)?.tag;
+    Some((Body::Alternate(index), sent_as(tag, want), event::phase_of(tag)))
+}
+
+/// How a message is encoded that carries bytes of this tag to a consumer with this want.
+fn sent_as(tag: u64, want: Want) -> Encoding {
+    Encoding { version: event::version_of(want), ..event::encoding_of(tag) }
+}
