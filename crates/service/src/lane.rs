@@ -6,10 +6,13 @@
 //! engine in [`intake`], what goes between threads in [`links`]. What a protocol's messages mean is its door's business:
 //! [`crate::doors::giop`].
 
+pub(crate) mod clock;
+pub(crate) mod deliveries;
 pub(crate) mod draining;
 pub(crate) mod intake;
 pub(crate) mod io;
 pub(crate) mod links;
+pub(crate) mod office;
 pub(crate) mod pulse;
 pub(crate) mod reports;
 pub(crate) mod run;

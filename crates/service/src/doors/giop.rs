@@ -30,5 +30,112 @@ pub(crate) mod routes;
 pub(crate) mod take_in;
 pub(crate) mod waiting_pulls;
 
+use std::collections::VecDeque;
+
+use corba::event::{Batch, CorbaForms, UtcClock};
+
+use self::foreign_pushes::ForeignPushes;
+use self::instalments::Instalments;
+use self::large_answers::LargeAnswers;
+use self::outgoing::{Outgoings, Resolver};
+use self::pull_consumers::Due;
+use self::pull_suppliers::Pullers;
+use self::recall::Recall;
+use self::remote_filters::QuestionsOpen;
+use self::waiting_pulls::WaitingPulls;
+use crate::lane::clock::Clock;
+use crate::lane::run::Common;
+
+/// What this door has of a lane, apart from the connections that clients made ([`incoming::Clients`]).
+pub(crate) struct Door {
+    /// What was found out about the latest requests.
+    pub(crate) recall: Recall,
+    /// Pushes from and to other lanes.
+    pub(crate) foreign: ForeignPushes,
+    /// See [`Common::request_bytes_min`].
+    request_bytes_min: u64,
+    /// Requests that administration has, or is to have, and whose answers may be large.
+    pub(crate) large_answers: LargeAnswers,
+    pub(crate) outgoing: Outgoings,
+    /// Suppliers that are asked for events.
+    pub(crate) pullers: Pullers,
+    /// Clients that wait for events, and what is due to those that asked for some.
+    pub(crate) waiting: WaitingPulls,
+    pub(crate) due: VecDeque<Due>,
+    /// Events about which remote filters are asked.
+    pub(crate) questions: QuestionsOpen,
+    /// Where the events of a sequence lie that came in; used again.
+    batch_in: Batch,
+    /// Sequences of which some events have been taken in.
+    pub(crate) instalments: Instalments,
+    /// How the events' bytes are read for filters.
+    pub(crate) forms: CorbaForms,
+    /// What time it is by the world's clock.
+    utc: UtcClock,
+    /// Where event type names are put into UTF-8; used again for each event that needs it.
+    names: [String; 2],
+}
+
+impl Door {
+    pub(crate) fn new(resolver: Resolver, common: &Common) -> Self {
+        Self {
+            recall: Recall::default(),
+            foreign: ForeignPushes::default(),
+            request_bytes_min: common.request_bytes_min,
+            large_answers: LargeAnswers::default(),
+            outgoing: Outgoings::new(resolver, common.framing, common.connect_timeout, common.silence),
+            pullers: Pullers::default(),
+            waiting: WaitingPulls::default(),
+            due: VecDeque::with_capacity(64),
+            questions: QuestionsOpen::default(),
+            batch_in: Batch::new(),
+            instalments: Instalments::default(),
+            forms: CorbaForms::default(),
+            utc: UtcClock::default(),
+            names: [String::new(), String::new()],
+        }
+    }
+
+    /// What time it is now.
+    #[inline]
+    pub(crate) fn note_time(&mut self, clock: &Clock) {
+        self.utc = UtcClock::new(clock.now, clock.since_1970);
+        self.forms = CorbaForms::at(&self.utc, clock.now);
+    }
+
+    /// Whether it has something to do without a socket or a letter having to speak of it.
+    pub(crate) fn goes_on(&self) -> bool {
+        self.outgoing.is_due()
+            || !self.outgoing.losses.is_empty()
+            || !self.instalments.is_empty()
+            || self.waiting.is_moving()
+            || self.has_to_answer()
+    }
+
+    /// Whether somebody can be answered who had to wait.
+    pub(crate) fn has_to_answer(&self) -> bool {
+        !self.due.is_empty()
+    }
+
+    /// Whether anything has to be looked after by the clock.
+    pub(crate) fn has_deadlines(&self) -> bool {
+        self.outgoing.has_deadlines()
+            || !self.questions.is_empty()
+            || !self.pullers.is_empty()
+            || self.large_answers.is_waiting()
+    }
+
+    /// Whether something is under way that is in no outbox, apart from what waits to be written.
+    pub(crate) fn has_under_way(&self) -> bool {
+        let is_waiting = !self.instalments.is_empty() || !self.questions.is_empty();
+        is_waiting || !self.foreign.are_quiet() || !self.due.is_empty()
+    }
+
+    /// Whether nothing is left of what other lanes have sent, or of what is yet to be told. For a lane that is to end.
+    pub(crate) fn is_done(&self) -> bool {
+        self.foreign.has_no_guests() && self.instalments.is_empty() && self.outgoing.losses.is_empty()
+    }
+}
+
 #[cfg(test)]
 mod tests;

@@ -68,30 +68,26 @@ impl Core {
 
     /// Whether something is under way that is in no outbox, apart from what waits to be written.
     fn has_under_way(&self) -> bool {
-        let Self { lane, instalments, questions, undecided, guests, parked, .. } = self;
-        let Self { held_for_peers, released, due, lines, .. } = self;
-        let is_waiting =
-            lane.turns_waiting() > 0 || !instalments.is_empty() || !questions.is_empty() || undecided.has_to_go_on();
-        let is_passing = !guests.is_empty() || !parked.is_empty() || !held_for_peers.is_empty() || lines.are_awaited();
-        is_waiting || is_passing || !released.is_empty() || !due.is_empty()
+        let Self { lane, links, intake, .. } = self;
+        let is_passing = !links.held_for_peers.is_empty() || links.lines.are_awaited();
+        let is_waiting = lane.turns_waiting() > 0 || intake.undecided.has_to_go_on() || !intake.released.is_empty();
+        is_waiting || is_passing || self.doors.giop.has_under_way()
     }
 }
 
 impl Worker {
     /// The service is about to end, and administration asks what is left.
     pub(crate) fn drain(&mut self) {
-        self.core.draining = Draining { has_begun: true, look: Some(Look::default()) };
-        // Closed with this: who connects from now on is refused by the system.
-        self.listener = None;
-        self.deaf = false;
+        self.core.office.draining = Draining { has_begun: true, look: Some(Look::default()) };
+        self.clients.giop.entrance.close();
     }
 
     /// Tells a piece, unless there is no room for what was told before.
     pub(crate) fn go_on_draining(&mut self) {
-        if self.core.reports.has_backlog() {
+        if self.core.office.reports.has_backlog() {
             return;
         }
-        let Some(mut look) = self.core.draining.look.take() else { return };
+        let Some(mut look) = self.core.office.draining.look.take() else { return };
         let mut piece = Vec::new();
         let is_last = self.look_on(&mut look, &mut piece);
         let last = is_last.then(|| {
@@ -99,8 +95,8 @@ impl Worker {
             let is_busy = look.is_busy || self.core.has_under_way();
             LookedAt { is_busy, taken: counters.events_accepted + counters.taken_over }
         });
-        self.core.draining.look = (!is_last).then_some(look);
-        self.core.reports.post(ToAdministration::Left { piece, last });
+        self.core.office.draining.look = (!is_last).then_some(look);
+        self.core.office.reports.post(ToAdministration::Left { piece, last });
     }
 
     /// Looks at a few places. True if they were the last.
@@ -109,18 +105,18 @@ impl Worker {
         look.next = from.saturating_add(PLACES_PER_ROUND);
         let (has_more, then) = match look.part {
             Part::Outboxes => {
-                let now = self.core.now;
+                let now = self.core.clock.now;
                 (self.core.lane.undelivered_at(from, PLACES_PER_ROUND, now, piece), Some(Part::Outgoing))
             }
             Part::Outgoing => {
-                let connections = self.core.outgoing.connections.piece(from, PLACES_PER_ROUND);
+                let connections = self.core.doors.giop.outgoing.connections.piece(from, PLACES_PER_ROUND);
                 let has_more = connections.is_some();
                 let mut open = connections.into_iter().flatten();
                 look.is_busy |= open.any(|connection| connection.is_open() && !connection.output.is_empty());
                 (has_more, Some(Part::Incoming))
             }
             Part::Incoming => {
-                let connections = self.incoming.piece(from, PLACES_PER_ROUND);
+                let connections = self.clients.giop.incoming.piece(from, PLACES_PER_ROUND);
                 let has_more = connections.is_some();
                 look.is_busy |= connections.into_iter().flatten().any(|incoming| !incoming.caller.output.is_empty());
                 (has_more, None)

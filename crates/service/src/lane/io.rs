@@ -1,6 +1,7 @@
 //! A lane's sockets: the poll, what is read into, what waits to be written, and how much of a round each connection may have.
 
 pub(crate) mod buffers;
+pub(crate) mod entrance;
 pub(crate) mod output;
 pub(crate) mod shares;
 pub(crate) mod slices;
@@ -8,3 +9,19 @@ pub(crate) mod slots;
 pub(crate) mod system;
 pub(crate) mod unfinished;
 pub(crate) mod unread;
+
+use self::buffers::Buffers;
+use self::output::Spares;
+use self::slices::Slices;
+use self::system::Poll;
+
+/// What all connections of a lane share.
+pub(crate) struct Io {
+    pub(crate) poll: Poll,
+    /// What each address has of a round.
+    pub(crate) slices: Slices,
+    /// What sockets are read into.
+    pub(crate) buffers: Buffers,
+    /// Of connections with nothing to write.
+    pub(crate) spares: Spares,
+}

@@ -30,12 +30,12 @@ impl Core {
             true => (self.lane.type_drops().collect(), self.lane.type_drops_beyond()),
             false => (Vec::new(), 0),
         };
-        self.surveying = Some(Surveying { next: 0, drops, drops_beyond });
+        self.office.surveying = Some(Surveying { next: 0, drops, drops_beyond });
     }
 
     /// Whether there is something to tell, and room for it.
     pub(crate) fn has_to_survey(&self) -> bool {
-        self.surveying.is_some() && !self.reports.has_backlog()
+        self.office.surveying.is_some() && !self.office.reports.has_backlog()
     }
 
     /// Tells a piece, unless there is no room for what was told before.
@@ -43,12 +43,12 @@ impl Core {
         if !self.has_to_survey() {
             return;
         }
-        let Some(surveying) = &mut self.surveying else { return };
+        let Some(surveying) = &mut self.office.surveying else { return };
         let (piece, is_last) = surveying.piece(&self.lane);
         if is_last {
-            self.surveying = None;
+            self.office.surveying = None;
         }
-        self.reports.post(ToAdministration::Survey { piece, is_last });
+        self.office.reports.post(ToAdministration::Survey { piece, is_last });
     }
 }
 

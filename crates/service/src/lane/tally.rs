@@ -24,14 +24,14 @@ pub(crate) const DROPPED: [(Counter, DiscardReason); 9] = [
 impl Core {
     /// Has a line about a connection logged, unless there are too many of them.
     pub(crate) fn log(&mut self, level: log::Level, text: impl FnOnce() -> String) {
-        if !self.reports.log(level, text, self.now) {
+        if !self.office.reports.log(level, text, self.clock.now) {
             self.counters.add(Counter::LogLinesLeftOut, 1);
         }
     }
 
     /// Has a line logged about a connection that comes or goes, if such lines are wanted and there are not too many of them.
     pub(crate) fn remark(&mut self, text: impl FnOnce() -> String) {
-        if log::log_enabled!(log::Level::Debug) && !self.reports.remark(text, self.now) {
+        if log::log_enabled!(log::Level::Debug) && !self.office.reports.remark(text, self.clock.now) {
             self.counters.add(Counter::LogLinesLeftOut, 1);
         }
     }
@@ -39,7 +39,7 @@ impl Core {
     pub(crate) fn account(&mut self, began: Time) {
         self.tally();
         self.counters.add(Counter::Cycles, 1);
-        let ended = self.time();
+        let ended = self.clock.time();
         self.counters.raise(Counter::CycleMax, ended.0.saturating_sub(began.0));
         if let Some(finding) = self.pulse.beat(ended) {
             self.note_pulse(finding);
@@ -47,7 +47,7 @@ impl Core {
     }
 
     fn note_pulse(&mut self, finding: Finding) {
-        let name = self.name.clone();
+        let name = self.identity.name.clone();
         match finding {
             Finding::Saturated => {
                 self.counters.add(Counter::LaneSaturated, 1);

@@ -50,7 +50,7 @@ impl Core {
         body: Vec<u8>,
         timeout: Duration,
     ) {
-        let call = Call { id, by, operation, body, deadline: self.now + timeout, forwards: 0 };
+        let call = Call { id, by, operation, body, deadline: self.clock.now + timeout, forwards: 0 };
         self.send_call(to, call);
     }
 
@@ -59,19 +59,20 @@ impl Core {
         let Some(target) = Target::of(to) else {
             return self.finish_call(&call, Err(CallFailure::Unreachable("the reference has no IIOP profile".into())));
         };
-        let timeout = self.outgoing.connect_timeout;
+        let timeout = self.doors.giop.outgoing.connect_timeout;
         let token = match self.connect(target.endpoint(target.version, target.chars), timeout, call.by.as_ref()) {
             Ok(token) => token,
             Err(why) => return self.finish_call(&call, Err(CallFailure::Unreachable(why))),
         };
-        let Outgoings { connections, spares, .. } = &mut self.outgoing;
+        let spares = &mut self.io.spares;
+        let Outgoings { connections, .. } = &mut self.doors.giop.outgoing;
         let Some(connection) = connections.get_mut(token) else { return };
         if connection.waits_for_reader() || connection.output.kept_bytes() >= UNREAD_MAX {
             // It would not be read either, and the next one that there is reason for says all that this one would have said.
             self.counters.add(Counter::CallsNotMade, 1);
             return self.finish_call(&call, Err(CallFailure::TimedOut));
         }
-        let (request_id, tell) = connection.next_request(self.now);
+        let (request_id, tell) = connection.next_request(self.clock.now);
         let context = codeset::context(target.chars, OWN_ENDIAN);
         let Call { id, deadline, .. } = call;
         let contexts: &[(u32, &[u8])] = if tell { &[(ServiceContexts::CODE_SETS, &context)] } else { &[] };
@@ -93,16 +94,16 @@ impl Core {
         open.body(buffer, target.chars).raw(&call.body);
         open.finish(buffer);
         connection.pending.insert(request_id, Pending::Call(Box::new(call)));
-        let unread = connection.note_added(self.now);
+        let unread = connection.note_added(self.clock.now);
         self.count_unread(unread);
-        self.outgoing.calls.insert(id, Asked { connection: token, request_id, deadline });
-        self.outgoing.note_due(token);
+        self.doors.giop.outgoing.calls.insert(id, Asked { connection: token, request_id, deadline });
+        self.doors.giop.outgoing.note_due(token);
     }
 
     /// A call's reply has come, or will not.
     pub(crate) fn conclude_call(&mut self, mut call: Call, verdict: Verdict) {
         let result = match verdict {
-            Verdict::Done => Ok(core::mem::take(&mut self.outgoing.answer)),
+            Verdict::Done => Ok(core::mem::take(&mut self.doors.giop.outgoing.answer)),
             Verdict::Forward(to) if call.forwards < FORWARDS_MAX => {
                 call.forwards += 1;
                 return self.send_call(&to, call);
@@ -117,17 +118,17 @@ impl Core {
     }
 
     fn finish_call(&mut self, call: &Call, result: Result<Reply, CallFailure>) {
-        self.outgoing.calls.remove(&call.id);
-        self.outgoing.stale = true;
-        self.reports.post(ToAdministration::Answered { call: call.id, result });
+        self.doors.giop.outgoing.calls.remove(&call.id);
+        self.doors.giop.outgoing.stale = true;
+        self.office.reports.post(ToAdministration::Answered { call: call.id, result });
     }
 
     pub(crate) fn end_late_calls(&mut self) {
-        let now = self.now;
-        let late = self.outgoing.calls.values().filter(|asked| asked.deadline <= now);
+        let now = self.clock.now;
+        let late = self.doors.giop.outgoing.calls.values().filter(|asked| asked.deadline <= now);
         let late: Vec<(Token, u32)> = late.map(|asked| (asked.connection, asked.request_id)).collect();
         for (token, request_id) in late {
-            if let Some(Pending::Call(call)) = self.outgoing.remove_pending(token, request_id) {
+            if let Some(Pending::Call(call)) = self.doors.giop.outgoing.remove_pending(token, request_id) {
                 self.finish_call(&call, Err(CallFailure::TimedOut));
             }
         }

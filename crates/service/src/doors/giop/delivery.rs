@@ -40,10 +40,10 @@ impl Core {
         for _ in 0..DELIVERIES_PER_TURN {
             // Looked at where it was written, and the list kept in hand: copies of what was just written in smaller pieces stall
             // the processor: a profiler found it there for a twelfth of its samples at deliveries of 64 octets.
-            let delivery = self.lane.poll_delivery(self.now, &mut events);
+            let delivery = self.lane.poll_delivery(self.clock.now, &mut events);
             let Some(next) = &delivery else {
                 self.recycle(events);
-                self.undelivered = false;
+                self.deliveries.undelivered = false;
                 return;
             };
             if next.pulled || next.ask.is_some() {
@@ -51,7 +51,7 @@ impl Core {
                     let events = core::mem::replace(&mut events, self.take_events());
                     self.deliver_specially(delivery, events);
                 }
-            } else if self.questions.wait_for(next.outbox) {
+            } else if self.doors.giop.questions.wait_for(next.outbox) {
                 self.leave_waiting(next, &mut events);
             } else {
                 self.send(next, &mut events);
@@ -59,14 +59,14 @@ impl Core {
             self.flush_if_much();
         }
         self.recycle(events);
-        self.undelivered = true;
+        self.deliveries.undelivered = true;
     }
 
     /// A delivery that somebody asked for, or about which remote filters are to be asked.
     fn deliver_specially(&mut self, delivery: Delivery, mut events: Vec<Arc<Event>>) {
         if delivery.pulled {
             self.hand_over(delivery, events);
-        } else if self.questions.wait_for(delivery.outbox) {
+        } else if self.doors.giop.questions.wait_for(delivery.outbox) {
             self.leave_waiting(&delivery, &mut events);
             self.recycle(events);
         } else {
@@ -77,7 +77,7 @@ impl Core {
     /// Remote filters are being asked about an earlier event, which is to stay the earlier one.
     fn leave_waiting(&mut self, delivery: &Delivery, events: &mut Vec<Arc<Event>>) {
         self.let_go(events);
-        self.lane.handle_outcome(delivery.outbox, delivery.serial, Outcome::NoRoom, self.now);
+        self.lane.handle_outcome(delivery.outbox, delivery.serial, Outcome::NoRoom, self.clock.now);
     }
 
     /// Sends events to the consumer that they are for. Their list is empty then.
@@ -91,7 +91,7 @@ impl Core {
             Err(Unsent::Because(outcome)) => outcome,
             Err(Unsent::Failed(why)) => return self.fail_push(outbox, serial, Outcome::Unreachable, || why),
         };
-        self.lane.handle_outcome(outbox, serial, outcome, self.now);
+        self.lane.handle_outcome(outbox, serial, outcome, self.clock.now);
     }
 
     /// Puts one push on its connection: a fresh request header before the event's bytes as they are, or before a sequence
@@ -102,13 +102,14 @@ impl Core {
     fn write_push(&mut self, delivery: &Delivery, events: &mut Vec<Arc<Event>>) -> Result<(), Unsent> {
         let Delivery { outbox, key, peer, want, serial, one_way, .. } = *delivery;
         let peer = peer.ok_or_else(|| Unsent::Failed("the consumer gave no reference".to_owned()))?;
-        if self.outgoing.waits_to_be_told(outbox) {
+        if self.doors.giop.outgoing.waits_to_be_told(outbox) {
             // What was lost is put back first: it comes before this.
             return Err(Unsent::Because(Outcome::NoRoom));
         }
         let (body, encoding, phase) = body::of_push(events, want).ok_or(Unsent::Because(Outcome::Untranslatable))?;
         let token = self.way_to(outbox, key, peer, encoding).map_err(Unsent::Failed)?;
-        let Outgoings { routes, connections, spares, .. } = &mut self.outgoing;
+        let spares = &mut self.io.spares;
+        let Outgoings { routes, connections, .. } = &mut self.doors.giop.outgoing;
         let (Some(route), Some(connection)) = (routes.get_mut(outbox), connections.get_mut(token)) else {
             return Err(Unsent::Because(Outcome::Unreachable));
         };
@@ -121,7 +122,7 @@ impl Core {
             return Err(Unsent::Because(Outcome::NoRoom));
         }
         let event = events.first().map_or(0, |event| event.serial);
-        let (request_id, tell) = connection.next_request(self.now);
+        let (request_id, tell) = connection.next_request(self.clock.now);
         let priority = route.priority.and_then(|priority| priority.of(events));
         connection.output.lend(spares);
         let starts_flow = route.in_order && !one_way && route.unanswered.is_empty();
@@ -145,13 +146,13 @@ impl Core {
             route.unanswered.push_back(Sent { serial, connection: token, request_id, event });
             connection.pending.insert(request_id, Pending::Push { outbox, serial });
         }
-        let unread = connection.note_added(self.now);
+        let unread = connection.note_added(self.clock.now);
         // One that goes on for another reason does not wait for room any more.
         if let Some(waited_for) = route.waits_for.take() {
-            self.outgoing.stop_waiting(waited_for);
+            self.doors.giop.outgoing.stop_waiting(waited_for);
         }
         self.count_unread(unread);
-        self.outgoing.note_push(token, one_way);
+        self.doors.giop.outgoing.note_push(token, one_way);
         self.counters.add(Counter::PushesSent, 1);
         Ok(())
     }
@@ -162,15 +163,15 @@ impl Core {
     /// Says why there is none.
     fn way_to(&mut self, outbox: OutboxId, key: ProxyKey, peer: Peer, encoding: Encoding) -> Result<Token, String> {
         let Encoding { version, chars, .. } = encoding;
-        if self.outgoing.routes.get_mut(outbox).is_none_or(|route| route.peer != peer) {
+        if self.doors.giop.outgoing.routes.get_mut(outbox).is_none_or(|route| route.peer != peer) {
             self.find_route(outbox, key, peer)?;
         }
-        let route = self.outgoing.routes.get_mut(outbox).ok_or("the consumer has no address")?;
+        let route = self.doors.giop.outgoing.routes.get_mut(outbox).ok_or("the consumer has no address")?;
         if let Some(why) = route.lost.take() {
             return Err(why);
         }
         if let Some(token) = route.connection(version, chars)
-            && self.outgoing.connections.get(token).is_some()
+            && self.doors.giop.outgoing.connections.get(token).is_some()
         {
             return Ok(token);
         }
@@ -178,7 +179,7 @@ impl Core {
         let by = route.address.by.clone();
         let timeout = self.connect_timeout_of(key);
         let token = self.connect(endpoint, timeout, by.as_ref())?;
-        if let Some(route) = self.outgoing.routes.get_mut(outbox) {
+        if let Some(route) = self.doors.giop.outgoing.routes.get_mut(outbox) {
             route.set_connection(version, chars, token);
         }
         Ok(token)
@@ -186,12 +187,12 @@ impl Core {
 
     /// Learns the way to a consumer that has not been pushed to before.
     fn find_route(&mut self, outbox: OutboxId, key: ProxyKey, peer: Peer) -> Result<(), String> {
-        let address = self.outgoing.peers.get(peer).map(Arc::clone).ok_or("the consumer has no address")?;
+        let address = self.doors.giop.outgoing.peers.get(peer).map(Arc::clone).ok_or("the consumer has no address")?;
         let asks = address.ior.priority_model().is_some_and(|policy| policy.model == PriorityModel::ClientPropagated);
         let mut route = Route::new(outbox, key, peer, address).ok_or("the consumer's reference has no IIOP profile")?;
         route.priority = asks.then(|| self.push_priority(key));
-        if let Some(former) = self.outgoing.routes.insert(route) {
-            self.outgoing.forget(former);
+        if let Some(former) = self.doors.giop.outgoing.routes.insert(route) {
+            self.doors.giop.outgoing.forget(former);
         }
         Ok(())
     }
@@ -208,7 +209,8 @@ impl Core {
 
     /// How long a consumer's connection may take to be made: its `ConnectTimeout`.
     fn connect_timeout_of(&self, key: ProxyKey) -> Duration {
-        self.consumer(key).map_or(self.outgoing.connect_timeout, |consumer| consumer.settings.connect_timeout)
+        self.consumer(key)
+            .map_or(self.doors.giop.outgoing.connect_timeout, |consumer| consumer.settings.connect_timeout)
     }
 
     /// Gives up waiting for the replies to an outbox's pushes, or for room for them. The connection stays: others may use
@@ -218,9 +220,9 @@ impl Core {
         self.counters.add(Counter::PushTimeouts, 1);
         self.note_failure(outbox, || "no reply in time".to_owned());
         for token in self.withdraw(outbox, 0, true) {
-            let Outgoings { routes, connections, silence, .. } = &mut self.outgoing;
+            let Outgoings { routes, connections, silence, .. } = &mut self.doors.giop.outgoing;
             let Some(connection) = connections.get(token) else { continue };
-            if self.now.since(connection.silent_since) >= *silence {
+            if self.clock.now.since(connection.silent_since) >= *silence {
                 self.lose(token, "nothing was heard on the connection for long");
                 continue;
             }

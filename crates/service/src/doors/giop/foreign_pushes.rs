@@ -4,6 +4,8 @@
 //! lane that has the connection counts them among what it has yet to answer, so that they are as bounded as others. Where the
 //! other lane has no room, the push waits here and its connection is not read.
 
+use std::collections::VecDeque;
+
 use engine::LaneId;
 use giop::cdr::CharSet;
 use giop::exception::{Kind, SystemException};
@@ -13,9 +15,8 @@ use giop::message::{Header, Request};
 use crate::counters::Counter;
 use crate::doors::giop::incoming::Caller;
 use crate::doors::giop::push::{answer_exception, write_done, write_exception};
-use crate::lane::intake::admission::{Intake, OwedTo};
-use crate::lane::io::slots::Token;
-use crate::lane::links::lines::Lines;
+use crate::lane::intake::admission::{OwedTo, Submission};
+use crate::lane::io::slots::{Slots, Token};
 use crate::lane::links::mail::LaneThread;
 use crate::lane::run::{Answer, Core, Worker};
 use corba::NO_ROOM;
@@ -46,14 +47,60 @@ const SPARE_PUSHES: usize = 64;
 const SPARE_BYTES: usize = 16 << 10;
 const FIRST_BYTES: usize = 1 << 10;
 
-/// As many as are usually on their way at once.
+/// Pushes from and to other lanes.
 #[expect(clippy::vec_box, reason = "they travel in these boxes, and are not to be moved into new ones")]
-pub(crate) fn spare_pushes() -> Vec<Box<ForeignPush>> {
-    (0..SPARE_PUSHES).map(|_| Box::new(ForeignPush::new(Vec::with_capacity(FIRST_BYTES)))).collect()
+pub(crate) struct ForeignPushes {
+    /// Pushes of other lanes that are being served here.
+    guests: Slots<Guest>,
+    /// Buffers for pushes that are for other lanes: as many as are usually on their way at once.
+    spares: Vec<Box<ForeignPush>>,
+    /// The connections of which a push waits for room on the lane that it is for.
+    parked: VecDeque<Token>,
+    /// There may be some.
+    pub(crate) try_parked: bool,
+}
+
+impl Default for ForeignPushes {
+    fn default() -> Self {
+        let spare = || Box::new(ForeignPush::new(Vec::with_capacity(FIRST_BYTES)));
+        Self {
+            guests: Slots::new(),
+            spares: core::iter::repeat_with(spare).take(SPARE_PUSHES).collect(),
+            parked: VecDeque::new(),
+            try_parked: false,
+        }
+    }
+}
+
+impl ForeignPushes {
+    /// Whether no push of another lane is being served here.
+    pub(crate) fn has_no_guests(&self) -> bool {
+        self.guests.is_empty()
+    }
+
+    /// Whether no push waits, for its answer here or for room elsewhere.
+    pub(crate) fn are_quiet(&self) -> bool {
+        self.guests.is_empty() && self.parked.is_empty()
+    }
+
+    /// A buffer for a push.
+    fn take(&mut self) -> Box<ForeignPush> {
+        self.spares.pop().unwrap_or_else(|| Box::new(ForeignPush::new(Vec::new())))
+    }
+
+    /// Keeps what a push was in, to be used again.
+    fn keep(&mut self, mut push: Box<ForeignPush>) {
+        if push.bytes.capacity() > SPARE_BYTES {
+            push.bytes = Vec::new();
+        }
+        if self.spares.len() < SPARE_PUSHES {
+            self.spares.push(push);
+        }
+    }
 }
 
 impl ForeignPush {
-    fn new(bytes: Vec<u8>) -> Self {
+    pub(crate) fn new(bytes: Vec<u8>) -> Self {
         let answer = Answer::NONE;
         let connection = Token::from_bits(u64::MAX >> 2);
         Self { connection, answer, chars: CharSet::Latin1, bytes, size: 0, is_unknown: false }
@@ -70,52 +117,42 @@ impl Core {
         answer: Answer,
         lane: LaneId,
     ) -> bool {
-        if self.lines.find(lane).is_none() {
+        if self.links.lines.find(lane).is_none() {
             return false;
         }
-        let mut push = self.spare_pushes.pop().unwrap_or_else(|| Box::new(ForeignPush::new(Vec::new())));
+        let mut push = self.doors.giop.foreign.take();
         push.bytes.clear();
         push.bytes.extend_from_slice(message.bytes);
         push.size = message.bytes.len();
         (push.connection, push.answer, push.chars, push.is_unknown) = (connection, answer, caller.chars, false);
         caller.await_answer(push.size);
         self.counters.add(Counter::PushesPassed, 1);
-        if let Err((push, _)) = self.lines.post_push(lane, push) {
+        if let Err((push, _)) = self.links.lines.post_push(lane, push) {
             self.counters.add(Counter::HandoverFull, 1);
             caller.parked = Some((lane, push));
-            self.parked.push_back(connection);
+            self.doors.giop.foreign.parked.push_back(connection);
         }
         true
     }
 
     /// A message that the main lane is to serve when the connection is there.
     pub(crate) fn park_message(&mut self, message: &Message<'_>, caller: &mut Caller) {
-        let mut push = self.spare_pushes.pop().unwrap_or_else(|| Box::new(ForeignPush::new(Vec::new())));
+        let mut push = self.doors.giop.foreign.take();
         push.bytes.clear();
         push.bytes.extend_from_slice(message.bytes);
         caller.parked = Some((LaneId::MAIN, push));
         caller.settling.bound_for = Some(LaneId::MAIN);
     }
 
-    /// Keeps what a push was in, to be used again.
-    fn keep_push(&mut self, mut push: Box<ForeignPush>) {
-        if push.bytes.capacity() > SPARE_BYTES {
-            push.bytes = Vec::new();
-        }
-        if self.spare_pushes.len() < SPARE_PUSHES {
-            self.spare_pushes.push(push);
-        }
-    }
-
     /// Takes in a push that arrived on another lane's connection.
     pub(crate) fn take_foreign_push(&mut self, thread: LaneThread, mut push: Box<ForeignPush>) {
         let bytes = core::mem::take(&mut push.bytes);
         let (answer, chars) = (push.answer, push.chars);
-        let guest = self.guests.insert(Guest { thread, push });
+        let guest = self.doors.giop.foreign.guests.insert(Guest { thread, push });
         let finished = self.take_in_foreign(guest, &bytes, answer, chars);
         self.deliver();
         // It may have been answered already, and its buffer be needed for that.
-        let Some(Guest { push, .. }) = self.guests.get_mut(guest) else { return };
+        let Some(Guest { push, .. }) = self.doors.giop.foreign.guests.get_mut(guest) else { return };
         push.bytes = bytes;
         match finished {
             None => {
@@ -140,17 +177,17 @@ impl Core {
         let request = Request::parse(bytes, &header).ok()?;
         let push = self.find_push(&request)?;
         let body = request.body(bytes, &header, chars);
-        let mut intake = Intake::new(push.source, OwedTo::Guest(guest), answer.priority);
-        if !self.take_in_body(&mut intake, &push, &body) {
+        let mut submission = Submission::new(push.source, OwedTo::Guest(guest), answer.priority);
+        if !self.take_in_body(&mut submission, &push, &body) {
             self.counters.add(Counter::WrongBodies, 1);
             return Some(Err(SystemException::new(Kind::Marshal, 0)));
         }
-        Some(self.finish_intake(&intake))
+        Some(self.finish_submission(&submission))
     }
 
     /// Answers a push of another lane's, and sends it home.
     pub(crate) fn answer_guest(&mut self, guest: Token, exception: Option<SystemException>) {
-        let Some(Guest { push, .. }) = self.guests.get_mut(guest) else { return };
+        let Some(Guest { push, .. }) = self.doors.giop.foreign.guests.get_mut(guest) else { return };
         push.bytes.clear();
         if push.answer.expected {
             match exception {
@@ -162,8 +199,8 @@ impl Core {
     }
 
     fn send_home(&mut self, guest: Token) {
-        if let Some(Guest { thread, push }) = self.guests.remove(guest) {
-            self.lines.return_push(thread, push);
+        if let Some(Guest { thread, push }) = self.doors.giop.foreign.guests.remove(guest) {
+            self.links.lines.return_push(thread, push);
         }
     }
 }
@@ -174,7 +211,7 @@ impl Worker {
         let (connection, size) = (push.connection, push.size);
         if push.is_unknown {
             // Errors are administration's to tell, here as anywhere.
-            if let Some(entry) = self.incoming.get_mut(connection) {
+            if let Some(entry) = self.clients.giop.incoming.get_mut(connection) {
                 entry.caller.note_answer(size);
                 if let Ok(header) = Header::parse(&push.bytes) {
                     let message = Message { header, bytes: &push.bytes };
@@ -188,23 +225,23 @@ impl Worker {
         } else {
             self.pass_reply(connection, size, |output| output.bytes().extend_from_slice(&push.bytes));
         }
-        self.core.keep_push(push);
+        self.core.doors.giop.foreign.keep(push);
     }
 
     /// Posts pushes that waited for room, and has their connections go on.
     pub(crate) fn serve_parked(&mut self) {
-        if !core::mem::take(&mut self.core.try_parked) {
+        if !core::mem::take(&mut self.core.doors.giop.foreign.try_parked) {
             return;
         }
-        for _ in 0..self.core.parked.len() {
-            let Some(connection) = self.core.parked.pop_front() else { return };
-            let Some(entry) = self.incoming.get_mut(connection) else { continue };
+        for _ in 0..self.core.doors.giop.foreign.parked.len() {
+            let Some(connection) = self.core.doors.giop.foreign.parked.pop_front() else { return };
+            let Some(entry) = self.clients.giop.incoming.get_mut(connection) else { continue };
             let Some((lane, push)) = entry.caller.parked.take() else { continue };
-            match Lines::post_push(&mut self.core.lines, lane, push) {
+            match self.core.links.lines.post_push(lane, push) {
                 Ok(()) => self.resume(connection),
                 Err((push, true)) => {
                     entry.caller.parked = Some((lane, push));
-                    self.core.parked.push_back(connection);
+                    self.core.doors.giop.foreign.parked.push_back(connection);
                 }
                 // The lane has ended meanwhile: its supplier is gone, as administration will say.
                 Err((mut push, false)) => {
@@ -217,7 +254,7 @@ impl Worker {
 
     /// Serves the message for which a connection was moved here.
     pub(crate) fn serve_moved_message(&mut self, connection: Token, push: Box<ForeignPush>) {
-        if let Some(entry) = self.incoming.get_mut(connection)
+        if let Some(entry) = self.clients.giop.incoming.get_mut(connection)
             && let Ok(header) = Header::parse(&push.bytes)
         {
             let message = Message { header, bytes: &push.bytes };
@@ -226,6 +263,6 @@ impl Worker {
                 self.reject(connection, &why);
             }
         }
-        self.core.keep_push(push);
+        self.core.doors.giop.foreign.keep(push);
     }
 }

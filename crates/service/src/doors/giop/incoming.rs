@@ -3,7 +3,7 @@
 use core::time::Duration;
 use std::collections::VecDeque;
 use std::io;
-use std::net::{SocketAddr, TcpStream};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 
 use engine::{LaneId, Time};
@@ -18,13 +18,14 @@ use crate::doors::giop::moving::Settling;
 use crate::doors::giop::pull_consumers::{Waiter, Written};
 use crate::doors::giop::push::{answer_done, answer_exception};
 use crate::lane::intake::admission::OwedTo;
+use crate::lane::io::entrance::Entrance;
 use crate::lane::io::output::{Flushed, Output, would_block};
 use crate::lane::io::shares::Portion;
 use crate::lane::io::slices::Work;
-use crate::lane::io::slots::Token;
+use crate::lane::io::slots::{Slots, Token};
 use crate::lane::io::system::{self, Interest, Ready};
 use crate::lane::io::unfinished::{Claim, Claimed, ReadingTime, Unfinished};
-use crate::lane::run::{KIND_INCOMING, KIND_LISTENER, Worker, datum};
+use crate::lane::run::{Common, KIND_INCOMING, KIND_LISTENER, Worker, datum};
 use accounts::{Account, Charge, Resource, Spent, SpentBy};
 
 /// Requests a connection may have unanswered before it is not read any more: those whose replies are withheld (its
@@ -108,6 +109,54 @@ pub(crate) struct Caller {
     portion: Portion,
     /// What the poll was last told.
     interest: Interest,
+}
+
+/// The connections that clients made to a lane, and what is to be done for them.
+pub(crate) struct Clients {
+    /// Where they connect; the main lane's alone.
+    pub(crate) entrance: Entrance,
+    pub(crate) incoming: Slots<Incoming>,
+    /// How many are open.
+    pub(crate) open: usize,
+    /// Connections on which something is due, or about which the poll may have to be told something else.
+    pub(crate) unsettled: VecDeque<Token>,
+    /// Those that were written as much as may be in one round, or whose address has had its slice, and have more.
+    rests: VecDeque<Token>,
+    /// Connections to which nothing was written in this round, since their addresses had had their slices: the next begins with them.
+    skipped: VecDeque<Token>,
+    /// Connections that wait for room on the lane that they have to move to.
+    pub(crate) movers: VecDeque<Token>,
+    /// How long a client may take to complete a message.
+    message_completion: Duration,
+    /// Messages that are not complete.
+    pub(crate) unfinished: Unfinished,
+}
+
+impl Clients {
+    pub(crate) fn new(listener: Option<TcpListener>, common: &Common) -> Self {
+        Self {
+            entrance: Entrance::new(listener, &common.accounts),
+            incoming: Slots::new(),
+            open: 0,
+            unsettled: VecDeque::with_capacity(64),
+            rests: VecDeque::new(),
+            skipped: VecDeque::new(),
+            movers: VecDeque::new(),
+            message_completion: common.message_completion,
+            unfinished: Unfinished::new(Arc::clone(&common.reserve)),
+        }
+    }
+
+    /// Whether something is to be written without a socket having to speak of it.
+    pub(crate) fn goes_on(&self) -> bool {
+        !self.unsettled.is_empty() || !self.rests.is_empty() || !self.skipped.is_empty()
+    }
+
+    /// Begins a round with what the last one left.
+    pub(crate) fn begin_round(&mut self) {
+        self.unsettled.append(&mut self.skipped);
+        self.unsettled.append(&mut self.rests);
+    }
 }
 
 impl Incoming {
@@ -246,10 +295,10 @@ impl Caller {
 
 impl Worker {
     pub(crate) fn accept(&mut self) {
-        let mut began = self.core.time();
+        let mut began = self.core.clock.time();
         let until = began + ACCEPTING_FOR;
         for _ in 0..ACCEPTED_PER_ROUND {
-            let Some(listener) = &self.listener else { return };
+            let Some(listener) = &self.clients.giop.entrance.listener else { return };
             let (stream, address) = match system::accept(listener) {
                 Ok(Some(accepted)) => accepted,
                 Ok(None) => return,
@@ -260,22 +309,28 @@ impl Worker {
                 }
             };
             let Some(place) = self.place_for(address) else { continue };
-            let slice = self.core.slices.arrive(place.account().ip());
-            let token = self.incoming.insert(Incoming::new(stream, address, place, slice, self.core.outgoing.framing));
-            let Some(entry) = self.incoming.get(token) else { continue };
-            if self.core.poll.add(&entry.caller.stream, datum(KIND_INCOMING, token), Interest::READ).is_err() {
-                self.incoming.remove(token);
-                self.core.slices.leave(slice);
+            let slice = self.core.io.slices.arrive(place.account().ip());
+            let token = self.clients.giop.incoming.insert(Incoming::new(
+                stream,
+                address,
+                place,
+                slice,
+                self.core.doors.giop.outgoing.framing,
+            ));
+            let Some(entry) = self.clients.giop.incoming.get(token) else { continue };
+            if self.core.io.poll.add(&entry.caller.stream, datum(KIND_INCOMING, token), Interest::READ).is_err() {
+                self.clients.giop.incoming.remove(token);
+                self.core.io.slices.leave(slice);
                 continue;
             }
-            self.refusing = false;
+            self.clients.giop.entrance.refusing = false;
             self.note_open(1);
             self.core.counters.add(Counter::ConnectionsAccepted, 1);
-            let open = self.incoming_open;
+            let open = self.clients.giop.open;
             self.core.remark(|| format!("accepted a connection from {address}; {open} open"));
-            if self.core.slices.binds() {
-                let now = self.core.time();
-                self.core.slices.charge(slice, now.since(began));
+            if self.core.io.slices.binds() {
+                let now = self.core.clock.time();
+                self.core.io.slices.charge(slice, now.since(began));
                 if now >= until {
                     return;
                 }
@@ -286,7 +341,7 @@ impl Worker {
 
     /// A place for a connection from there, if there is one for it.
     fn place_for(&mut self, address: SocketAddr) -> Option<Charge> {
-        let account = self.addresses.as_mut()?.open(address.ip());
+        let account = self.clients.giop.entrance.addresses.as_mut()?.open(address.ip());
         let spent = match account.charge(Resource::Connections, 1) {
             Ok(place) => return Some(place),
             Err(spent) => spent,
@@ -307,26 +362,26 @@ impl Worker {
     /// Begins or stops to listen for connections.
     pub(crate) fn listen(&mut self, listening: bool) {
         let interest = if listening { Interest::READ } else { Interest::NONE };
-        let Some(listener) = &self.listener else { return };
-        if self.core.poll.change(listener, KIND_LISTENER << 62, interest).is_ok() {
-            self.deaf = !listening;
+        let Some(listener) = &self.clients.giop.entrance.listener else { return };
+        if self.core.io.poll.change(listener, KIND_LISTENER << 62, interest).is_ok() {
+            self.clients.giop.entrance.deaf = !listening;
         }
-        if self.deaf {
-            self.plan_sweep();
+        if self.clients.giop.entrance.deaf {
+            self.core.clock.plan_sweep();
         }
     }
 
     /// Logs the first refusal of an episode; the counter has the others.
     fn note_refusal(&mut self, text: impl FnOnce() -> String) {
-        if !self.refusing {
-            self.refusing = true;
+        if !self.clients.giop.entrance.refusing {
+            self.clients.giop.entrance.refusing = true;
             self.core.log(log::Level::Warn, text);
         }
     }
 
     /// Serves a connection whose socket is ready.
     pub(crate) fn serve_incoming(&mut self, token: Token, ready: Ready) {
-        let Some(Incoming { inbound, caller }) = self.incoming.get_mut(token) else { return };
+        let Some(Incoming { inbound, caller }) = self.clients.giop.incoming.get_mut(token) else { return };
         if caller.interest.read {
             if ready.readable {
                 self.read(token);
@@ -349,16 +404,16 @@ impl Worker {
     fn read(&mut self, token: Token) {
         let mut received = 0;
         while received < READ_BYTES_PER_ROUND {
-            let Some(entry) = self.incoming.get_mut(token) else { return };
+            let Some(entry) = self.clients.giop.incoming.get_mut(token) else { return };
             if entry.caller.hungry || entry.caller.is_paused() {
                 break;
             }
-            self.core.buffers.lend(&mut entry.inbound);
+            self.core.io.buffers.lend(&mut entry.inbound);
             // What is read into a buffer of the lane's, and is no part of a message in parts, is charged if it has to be kept.
             if (!entry.inbound.is_lent() || entry.inbound.open_fragment_sets() > 0) && !self.claim_room(token) {
                 break;
             }
-            let Some(entry) = self.incoming.get_mut(token) else { return };
+            let Some(entry) = self.clients.giop.incoming.get_mut(token) else { return };
             let vacant = entry.inbound.vacant();
             let room = vacant.capacity() - vacant.len();
             match system::receive(&entry.caller.stream, vacant) {
@@ -374,7 +429,7 @@ impl Worker {
                     }
                 }
                 Err(error) if would_block(&error) || error.kind() == io::ErrorKind::Interrupted => {
-                    self.core.buffers.settle(&mut entry.inbound);
+                    self.core.io.buffers.settle(&mut entry.inbound);
                     break;
                 }
                 Err(_) => return self.close(token),
@@ -386,13 +441,13 @@ impl Worker {
     /// Handles the whole messages of a connection, as many as it may in one round. Says how many that were, or nothing if
     /// the connection is gone.
     fn process(&mut self, token: Token) -> Option<u32> {
-        let portion = self.incoming.get(token)?.caller.portion;
-        let mut turn = portion.begin(self.round, self.core.slices.share());
-        let Incoming { inbound, caller } = self.incoming.get_mut(token)?;
-        caller.output.lend(&mut self.core.outgoing.spares);
-        inbound.note_time(caller.reading.at(self.core.now).0);
+        let portion = self.clients.giop.incoming.get(token)?.caller.portion;
+        let mut turn = portion.begin(self.core.clock.round, self.core.io.slices.share());
+        let Incoming { inbound, caller } = self.clients.giop.incoming.get_mut(token)?;
+        caller.output.lend(&mut self.core.io.spares);
+        inbound.note_time(caller.reading.at(self.core.clock.now).0);
         loop {
-            let entry = self.incoming.get_mut(token)?;
+            let entry = self.clients.giop.incoming.get_mut(token)?;
             if entry.caller.is_paused() {
                 entry.caller.stalled = true;
                 break;
@@ -413,7 +468,7 @@ impl Worker {
                 }
                 Ok(None) => {
                     if entry.inbound.buffered() > 0 {
-                        self.plan_sweep();
+                        self.core.clock.plan_sweep();
                     }
                     break;
                 }
@@ -424,26 +479,27 @@ impl Worker {
                 return None;
             }
         }
-        let entry = self.incoming.get_mut(token)?;
+        let entry = self.clients.giop.incoming.get_mut(token)?;
         let handled = turn.handled();
         entry.caller.portion.note(&turn);
-        if !self.core.buffers.settle(&mut entry.inbound) {
+        if !self.core.io.buffers.settle(&mut entry.inbound) {
             self.core.counters.add(Counter::RestsCopied, 1);
         }
         let under_way = if entry.inbound.buffered() == 0 { 0 } else { entry.inbound.reserved() };
         let Caller { claim, place, .. } = &mut entry.caller;
-        self.unfinished.lower(claim, place.account(), under_way, handled > 0);
+        self.clients.giop.unfinished.lower(claim, place.account(), under_way, handled > 0);
         Some(handled)
     }
 
     /// Claims the memory that the message under way on a connection will be read into. False if it is not read until there
     /// is some.
     fn claim_room(&mut self, token: Token) -> bool {
-        let Some(Incoming { inbound, caller: Caller { claim, place, .. } }) = self.incoming.get_mut(token) else {
+        let Some(Incoming { inbound, caller: Caller { claim, place, .. } }) = self.clients.giop.incoming.get_mut(token)
+        else {
             return false;
         };
         let (octets, announced) = (inbound.reserved_when_read(), inbound.announced());
-        match self.unfinished.claim(token, claim, place.account(), octets, announced) {
+        match self.clients.giop.unfinished.claim(token, claim, place.account(), octets, announced) {
             Claimed::Granted => return true,
             Claimed::Waits => {}
             Claimed::Refused(spent) => {
@@ -451,26 +507,26 @@ impl Worker {
                 self.core.counters.add(Counter::MessagesWaited, 1);
             }
         }
-        self.core.buffers.recover(inbound);
+        self.core.io.buffers.recover(inbound);
         false
     }
 
     /// Handles what is left of messages, unless its turn comes anyway, and writes what is due.
     pub(crate) fn resume(&mut self, token: Token) {
-        let Some(entry) = self.incoming.get(token) else { return };
+        let Some(entry) = self.clients.giop.incoming.get(token) else { return };
         let slice = entry.caller.slice;
         if entry.caller.hungry {
             self.settle_later(token);
-        } else if !self.core.slices.binds() {
+        } else if !self.core.io.slices.binds() {
             self.go_on(token);
-        } else if self.core.slices.is_spent(slice) {
+        } else if self.core.io.slices.is_spent(slice) {
             self.go_hungry(token);
             self.settle_later(token);
         } else {
-            let began = self.core.time();
-            self.core.slices.resume(slice);
+            let began = self.core.clock.time();
+            self.core.io.slices.resume(slice);
             self.go_on(token);
-            self.core.slices.charge(slice, self.core.time().since(began));
+            self.core.io.slices.charge(slice, self.core.clock.time().since(began));
         }
     }
 
@@ -482,15 +538,15 @@ impl Worker {
 
     /// What was read of a connection and not looked at waits for a turn of its address.
     fn go_hungry(&mut self, token: Token) {
-        if let Some(Incoming { caller, .. }) = self.incoming.get_mut(token) {
+        if let Some(Incoming { caller, .. }) = self.clients.giop.incoming.get_mut(token) {
             caller.hungry = true;
-            self.core.slices.put_off(caller.slice, Work::Resume(token));
+            self.core.io.slices.put_off(caller.slice, Work::Resume(token));
         }
     }
 
     /// Gives one a further turn that had more messages than one turn allows.
     pub(crate) fn serve_hungry(&mut self, token: Token) {
-        if let Some(entry) = self.incoming.get_mut(token) {
+        if let Some(entry) = self.clients.giop.incoming.get_mut(token) {
             entry.caller.hungry = false;
             self.go_on(token);
         }
@@ -498,14 +554,14 @@ impl Worker {
 
     /// Has those go on that waited for others' messages to be complete, as far as there is room.
     pub(crate) fn serve_unfinished(&mut self) {
-        for _ in 0..self.unfinished.waiting().min(TRIED_PER_ROUND) {
-            let Some(token) = self.unfinished.next_waiting() else { return };
+        for _ in 0..self.clients.giop.unfinished.waiting().min(TRIED_PER_ROUND) {
+            let Some(token) = self.clients.giop.unfinished.next_waiting() else { return };
             let Some(Incoming { inbound, caller: Caller { claim, place, .. } }) =
-                self.incoming.get_mut(token).filter(|entry| entry.caller.claim.waits)
+                self.clients.giop.incoming.get_mut(token).filter(|entry| entry.caller.claim.waits)
             else {
                 continue;
             };
-            if self.unfinished.admit(token, claim, place.account(), inbound.announced()) {
+            if self.clients.giop.unfinished.admit(token, claim, place.account(), inbound.announced()) {
                 self.resume(token);
             }
         }
@@ -513,11 +569,11 @@ impl Worker {
 
     /// Ends a connection whose bytes cannot be trusted: CORBA 3.3 part 2, 9.4.8 has it told MessageError.
     pub(crate) fn reject(&mut self, token: Token, why: &str) {
-        let Some(Incoming { caller, inbound }) = self.incoming.get_mut(token) else { return };
+        let Some(Incoming { caller, inbound }) = self.clients.giop.incoming.get_mut(token) else { return };
         // Nothing more is looked at, and the peer may take long to go.
-        self.core.buffers.recover(inbound);
-        *inbound = Inbound::new(self.core.outgoing.framing);
-        caller.release_room(&mut self.unfinished);
+        self.core.io.buffers.recover(inbound);
+        *inbound = Inbound::new(self.core.doors.giop.outgoing.framing);
+        caller.release_room(&mut self.clients.giop.unfinished);
         message::message_error(caller.output.bytes(), caller.version);
         self.core.distrust(caller, why);
         self.settle_incoming(token);
@@ -525,23 +581,23 @@ impl Worker {
 
     /// Has what is due on a connection written when the round ends, behind what is due to consumers.
     pub(crate) fn settle_later(&mut self, token: Token) {
-        let Some(Incoming { caller, .. }) = self.incoming.get_mut(token) else { return };
+        let Some(Incoming { caller, .. }) = self.clients.giop.incoming.get_mut(token) else { return };
         if !core::mem::replace(&mut caller.unsettled, true) {
-            self.unsettled.push_back(token);
+            self.clients.giop.unsettled.push_back(token);
         }
     }
 
     /// Writes what is due: to consumers first, then to those who are answered.
     pub(crate) fn write_due(&mut self) {
-        if self.unsettled.is_empty() && !self.core.outgoing.is_due() {
+        if self.clients.giop.unsettled.is_empty() && !self.core.doors.giop.outgoing.is_due() {
             return;
         }
         // Whoever has his reply is to find his event counted.
         self.core.tally();
         self.core.flush_due();
-        for _ in 0..self.unsettled.len() {
-            let Some(token) = self.unsettled.pop_front() else { return };
-            if self.core.slices.binds() {
+        for _ in 0..self.clients.giop.unsettled.len() {
+            let Some(token) = self.clients.giop.unsettled.pop_front() else { return };
+            if self.core.io.slices.binds() {
                 self.settle_in_turn(token);
             } else {
                 self.settle_incoming(token);
@@ -551,26 +607,26 @@ impl Worker {
 
     /// Writes what is due on a connection, unless its address has had its slice of the round.
     fn settle_in_turn(&mut self, token: Token) {
-        let Some(slice) = self.incoming.get(token).map(|entry| entry.caller.slice) else { return };
-        if !self.core.slices.may_write(slice) {
-            self.skipped.push_back(token);
+        let Some(slice) = self.clients.giop.incoming.get(token).map(|entry| entry.caller.slice) else { return };
+        if !self.core.io.slices.may_write(slice) {
+            self.clients.giop.skipped.push_back(token);
             return;
         }
-        let began = self.core.time();
+        let began = self.core.clock.time();
         self.settle_incoming(token);
-        self.core.slices.charge(slice, self.core.time().since(began));
+        self.core.io.slices.charge(slice, self.core.clock.time().since(began));
     }
 
     /// Writes what is due on a connection, and tells the poll what to watch for.
     pub(crate) fn settle_incoming(&mut self, token: Token) {
-        let Some(Incoming { caller, .. }) = self.incoming.get_mut(token) else { return };
+        let Some(Incoming { caller, .. }) = self.clients.giop.incoming.get_mut(token) else { return };
         caller.unsettled = false;
-        let spares = &mut self.core.outgoing.spares;
+        let spares = &mut self.core.io.spares;
         let Ok(flushed) = caller.output.flush(&caller.stream, spares, REPLY_BYTES_PER_ROUND) else {
             return self.close(token);
         };
         let written = flushed == Flushed::All;
-        let unread = caller.note_unread(self.core.now);
+        let unread = caller.note_unread(self.core.clock.now);
         self.core.count_unread(unread);
         if !caller.written.is_empty() || !caller.set_aside.is_empty() {
             self.core.note_taken(caller);
@@ -580,55 +636,55 @@ impl Worker {
             if written {
                 return self.close(token);
             }
-            self.plan_sweep();
+            self.core.clock.plan_sweep();
         }
         if is_bound && self.send_away(token) {
             return;
         }
-        let Some(Incoming { caller, .. }) = self.incoming.get_mut(token) else { return };
+        let Some(Incoming { caller, .. }) = self.clients.giop.incoming.get_mut(token) else { return };
         let read = !caller.is_paused();
-        caller.reading.note(read || caller.claim.waits, self.core.now);
+        caller.reading.note(read || caller.claim.waits, self.core.clock.now);
         // What was read before and not looked at, no socket will announce.
         if read && core::mem::take(&mut caller.stalled) && !core::mem::replace(&mut caller.hungry, true) {
-            self.core.slices.put_off(caller.slice, Work::Resume(token));
+            self.core.io.slices.put_off(caller.slice, Work::Resume(token));
         }
         if flushed == Flushed::Share {
             caller.unsettled = true;
-            self.rests.push_back(token);
+            self.clients.giop.rests.push_back(token);
         }
         let interest = Interest { read, write: flushed == Flushed::Full, end: !read && !caller.ended };
         if interest != caller.interest {
             caller.interest = interest;
-            if self.core.poll.change(&caller.stream, datum(KIND_INCOMING, token), interest).is_err() {
+            if self.core.io.poll.change(&caller.stream, datum(KIND_INCOMING, token), interest).is_err() {
                 self.close(token);
             }
         }
     }
 
     pub(crate) fn close(&mut self, token: Token) {
-        if let Some(mut entry) = self.incoming.remove(token) {
-            self.core.buffers.recover(&mut entry.inbound);
-            entry.caller.release_room(&mut self.unfinished);
+        if let Some(mut entry) = self.clients.giop.incoming.remove(token) {
+            self.core.io.buffers.recover(&mut entry.inbound);
+            entry.caller.release_room(&mut self.clients.giop.unfinished);
             entry.caller.release_answers();
             self.core.forget_caller(token, &mut entry.caller);
-            self.core.slices.leave(entry.caller.put_off().0);
+            self.core.io.slices.leave(entry.caller.put_off().0);
             self.note_open(-1);
-            let open = self.incoming_open;
+            let open = self.clients.giop.open;
             self.core.remark(|| format!("the connection from {} is closed; {open} open", entry.caller.address));
         }
     }
 
     /// So many connections more are open here.
     pub(crate) fn note_open(&mut self, more: isize) {
-        self.incoming_open = self.incoming_open.saturating_add_signed(more);
-        self.core.counters.set(Counter::ConnectionsOpen, self.incoming_open as u64);
+        self.clients.giop.open = self.clients.giop.open.saturating_add_signed(more);
+        self.core.counters.set(Counter::ConnectionsOpen, self.clients.giop.open as u64);
     }
 
     /// Passes on what another thread answered; nothing, to a one-way request.
     pub(crate) fn pass_reply(&mut self, connection: Token, request_bytes: usize, add: impl FnOnce(&mut Output)) {
-        let Some(entry) = self.incoming.get_mut(connection) else { return };
+        let Some(entry) = self.clients.giop.incoming.get_mut(connection) else { return };
         entry.caller.note_answer(request_bytes);
-        entry.caller.output.lend(&mut self.core.outgoing.spares);
+        entry.caller.output.lend(&mut self.core.io.spares);
         add(&mut entry.caller.output);
         // It may have been paused with whole messages read; no socket will announce those.
         self.resume(connection);
@@ -637,7 +693,7 @@ impl Worker {
     /// Sends the replies that were withheld until a channel had room again, in the order in which their events came.
     pub(crate) fn answer_released(&mut self, most: usize) {
         for _ in 0..most {
-            let Some(owed) = self.core.released.pop_front() else { return };
+            let Some(owed) = self.core.intake.released.pop_front() else { return };
             let (connection, answer, bytes) = match owed.to {
                 OwedTo::Client { connection, answer, bytes } => (connection, answer, bytes),
                 OwedTo::Guest(guest) => {
@@ -646,9 +702,9 @@ impl Worker {
                 }
                 OwedTo::Puller(_) | OwedTo::Peer(_) => continue,
             };
-            let Some(entry) = self.incoming.get_mut(connection) else { continue };
+            let Some(entry) = self.clients.giop.incoming.get_mut(connection) else { continue };
             entry.caller.note_answer(bytes);
-            entry.caller.output.lend(&mut self.core.outgoing.spares);
+            entry.caller.output.lend(&mut self.core.io.spares);
             match owed.refusal {
                 None => answer_done(&mut entry.caller, answer),
                 Some(exception) => answer_exception(&mut entry.caller, answer, exception),
@@ -660,12 +716,12 @@ impl Worker {
     /// Answers those who asked for events.
     pub(crate) fn answer_pulls(&mut self, most: usize) {
         for _ in 0..most {
-            let Some(due) = self.core.due.pop_front() else { return };
+            let Some(due) = self.core.doors.giop.due.pop_front() else { return };
             let connection = due.waiter().connection;
-            let entry = self.incoming.get_mut(connection).filter(|entry| entry.caller.closing.is_none());
+            let entry = self.clients.giop.incoming.get_mut(connection).filter(|entry| entry.caller.closing.is_none());
             let is_there = entry.is_some();
             let caller = entry.map(|entry| {
-                entry.caller.output.lend(&mut self.core.outgoing.spares);
+                entry.caller.output.lend(&mut self.core.io.spares);
                 &mut entry.caller
             });
             self.core.tell_due(caller, due);
@@ -677,12 +733,17 @@ impl Worker {
 
     /// Ends those that leave answers unread for which others wait.
     fn end_those_who_do_not_read(&mut self) {
-        let Some(since) =
-            self.core.now.0.checked_sub(u64::try_from(self.message_completion.as_nanos()).unwrap_or(u64::MAX))
+        let Some(since) = self
+            .core
+            .clock
+            .now
+            .0
+            .checked_sub(u64::try_from(self.clients.giop.message_completion.as_nanos()).unwrap_or(u64::MAX))
         else {
             return;
         };
-        let idle = self.incoming.iter().filter(|(_, entry)| entry.caller.large.unread.is_idle_since(Time(since)));
+        let idle =
+            self.clients.giop.incoming.iter().filter(|(_, entry)| entry.caller.large.unread.is_idle_since(Time(since)));
         let idle: Vec<(Token, SocketAddr)> = idle.map(|(token, entry)| (token, entry.caller.address)).collect();
         for (token, address) in idle {
             self.core.counters.add(Counter::UnreadAnswersEnded, 1);
@@ -699,16 +760,16 @@ impl Worker {
     /// still become late.
     pub(crate) fn end_overdue(&mut self) -> bool {
         let mut late = Vec::new();
-        let mut again = self.core.large_answers.is_waiting();
-        if self.core.large_answers.is_short() {
+        let mut again = self.core.doors.giop.large_answers.is_waiting();
+        if self.core.doors.giop.large_answers.is_short() {
             self.end_those_who_do_not_read();
         }
         self.end_the_slowest();
-        for (token, Incoming { inbound, caller }) in self.incoming.iter() {
-            let closing = caller.closing.map(|since| (since, self.core.now));
-            let owing = || inbound.oldest().map(|oldest| (Time(oldest.began), caller.reading.at(self.core.now)));
+        for (token, Incoming { inbound, caller }) in self.clients.giop.incoming.iter() {
+            let closing = caller.closing.map(|since| (since, self.core.clock.now));
+            let owing = || inbound.oldest().map(|oldest| (Time(oldest.began), caller.reading.at(self.core.clock.now)));
             let Some((since, now)) = closing.or_else(owing) else { continue };
-            if since + self.message_completion <= now {
+            if since + self.clients.giop.message_completion <= now {
                 late.push((token, closing.is_some()));
             } else {
                 // One that is being closed runs out of time whether or not it is read.
@@ -729,14 +790,14 @@ impl Worker {
     /// Lets those go, while others wait for room for their messages, whose messages progress so slowly that one of the
     /// largest size would not be complete in time: the slowest first, until nobody waits.
     fn end_the_slowest(&mut self) {
-        if !self.unfinished.is_waiting() {
+        if !self.clients.giop.unfinished.is_waiting() {
             return;
         }
-        let now = self.core.now;
-        let in_time = self.core.outgoing.framing.message_bytes_max as u128 * 1_000;
-        let pace_min = in_time / self.message_completion.as_millis().max(1);
+        let now = self.core.clock.now;
+        let in_time = self.core.doors.giop.outgoing.framing.message_bytes_max as u128 * 1_000;
+        let pace_min = in_time / self.clients.giop.message_completion.as_millis().max(1);
         let mut slow = Vec::new();
-        for (token, Incoming { inbound, caller }) in self.incoming.iter_mut() {
+        for (token, Incoming { inbound, caller }) in self.clients.giop.incoming.iter_mut() {
             if caller.is_paused() {
                 caller.claim.forget_pace();
             }
@@ -752,7 +813,7 @@ impl Worker {
         }
         slow.sort_unstable_by_key(|(pace, _)| *pace);
         for (_, token) in slow.into_iter().take(TRIED_PER_ROUND) {
-            if !self.unfinished.is_waiting() {
+            if !self.clients.giop.unfinished.is_waiting() {
                 return;
             }
             self.core.counters.add(Counter::StalledMessagesEnded, 1);
@@ -763,11 +824,11 @@ impl Worker {
 
     /// Tells the clients that we close (CORBA 3.3 part 2, 9.4.6), so that they know their requests were not begun.
     pub(crate) fn close_all(&mut self) {
-        let open: Vec<Token> = self.incoming.iter().map(|(token, _)| token).collect();
+        let open: Vec<Token> = self.clients.giop.incoming.iter().map(|(token, _)| token).collect();
         for token in open {
-            if let Some(Incoming { caller, .. }) = self.incoming.get_mut(token) {
+            if let Some(Incoming { caller, .. }) = self.clients.giop.incoming.get_mut(token) {
                 message::close_connection(caller.output.bytes(), caller.version);
-                let _ = caller.output.flush(&caller.stream, &mut self.core.outgoing.spares, usize::MAX);
+                let _ = caller.output.flush(&caller.stream, &mut self.core.io.spares, usize::MAX);
             }
             self.close(token);
         }

@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 use giop::cdr::Reader;
 
 use crate::doors::giop::incoming::Caller;
-use crate::lane::intake::admission::{Intake, Owed, OwedTo};
+use crate::lane::intake::admission::{Owed, OwedTo, Submission};
 use crate::lane::run::{Core, Worker};
 use corba::event::{self, Batch};
 
@@ -29,7 +29,7 @@ pub(crate) struct Instalments {
 
 /// A sequence of which some events have been taken in.
 struct Begun {
-    intake: Intake,
+    submission: Submission,
     /// The body of the request.
     bytes: Vec<u8>,
     tag: u64,
@@ -55,44 +55,55 @@ impl Instalments {
 impl Core {
     /// Takes in the first events of the sequence that was read last. True if there are more of them, which follow: the
     /// client is answered then, and nothing else that it sends is looked at before.
-    pub(crate) fn begin_instalments(&mut self, intake: &mut Intake, body: &Reader<'_>, caller: &mut Caller) -> bool {
-        let batch = core::mem::take(&mut self.batch_in);
-        self.take_in_batch(intake, &batch, body, 0..EVENTS);
-        if batch.len() <= EVENTS || intake.is_refused() {
-            self.batch_in = batch;
+    pub(crate) fn begin_instalments(
+        &mut self,
+        submission: &mut Submission,
+        body: &Reader<'_>,
+        caller: &mut Caller,
+    ) -> bool {
+        let batch = core::mem::take(&mut self.doors.giop.batch_in);
+        self.take_in_batch(submission, &batch, body, 0..EVENTS);
+        if batch.len() <= EVENTS || submission.is_refused() {
+            self.doors.giop.batch_in = batch;
             return false;
         }
-        let (mut bytes, spare) = self.instalments.spares.pop().unwrap_or_default();
-        self.batch_in = spare;
+        let (mut bytes, spare) = self.doors.giop.instalments.spares.pop().unwrap_or_default();
+        self.doors.giop.batch_in = spare;
         bytes.clear();
         bytes.extend_from_slice(body.rest());
         caller.await_answer(bytes.len());
         caller.has_begun = true;
         let tag = event::tag_of(body.encoding(), body.phase());
-        self.instalments.begun.push_back(Begun { intake: *intake, bytes, tag, batch, taken: EVENTS });
+        self.doors.giop.instalments.begun.push_back(Begun {
+            submission: *submission,
+            bytes,
+            tag,
+            batch,
+            taken: EVENTS,
+        });
         true
     }
 
     /// Takes in some more events of one sequence. Says whose it is when that was the last of them.
     fn take_in_instalment(&mut self) -> Option<OwedTo> {
-        let mut begun = self.instalments.begun.pop_front()?;
-        let Begun { intake, bytes, tag, batch, taken } = &mut begun;
+        let mut begun = self.doors.giop.instalments.begun.pop_front()?;
+        let Begun { submission, bytes, tag, batch, taken } = &mut begun;
         let from = *taken;
         *taken += EVENTS;
-        self.take_in_batch(intake, batch, &event::reader(bytes, *tag), from..*taken);
-        if begun.taken < begun.batch.len() && !begun.intake.is_refused() {
-            self.instalments.begun.push_back(begun);
+        self.take_in_batch(submission, batch, &event::reader(bytes, *tag), from..*taken);
+        if begun.taken < begun.batch.len() && !begun.submission.is_refused() {
+            self.doors.giop.instalments.begun.push_back(begun);
             return None;
         }
-        let Begun { intake, bytes, batch, .. } = begun;
-        let finished = self.finish_intake(&intake);
+        let Begun { submission, bytes, batch, .. } = begun;
+        let finished = self.finish_submission(&submission);
         self.deliver();
         if finished != Ok(false) {
             let refusal = finished.err();
-            self.released.push_back(Owed { to: intake.to(), outstanding: 0, refusal });
+            self.intake.released.push_back(Owed { to: submission.to(), outstanding: 0, refusal });
         }
-        self.instalments.keep(bytes, batch);
-        Some(intake.to())
+        self.doors.giop.instalments.keep(bytes, batch);
+        Some(submission.to())
     }
 }
 
@@ -100,7 +111,7 @@ impl Worker {
     /// Takes in some more events of the sequence that has waited for it longest.
     pub(crate) fn serve_instalments(&mut self) {
         if let Some(OwedTo::Client { connection, .. }) = self.core.take_in_instalment()
-            && let Some(entry) = self.incoming.get_mut(connection)
+            && let Some(entry) = self.clients.giop.incoming.get_mut(connection)
         {
             entry.caller.has_begun = false;
             entry.caller.hungry = false;

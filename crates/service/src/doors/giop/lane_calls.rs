@@ -91,7 +91,8 @@ impl Core {
         write: impl FnOnce(&mut Writer<'_>) -> Result<(), String>,
     ) -> Result<UnderWay, String> {
         let (token, version, chars) = self.way_to_asked(peer, ask.connect_timeout)?;
-        let Outgoings { ways, connections, arguments, spares, .. } = &mut self.outgoing;
+        let spares = &mut self.io.spares;
+        let Outgoings { ways, connections, arguments, .. } = &mut self.doors.giop.outgoing;
         let (Some(way), Some(connection)) = (ways.by_peer.get(&peer), connections.get_mut(token)) else {
             return Err("the connection was lost".into());
         };
@@ -101,7 +102,7 @@ impl Core {
         }
         arguments.clear();
         write(&mut Writer::new(arguments, Encoding { endian: ask.endian, version, chars }))?;
-        let (request_id, tell) = connection.next_request(self.now);
+        let (request_id, tell) = connection.next_request(self.clock.now);
         let context;
         let contexts: &[(u32, &[u8])] = if tell {
             context = codeset::context(chars, ask.endian);
@@ -125,15 +126,15 @@ impl Core {
         buffer.extend_from_slice(arguments);
         open.finish(buffer);
         connection.pending.insert(request_id, Pending::Ask(ask.asker));
-        let unread = connection.note_added(self.now);
+        let unread = connection.note_added(self.clock.now);
         self.count_unread(unread);
-        self.outgoing.note_due(token);
+        self.doors.giop.outgoing.note_due(token);
         Ok(UnderWay { connection: token, request_id })
     }
 
     /// The connection to an object that is asked, and the encoding in which it is spoken to.
     fn way_to_asked(&mut self, peer: Peer, timeout: Duration) -> Result<(Token, Version, CharSet), String> {
-        let Outgoings { ways, connections, peers, .. } = &mut self.outgoing;
+        let Outgoings { ways, connections, peers, .. } = &mut self.doors.giop.outgoing;
         if !ways.by_peer.contains_key(&peer) {
             let address = peers.get(peer).map(Arc::clone).ok_or("the object has no address")?;
             let target = Target::of(&address.ior).ok_or("the object's reference has no IIOP profile")?;
@@ -150,7 +151,7 @@ impl Core {
         let endpoint = way.target.endpoint(version, chars);
         let by = way.address.by.clone();
         let token = self.connect(endpoint, timeout, by.as_ref())?;
-        if let Some(way) = self.outgoing.ways.by_peer.get_mut(&peer) {
+        if let Some(way) = self.doors.giop.outgoing.ways.by_peer.get_mut(&peer) {
             way.connection = Some(token);
         }
         Ok((token, version, chars))
@@ -159,43 +160,44 @@ impl Core {
     /// An answer is not waited for any more.
     pub(crate) fn stop_asking(&mut self, under_way: UnderWay) {
         let UnderWay { connection: token, request_id } = under_way;
-        let is_waited_for = self.outgoing.remove_pending(token, request_id).is_some();
-        let Outgoings { connections, spares, .. } = &mut self.outgoing;
+        let is_waited_for = self.doors.giop.outgoing.remove_pending(token, request_id).is_some();
+        let spares = &mut self.io.spares;
+        let Outgoings { connections, .. } = &mut self.doors.giop.outgoing;
         if is_waited_for && let Some(connection) = connections.get_mut(token) {
             connection.cancel(request_id, spares);
-            self.outgoing.note_due(token);
+            self.doors.giop.outgoing.note_due(token);
         }
     }
 
     /// Has an object asked where its answer pointed to. False when it has been sent about too often.
     pub(crate) fn follow(&mut self, peer: Peer, to: &Ior) -> bool {
-        let Some(way) = self.outgoing.ways.by_peer.get_mut(&peer) else { return false };
+        let Some(way) = self.doors.giop.outgoing.ways.by_peer.get_mut(&peer) else { return false };
         let Some(target) = Target::of(to).filter(|_| way.forwards < FORWARDS_MAX) else { return false };
         way.forwards += 1;
         way.is_forwarded = true;
         way.target = target;
         way.connection = None;
-        self.outgoing.stale = true;
+        self.doors.giop.outgoing.stale = true;
         true
     }
 
     /// Notes that an object has answered. Gives its name if it had failed before.
     pub(crate) fn note_heard(&mut self, peer: Peer) -> Option<Arc<PeerAddress>> {
-        let way = self.outgoing.ways.by_peer.get_mut(&peer)?;
+        let way = self.doors.giop.outgoing.ways.by_peer.get_mut(&peer)?;
         way.forwards = 0;
         core::mem::take(&mut way.is_failing).then(|| Arc::clone(&way.address))
     }
 
     /// Notes that an object fails. Gives its name if that is new.
     pub(crate) fn note_failing(&mut self, peer: Peer) -> Option<Arc<PeerAddress>> {
-        let way = self.outgoing.ways.by_peer.get_mut(&peer)?;
+        let way = self.doors.giop.outgoing.ways.by_peer.get_mut(&peer)?;
         (!core::mem::replace(&mut way.is_failing, true)).then(|| Arc::clone(&way.address))
     }
 
     /// Notes that asking an object failed: if it was asked elsewhere, it is looked for at its own address again. True if
     /// it was.
     pub(crate) fn return_home(&mut self, peer: Peer) -> bool {
-        let Some(way) = self.outgoing.ways.by_peer.get_mut(&peer) else { return false };
+        let Some(way) = self.doors.giop.outgoing.ways.by_peer.get_mut(&peer) else { return false };
         way.forwards = 0;
         if !core::mem::take(&mut way.is_forwarded) {
             return false;
@@ -204,7 +206,7 @@ impl Core {
             way.target = target;
         }
         way.connection = None;
-        self.outgoing.stale = true;
+        self.doors.giop.outgoing.stale = true;
         true
     }
 

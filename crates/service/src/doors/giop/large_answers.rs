@@ -153,37 +153,37 @@ impl Core {
     /// Notes that a request whose answer may be large is passed on, or holds it back. False if it is held back.
     pub(crate) fn admit_large(&mut self, connection: Token, message: &Message<'_>, caller: &mut Caller) -> bool {
         let (of, account) = caller.large();
-        let Err(spent) = self.large_answers.begin(of, account) else { return true };
+        let Err(spent) = self.doors.giop.large_answers.begin(of, account) else { return true };
         if let Some(spent) = spent {
             self.counters.add(Counter::of_refusal(spent), 1);
         }
         self.counters.add(Counter::LargeAnswersHeldBack, 1);
-        self.large_answers.hold_back(connection, of, message.bytes.to_vec());
+        self.doors.giop.large_answers.hold_back(connection, of, message.bytes.to_vec());
         false
     }
 
     /// It could not be passed on.
     pub(crate) fn withdraw_large(&mut self, connection: Token, caller: &mut Caller) {
-        self.large_answers.answered(connection, Some(caller.large()), 0, self.now);
+        self.doors.giop.large_answers.answered(connection, Some(caller.large()), 0, self.clock.now);
     }
 }
 
 impl Worker {
     /// Administration has answered such a request.
     pub(crate) fn note_large_answer(&mut self, connection: Token, octets: usize) {
-        let Self { incoming, core, .. } = self;
-        let of = incoming.get_mut(connection).map(|entry| entry.caller.large());
-        core.large_answers.answered(connection, of, octets, core.now);
+        let Self { clients, core, .. } = self;
+        let of = clients.giop.incoming.get_mut(connection).map(|entry| entry.caller.large());
+        core.doors.giop.large_answers.answered(connection, of, octets, core.clock.now);
     }
 
     /// Passes on what was held back, as far as there is room.
     pub(crate) fn serve_held_back(&mut self) {
-        for _ in 0..self.core.large_answers.waiting.len().min(TRIED_PER_ROUND) {
-            if self.core.large_answers.out >= OUT_MAX {
+        for _ in 0..self.core.doors.giop.large_answers.waiting.len().min(TRIED_PER_ROUND) {
+            if self.core.doors.giop.large_answers.out >= OUT_MAX {
                 return;
             }
-            let Some(connection) = self.core.large_answers.waiting.pop_front() else { return };
-            let Some(Incoming { caller, .. }) = self.incoming.get_mut(connection) else { continue };
+            let Some(connection) = self.core.doors.giop.large_answers.waiting.pop_front() else { return };
+            let Some(Incoming { caller, .. }) = self.clients.giop.incoming.get_mut(connection) else { continue };
             let Some(bytes) = caller.large().0.held_back.take() else { continue };
             if let Ok(header) = Header::parse(&bytes) {
                 let message = Message { header, bytes: &bytes };

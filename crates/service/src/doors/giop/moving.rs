@@ -57,8 +57,8 @@ impl Settling {
 impl Core {
     /// Notes that a push on a connection was for another lane.
     pub(crate) fn note_other_lane(&mut self, caller: &mut Caller, lane: LaneId) {
-        let own = self.priority;
-        let other = self.lines.find(lane).and_then(|line| line.priority);
+        let own = self.identity.priority;
+        let other = self.links.lines.find(lane).and_then(|line| line.priority);
         caller.settling.note_other(lane, other > own);
     }
 }
@@ -66,32 +66,32 @@ impl Core {
 impl Worker {
     /// Sends a connection where it is bound for, if nothing is outstanding on it. True if it is gone.
     pub(crate) fn send_away(&mut self, token: Token) -> bool {
-        let Some(Incoming { caller, .. }) = self.incoming.get_mut(token) else { return true };
+        let Some(Incoming { caller, .. }) = self.clients.giop.incoming.get_mut(token) else { return true };
         let Some(lane) = caller.settling.bound_for else { return false };
         if !caller.can_move() {
             return false;
         }
-        if lane == self.core.id || !self.core.lines.can_move_to(lane) {
+        if lane == self.core.identity.id || !self.core.links.lines.can_move_to(lane) {
             if caller.parked.is_some() || self.retiring {
                 // It has to, and waits until there is room.
-                self.movers.push_back(token);
-                self.plan_sweep();
+                self.clients.giop.movers.push_back(token);
+                self.core.clock.plan_sweep();
             } else {
                 // It may try again with the next push.
                 caller.settling.arrive();
             }
             return false;
         }
-        let Some(mut entry) = self.incoming.remove(token) else { return true };
+        let Some(mut entry) = self.clients.giop.incoming.remove(token) else { return true };
         // Should that fail, the descriptor's end would be told to a token that is nobody's.
-        let _ = self.core.poll.remove(&entry.caller.stream);
-        self.core.buffers.recover(&mut entry.inbound);
-        entry.caller.release_room(&mut self.unfinished);
+        let _ = self.core.io.poll.remove(&entry.caller.stream);
+        self.core.io.buffers.recover(&mut entry.inbound);
+        entry.caller.release_room(&mut self.clients.giop.unfinished);
         entry.caller.prepare_to_move();
-        self.core.slices.leave(entry.caller.put_off().0);
+        self.core.io.slices.leave(entry.caller.put_off().0);
         self.note_open(-1);
         self.core.counters.add(Counter::ConnectionsMoved, 1);
-        self.core.lines.move_to(lane, Box::new(entry));
+        self.core.links.lines.move_to(lane, Box::new(entry));
         true
     }
 
@@ -99,11 +99,11 @@ impl Worker {
     pub(crate) fn adopt(&mut self, entry: Box<Incoming>) {
         let mut entry = *entry;
         let parked = entry.caller.parked.take();
-        entry.caller.settle_at(self.core.slices.arrive(entry.caller.account().ip()));
-        let token = self.incoming.insert(entry);
+        entry.caller.settle_at(self.core.io.slices.arrive(entry.caller.account().ip()));
+        let token = self.clients.giop.incoming.insert(entry);
         self.note_open(1);
-        let Some(Incoming { caller, .. }) = self.incoming.get_mut(token) else { return };
-        if self.core.poll.add(&caller.stream, datum(KIND_INCOMING, token), Interest::READ).is_err() {
+        let Some(Incoming { caller, .. }) = self.clients.giop.incoming.get_mut(token) else { return };
+        if self.core.io.poll.add(&caller.stream, datum(KIND_INCOMING, token), Interest::READ).is_err() {
             return self.close(token);
         }
         if let Some((_, message)) = parked {
@@ -117,7 +117,7 @@ impl Worker {
 
     /// Sends all connections to the main lane, as soon as that can be.
     pub(crate) fn send_all_away(&mut self) {
-        let all: Vec<Token> = self.incoming.iter().map(|(token, _)| token).collect();
+        let all: Vec<Token> = self.clients.giop.incoming.iter().map(|(token, _)| token).collect();
         for token in all {
             self.bind_for_main(token);
             self.settle_incoming(token);
@@ -126,14 +126,14 @@ impl Worker {
 
     /// Tries again to send those away that had to wait.
     pub(crate) fn send_movers_away(&mut self) {
-        for _ in 0..self.movers.len() {
-            let Some(token) = self.movers.pop_front() else { return };
+        for _ in 0..self.clients.giop.movers.len() {
+            let Some(token) = self.clients.giop.movers.pop_front() else { return };
             self.settle_incoming(token);
         }
     }
 
     fn bind_for_main(&mut self, token: Token) {
-        if let Some(Incoming { caller, .. }) = self.incoming.get_mut(token) {
+        if let Some(Incoming { caller, .. }) = self.clients.giop.incoming.get_mut(token) {
             caller.settling.bound_for = Some(LaneId::MAIN);
         }
     }

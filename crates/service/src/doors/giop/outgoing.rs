@@ -244,8 +244,6 @@ pub(crate) struct Outgoings {
     pub(crate) losses: Losses,
     /// Outboxes that have just got room; used again.
     unblocked: Vec<OutboxId>,
-    /// Of connections with nothing to write. Clients' connections to us use them as well.
-    pub(crate) spares: Spares,
     /// The arguments of what is asked are written here.
     pub(crate) arguments: Vec<u8>,
     /// The result that was heard last.
@@ -281,7 +279,6 @@ impl Outgoings {
             overfull: None,
             losses: Losses::default(),
             unblocked: Vec::new(),
-            spares: Spares::default(),
             arguments: Vec::new(),
             answer: mail::Reply::default(),
         }
@@ -399,17 +396,18 @@ impl Core {
         timeout: Duration,
         by: Option<&Arc<Account>>,
     ) -> Result<Token, String> {
-        if let Some(token) = self.outgoing.by_endpoint.get(&endpoint) {
+        if let Some(token) = self.doors.giop.outgoing.by_endpoint.get(&endpoint) {
             return Ok(*token);
         }
         let place = self.place_for_outgoing(by)?;
         self.counters.add(Counter::ConnectsBegun, 1);
         let (host, port) = (endpoint.host.clone(), endpoint.port);
-        let slice = self.slices.arrive(place.account().ip());
-        let connection = Outgoing::new(endpoint.clone(), place, slice, self.outgoing.framing, self.now, timeout);
-        let token = self.outgoing.connections.insert(connection);
-        self.outgoing.by_endpoint.insert(endpoint, token);
-        self.outgoing.connecting += 1;
+        let slice = self.io.slices.arrive(place.account().ip());
+        let connection =
+            Outgoing::new(endpoint.clone(), place, slice, self.doors.giop.outgoing.framing, self.clock.now, timeout);
+        let token = self.doors.giop.outgoing.connections.insert(connection);
+        self.doors.giop.outgoing.by_endpoint.insert(endpoint, token);
+        self.doors.giop.outgoing.connecting += 1;
         let begun = match resolver::known_without_asking(&host) {
             Some(ips) => self.begin_connect(token, ips.into_iter().map(|ip| SocketAddr::new(ip, port)).collect()),
             None => self.look_up(token, host, port, timeout, by),
@@ -432,7 +430,7 @@ impl Core {
         timeout: Duration,
         by: Option<&Arc<Account>>,
     ) -> Result<(), String> {
-        let Resolver { post, own } = &mut self.outgoing.resolver;
+        let Resolver { post, own } = &mut self.doors.giop.outgoing.resolver;
         let charge = by.unwrap_or(own).charge(Resource::Lookups, 1).map_err(|spent| {
             self.counters.add(Counter::of_refusal(spent), 1);
             format!("its host name is not looked up: {spent}")
@@ -443,15 +441,15 @@ impl Core {
 
     /// A place for one more connection; where there is none, the longest idle one makes room.
     fn place_for_outgoing(&mut self, by: Option<&Arc<Account>>) -> Result<Charge, String> {
-        let account = Arc::clone(by.unwrap_or(&self.outgoing.resolver.own));
+        let account = Arc::clone(by.unwrap_or(&self.doors.giop.outgoing.resolver.own));
         let spent = match account.charge(Resource::Outgoing, 1) {
             Ok(place) => return Ok(place),
             Err(spent) => spent,
         };
         // Somebody's share is not for others to make room in.
         let of = (spent.by == SpentBy::Client).then(|| account.ip());
-        let Outgoings { longest_idle, connections, .. } = &mut self.outgoing;
-        if let Some(token) = longest_idle.next(connections, of, self.now) {
+        let Outgoings { longest_idle, connections, .. } = &mut self.doors.giop.outgoing;
+        if let Some(token) = longest_idle.next(connections, of, self.clock.now) {
             self.counters.add(Counter::OutgoingIdleClosed, 1);
             self.lose(token, "it was idle, and its place was needed");
             if let Ok(place) = account.charge(Resource::Outgoing, 1) {
@@ -464,11 +462,11 @@ impl Core {
 
     /// Begins to connect to one of these addresses, from the last to the first.
     fn begin_connect(&mut self, token: Token, mut others: Vec<SocketAddr>) -> Result<(), String> {
-        let Some(connection) = self.outgoing.connections.get_mut(token) else { return Ok(()) };
+        let Some(connection) = self.doors.giop.outgoing.connections.get_mut(token) else { return Ok(()) };
         let mut failure = "its host has no address".to_owned();
         while let Some(address) = others.pop() {
             let begun = system::begin_connect(address).and_then(|stream| {
-                self.poll.add(&stream, datum(KIND_OUTGOING, token), Interest::WRITE)?;
+                self.io.poll.add(&stream, datum(KIND_OUTGOING, token), Interest::WRITE)?;
                 Ok(stream)
             });
             match begun {
@@ -485,7 +483,13 @@ impl Core {
 
     /// The resolver has an answer.
     pub(crate) fn resolved(&mut self, token: Token, addresses: Result<Vec<SocketAddr>, String>) {
-        let waiting = self.outgoing.connections.get(token).is_some_and(|entry| matches!(entry.state, State::Resolving));
+        let waiting = self
+            .doors
+            .giop
+            .outgoing
+            .connections
+            .get(token)
+            .is_some_and(|entry| matches!(entry.state, State::Resolving));
         if waiting && let Err(why) = addresses.and_then(|addresses| self.begin_connect(token, addresses)) {
             self.lose(token, &why);
         }
@@ -493,7 +497,7 @@ impl Core {
 
     /// Serves a connection whose socket is ready.
     pub(crate) fn serve_outgoing(&mut self, token: Token, ready: system::Ready) {
-        let Some(connection) = self.outgoing.connections.get_mut(token) else { return };
+        let Some(connection) = self.doors.giop.outgoing.connections.get_mut(token) else { return };
         if matches!(connection.state, State::Open(_)) {
             if ready.readable && !self.read_replies(token) {
                 return;
@@ -509,7 +513,7 @@ impl Core {
 
     /// An attempt to connect has ended. True if the connection is open.
     fn go_on_connecting(&mut self, token: Token) -> bool {
-        let Some(connection) = self.outgoing.connections.get_mut(token) else { return false };
+        let Some(connection) = self.doors.giop.outgoing.connections.get_mut(token) else { return false };
         let (stream, others) = match core::mem::replace(&mut connection.state, State::Resolving) {
             State::Connecting { stream, others } => (stream, others),
             other => {
@@ -521,13 +525,13 @@ impl Core {
             Ok(None) => {
                 // What is done for it is charged to the host that it leads to, and not to whoever was the first to name that.
                 if let Ok(peer) = stream.peer_addr() {
-                    self.slices.leave(connection.slice);
-                    connection.slice = self.slices.arrive(peer.ip());
+                    self.io.slices.leave(connection.slice);
+                    connection.slice = self.io.slices.arrive(peer.ip());
                 }
                 connection.state = State::Open(stream);
                 connection.connect_deadline = None;
-                connection.silent_since = self.now;
-                self.outgoing.connecting -= 1;
+                connection.silent_since = self.clock.now;
+                self.doors.giop.outgoing.connecting -= 1;
                 return true;
             }
             Ok(Some(error)) | Err(error) => error.to_string(),
@@ -542,14 +546,15 @@ impl Core {
 
     /// Writes what is due, and watches for room if the socket does not take it all.
     pub(crate) fn flush_outgoing(&mut self, token: Token) {
-        let Outgoings { connections, spares, .. } = &mut self.outgoing;
+        let spares = &mut self.io.spares;
+        let Outgoings { connections, .. } = &mut self.doors.giop.outgoing;
         let Some(connection) = connections.get_mut(token) else { return };
         connection.is_due = false;
         let State::Open(stream) = &connection.state else { return };
         if let Err(error) = connection.output.flush(stream, spares, usize::MAX) {
             return self.lose(token, &error.to_string());
         }
-        let unread = connection.note_unread(self.now);
+        let unread = connection.note_unread(self.clock.now);
         let is_blocked = !connection.blocked.is_empty();
         self.count_unread(unread);
         self.release_written();
@@ -572,58 +577,60 @@ impl Core {
     /// wait until somebody else's long sequence has been written.
     pub(crate) fn flush_due(&mut self) {
         if self.lane.takes_turns() {
-            let Outgoings { due, connections, .. } = &mut self.outgoing;
+            let Outgoings { due, connections, .. } = &mut self.doors.giop.outgoing;
             let queued = |token: &Token| connections.get(*token).map_or(0, |due| due.output.queued_bytes());
             due.make_contiguous().sort_unstable_by_key(queued);
         }
         // Not those that become due meanwhile, or there might be no end.
-        for _ in 0..self.outgoing.due.len() {
-            let Some(token) = self.outgoing.due.pop_front() else { break };
-            if self.outgoing.connections.get(token).is_some_and(|connection| connection.is_due) {
+        for _ in 0..self.doors.giop.outgoing.due.len() {
+            let Some(token) = self.doors.giop.outgoing.due.pop_front() else { break };
+            if self.doors.giop.outgoing.connections.get(token).is_some_and(|connection| connection.is_due) {
                 self.flush_outgoing(token);
             }
         }
-        self.outgoing.pushes = 0;
-        self.outgoing.expects_answers = false;
+        self.doors.giop.outgoing.pushes = 0;
+        self.doors.giop.outgoing.expects_answers = false;
     }
 
     /// Writes what was gathered where that is so much, or was begun so long ago, that it is not to wait for the end of the
     /// round.
     pub(crate) fn flush_if_much(&mut self) {
-        if let Some(token) = self.outgoing.overfull.take() {
+        if let Some(token) = self.doors.giop.outgoing.overfull.take() {
             self.flush_outgoing(token);
         }
-        if self.outgoing.pushes < PUSHES_PER_LOOK {
+        if self.doors.giop.outgoing.pushes < PUSHES_PER_LOOK {
             return;
         }
-        self.outgoing.pushes = 0;
-        let began = self.time();
+        self.doors.giop.outgoing.pushes = 0;
+        let began = self.clock.time();
         self.flush_if_long(began);
     }
 
     /// Writes what was gathered if that was begun so long ago that it is not to wait for the end of the round.
     pub(crate) fn flush_if_long(&mut self, began: Time) {
-        if !self.outgoing.is_due() {
+        if !self.doors.giop.outgoing.is_due() {
             return;
         }
-        if began.since(self.outgoing.written_at.max(self.now)) >= self.outgoing.gathers_for() {
+        if began.since(self.doors.giop.outgoing.written_at.max(self.clock.now))
+            >= self.doors.giop.outgoing.gathers_for()
+        {
             self.flush_due();
-            let ended = self.time();
-            self.outgoing.written_at = ended;
-            self.outgoing.write_took = ended.since(began);
+            let ended = self.clock.time();
+            self.doors.giop.outgoing.written_at = ended;
+            self.doors.giop.outgoing.write_took = ended.since(began);
         }
     }
 
     /// Releases the events that sockets have taken.
     fn release_written(&mut self) {
-        while let Some(event) = self.outgoing.spares.events.pop() {
+        while let Some(event) = self.io.spares.events.pop() {
             self.lane.release(event);
         }
     }
 
     /// Has those go on who waited for room on a connection that has it, or for what they had given up to be gone.
     fn unblock_past(&mut self, token: Token) {
-        let Outgoings { routes, connections, unblocked, .. } = &mut self.outgoing;
+        let Outgoings { routes, connections, unblocked, .. } = &mut self.doors.giop.outgoing;
         let Some(connection) = connections.get_mut(token) else { return };
         let (is_empty, taken) = (connection.output.is_empty(), connection.output.taken());
         let may_go_on = |outbox: &mut OutboxId| {
@@ -636,17 +643,17 @@ impl Core {
         for outbox in blocked.drain(..) {
             self.unblock(outbox, token, None);
         }
-        self.outgoing.unblocked = blocked;
+        self.doors.giop.outgoing.unblocked = blocked;
     }
 
     /// Tells the poll what a connection waits for.
     pub(crate) fn watch(&mut self, token: Token) {
-        let Some(connection) = self.outgoing.connections.get_mut(token) else { return };
+        let Some(connection) = self.doors.giop.outgoing.connections.get_mut(token) else { return };
         let State::Open(stream) = &connection.state else { return };
         let interest = Interest { write: !connection.output.is_empty(), ..Interest::READ };
         if interest != connection.interest {
             connection.interest = interest;
-            if self.poll.change(stream, datum(KIND_OUTGOING, token), interest).is_err() {
+            if self.io.poll.change(stream, datum(KIND_OUTGOING, token), interest).is_err() {
                 self.lose(token, "the connection cannot be watched");
             }
         }
@@ -655,7 +662,7 @@ impl Core {
     /// Has an outbox wait until a connection has room.
     pub(crate) fn block(&mut self, outbox: OutboxId, token: Token) {
         let (Some(route), Some(connection)) =
-            (self.outgoing.routes.get_mut(outbox), self.outgoing.connections.get_mut(token))
+            (self.doors.giop.outgoing.routes.get_mut(outbox), self.doors.giop.outgoing.connections.get_mut(token))
         else {
             return;
         };
@@ -668,12 +675,12 @@ impl Core {
     /// An outbox need not wait for room any more: there is some, or the connection was lost.
     fn unblock(&mut self, outbox: OutboxId, token: Token, lost: Option<&str>) {
         let waits = |route: &&mut Route| route.waits_for == Some(token);
-        let Some(route) = self.outgoing.routes.get_mut(outbox).filter(waits) else { return };
+        let Some(route) = self.doors.giop.outgoing.routes.get_mut(outbox).filter(waits) else { return };
         route.waits_for = None;
         // What was put back is tried once more, and that is told to have failed.
         route.lost = lost.map(str::to_owned);
-        self.lane.resume_outbox(outbox, self.now);
-        self.undelivered = true;
+        self.lane.resume_outbox(outbox, self.clock.now);
+        self.deliveries.undelivered = true;
     }
 
     /// Gives up whatever an outbox has on the way, sent or waiting for room, from the push at `first` on. Which
@@ -682,7 +689,8 @@ impl Core {
     pub(crate) fn withdraw(&mut self, outbox: OutboxId, first: usize, cancel: bool) -> Vec<Token> {
         let mut touched = Vec::new();
         self.withdraw_question(outbox);
-        let Outgoings { routes, connections, spares, .. } = &mut self.outgoing;
+        let spares = &mut self.io.spares;
+        let Outgoings { routes, connections, .. } = &mut self.doors.giop.outgoing;
         let Some(route) = routes.get_mut(outbox) else { return touched };
         let waited_for = route.waits_for.take();
         touched.extend(waited_for);
@@ -697,35 +705,35 @@ impl Core {
             }
         }
         for token in &touched {
-            self.outgoing.note_due(*token);
+            self.doors.giop.outgoing.note_due(*token);
         }
         if let Some(token) = waited_for {
-            self.outgoing.stop_waiting(token);
+            self.doors.giop.outgoing.stop_waiting(token);
         }
         touched
     }
 
     /// Gives a connection up. Everybody who waits for a reply on it is told before the round is over, or in the next ones.
     pub(crate) fn lose(&mut self, token: Token, why: &str) {
-        let Some(mut connection) = self.outgoing.connections.remove(token) else { return };
-        self.slices.leave(connection.slice);
-        self.outgoing.by_endpoint.remove(&connection.endpoint);
+        let Some(mut connection) = self.doors.giop.outgoing.connections.remove(token) else { return };
+        self.io.slices.leave(connection.slice);
+        self.doors.giop.outgoing.by_endpoint.remove(&connection.endpoint);
         if connection.stream().is_none() {
-            self.outgoing.connecting -= 1;
+            self.doors.giop.outgoing.connecting -= 1;
             self.counters.add(Counter::ConnectsFailed, 1);
         }
-        self.buffers.recover(&mut connection.inbound);
-        connection.output.clear(&mut self.outgoing.spares);
+        self.io.buffers.recover(&mut connection.inbound);
+        connection.output.clear(&mut self.io.spares);
         self.release_written();
-        self.undelivered = true;
+        self.deliveries.undelivered = true;
         let Outgoing { pending, blocked, .. } = connection;
-        self.outgoing.losses.add(Loss { token, why: why.into(), waiting: pending.into_last(), blocked });
+        self.doors.giop.outgoing.losses.add(Loss { token, why: why.into(), waiting: pending.into_last(), blocked });
     }
 
     /// Tells some of those who waited on connections that were lost. The others are told in the next rounds.
     pub(crate) fn tell_of_losses(&mut self) {
         for _ in 0..TOLD_PER_ROUND {
-            match self.outgoing.losses.next() {
+            match self.doors.giop.outgoing.losses.next() {
                 Some(Bereaved::Waiting(pending, why)) => self.conclude(pending, Verdict::Lost(why)),
                 Some(Bereaved::Blocked(outbox, token, why)) => self.unblock(outbox, token, Some(&why)),
                 None => return,
@@ -735,10 +743,10 @@ impl Core {
 
     /// Ends what has waited too long, and closes connections that nobody uses.
     pub(crate) fn sweep_outgoing(&mut self) {
-        let now = self.now;
-        if self.outgoing.connecting > 0 {
+        let now = self.clock.now;
+        if self.doors.giop.outgoing.connecting > 0 {
             let is_late = |connection: &Outgoing| connection.connect_deadline.is_some_and(|due| due <= now);
-            let late = self.outgoing.connections.iter().filter(|(_, connection)| is_late(connection));
+            let late = self.doors.giop.outgoing.connections.iter().filter(|(_, connection)| is_late(connection));
             let late: Vec<Token> = late.map(|(token, _)| token).collect();
             for token in late {
                 self.lose(token, "no connection within the time limit");
@@ -747,14 +755,14 @@ impl Core {
         self.end_late_calls();
         self.end_late_polls();
         self.end_late_questions();
-        if core::mem::take(&mut self.outgoing.stale) {
+        if core::mem::take(&mut self.doors.giop.outgoing.stale) {
             self.close_unused();
         }
     }
 
     fn close_unused(&mut self) {
-        let now = self.now;
-        let Outgoings { connections, routes, calls, ways, stale, .. } = &mut self.outgoing;
+        let now = self.clock.now;
+        let Outgoings { connections, routes, calls, ways, stale, .. } = &mut self.doors.giop.outgoing;
         let mut used: HashSet<Token> = routes.iter().flat_map(Route::connections).collect();
         used.extend(ways.connections());
         used.extend(calls.values().map(|asked| asked.connection));

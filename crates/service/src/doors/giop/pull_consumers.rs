@@ -30,10 +30,6 @@ const TOLD_PER_ROUND: usize = 256;
 /// Events in one reply, whatever the client asks for.
 const EVENTS_MAX: u32 = 4096;
 
-/// Lists for the events of deliveries that are made in advance and kept, and events for which each has room at first.
-const LISTS: usize = 64;
-const LIST_EVENTS: usize = 16;
-
 /// A request for events.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Pull {
@@ -103,7 +99,7 @@ impl Core {
             return None;
         }
         if let Some(activity) = &route.activity {
-            activity.note(self.now);
+            activity.note(self.clock.now);
         }
         Some(Pull { key, pulled, tried })
     }
@@ -151,12 +147,12 @@ impl Core {
     fn serve_waiter(&mut self, caller: &mut Caller, waiter: Waiter) {
         let key = waiter.pull.key;
         // Those who wait came first.
-        let others_wait = self.waiting.has_line(key);
+        let others_wait = self.doors.giop.waiting.has_line(key);
         // A sequence may have to wait until it is full.
         if waiter.pull.tried || (!others_wait && waiter.pull.pulled != Pulled::Batch) {
             let mut events = self.take_events();
             loop {
-                match self.lane.pull(key, waiter.max, &mut events, self.now) {
+                match self.lane.pull(key, waiter.max, &mut events, self.clock.now) {
                     Ok(Some(delivery)) if delivery.ask.is_some() => {
                         return self.question_pull(caller, delivery, events, waiter);
                     }
@@ -180,7 +176,7 @@ impl Core {
             return give_nothing(caller, &waiter);
         }
         if let Some(wait) = self.begin_wait(caller, waiter) {
-            self.waiting.join_last(wait);
+            self.doors.giop.waiting.join_last(wait);
             self.tell_engine_who_waits(key);
         }
     }
@@ -190,7 +186,7 @@ impl Core {
         let Some(wait) = self.begin_wait(caller, waiter) else {
             self.recycle(events);
             let Delivery { outbox, serial, .. } = delivery;
-            return self.lane.handle_outcome(outbox, serial, Outcome::Unreachable, self.now);
+            return self.lane.handle_outcome(outbox, serial, Outcome::Unreachable, self.clock.now);
         };
         self.question_delivery(delivery, events, Some(Waiter { wait: Some(wait), ..waiter }));
     }
@@ -204,7 +200,7 @@ impl Core {
         }
         let activity = self.consumer(waiter.pull.key).and_then(|route| route.activity.as_ref());
         let heard = activity.map(Activity::begin_wait);
-        let wait = self.waiting.begin(waiter, heard);
+        let wait = self.doors.giop.waiting.begin(waiter, heard);
         caller.waits.push(wait);
         Some(wait)
     }
@@ -213,7 +209,7 @@ impl Core {
     fn end_wait(&mut self, caller: &mut Caller, waiter: &Waiter) {
         if let Some(wait) = waiter.wait {
             caller.forget_wait(wait);
-            self.waiting.end(wait, self.now);
+            self.doors.giop.waiting.end(wait, self.clock.now);
         }
     }
 
@@ -221,25 +217,25 @@ impl Core {
     /// events as he takes.
     fn tell_engine_who_waits(&mut self, key: ProxyKey) {
         // A proxy that is not connected any more is found out with the routing that says so.
-        if let Some(max) = self.waiting.untold(key)
-            && self.lane.await_events(key, max, self.now).is_ok()
+        if let Some(max) = self.doors.giop.waiting.untold(key)
+            && self.lane.await_events(key, max, self.clock.now).is_ok()
         {
-            self.waiting.note_told(key);
+            self.doors.giop.waiting.note_told(key);
         }
     }
 
     /// The engine has events for the first who waits at a proxy.
     pub(crate) fn hand_over(&mut self, delivery: Delivery, events: Vec<Arc<Event>>) {
         let Delivery { outbox, key, serial, .. } = delivery;
-        let waiter = self.waiting.take_first(key, events.len());
+        let waiter = self.doors.giop.waiting.take_first(key, events.len());
         let waiter = waiter.map(|waiter| Waiter { awaited: true, ..waiter });
         self.tell_engine_who_waits(key);
         match waiter {
             Some(waiter) if delivery.ask.is_some() => self.question_delivery(delivery, events, Some(waiter)),
-            Some(waiter) => self.due.push_back(Due::Events { waiter, outbox, serial, events }),
+            Some(waiter) => self.doors.giop.due.push_back(Due::Events { waiter, outbox, serial, events }),
             None => {
                 self.recycle(events);
-                self.lane.handle_outcome(outbox, serial, Outcome::Unreachable, self.now);
+                self.lane.handle_outcome(outbox, serial, Outcome::Unreachable, self.clock.now);
             }
         }
     }
@@ -248,12 +244,12 @@ impl Core {
     /// takes. He goes on waiting, before all others.
     pub(crate) fn wait_again(&mut self, waiter: Waiter) {
         if waiter.pull.tried {
-            return self.due.push_back(Due::Again(waiter));
+            return self.doors.giop.due.push_back(Due::Again(waiter));
         }
         if self.consumer(waiter.pull.key).is_none() {
-            return self.due.push_back(Due::Disconnected(waiter));
+            return self.doors.giop.due.push_back(Due::Disconnected(waiter));
         }
-        if waiter.wait.is_some_and(|wait| self.waiting.join_first(wait, waiter.awaited)) {
+        if waiter.wait.is_some_and(|wait| self.doors.giop.waiting.join_first(wait, waiter.awaited)) {
             self.tell_engine_who_waits(waiter.pull.key);
         } else if waiter.awaited {
             // Its client is gone.
@@ -270,7 +266,7 @@ impl Core {
                 // What is written for it is copied, and its channel's budget does not count it: the events go to whoever is
                 // next, and it asks again when it has read.
                 self.recycle(events);
-                self.lane.handle_outcome(outbox, serial, Outcome::NoRoom, self.now);
+                self.lane.handle_outcome(outbox, serial, Outcome::NoRoom, self.clock.now);
                 self.counters.add(Counter::PullsSetAside, 1);
                 caller.set_aside.push(Waiter { awaited: false, ..waiter });
             }
@@ -285,7 +281,7 @@ impl Core {
             }
             (None, Due::Events { outbox, serial, events, .. }) => {
                 self.recycle(events);
-                self.lane.handle_outcome(outbox, serial, Outcome::Unreachable, self.now);
+                self.lane.handle_outcome(outbox, serial, Outcome::Unreachable, self.clock.now);
             }
             (Some(caller), Due::Again(waiter)) => {
                 self.end_wait(caller, &waiter);
@@ -326,7 +322,7 @@ impl Core {
             caller.written.push_back(Written { outbox, serial, end: caller.output.end() });
         } else {
             buffer.truncate(open.start());
-            self.lane.handle_outcome(outbox, serial, Outcome::Untranslatable, self.now);
+            self.lane.handle_outcome(outbox, serial, Outcome::Untranslatable, self.clock.now);
         }
         for event in events.drain(..) {
             self.lane.release(event);
@@ -338,13 +334,13 @@ impl Core {
     pub(crate) fn note_taken(&mut self, caller: &mut Caller) {
         let taken = caller.output.taken();
         while let Some(written) = caller.written.pop_front_if(|written| written.end <= taken) {
-            self.lane.handle_outcome(written.outbox, written.serial, Outcome::Delivered, self.now);
-            self.undelivered = true;
+            self.lane.handle_outcome(written.outbox, written.serial, Outcome::Delivered, self.clock.now);
+            self.deliveries.undelivered = true;
         }
         if !caller.set_aside.is_empty() && !caller.leaves_much_unread() {
             for waiter in caller.set_aside.drain(..) {
                 let is_there = self.consumer(waiter.pull.key).is_some();
-                self.due.push_back(if is_there { Due::Again(waiter) } else { Due::Disconnected(waiter) });
+                self.doors.giop.due.push_back(if is_there { Due::Again(waiter) } else { Due::Disconnected(waiter) });
             }
         }
     }
@@ -356,7 +352,7 @@ impl Core {
             return self.end_wait(caller, &waiter);
         }
         let is_it = |wait: &Token| {
-            let waiter = self.waiting.in_line(*wait);
+            let waiter = self.doors.giop.waiting.in_line(*wait);
             waiter.is_some_and(|waiter| waiter.connection == connection && waiter.answer.request_id == request_id)
         };
         if let Some(wait) = caller.waits.iter().copied().find(is_it) {
@@ -368,18 +364,18 @@ impl Core {
     /// A client is gone. What it waited for is forgotten in the next rounds.
     pub(crate) fn forget_caller(&mut self, connection: Token, caller: &mut Caller) {
         for Written { outbox, serial, .. } in caller.written.drain(..) {
-            self.lane.handle_outcome(outbox, serial, Outcome::Unreachable, self.now);
-            self.undelivered = true;
+            self.lane.handle_outcome(outbox, serial, Outcome::Unreachable, self.clock.now);
+            self.deliveries.undelivered = true;
         }
         if !caller.waits.is_empty() {
-            self.waiting.client_gone(connection, core::mem::take(&mut caller.waits));
+            self.doors.giop.waiting.client_gone(connection, core::mem::take(&mut caller.waits));
         }
     }
 
     /// Takes one out of those who wait.
     fn leave(&mut self, wait: Token) {
-        self.waiting.note_heard(wait, self.now);
-        match self.waiting.leave(wait) {
+        self.doors.giop.waiting.note_heard(wait, self.clock.now);
+        match self.doors.giop.waiting.leave(wait) {
             Left::Quietly => {}
             Left::Untold(key) => {
                 self.lane.cancel_wait(key);
@@ -387,8 +383,8 @@ impl Core {
             }
             Left::Asked(question) => {
                 if let Some((outbox, serial)) = self.cancel_question(question) {
-                    self.lane.handle_outcome(outbox, serial, Outcome::Unreachable, self.now);
-                    self.undelivered = true;
+                    self.lane.handle_outcome(outbox, serial, Outcome::Unreachable, self.clock.now);
+                    self.deliveries.undelivered = true;
                 }
             }
         }
@@ -397,42 +393,22 @@ impl Core {
     /// Ends some of the waits of clients and at proxies that are gone.
     pub(crate) fn end_some_waits(&mut self) {
         for _ in 0..LEAVING_PER_ROUND {
-            let Some(wait) = self.waiting.next_leaving() else { break };
+            let Some(wait) = self.doors.giop.waiting.next_leaving() else { break };
             self.leave(wait);
         }
         for _ in 0..TOLD_PER_ROUND {
-            let Some(waiter) = self.waiting.next_over() else { break };
-            self.due.push_back(Due::Disconnected(waiter));
+            let Some(waiter) = self.doors.giop.waiting.next_over() else { break };
+            self.doors.giop.due.push_back(Due::Disconnected(waiter));
         }
     }
 
     /// Has those told who wait at proxies that are not connected any more, or were connected anew.
     pub(crate) fn end_waits(&mut self, before: &Snapshot) {
-        if self.waiting.is_empty() {
+        if self.doors.giop.waiting.is_empty() {
             return;
         }
         for key in self.lane.snapshot().consumers_gone_since(before) {
-            self.waiting.proxy_gone(key);
-        }
-    }
-
-    /// A list for events, used again.
-    pub(crate) fn take_events(&mut self) -> Vec<Arc<Event>> {
-        self.lists.pop().unwrap_or_default()
-    }
-
-    /// Lets go of events and keeps their list.
-    pub(crate) fn recycle(&mut self, mut events: Vec<Arc<Event>>) {
-        self.let_go(&mut events);
-        if self.lists.len() < LISTS {
-            self.lists.push(events);
-        }
-    }
-
-    /// Lets go of events.
-    pub(crate) fn let_go(&mut self, events: &mut Vec<Arc<Event>>) {
-        for event in events.drain(..) {
-            self.lane.release(event);
+            self.doors.giop.waiting.proxy_gone(key);
         }
     }
 }
@@ -443,11 +419,6 @@ impl Waiter {
         let pull = Pull { key, pulled: Pulled::Batch, tried: false };
         Self { connection, answer: Answer::NONE, pull, max, awaited: false, wait: None }
     }
-}
-
-/// As many lists as are usually in use at once, so that none has to be made on an event's path.
-pub(crate) fn lists() -> Vec<Vec<Arc<Event>>> {
-    (0..LISTS).map(|_| Vec::with_capacity(LIST_EVENTS)).collect()
 }
 
 /// What a single event of a form is pulled as.

@@ -22,7 +22,7 @@ use crate::counters::Counter;
 use crate::doors::giop::lane_calls::{Ask, Asker, UnderWay};
 use crate::doors::giop::mail::{self, OWN_ENDIAN};
 use crate::doors::giop::replies::{DISCONNECTED, Verdict};
-use crate::lane::intake::admission::{Intake, OwedTo};
+use crate::lane::intake::admission::{OwedTo, Submission};
 use crate::lane::io::slots::{Slots, Token};
 use crate::lane::links::mail::SupplierNews;
 use crate::lane::run::Core;
@@ -92,11 +92,11 @@ impl Pullers {
 impl Core {
     /// Takes over who is pulled from, which is for the main lane to do.
     pub(crate) fn place_pullers(&mut self) {
-        if self.id != LaneId::MAIN {
+        if self.identity.id != LaneId::MAIN {
             return;
         }
         let snapshot = Arc::clone(self.lane.snapshot());
-        let before = core::mem::replace(&mut self.pullers.snapshot, Arc::clone(&snapshot));
+        let before = core::mem::replace(&mut self.doors.giop.pullers.snapshot, Arc::clone(&snapshot));
         for channel in snapshot.channels() {
             match routes_of(&before, channel.id()) {
                 Some(last) if Arc::ptr_eq(last, channel) => {}
@@ -113,7 +113,7 @@ impl Core {
             }
         }
         for channel in before.channels().iter().filter(|channel| routes_of(&snapshot, channel.id()).is_none()) {
-            let of_it = self.pullers.by_key.keys().filter(|key| key.channel == channel.id());
+            let of_it = self.doors.giop.pullers.by_key.keys().filter(|key| key.channel == channel.id());
             for key in of_it.copied().collect::<Vec<ProxyKey>>() {
                 self.forget_puller(key);
             }
@@ -125,8 +125,8 @@ impl Core {
         let route = route.filter(|route| route.pull).and_then(|route| Some((route, route.peer?)));
         let Some((route, peer)) = route else { return self.forget_puller(key) };
         let suspended = route.state == ProxyState::Suspended;
-        let known = self.pullers.by_key.get(&key).copied();
-        let (all, now) = (&mut self.pullers.all, self.now);
+        let known = self.doors.giop.pullers.by_key.get(&key).copied();
+        let (all, now) = (&mut self.doors.giop.pullers.all, self.clock.now);
         if let Some(token) = known
             && let Some(puller) = all.get_mut(token).filter(|puller| puller.peer == peer)
         {
@@ -134,12 +134,12 @@ impl Core {
             puller.suspended = suspended;
             puller.settings = route.settings;
             if resumes && matches!(puller.state, State::Resting) {
-                self.pullers.rest(token, now);
+                self.doors.giop.pullers.rest(token, now);
             }
             return;
         }
         self.forget_puller(key);
-        let token = self.pullers.all.insert(Puller {
+        let token = self.doors.giop.pullers.all.insert(Puller {
             key,
             peer,
             form: route.form,
@@ -150,14 +150,14 @@ impl Core {
             failures: 0,
             failing_since: now,
         });
-        self.pullers.by_key.insert(key, token);
-        self.pullers.rest(token, now);
+        self.doors.giop.pullers.by_key.insert(key, token);
+        self.doors.giop.pullers.rest(token, now);
     }
 
     /// Does not pull from a supplier any more, if it did.
     fn forget_puller(&mut self, key: ProxyKey) {
-        let Some(token) = self.pullers.by_key.remove(&key) else { return };
-        let Some(puller) = self.pullers.all.remove(token) else { return };
+        let Some(token) = self.doors.giop.pullers.by_key.remove(&key) else { return };
+        let Some(puller) = self.doors.giop.pullers.all.remove(token) else { return };
         if let State::Asked(under_way, _) = puller.state {
             self.stop_asking(under_way);
         }
@@ -165,15 +165,16 @@ impl Core {
 
     /// Asks those whose time has come.
     pub(crate) fn serve_pullers(&mut self) {
-        if self.draining.has_begun() {
+        if self.office.draining.has_begun() {
             return;
         }
-        while let Some(Reverse((time, bits))) = self.pullers.due.peek().copied()
-            && time <= self.now
+        while let Some(Reverse((time, bits))) = self.doors.giop.pullers.due.peek().copied()
+            && time <= self.clock.now
         {
-            self.pullers.due.pop();
+            self.doors.giop.pullers.due.pop();
             let token = Token::from_bits(bits);
-            let rests = self.pullers.all.get(token).is_some_and(|puller| matches!(puller.state, State::Resting));
+            let rests =
+                self.doors.giop.pullers.all.get(token).is_some_and(|puller| matches!(puller.state, State::Resting));
             if rests {
                 self.poll_supplier(token);
             }
@@ -182,12 +183,12 @@ impl Core {
 
     /// Gives up waiting for those that have had their time to answer.
     pub(crate) fn end_late_polls(&mut self) {
-        let now = self.now;
+        let now = self.clock.now;
         let is_late = |puller: &Puller| matches!(puller.state, State::Asked(_, Some(due)) if due <= now);
-        let late = self.pullers.all.iter().filter(|(_, puller)| is_late(puller));
+        let late = self.doors.giop.pullers.all.iter().filter(|(_, puller)| is_late(puller));
         let late: Vec<Token> = late.map(|(token, _)| token).collect();
         for token in late {
-            if let Some(Puller { state: State::Asked(under_way, _), .. }) = self.pullers.all.get(token) {
+            if let Some(Puller { state: State::Asked(under_way, _), .. }) = self.doors.giop.pullers.all.get(token) {
                 self.stop_asking(*under_way);
                 self.counters.add(Counter::PollTimeouts, 1);
                 self.fail_poll(token, "no reply in time");
@@ -196,7 +197,7 @@ impl Core {
     }
 
     fn poll_supplier(&mut self, token: Token) {
-        let Some(puller) = self.pullers.all.get_mut(token) else { return };
+        let Some(puller) = self.doors.giop.pullers.all.get_mut(token) else { return };
         // Resuming it makes it due again.
         if puller.suspended {
             puller.state = State::Resting;
@@ -223,8 +224,8 @@ impl Core {
         self.counters.add(Counter::Polls, 1);
         match asked {
             Ok(under_way) => {
-                let due = (!limit.is_zero()).then(|| self.now + limit);
-                if let Some(puller) = self.pullers.all.get_mut(token) {
+                let due = (!limit.is_zero()).then(|| self.clock.now + limit);
+                if let Some(puller) = self.doors.giop.pullers.all.get_mut(token) {
                     puller.state = State::Asked(under_way, due);
                 }
             }
@@ -234,16 +235,16 @@ impl Core {
 
     /// A supplier has answered, or will not.
     pub(crate) fn conclude_poll(&mut self, token: Token, verdict: Verdict) {
-        let Some(puller) = self.pullers.all.get_mut(token) else { return };
+        let Some(puller) = self.doors.giop.pullers.all.get_mut(token) else { return };
         puller.state = State::Resting;
         let peer = puller.peer;
         match verdict {
             Verdict::Done => {
                 // Its own news tell how it fares.
                 let _ = self.note_heard(peer);
-                let answer = core::mem::take(&mut self.outgoing.answer);
+                let answer = core::mem::take(&mut self.doors.giop.outgoing.answer);
                 let taken = self.take_in_pulled(token, &answer);
-                self.outgoing.answer = answer;
+                self.doors.giop.outgoing.answer = answer;
                 match taken {
                     Ok(events) => self.go_on_polling(token, events),
                     Err(why) => self.fail_poll(token, &why),
@@ -266,12 +267,12 @@ impl Core {
     /// # Errors
     /// Says why the answer cannot be read.
     fn take_in_pulled(&mut self, token: Token, answer: &mail::Reply) -> Result<usize, String> {
-        let Some(puller) = self.pullers.all.get(token) else { return Ok(0) };
+        let Some(puller) = self.doors.giop.pullers.all.get(token) else { return Ok(0) };
         let (key, form, batches) = (puller.key, puller.form, puller.batches);
         let body = answer.reader();
         let mut work = event::work_for(answer.body.len());
         let unreadable = |error| format!("its reply cannot be read: {error}");
-        let mut intake = Intake::new(key, OwedTo::Puller(token), None);
+        let mut submission = Submission::new(key, OwedTo::Puller(token), None);
         let count;
         if batches {
             // More than the maximum that was asked for (Notification Service 1.1, 3.1.4.2) would be taken in at one go, too.
@@ -279,26 +280,26 @@ impl Core {
             if given > EVENTS_PER_POLL.unsigned_abs() {
                 return Err(format!("its reply has {given} events, where {EVENTS_PER_POLL} were asked for at most"));
             }
-            let mut batch = core::mem::take(&mut self.batch_in);
+            let mut batch = core::mem::take(&mut self.doors.giop.batch_in);
             let read = batch.read_pulled(true, &body, &mut work);
             count = batch.len();
             if read.is_ok() {
-                self.take_in_batch(&mut intake, &batch, &body, 0..count);
+                self.take_in_batch(&mut submission, &batch, &body, 0..count);
             }
-            self.batch_in = batch;
+            self.doors.giop.batch_in = batch;
             read.map_err(unreadable)?;
         } else {
             let pulled = event::read_pulled(form, true, &body, &mut work).map_err(unreadable)?;
             count = usize::from(pulled.is_some());
             if let Some((event, known)) = pulled {
-                self.take_in_one(&mut intake, form, &event, known);
+                self.take_in_one(&mut submission, form, &event, known);
             }
         }
         self.counters.add(Counter::EventsPolled, count as u64);
-        match self.finish_intake(&intake) {
+        match self.finish_submission(&submission) {
             Ok(true) => Ok(count),
             Ok(false) => {
-                if let Some(puller) = self.pullers.all.get_mut(token) {
+                if let Some(puller) = self.doors.giop.pullers.all.get_mut(token) {
                     puller.state = State::Held;
                 }
                 Ok(count)
@@ -310,22 +311,22 @@ impl Core {
 
     /// What follows an answer with so many events.
     fn go_on_polling(&mut self, token: Token, events: usize) {
-        let Some(puller) = self.pullers.all.get_mut(token) else { return };
+        let Some(puller) = self.doors.giop.pullers.all.get_mut(token) else { return };
         let (key, interval) = (puller.key, puller.settings.pull_interval);
         if core::mem::take(&mut puller.failures) > 0 {
             self.tell_of_supplier(key, SupplierNews::Recovered);
         }
-        let held = self.pullers.all.get(token).is_some_and(|puller| matches!(puller.state, State::Held));
+        let held = self.doors.giop.pullers.all.get(token).is_some_and(|puller| matches!(puller.state, State::Held));
         match events {
             _ if held => {}
-            0 => self.pullers.rest(token, self.now + interval),
+            0 => self.doors.giop.pullers.rest(token, self.clock.now + interval),
             _ => self.poll_supplier(token),
         }
     }
 
     /// There is room again for the events of a supplier.
     pub(crate) fn resume_polling(&mut self, token: Token) {
-        if let Some(puller) = self.pullers.all.get_mut(token)
+        if let Some(puller) = self.doors.giop.pullers.all.get_mut(token)
             && matches!(puller.state, State::Held)
         {
             puller.state = State::Resting;
@@ -335,8 +336,8 @@ impl Core {
 
     fn fail_poll(&mut self, token: Token, why: &str) {
         self.counters.add(Counter::PollsFailed, 1);
-        let now = self.now;
-        let Some(puller) = self.pullers.all.get_mut(token) else { return };
+        let now = self.clock.now;
+        let Some(puller) = self.doors.giop.pullers.all.get_mut(token) else { return };
         if puller.failures == 0 {
             puller.failing_since = now;
         }
@@ -348,21 +349,21 @@ impl Core {
         }
         let doublings = (failures - 1).min(16);
         let retry_in = BACKOFF.saturating_mul(1 << doublings).min(BACKOFF_MAX);
-        self.pullers.rest(token, now + retry_in);
+        self.doors.giop.pullers.rest(token, now + retry_in);
         if failures == 1 {
             self.tell_of_supplier(key, SupplierNews::Failing { why: why.to_owned(), retry_in });
         }
     }
 
     fn end_polling(&mut self, token: Token, reason: DisconnectReason) {
-        let Some(puller) = self.pullers.all.get_mut(token) else { return };
+        let Some(puller) = self.doors.giop.pullers.all.get_mut(token) else { return };
         puller.state = State::Ended;
         let key = puller.key;
         self.tell_of_supplier(key, SupplierNews::Disconnected(reason));
     }
 
     fn tell_of_supplier(&mut self, key: ProxyKey, news: SupplierNews) {
-        if !self.reports.supplier(key, news, self.now) {
+        if !self.office.reports.supplier(key, news, self.clock.now) {
             self.counters.add(Counter::LogLinesLeftOut, 1);
         }
     }

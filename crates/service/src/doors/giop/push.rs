@@ -17,11 +17,12 @@ use giop::realtime;
 use giop::typecode::Work;
 
 use crate::counters::Counter;
+use crate::doors::giop::Door;
 use crate::doors::giop::incoming::Caller;
 use crate::doors::giop::large_answers;
 use crate::doors::giop::mail;
 use crate::doors::giop::recall::Recalled;
-use crate::lane::intake::admission::{Intake, OwedTo};
+use crate::lane::intake::admission::{OwedTo, Submission};
 use crate::lane::io::slots::Token;
 use crate::lane::links::mail::ToAdministration;
 use crate::lane::run::{Answer, Core};
@@ -84,7 +85,7 @@ impl Core {
                 Ok(())
             }
             MessageKind::CloseConnection => {
-                caller.close_soon(self.now);
+                caller.close_soon(self.clock.now);
                 Ok(())
             }
             // Not answered in kind, or two that misunderstand each other would go on for ever.
@@ -102,11 +103,11 @@ impl Core {
     pub(crate) fn distrust(&mut self, caller: &mut Caller, why: &str) {
         self.counters.add(Counter::ProtocolErrors, 1);
         self.log(log::Level::Warn, || format!("closed the connection from {}: {why}", caller.address));
-        caller.close_soon(self.now);
+        caller.close_soon(self.clock.now);
     }
 
     fn handle_request(&mut self, connection: Token, message: Message<'_>, caller: &mut Caller) -> Result<(), String> {
-        if let Some(known) = self.recall.request(connection, &message) {
+        if let Some(known) = self.doors.giop.recall.request(connection, &message) {
             caller.chars = known.chars.unwrap_or(caller.chars);
             self.handle_push(connection, &message, caller, &known);
             return Ok(());
@@ -141,11 +142,11 @@ impl Core {
                 }
             }
             let known = Recalled { push, answer, body_offset: request.body_offset, chars: told };
-            self.recall.note_request(connection, &message, known);
+            self.doors.giop.recall.note_request(connection, &message, known);
             self.handle_push(connection, &message, caller, &known);
         } else if let Some(pull) = self.find_pull(&request) {
             caller.settling.note_pull();
-            if self.id == LaneId::MAIN {
+            if self.identity.id == LaneId::MAIN {
                 self.pull(connection, &message, &request, caller, answer, pull);
             } else {
                 self.park_message(&message, caller);
@@ -186,12 +187,12 @@ impl Core {
     fn handle_push(&mut self, connection: Token, message: &Message<'_>, caller: &mut Caller, known: &Recalled) {
         let Recalled { push, answer, body_offset, .. } = known;
         let answer = *answer;
-        if self.draining.has_begun() {
+        if self.office.draining.has_begun() {
             return self.refuse_stopping(caller, answer);
         }
         let body = message::body_at(message.bytes, &message.header, *body_offset, caller.chars);
         let lane = push.lane.unwrap_or_else(|| self.lane_of(push, answer.priority, &body));
-        if lane == self.id {
+        if lane == self.identity.id {
             caller.settling.note_own();
         } else if self.pass_push(connection, message, caller, answer, lane) {
             return self.note_other_lane(caller, lane);
@@ -204,7 +205,7 @@ impl Core {
         let priority = told.or_else(|| self.highest_priority(push, body));
         let route = self.lane.snapshot().supplier(push.source);
         let lane = route.map(|route| route.lane_for(priority.unwrap_or(route.settings.priority)));
-        lane.unwrap_or(self.id)
+        lane.unwrap_or(self.identity.id)
     }
 
     /// The highest of the priorities that the events' headers have. What cannot be read is found out when they are taken in.
@@ -216,30 +217,31 @@ impl Core {
         if !push.batches {
             return if push.form == FORM_STRUCTURED { priority_of(body.clone()) } else { None };
         }
-        let mut batch = core::mem::take(&mut self.batch_in);
+        let mut batch = core::mem::take(&mut self.doors.giop.batch_in);
         let is_read = batch.read(body, &mut event::work_for(body.remaining())).is_ok();
         let highest = if is_read { batch.events(body).filter_map(|(event, _)| priority_of(event)).max() } else { None };
-        self.batch_in = batch;
+        self.doors.giop.batch_in = batch;
         highest
     }
 
     fn push(&mut self, connection: Token, body: &Reader<'_>, caller: &mut Caller, answer: Answer, push: &Push) {
         let bytes = body.remaining();
-        let mut intake = Intake::new(push.source, OwedTo::Client { connection, answer, bytes }, answer.priority);
+        let mut submission =
+            Submission::new(push.source, OwedTo::Client { connection, answer, bytes }, answer.priority);
         let is_read = if push.batches && self.lane.takes_turns() {
             let is_read = self.read_batch(push, body);
-            if is_read && self.begin_instalments(&mut intake, body, caller) {
+            if is_read && self.begin_instalments(&mut submission, body, caller) {
                 return;
             }
             is_read
         } else {
-            self.take_in_body(&mut intake, push, body)
+            self.take_in_body(&mut submission, push, body)
         };
         if !is_read {
             self.counters.add(Counter::WrongBodies, 1);
             return answer_exception(caller, answer, SystemException::new(Kind::Marshal, 0));
         }
-        let finished = self.finish_intake(&intake);
+        let finished = self.finish_submission(&submission);
         self.deliver();
         match finished {
             Ok(true) => answer_done(caller, answer),
@@ -249,24 +251,24 @@ impl Core {
     }
 
     /// Takes in the event or events of a push. False if they cannot be read, and nothing was taken in.
-    pub(crate) fn take_in_body(&mut self, intake: &mut Intake, push: &Push, body: &Reader<'_>) -> bool {
+    pub(crate) fn take_in_body(&mut self, submission: &mut Submission, push: &Push, body: &Reader<'_>) -> bool {
         if push.batches {
             let is_read = self.read_batch(push, body);
             if is_read {
-                let batch = core::mem::take(&mut self.batch_in);
-                self.take_in_batch(intake, &batch, body, 0..batch.len());
-                self.batch_in = batch;
+                let batch = core::mem::take(&mut self.doors.giop.batch_in);
+                self.take_in_batch(submission, &batch, body, 0..batch.len());
+                self.doors.giop.batch_in = batch;
             }
             return is_read;
         }
-        let seen = self.recall.event(push.source, event::tag_of(body.encoding(), body.phase()), body.rest());
+        let seen = self.doors.giop.recall.event(push.source, event::tag_of(body.encoding(), body.phase()), body.rest());
         let mut work = event::work_for(body.remaining());
         if let Some(skeleton) = seen.and_then(|seen| seen.skeleton)
             && let Some(known) = skeleton.known(body, &mut work)
             && known.length == body.remaining()
         {
             let header = EventHeader { is_loose: known.is_loose, ..skeleton.header() };
-            self.take_in(intake, push.form, body, &header, seen);
+            self.take_in(submission, push.form, body, &header, seen);
             return true;
         }
         let header = match (push.form, seen) {
@@ -276,14 +278,14 @@ impl Core {
         };
         let is_read = header.is_ok();
         if let Ok(header) = header {
-            self.take_in(intake, push.form, body, &header, seen);
+            self.take_in(submission, push.form, body, &header, seen);
         }
         is_read
     }
 
     /// Finds the events of a sequence. False if it cannot be read.
     fn read_batch(&mut self, push: &Push, body: &Reader<'_>) -> bool {
-        let Self { batch_in, recall, .. } = self;
+        let Door { batch_in, recall, .. } = &mut self.doors.giop;
         let known = |event: &Reader<'_>, work: &mut Work| recall.known(push.source, event, work);
         batch_in.read_knowing(body, &mut event::work_for(body.remaining()), known).is_ok()
     }
@@ -298,13 +300,14 @@ impl Core {
     ) -> bool {
         self.counters.add(Counter::Requests, 1);
         let bytes = message.bytes.len();
-        let charged = caller.account().charge(Resource::RequestBytes, (bytes as u64).max(self.request_bytes_min));
+        let charged =
+            caller.account().charge(Resource::RequestBytes, (bytes as u64).max(self.doors.giop.request_bytes_min));
         let posted = match charged {
             Ok(charge) => {
-                let (lane, chars, message) = (self.thread, caller.chars, message.bytes.to_vec());
+                let (lane, chars, message) = (self.identity.thread, caller.chars, message.bytes.to_vec());
                 let request = mail::Request { lane, connection, message, chars, charge, may_be_large };
                 self.tally();
-                self.administration.post(ToAdministration::Request(request)).is_ok()
+                self.office.administration.post(ToAdministration::Request(request)).is_ok()
             }
             Err(spent) => {
                 self.counters.add(Counter::of_refusal(spent), 1);

@@ -171,9 +171,9 @@ impl Core {
                 question.limit = settings.filter_timeout;
                 question.connect_timeout = settings.connect_timeout;
                 question.until = until;
-                let token = self.questions.insert(question);
+                let token = self.doors.giop.questions.insert(question);
                 if let Some(wait) = waiter.and_then(|waiter| waiter.wait) {
-                    self.waiting.note_question(wait, token);
+                    self.doors.giop.waiting.note_question(wait, token);
                 }
                 token
             }
@@ -189,38 +189,41 @@ impl Core {
     /// already.
     pub(crate) fn question_admission(&mut self, source: ProxyKey, questions: Questions) -> Option<Ruling> {
         let subject = Subject::Admission { source };
-        let now = self.now;
+        let now = self.clock.now;
         let Some(route) = self.lane.snapshot().supplier(source) else { return Some(Ruling::No) };
         let mut question = Question::new(subject, questions, &route.remote_filters);
         question.limit = route.settings.filter_timeout;
         question.connect_timeout = route.settings.connect_timeout;
         question.until =
-            self.undecided.first(source).and_then(|first| first.draft.timeout).map(|timeout| now + timeout);
-        let token = self.questions.insert(question);
+            self.intake.undecided.first(source).and_then(|first| first.draft.timeout).map(|timeout| now + timeout);
+        let token = self.doors.giop.questions.insert(question);
         let ruling = self.ask_filters(token)?;
-        self.questions.remove(token);
+        self.doors.giop.questions.remove(token);
         Some(ruling)
     }
 
     /// Asks whoever is next, unless it is decided.
     fn ask_filters(&mut self, token: Token) -> Option<Ruling> {
         loop {
-            let question = self.questions.all.get_mut(token)?;
+            let question = self.doors.giop.questions.all.get_mut(token)?;
             // Nobody to ask: filters that were there are not there any more.
             let Some(peer) = question.peer() else { return Some(Ruling::Yes) };
-            let until = self.now + question.limit;
+            let until = self.clock.now + question.limit;
             let until = question.until.map_or(until, |end| end.min(until));
-            let asked =
-                if until <= self.now { Err("the event has expired".into()) } else { self.ask_filter(token, peer) };
+            let asked = if until <= self.clock.now {
+                Err("the event has expired".into())
+            } else {
+                self.ask_filter(token, peer)
+            };
             let why = match asked {
                 Ok(under_way) => {
-                    self.questions.all.get_mut(token)?.under_way = Some((under_way, until));
+                    self.doors.giop.questions.all.get_mut(token)?.under_way = Some((under_way, until));
                     return None;
                 }
                 Err(why) => why,
             };
             self.note_filter_failure(peer, &why);
-            let question = self.questions.all.get_mut(token)?;
+            let question = self.doors.giop.questions.all.get_mut(token)?;
             question.failed = true;
             if let Some(ruling) = question.hear(false) {
                 return Some(ruling);
@@ -230,7 +233,7 @@ impl Core {
 
     /// Calls `match` or `match_structured` of a remote filter.
     fn ask_filter(&mut self, token: Token, peer: Peer) -> Result<UnderWay, String> {
-        let question = self.questions.all.get_mut(token).ok_or("there is no such question")?;
+        let question = self.doors.giop.questions.all.get_mut(token).ok_or("there is no such question")?;
         let connect_timeout = question.connect_timeout;
         self.counters.add(Counter::RemoteFilterCalls, 1);
         match &mut question.subject {
@@ -239,7 +242,7 @@ impl Core {
                 let asked = events.first().ok_or_else(|| "there is no event".to_owned());
                 let asked = asked.and_then(|event| self.ask_about(token, peer, event, connect_timeout));
                 if let Some(Question { subject: Subject::Delivery { events: place, .. }, .. }) =
-                    self.questions.all.get_mut(token)
+                    self.doors.giop.questions.all.get_mut(token)
                 {
                     *place = events;
                 }
@@ -247,9 +250,9 @@ impl Core {
             }
             Subject::Admission { source } => {
                 let source = *source;
-                let first = self.undecided.next(source).ok_or("there is no event")?;
+                let first = self.intake.undecided.next(source).ok_or("there is no event")?;
                 let asked = self.ask_about(token, peer, &first.draft, connect_timeout);
-                self.undecided.put_back(source, first);
+                self.intake.undecided.put_back(source, first);
                 asked
             }
         }
@@ -273,11 +276,11 @@ impl Core {
 
     /// A remote filter has answered, or will not.
     pub(crate) fn conclude_question(&mut self, token: Token, verdict: Verdict) {
-        let Some(question) = self.questions.all.get_mut(token) else { return };
+        let Some(question) = self.doors.giop.questions.all.get_mut(token) else { return };
         question.under_way = None;
         let Some(peer) = question.peer() else { return };
         let answer = match verdict {
-            Verdict::Done => self.outgoing.answer.reader().bool().map_err(|error| error.to_string()),
+            Verdict::Done => self.doors.giop.outgoing.answer.reader().bool().map_err(|error| error.to_string()),
             Verdict::Forward(to) if self.follow(peer, &to) => {
                 let ruling = self.ask_filters(token);
                 return ruling.map_or((), |ruling| self.rule(token, ruling));
@@ -309,7 +312,7 @@ impl Core {
 
     /// Takes in what a filter said, and asks the next if that does not decide.
     fn go_on_asking(&mut self, token: Token, answer: Option<bool>) {
-        let Some(question) = self.questions.all.get_mut(token) else { return };
+        let Some(question) = self.doors.giop.questions.all.get_mut(token) else { return };
         question.failed |= answer.is_none();
         let ruling = question.hear(answer == Some(true)).or_else(|| self.ask_filters(token));
         if let Some(ruling) = ruling {
@@ -319,12 +322,12 @@ impl Core {
 
     /// Gives up waiting for remote filters that have had their time.
     pub(crate) fn end_late_questions(&mut self) {
-        let now = self.now;
+        let now = self.clock.now;
         let is_late = |question: &Question| question.under_way.is_some_and(|(_, until)| until <= now);
-        let late = self.questions.all.iter().filter(|(_, question)| is_late(question));
+        let late = self.doors.giop.questions.all.iter().filter(|(_, question)| is_late(question));
         let late: Vec<Token> = late.map(|(token, _)| token).collect();
         for token in late {
-            let Some(question) = self.questions.all.get_mut(token) else { continue };
+            let Some(question) = self.doors.giop.questions.all.get_mut(token) else { continue };
             if let Some((under_way, _)) = question.under_way.take() {
                 let peer = question.peer();
                 self.stop_asking(under_way);
@@ -338,7 +341,7 @@ impl Core {
 
     /// It is decided.
     fn rule(&mut self, token: Token, ruling: Ruling) {
-        if let Some((question, waits)) = self.questions.remove(token) {
+        if let Some((question, waits)) = self.doors.giop.questions.remove(token) {
             self.rule_on(question.subject, ruling, waits);
         }
     }
@@ -358,7 +361,7 @@ impl Core {
                 };
                 if let Some(outcome) = outcome {
                     self.recycle(events);
-                    self.lane.handle_outcome(outbox, serial, outcome, self.now);
+                    self.lane.handle_outcome(outbox, serial, outcome, self.clock.now);
                     if let Some(waiter) = waiter {
                         self.wait_again(waiter);
                     }
@@ -366,7 +369,7 @@ impl Core {
                     self.hand_on(delivery, events, waiter);
                 }
                 if outbox_waits {
-                    self.lane.resume_outbox(outbox, self.now);
+                    self.lane.resume_outbox(outbox, self.clock.now);
                 }
             }
         }
@@ -376,7 +379,7 @@ impl Core {
     fn hand_on(&mut self, delivery: Delivery, mut events: Vec<Arc<Event>>, waiter: Option<Waiter>) {
         let Delivery { outbox, serial, .. } = delivery;
         match waiter {
-            Some(waiter) => self.due.push_back(Due::Events { waiter, outbox, serial, events }),
+            Some(waiter) => self.doors.giop.due.push_back(Due::Events { waiter, outbox, serial, events }),
             None => {
                 self.send(&delivery, &mut events);
                 self.recycle(events);
@@ -386,14 +389,14 @@ impl Core {
 
     /// What an outbox had on its way is put back: nothing need be asked about it.
     pub(crate) fn withdraw_question(&mut self, outbox: OutboxId) {
-        if let Some((token, _)) = self.questions.by_outbox.get(&outbox).copied() {
+        if let Some((token, _)) = self.doors.giop.questions.by_outbox.get(&outbox).copied() {
             self.cancel_question(token);
         }
     }
 
     /// What filters say of an event is not waited for any more.
     pub(crate) fn cancel_question(&mut self, token: Token) -> Option<(OutboxId, u32)> {
-        let (question, _) = self.questions.remove(token)?;
+        let (question, _) = self.doors.giop.questions.remove(token)?;
         if let Some((under_way, _)) = question.under_way {
             self.stop_asking(under_way);
         }

@@ -66,9 +66,9 @@ pub(crate) const DISCONNECTED: &str = "IDL:omg.org/CosEventComm/Disconnected:1.0
 impl Core {
     /// Reads replies. False when the connection is gone.
     pub(crate) fn read_replies(&mut self, token: Token) -> bool {
-        let Some(connection) = self.outgoing.connections.get_mut(token) else { return false };
+        let Some(connection) = self.doors.giop.outgoing.connections.get_mut(token) else { return false };
         let Some((stream, inbound)) = connection.stream_and_inbound() else { return true };
-        self.buffers.lend(inbound);
+        self.io.buffers.lend(inbound);
         match system::receive(stream, inbound.vacant()) {
             Ok(0) => {
                 self.lose(token, "the consumer closed the connection");
@@ -76,10 +76,10 @@ impl Core {
             }
             Ok(count) => {
                 inbound.filled(count);
-                connection.silent_since = self.now;
+                connection.silent_since = self.clock.now;
             }
             Err(error) if would_block(&error) || error.kind() == std::io::ErrorKind::Interrupted => {
-                self.buffers.settle(inbound);
+                self.io.buffers.settle(inbound);
                 return true;
             }
             Err(error) => {
@@ -88,13 +88,13 @@ impl Core {
             }
         }
         loop {
-            let Outgoings { connections, answer, .. } = &mut self.outgoing;
+            let Outgoings { connections, answer, .. } = &mut self.doors.giop.outgoing;
             let Some(connection) = connections.get_mut(token) else { return false };
             let Outgoing { inbound, pending, endpoint, .. } = connection;
             let heard = match inbound.poll_message() {
                 Ok(Some(message)) => hear(&message, endpoint.chars, pending, answer),
                 Ok(None) => {
-                    self.buffers.settle(inbound);
+                    self.io.buffers.settle(inbound);
                     return true;
                 }
                 Err(error) => {
@@ -140,17 +140,17 @@ impl Core {
     }
 
     fn conclude_push(&mut self, outbox: OutboxId, serial: u32, verdict: Verdict) {
-        let Some(route) = self.outgoing.routes.get_mut(outbox) else { return };
+        let Some(route) = self.doors.giop.outgoing.routes.get_mut(outbox) else { return };
         // Nothing if an earlier one failed: then this one was put back with it and is nobody's any more.
         let Some((before, sent)) = route.take_unanswered(serial) else { return };
         if let Verdict::Forward(to) = &verdict
             && route.forward(to)
         {
-            self.outgoing.stale = true;
+            self.doors.giop.outgoing.stale = true;
             // It and all behind it are put back, and go to the other place in their order.
             self.withdraw(outbox, before, false);
-            self.lane.handle_outcome(outbox, serial, Outcome::NoRoom, self.now);
-            self.lane.resume_outbox(outbox, self.now);
+            self.lane.handle_outcome(outbox, serial, Outcome::NoRoom, self.clock.now);
+            self.lane.resume_outbox(outbox, self.clock.now);
             return;
         }
         let outcome = match outcome_of(&verdict) {
@@ -167,7 +167,7 @@ impl Core {
             _ => {
                 route.succeed();
                 route.forget_fault(sent.event);
-                self.lane.handle_outcome(outbox, serial, outcome, self.now);
+                self.lane.handle_outcome(outbox, serial, outcome, self.clock.now);
             }
         }
     }
@@ -176,16 +176,16 @@ impl Core {
     pub(crate) fn fail_push(&mut self, outbox: OutboxId, serial: u32, outcome: Outcome, why: impl FnOnce() -> String) {
         self.withdraw(outbox, 0, true);
         self.note_failure(outbox, why);
-        self.lane.handle_outcome(outbox, serial, outcome, self.now);
+        self.lane.handle_outcome(outbox, serial, outcome, self.clock.now);
     }
 
     /// Notes why an episode of failures began, for the log, and that a consumer that was forwarded is looked for at its
     /// own address again.
     pub(crate) fn note_failure(&mut self, outbox: OutboxId, why: impl FnOnce() -> String) {
-        let Some(route) = self.outgoing.routes.get_mut(outbox) else { return };
-        self.outgoing.stale |= route.return_home();
+        let Some(route) = self.doors.giop.outgoing.routes.get_mut(outbox) else { return };
+        self.doors.giop.outgoing.stale |= route.return_home();
         if !core::mem::replace(&mut route.is_failing, true) {
-            self.failures.insert(route.key, why());
+            self.office.failures.insert(route.key, why());
         }
     }
 }

@@ -8,24 +8,34 @@ use giop::exception::{Kind, SystemException};
 
 use crate::counters::Counter;
 use crate::doors::giop::recall::SeenType;
-use crate::lane::intake::admission::Intake;
+use crate::lane::intake::admission::Submission;
 use crate::lane::run::Core;
 use corba::event::{self, Batch, FORM_STRUCTURED, Header, Known, Skeleton, Translated};
 
 impl Core {
     /// Takes in those events of a sequence, in their order, until one is refused.
-    pub(crate) fn take_in_batch(&mut self, intake: &mut Intake, batch: &Batch, body: &Reader<'_>, which: Range<usize>) {
+    pub(crate) fn take_in_batch(
+        &mut self,
+        submission: &mut Submission,
+        batch: &Batch,
+        body: &Reader<'_>,
+        which: Range<usize>,
+    ) {
         for (event, known) in batch.events_in(body, which) {
-            self.take_in_one(intake, FORM_STRUCTURED, &event, known);
-            if intake.refusal.is_some() {
+            self.take_in_one(submission, FORM_STRUCTURED, &event, known);
+            if submission.refusal.is_some() {
                 return;
             }
         }
     }
 
     /// Takes in one event that was read to its end before.
-    pub(crate) fn take_in_one(&mut self, intake: &mut Intake, form: Form, event: &Reader<'_>, known: Known) {
-        let seen = self.recall.event(intake.source, event::tag_of(event.encoding(), event.phase()), event.rest());
+    pub(crate) fn take_in_one(&mut self, submission: &mut Submission, form: Form, event: &Reader<'_>, known: Known) {
+        let seen = self.doors.giop.recall.event(
+            submission.source,
+            event::tag_of(event.encoding(), event.phase()),
+            event.rest(),
+        );
         let header = match form {
             // Its type is known, and there is no more to learn.
             FORM_STRUCTURED if known.is_plain && seen.is_some() => Ok(Header::default()),
@@ -36,16 +46,16 @@ impl Core {
         match header {
             Ok(header) => {
                 let header = Header { is_loose: known.is_loose, ..header };
-                self.take_in(intake, form, event, &header, seen);
+                self.take_in(submission, form, event, &header, seen);
             }
-            Err(_) => intake.refusal = Some(SystemException::new(Kind::Marshal, 0)),
+            Err(_) => submission.refusal = Some(SystemException::new(Kind::Marshal, 0)),
         }
     }
 
     /// Takes in an event of which the header is known. Where its type has been `seen`, the header need not tell it.
     pub(crate) fn take_in(
         &mut self,
-        intake: &mut Intake,
+        submission: &mut Submission,
         form: Form,
         body: &Reader<'_>,
         header: &Header<'_>,
@@ -64,18 +74,18 @@ impl Core {
         event.form = form;
         event.tag = event::tag_at(body.encoding(), body.phase(), header.is_loose);
         event.bytes.extend_from_slice(bytes);
-        event.thread_priority = intake.priority;
+        event.thread_priority = submission.priority;
         if header.says_quality() {
             self.note_quality(event, header);
         }
         if seen.and_then(|seen| seen.fits) != Some(event.tag) {
-            self.translate(intake.source, event);
+            self.translate(submission.source, event);
         }
         if seen.is_none_or(|seen| seen.skeleton.is_none()) {
-            self.note_type(intake.source, body, event, header, seen);
+            self.note_type(submission.source, body, event, header, seen);
         }
-        self.admit(intake, draft);
-        if intake.refusal.is_none() {
+        self.admit(submission, draft);
+        if submission.refusal.is_none() {
             self.counters.add(Counter::EventBytesIn, bytes.len() as u64);
         }
     }
@@ -83,7 +93,7 @@ impl Core {
     /// Finds the number of an event's type.
     fn classify(&mut self, draft: &mut Draft, body: &Reader<'_>, header: &Header<'_>) {
         let chars = body.encoding().chars;
-        let [domain_text, name_text] = &mut self.names;
+        let [domain_text, name_text] = &mut self.doors.giop.names;
         let domain = event::name_in_utf8(header.domain, chars, domain_text);
         let type_name = event::name_in_utf8(header.type_name, chars, name_text);
         self.lane.classify(draft, domain, type_name);
@@ -99,7 +109,7 @@ impl Core {
         seen: Option<SeenType>,
     ) {
         let tag = event::tag_of(body.encoding(), body.phase());
-        if seen.is_some() && !self.recall.note_miss(source, tag) {
+        if seen.is_some() && !self.doors.giop.recall.note_miss(source, tag) {
             return;
         }
         let Some(channel) = self.lane.snapshot().channel(source.channel) else { return };
@@ -108,15 +118,15 @@ impl Core {
         let mut work = event::work_for(event.bytes.len());
         let skeleton = Skeleton::of(event.form, body, header, &mut work).ok().flatten();
         let seen = SeenType { event_type: event.event_type, length, fits: fits.then_some(event.tag), skeleton };
-        self.recall.note_event(source, tag, &event.bytes, seen);
+        self.doors.giop.recall.note_event(source, tag, &event.bytes, seen);
     }
 
     /// Takes over what the event says of how it is to be treated.
     fn note_quality(&self, event: &mut Event, header: &Header<'_>) {
         event.priority = header.priority;
         event.timeout = header.timeout;
-        event.start = header.start.map(|utc| self.clock.lane_time(utc));
-        event.stop = header.stop.map(|utc| self.clock.lane_time(utc));
+        event.start = header.start.map(|utc| self.doors.giop.utc.lane_time(utc));
+        event.stop = header.stop.map(|utc| self.doors.giop.utc.lane_time(utc));
         if header.has_wrong_property {
             self.counters.add(Counter::WrongHeaderFields, 1);
         }

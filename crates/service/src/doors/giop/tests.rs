@@ -116,7 +116,7 @@ impl Bench {
     fn connect_from(&mut self, ip: [u8; 4]) -> TcpStream {
         let socket = socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
         bind(&socket, &SocketAddr::from((ip, 0))).unwrap();
-        connect(&socket, &self.lane.listener.as_ref().unwrap().local_addr().unwrap()).unwrap();
+        connect(&socket, &self.lane.clients.giop.entrance.listener.as_ref().unwrap().local_addr().unwrap()).unwrap();
         let stream = TcpStream::from(socket);
         let before = self.counters.read(Counter::ConnectionsAccepted);
         while self.counters.read(Counter::ConnectionsAccepted) == before {
@@ -178,10 +178,10 @@ fn a_host_none_of_whose_addresses_answers_is_unreachable() {
 fn a_name_that_is_never_looked_up_takes_as_long_as_a_connection_may() {
     let mut bench = Bench::new();
     bench.call_by_name();
-    bench.lane.core.set_clock_forward(Duration::from_secs(1));
+    bench.lane.core.clock.set_forward(Duration::from_secs(1));
     bench.lane.round_within(Duration::ZERO);
     assert_eq!(bench.counters.read(Counter::ConnectsFailed), 0);
-    bench.lane.core.set_clock_forward(Duration::from_secs(5));
+    bench.lane.core.clock.set_forward(Duration::from_secs(5));
     assert!(matches!(bench.result(), Err(CallFailure::Unreachable(_))));
     assert_eq!(bench.counters.read(Counter::ConnectsFailed), 1);
 }
@@ -193,15 +193,15 @@ fn a_call_that_nobody_answers_ends_in_time_and_its_connection_a_little_later() {
     let lookup = bench.call_by_name();
     bench.lane.core.resolved(lookup.connection, Ok(vec![client.local_addr().unwrap()]));
     bench.lane.round_within(Duration::from_millis(10));
-    bench.lane.core.set_clock_forward(Duration::from_secs(11));
+    bench.lane.core.clock.set_forward(Duration::from_secs(11));
     assert!(matches!(bench.result(), Err(CallFailure::TimedOut)));
-    assert!(bench.lane.core.outgoing.connections.get(lookup.connection).is_some());
-    bench.lane.core.set_clock_forward(Duration::from_millis(100));
+    assert!(bench.lane.core.doors.giop.outgoing.connections.get(lookup.connection).is_some());
+    bench.lane.core.clock.set_forward(Duration::from_millis(100));
     bench.lane.round_within(Duration::ZERO);
-    bench.lane.core.set_clock_forward(Duration::from_millis(1_100));
+    bench.lane.core.clock.set_forward(Duration::from_millis(1_100));
     bench.lane.round_within(Duration::ZERO);
-    assert!(bench.lane.core.outgoing.connections.get(lookup.connection).is_none());
-    assert!(!bench.lane.core.outgoing.has_deadlines());
+    assert!(bench.lane.core.doors.giop.outgoing.connections.get(lookup.connection).is_none());
+    assert!(!bench.lane.core.doors.giop.outgoing.has_deadlines());
 }
 
 #[test]
@@ -244,7 +244,7 @@ fn only_a_connection_that_completes_nothing_is_overdue() {
     client.write_all(first).unwrap();
     for _ in 0..5 {
         bench.lane.round_within(Duration::from_millis(10));
-        bench.lane.core.set_clock_forward(Duration::from_secs(50));
+        bench.lane.core.clock.set_forward(Duration::from_secs(50));
         let before = bench.counters.read(Counter::Requests);
         client.write_all(&[second, first].concat()).unwrap();
         while bench.counters.read(Counter::Requests) == before {
@@ -252,7 +252,7 @@ fn only_a_connection_that_completes_nothing_is_overdue() {
         }
     }
     assert_eq!(bench.counters.read(Counter::IncompleteMessages), 0);
-    bench.lane.core.set_clock_forward(Duration::from_secs(61));
+    bench.lane.core.clock.set_forward(Duration::from_secs(61));
     bench.lane.round_within(Duration::ZERO);
     assert_eq!(bench.counters.read(Counter::IncompleteMessages), 1);
 }
@@ -426,7 +426,7 @@ fn who_does_not_read_is_let_go_when_others_wait_for_the_memory() {
     };
     bench.office.post(request.answered(vec![0; 16 << 20]).1).unwrap();
     (0..1000).for_each(|_| bench.lane.round_within(Duration::ZERO));
-    bench.lane.core.set_clock_forward(Duration::from_secs(300));
+    bench.lane.core.clock.set_forward(Duration::from_secs(300));
     bench.lane.round_within(Duration::ZERO);
     assert_eq!(bench.counters.read(Counter::ConnectionsOpen), 1, "nobody needs the memory");
     let mut other = bench.connect();
@@ -434,7 +434,7 @@ fn who_does_not_read_is_let_go_when_others_wait_for_the_memory() {
     while bench.counters.read(Counter::LargeAnswersHeldBack) == 0 {
         bench.lane.round_within(Duration::from_millis(10));
     }
-    bench.lane.core.set_clock_forward(Duration::from_millis(100));
+    bench.lane.core.clock.set_forward(Duration::from_millis(100));
     while requests(&mut bench).is_empty() {
         bench.lane.round_within(Duration::from_millis(10));
     }
@@ -478,7 +478,8 @@ fn served_before_another(many: [u8; 4], one: [u8; 4]) -> (usize, u64) {
         bench.lane.round_within(Duration::from_millis(10));
         given.extend(requests(&mut bench).iter().map(|request| request.connection));
     }
-    let last = bench.lane.incoming.iter().find(|(_, entry)| entry.caller.address.port() == port(&connections[8]));
+    let last =
+        bench.lane.clients.giop.incoming.iter().find(|(_, entry)| entry.caller.address.port() == port(&connections[8]));
     let token = last.unwrap().0;
     let before = given.iter().position(|connection| *connection == token).unwrap();
     (before, bench.counters.read(Counter::SlicesSpent))

@@ -41,7 +41,7 @@ pub(crate) struct Owed {
 
 /// The events of one request being taken in, one after the other.
 #[derive(Clone, Copy)]
-pub(crate) struct Intake {
+pub(crate) struct Submission {
     pub(crate) source: ProxyKey,
     to: OwedTo,
     owed: Option<Token>,
@@ -51,7 +51,7 @@ pub(crate) struct Intake {
     pub(crate) priority: Option<i16>,
 }
 
-impl Intake {
+impl Submission {
     pub(crate) const fn new(source: ProxyKey, to: OwedTo, priority: Option<i16>) -> Self {
         Self { source, to, owed: None, refusal: None, priority }
     }
@@ -70,32 +70,32 @@ impl Intake {
 impl Core {
     /// Hands an event to the engine, or has it wait: for its turn, or behind those of its proxy about which remote filters
     /// are asked.
-    pub(crate) fn admit(&mut self, intake: &mut Intake, draft: Draft) {
-        let source = intake.source;
+    pub(crate) fn admit(&mut self, submission: &mut Submission, draft: Draft) {
+        let source = submission.source;
         if self.lane.takes_turns() {
-            let owed = self.owe(intake);
-            return self.lane.queue_turn(source, draft, owed.to_bits(), self.now);
+            let owed = self.owe(submission);
+            return self.lane.queue_turn(source, draft, owed.to_bits(), self.clock.now);
         }
-        if self.undecided.is_waiting(source) {
-            if !self.undecided.has_room(source, &draft) {
+        if self.intake.undecided.is_waiting(source) {
+            if !self.intake.undecided.has_room(source, &draft) {
                 self.lane.abandon_event(draft);
                 self.counters.add(Counter::UndecidedRefused, 1);
-                intake.refusal = Some(SystemException::new(Kind::ImpLimit, 0));
+                submission.refusal = Some(SystemException::new(Kind::ImpLimit, 0));
                 return;
             }
-            let owed = self.owe(intake);
-            return self.undecided.wait(source, draft, owed);
+            let owed = self.owe(submission);
+            return self.intake.undecided.wait(source, draft, owed);
         }
-        match self.lane.handle_event(source, draft, &self.forms, self.now) {
+        match self.lane.handle_event(source, draft, &self.doors.giop.forms, self.clock.now) {
             Admission::Accepted { .. } => {}
             Admission::Held(ticket) => {
-                let owed = self.owe(intake);
-                self.held.insert(ticket, owed);
+                let owed = self.owe(submission);
+                self.intake.held.insert(ticket, owed);
             }
-            Admission::Refused(refusal) => intake.refusal = Some(refused_event(&refusal)),
+            Admission::Refused(refusal) => submission.refusal = Some(refused_event(&refusal)),
             Admission::Undecided(draft, questions) => {
-                let owed = self.owe(intake);
-                self.undecided.wait(source, draft, owed);
+                let owed = self.owe(submission);
+                self.intake.undecided.wait(source, draft, owed);
                 if let Some(ruling) = self.question_admission(source, questions) {
                     self.rule_on_undecided(source, ruling);
                 }
@@ -104,16 +104,16 @@ impl Core {
     }
 
     /// Notes that one thing more is to come about before the supplier is told.
-    fn owe(&mut self, intake: &mut Intake) -> Token {
-        if let Some(token) = intake.owed
-            && let Some(owed) = self.owed.get_mut(token)
+    fn owe(&mut self, submission: &mut Submission) -> Token {
+        if let Some(token) = submission.owed
+            && let Some(owed) = self.intake.owed.get_mut(token)
         {
             owed.outstanding += 1;
             return token;
         }
         // One of them is that all events of the request have been looked at.
-        let token = self.owed.insert(Owed { to: intake.to, outstanding: 2, refusal: None });
-        intake.owed = Some(token);
+        let token = self.intake.owed.insert(Owed { to: submission.to, outstanding: 2, refusal: None });
+        submission.owed = Some(token);
         token
     }
 
@@ -122,32 +122,32 @@ impl Core {
     ///
     /// # Errors
     /// Says what he is told instead.
-    pub(crate) fn finish_intake(&mut self, intake: &Intake) -> Result<bool, SystemException> {
-        let Some(token) = intake.owed else { return intake.refusal.map_or(Ok(true), Err) };
-        if let Some(refusal) = intake.refusal {
-            self.owed.remove(token);
+    pub(crate) fn finish_submission(&mut self, submission: &Submission) -> Result<bool, SystemException> {
+        let Some(token) = submission.owed else { return submission.refusal.map_or(Ok(true), Err) };
+        if let Some(refusal) = submission.refusal {
+            self.intake.owed.remove(token);
             return Err(refusal);
         }
-        let Some(owed) = self.owed.get_mut(token) else { return Ok(true) };
+        let Some(owed) = self.intake.owed.get_mut(token) else { return Ok(true) };
         owed.outstanding -= 1;
         if owed.outstanding > 0 {
             return Ok(false);
         }
         let refusal = owed.refusal;
-        self.owed.remove(token);
+        self.intake.owed.remove(token);
         refusal.map_or(Ok(true), Err)
     }
 
     /// Something has come about for which a supplier's reply was withheld.
     pub(crate) fn pay(&mut self, token: Token) {
-        let Some(owed) = self.owed.get_mut(token) else { return };
+        let Some(owed) = self.intake.owed.get_mut(token) else { return };
         owed.outstanding -= 1;
         if owed.outstanding > 0 {
             return;
         }
-        let Some(owed) = self.owed.remove(token) else { return };
+        let Some(owed) = self.intake.owed.remove(token) else { return };
         match owed.to {
-            OwedTo::Client { .. } | OwedTo::Guest(_) => self.released.push_back(owed),
+            OwedTo::Client { .. } | OwedTo::Guest(_) => self.intake.released.push_back(owed),
             OwedTo::Puller(puller) => self.resume_polling(puller),
             OwedTo::Peer(held) => self.pay_peer(held),
         }
@@ -155,7 +155,7 @@ impl Core {
 
     /// The same, but he is told that an event was refused.
     pub(crate) fn pay_with_refusal(&mut self, token: Token, refusal: SystemException) {
-        if let Some(owed) = self.owed.get_mut(token) {
+        if let Some(owed) = self.intake.owed.get_mut(token) {
             owed.refusal = Some(refusal);
         }
         self.pay(token);
@@ -165,19 +165,19 @@ impl Core {
     /// looked at before the round is over, or in the next ones.
     pub(crate) fn rule_on_undecided(&mut self, source: ProxyKey, ruling: Ruling) {
         self.carry_out(source, ruling);
-        self.undecided.look_again(source);
+        self.intake.undecided.look_again(source);
     }
 
     /// Looks at events that waited behind those on which remote filters have ruled, for a stated time: of one proxy after the other, until
     /// filters have to be asked about one of its events too.
     pub(crate) fn go_on_with_undecided(&mut self) {
-        if !self.undecided.has_to_go_on() {
+        if !self.intake.undecided.has_to_go_on() {
             return;
         }
-        let until = self.time() + LOOKING_FOR;
-        while let Some(source) = self.undecided.again.pop_front() {
+        let until = self.clock.time() + LOOKING_FOR;
+        while let Some(source) = self.intake.undecided.again.pop_front() {
             self.look_at_undecided(source, until);
-            if self.time() >= until {
+            if self.clock.time() >= until {
                 return;
             }
         }
@@ -186,23 +186,23 @@ impl Core {
     /// Looks at the events of a proxy that wait until filters have to be asked about one of them: about the others nobody has to be
     /// asked, and they follow at once, as long as there is time for it.
     fn look_at_undecided(&mut self, source: ProxyKey, until: Time) {
-        while let Some(Undecided { draft, owed }) = self.undecided.next(source) {
+        while let Some(Undecided { draft, owed }) = self.intake.undecided.next(source) {
             if let Some((draft, questions)) = self.admit_undecided(source, draft, owed) {
-                self.undecided.put_back(source, Undecided { draft, owed });
+                self.intake.undecided.put_back(source, Undecided { draft, owed });
                 match self.question_admission(source, questions) {
                     Some(ruling) => self.carry_out(source, ruling),
                     None => return,
                 }
             }
-            if self.time() >= until {
-                return self.undecided.look_again(source);
+            if self.clock.time() >= until {
+                return self.intake.undecided.look_again(source);
             }
         }
     }
 
     /// Does with the first event of a proxy what filters have said of it.
     fn carry_out(&mut self, source: ProxyKey, ruling: Ruling) {
-        let Some(Undecided { mut draft, owed }) = self.undecided.next(source) else { return };
+        let Some(Undecided { mut draft, owed }) = self.intake.undecided.next(source) else { return };
         draft.approved = true;
         if ruling == Ruling::Yes {
             self.admit_undecided(source, draft, owed);
@@ -221,10 +221,10 @@ impl Core {
         draft: Draft,
         owed: Token,
     ) -> Option<(Draft, Questions)> {
-        match self.lane.handle_event(source, draft, &self.forms, self.now) {
+        match self.lane.handle_event(source, draft, &self.doors.giop.forms, self.clock.now) {
             Admission::Accepted { .. } => self.pay(owed),
             Admission::Held(ticket) => {
-                self.held.insert(ticket, owed);
+                self.intake.held.insert(ticket, owed);
             }
             Admission::Refused(refusal) => self.pay_with_refusal(owed, refused_event(&refusal)),
             Admission::Undecided(draft, questions) => return Some((draft, questions)),

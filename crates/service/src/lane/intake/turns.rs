@@ -25,7 +25,7 @@ impl Worker {
         if self.core.lane.turns_waiting() == 0 {
             return;
         }
-        let until = self.core.now + LOOK_AROUND_AFTER;
+        let until = self.core.clock.now + LOOK_AROUND_AFTER;
         for _ in 0..TURNS_PER_ROUND {
             if !self.core.serve_turn() {
                 return;
@@ -42,7 +42,7 @@ impl Worker {
 impl Core {
     /// Hands the event in whose turn it is. False if none waits.
     fn serve_turn(&mut self) -> bool {
-        let Some(Turn { source, draft, token }) = self.lane.poll_turn(self.now) else { return false };
+        let Some(Turn { source, draft, token }) = self.lane.poll_turn(self.clock.now) else { return false };
         let token = Token::from_bits(token);
         match draft {
             Some(draft) => self.admit_in_turn(source, draft, token),
@@ -53,16 +53,16 @@ impl Core {
 
     /// Hands in an event that has waited, or has it wait behind those of its proxy about which remote filters are asked.
     fn admit_in_turn(&mut self, source: ProxyKey, draft: Draft, owed: Token) {
-        if self.undecided.is_waiting(source) {
-            if self.undecided.has_room(source, &draft) {
-                return self.undecided.wait(source, draft, owed);
+        if self.intake.undecided.is_waiting(source) {
+            if self.intake.undecided.has_room(source, &draft) {
+                return self.intake.undecided.wait(source, draft, owed);
             }
             self.lane.abandon_event(draft);
             self.counters.add(Counter::UndecidedRefused, 1);
             return self.pay_with_refusal(owed, SystemException::new(Kind::ImpLimit, 0));
         }
         if let Some((draft, questions)) = self.admit_undecided(source, draft, owed) {
-            self.undecided.wait(source, draft, owed);
+            self.intake.undecided.wait(source, draft, owed);
             if let Some(ruling) = self.question_admission(source, questions) {
                 self.rule_on_undecided(source, ruling);
             }

@@ -251,21 +251,21 @@ impl Lines {
 impl Worker {
     /// Serves what other lanes have posted. True if there is more.
     pub(crate) fn serve_lines(&mut self) -> bool {
-        let lines = self.core.lines.all.len();
+        let lines = self.core.links.lines.all.len();
         let mut more = false;
         for at in 0..lines {
             more |= self.serve_line(at);
         }
         // A lane that was met meanwhile has moved others down, which then were not served.
-        more |= self.core.lines.all.len() != lines;
-        self.core.lines.forget_ended();
+        more |= self.core.links.lines.all.len() != lines;
+        self.core.links.lines.forget_ended();
         more
     }
 
     fn serve_line(&mut self, at: usize) -> bool {
-        let Some(thread) = self.core.lines.all.get(at).map(|line| line.thread) else { return false };
+        let Some(thread) = self.core.links.lines.all.get(at).map(|line| line.thread) else { return false };
         for _ in 0..LETTERS_PER_ROUND {
-            let Some(letter) = self.core.lines.of(thread).and_then(|line| line.from.take()) else { return false };
+            let Some(letter) = self.core.links.lines.of(thread).and_then(|line| line.from.take()) else { return false };
             // What it speaks of was published before it was posted, so look before acting on it.
             self.core.refresh();
             match letter {
@@ -278,30 +278,30 @@ impl Worker {
                 }
                 ToPeer::Connection(connection) => self.adopt(connection),
                 ToPeer::Parting => {
-                    if let Some(line) = self.core.lines.of(thread) {
+                    if let Some(line) = self.core.links.lines.of(thread) {
                         line.was_parted_from = true;
-                        self.core.try_parked = true;
+                        self.core.doors.giop.foreign.try_parked = true;
                     }
                 }
                 ToPeer::Parted => {
-                    if let Some(line) = self.core.lines.of(thread) {
+                    if let Some(line) = self.core.links.lines.of(thread) {
                         line.has_ended = true;
                     }
                     return false;
                 }
             }
         }
-        self.core.lines.of(thread).is_some_and(|line| line.from.waiting() > 0)
+        self.core.links.lines.of(thread).is_some_and(|line| line.from.waiting() > 0)
     }
 }
 
 impl Core {
     /// Posts the events that the engine wants handed over.
     pub(crate) fn post_handovers(&mut self) {
-        while let Some(Handover { to, outbox, serial, event, .. }) = self.lane.poll_handover(self.now) {
-            let Some(line) = self.lines.find(to) else {
+        while let Some(Handover { to, outbox, serial, event, .. }) = self.lane.poll_handover(self.clock.now) {
+            let Some(line) = self.links.lines.find(to) else {
                 // Its lane has just ended, and with it all who would have got the event there.
-                self.lane.handle_outcome(outbox, serial, Outcome::Rejected, self.now);
+                self.lane.handle_outcome(outbox, serial, Outcome::Rejected, self.clock.now);
                 self.lane.release(event);
                 continue;
             };
@@ -310,7 +310,7 @@ impl Core {
                 Err(letter) => {
                     line.blocked.push(outbox);
                     self.counters.add(Counter::HandoverFull, 1);
-                    self.lane.handle_outcome(outbox, serial, Outcome::NoRoom, self.now);
+                    self.lane.handle_outcome(outbox, serial, Outcome::NoRoom, self.clock.now);
                     if let ToPeer::Event(passed) = letter {
                         self.lane.release(passed.event);
                     }
@@ -325,28 +325,28 @@ impl Core {
         if !self.lane.takes_turns() {
             return self.take_over_now(thread, passed);
         }
-        let Self { lane, held_for_peers, now, .. } = self;
-        let token = held_for_peers.insert(HeldForPeer { thread, passed });
-        if let Some(HeldForPeer { passed, .. }) = held_for_peers.get(token) {
-            lane.queue_handover_turn(&passed.event, token.to_bits(), *now);
+        let held = &mut self.links.held_for_peers;
+        let token = held.insert(HeldForPeer { thread, passed });
+        if let Some(HeldForPeer { passed, .. }) = held.get(token) {
+            self.lane.queue_handover_turn(&passed.event, token.to_bits(), self.clock.now);
         }
     }
 
     /// Takes in an event of another lane's that has waited for its turn.
     pub(crate) fn take_over_in_turn(&mut self, token: Token) {
-        if let Some(HeldForPeer { thread, passed }) = self.held_for_peers.remove(token) {
+        if let Some(HeldForPeer { thread, passed }) = self.links.held_for_peers.remove(token) {
             self.take_over_now(thread, passed);
         }
     }
 
     /// Takes it in, and says so as soon as it is not held.
     fn take_over_now(&mut self, thread: LaneThread, passed: Passed) {
-        let outcome = match self.lane.handle_handover(&passed.event, &self.forms, self.now) {
+        let outcome = match self.lane.handle_handover(&passed.event, &self.doors.giop.forms, self.clock.now) {
             Admission::Accepted { .. } => Outcome::Delivered,
             Admission::Held(ticket) => {
-                let held = self.held_for_peers.insert(HeldForPeer { thread, passed });
-                let owed = self.owed.insert(Owed { to: OwedTo::Peer(held), outstanding: 1, refusal: None });
-                self.held.insert(ticket, owed);
+                let held = self.links.held_for_peers.insert(HeldForPeer { thread, passed });
+                let owed = self.intake.owed.insert(Owed { to: OwedTo::Peer(held), outstanding: 1, refusal: None });
+                self.intake.held.insert(ticket, owed);
                 return self.deliver();
             }
             Admission::Undecided(draft, _) => {
@@ -361,13 +361,13 @@ impl Core {
 
     /// An event of another lane's is held no more.
     pub(crate) fn pay_peer(&mut self, held: Token) {
-        if let Some(HeldForPeer { thread, passed }) = self.held_for_peers.remove(held) {
+        if let Some(HeldForPeer { thread, passed }) = self.links.held_for_peers.remove(held) {
             self.tell_taken_over(thread, passed, Outcome::Delivered);
         }
     }
 
     fn tell_taken_over(&mut self, thread: LaneThread, passed: Passed, outcome: Outcome) {
-        if let Some(line) = self.lines.of(thread) {
+        if let Some(line) = self.links.lines.of(thread) {
             line.tell(ToPeer::Taken(passed, outcome));
         }
     }
@@ -375,18 +375,18 @@ impl Core {
     /// An event that was handed over has come home.
     fn note_taken_over(&mut self, thread: LaneThread, passed: Passed, outcome: Outcome) {
         let Passed { outbox, serial, event } = passed;
-        self.lane.handle_outcome(outbox, serial, outcome, self.now);
+        self.lane.handle_outcome(outbox, serial, outcome, self.clock.now);
         self.lane.release(event);
         self.note_answered(thread);
     }
 
     /// There is room on a line again.
     fn note_answered(&mut self, thread: LaneThread) {
-        let Some(line) = self.lines.of(thread) else { return };
+        let Some(line) = self.links.lines.of(thread) else { return };
         line.unanswered = line.unanswered.saturating_sub(1);
-        self.try_parked = true;
-        while let Some(outbox) = self.lines.of(thread).and_then(|line| line.blocked.pop()) {
-            self.lane.resume_outbox(outbox, self.now);
+        self.doors.giop.foreign.try_parked = true;
+        while let Some(outbox) = self.links.lines.of(thread).and_then(|line| line.blocked.pop()) {
+            self.lane.resume_outbox(outbox, self.clock.now);
         }
     }
 }
@@ -394,7 +394,7 @@ impl Core {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::doors::giop::foreign_pushes::spare_pushes;
+    use crate::doors::giop::foreign_pushes::ForeignPush;
     use crate::lane::io::system::Bell;
     use crate::lane::links::post::post_to;
 
@@ -409,11 +409,11 @@ mod tests {
     }
 
     fn push() -> ToPeer {
-        ToPeer::Push(spare_pushes().pop().unwrap())
+        ToPeer::Push(Box::new(ForeignPush::new(Vec::new())))
     }
 
     fn answer() -> ToPeer {
-        ToPeer::Pushed(spare_pushes().pop().unwrap())
+        ToPeer::Pushed(Box::new(ForeignPush::new(Vec::new())))
     }
 
     #[test]
