@@ -6,6 +6,7 @@
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use core::num::NonZeroU64;
 use core::ops::{Deref, DerefMut};
 use core::time::Duration;
 
@@ -51,6 +52,11 @@ pub struct Event {
     /// Whether the filters on its supplier's side are known to let it pass, because they were asked after
     /// [`Admission::Undecided`](crate::Admission::Undecided). They are not looked at again. Default false.
     pub approved: bool,
+    /// The number under which whoever hands the event in is told when it is [settled](crate::Settled). It means something to them
+    /// only, and goes with the event to other lanes. Default none: nothing is told.
+    pub watch: Option<NonZeroU64>,
+    /// Of an event that is watched: whether it is told of each consumer, too, and not only of all. Default false.
+    pub watch_each: bool,
     /// When it was admitted. The lane sets it.
     pub arrived: Time,
     /// The proxy it came through. The lane sets it.
@@ -123,6 +129,7 @@ impl Event {
         (self.timeout, self.start, self.stop) = (None, None, None);
         self.event_type = TypeId::OTHER;
         self.approved = false;
+        (self.watch, self.watch_each) = (None, false);
         self.names.clear();
         self.charged_bytes = 0;
     }

@@ -76,7 +76,8 @@ pub use ids::{
 };
 pub use lane::{
     Admission, ChannelStats, Counters, Delivery, DiscardReason, Discards, DisconnectReason, Handover, HeldBy, Holding,
-    Lane, Notice, OutboxState, OutboxStats, Outcome, SharedMemory, Turn, TypeDrops, Undelivered, WaitsFor,
+    Lane, Notice, OutboxState, OutboxStats, Outcome, Settled, Settlement, SharedMemory, Turn, TypeDrops, Undelivered,
+    WaitsFor,
 };
 pub use lanes::{Discipline, LaneChange, LaneInfo, LaneSpec, Place, PoolSpec, PriorityModel};
 pub use refusal::Refusal;

@@ -44,6 +44,7 @@ fn the_engine_and_its_model_agree_under_random_operations() {
         reached.asked += summary.asked;
         reached.evaluations += summary.evaluations;
         reached.cuts += summary.cuts;
+        reached.settled += summary.settled;
         for (sum, count) in reached.discards.iter_mut().zip(summary.discards) {
             *sum += count;
         }
@@ -56,7 +57,7 @@ fn the_engine_and_its_model_agree_under_random_operations() {
     // Runs in which little happens would agree about little.
     let Summary { accepted, held, refused, deliveries, delivered, failures, timed_out, disconnected, .. } = reached;
     let all = [accepted, held, refused, deliveries, delivered, failures, timed_out, disconnected];
-    let all = all.iter().chain([&reached.pulled, &reached.batches]).chain(&reached.discards);
+    let all = all.iter().chain([&reached.pulled, &reached.batches, &reached.settled]).chain(&reached.discards);
     let filters = [reached.filtered_in, reached.undecided, reached.asked, reached.evaluations, reached.cuts];
     let all = all.chain(&filters);
     assert!(all.copied().all(|count| count > 500), "{reached:?}");

@@ -178,6 +178,7 @@ impl Lane {
             Verdict::Passed => self.admit_chosen(supplier, known, draft, (forms, &mut steps)),
             Verdict::Ask(questions) => Admission::Undecided(draft, questions),
             Verdict::Dropped => {
+                self.settling.note_unwanted(&draft);
                 self.abandon_event(draft);
                 self.counters.events_accepted += 1;
                 self.counters.events_filtered_in += 1;
@@ -236,6 +237,7 @@ impl Lane {
         let admission = match self.plan(&mut plan, supplier, &draft) {
             Some(refusal) => self.refuse(draft, refusal),
             None if plan.destinations + plan.bridges == 0 => {
+                self.settling.note_unwanted(&draft);
                 self.abandon_event(draft);
                 self.count_accepted(supplier);
                 self.counters.events_unwanted += u64::from(!supplier.handed_over);
@@ -444,6 +446,7 @@ impl Lane {
     ) -> Admission {
         let channel = supplier.channel;
         let offer = self.make_offer(plan, supplier, &mut draft);
+        self.settling.begin(&draft);
         let at = self.events.insert(draft);
         self.memory.add(plan.charge);
         if let Some(state) = self.channels.get_mut(channel) {

@@ -8,7 +8,7 @@ use super::outbox::{Blocked, Handed, WAITING_PULLS_MAX};
 use super::queue::Entry;
 use super::{Delivery, Lane, Outbox, Outcome};
 use crate::event::EventAt;
-use crate::{DiscardReason, DisconnectReason, Event, Notice, OutboxId, ProxyKey, Refusal, Time, TypeId};
+use crate::{DiscardReason, DisconnectReason, Event, Notice, OutboxId, ProxyKey, Refusal, Settlement, Time};
 
 /// How many events one turn of the lane drops because they have expired, or lets be delivered because their time has
 /// come, for one outbox: more would keep every other one waiting.
@@ -148,7 +148,7 @@ impl Lane {
         match outcome {
             Outcome::Delivered | Outcome::Sent => {
                 outbox.answered(self.now);
-                let events = self.finish(slot, position, None);
+                let events = self.finish(slot, position, Settlement::Delivered);
                 let Some(outbox) = self.outboxes.get_mut(slot) else { return };
                 outbox.delivered += events;
                 let counters = &mut self.counters;
@@ -166,20 +166,20 @@ impl Lane {
             }
             Outcome::Rejected => {
                 outbox.answered(self.now);
-                self.finish(slot, position, Some(DiscardReason::Rejected));
+                self.finish(slot, position, Settlement::Dropped(DiscardReason::Rejected));
                 self.succeed(slot);
             }
             Outcome::Untranslatable => {
                 outbox.wait_again(position);
-                self.finish(slot, position, Some(DiscardReason::Untranslatable));
+                self.finish(slot, position, Settlement::Dropped(DiscardReason::Untranslatable));
             }
             Outcome::FilterFailed => {
                 outbox.wait_again(position);
-                self.finish(slot, position, Some(DiscardReason::FilterFailed));
+                self.finish(slot, position, Settlement::Dropped(DiscardReason::FilterFailed));
             }
             Outcome::Filtered => {
                 outbox.wait_again(position);
-                self.counters.events_filtered += self.finish(slot, position, None);
+                self.counters.events_filtered += self.finish(slot, position, Settlement::Unwanted);
             }
             Outcome::NoRoom => {
                 self.counters.put_back += outbox.put_back_from(position, &self.events, self.now);
@@ -228,6 +228,7 @@ impl Lane {
 
     /// Nobody holds the event any more.
     fn retire(&mut self, event: Arc<Event>) {
+        self.settling.end(&event);
         let (channel, charge) = (event.channel_slot, event.charged_bytes);
         self.memory.remove(charge);
         if let Some(state) = self.channels.get_mut(channel)
@@ -311,7 +312,7 @@ impl Lane {
             && let Some(event) = outbox.pop_expired(&self.events, self.now)
         {
             dropped += 1;
-            self.note_discard(slot, DiscardReason::Expired, self.events.event_type(event));
+            self.note_discard(slot, DiscardReason::Expired, event);
             self.let_go(event);
         }
         if self.admitting {
@@ -330,8 +331,9 @@ impl Lane {
         }
     }
 
-    /// Counts an event that is dropped for a consumer.
-    pub(super) fn note_discard(&mut self, slot: u32, reason: DiscardReason, event_type: TypeId) {
+    /// Counts an event that is dropped for a consumer. The lane holds it yet.
+    pub(super) fn note_discard(&mut self, slot: u32, reason: DiscardReason, event: EventAt) {
+        self.settle(slot, event, Settlement::Dropped(reason));
         if let Some(outbox) = self.outboxes.get_mut(slot) {
             if outbox.bridge.is_some() {
                 // It is dropped for nobody in particular.
@@ -341,6 +343,7 @@ impl Lane {
                 return;
             }
             outbox.discards.add(reason, 1);
+            let event_type = self.events.event_type(event);
             self.drops.count(outbox.key, event_type, reason, &mut self.types);
         }
         self.counters.discards.add(reason, 1);
@@ -359,15 +362,15 @@ impl Lane {
         }
     }
 
-    /// Ends a delivery; if its events are dropped, for that reason. Says how many there were.
+    /// Ends a delivery, in this way for all its events. Says how many there were.
     #[inline]
-    pub(super) fn finish(&mut self, slot: u32, position: usize, dropped: Option<DiscardReason>) -> u64 {
+    pub(super) fn finish(&mut self, slot: u32, position: usize, how: Settlement) -> u64 {
         let Some(outbox) = self.outboxes.get_mut(slot) else { return 0 };
         let count = outbox.end(position);
         if position > 0 {
             outbox.take_unanswered(position, count, &self.events, &mut self.done);
             while let Some(event) = self.done.pop() {
-                self.conclude(slot, event, dropped);
+                self.conclude(slot, event, how);
             }
             return count as u64;
         }
@@ -375,15 +378,16 @@ impl Lane {
         for _ in 0..count {
             let outbox = self.outboxes.get_mut(slot);
             let Some(event) = outbox.and_then(|outbox| outbox.pop_unanswered(&self.events)) else { break };
-            self.conclude(slot, event, dropped);
+            self.conclude(slot, event, how);
         }
         count as u64
     }
 
     #[inline]
-    fn conclude(&mut self, slot: u32, event: EventAt, dropped: Option<DiscardReason>) {
-        if let Some(reason) = dropped {
-            self.note_discard(slot, reason, self.events.event_type(event));
+    fn conclude(&mut self, slot: u32, event: EventAt, how: Settlement) {
+        match how {
+            Settlement::Dropped(reason) => self.note_discard(slot, reason, event),
+            Settlement::Delivered | Settlement::Unwanted => self.settle(slot, event, how),
         }
         self.let_go(event);
     }

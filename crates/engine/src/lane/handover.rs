@@ -16,7 +16,7 @@ use super::destinations::Known;
 use super::outbox::{Blocked, Offer};
 use super::queue::{Ask, Entry};
 use super::{Admission, Lane, Outcome};
-use crate::{DiscardReason, Draft, Event, Forms, LaneId, OutboxId, Place, Refusal, Time};
+use crate::{DiscardReason, Draft, Event, Forms, LaneId, OutboxId, Place, Refusal, Settlement, Time};
 
 /// An event to be handed over: the door posts it to the lane `to`, which takes it in with
 /// [`Lane::handle_handover`]. When that is done, or could not be, the event and the outcome go back to the lane they
@@ -95,6 +95,7 @@ impl Lane {
         (copy.priority, copy.thread_priority) = (event.priority, event.thread_priority);
         (copy.timeout, copy.start, copy.stop) = (event.timeout, event.start, event.stop);
         copy.arrived = event.arrived;
+        (copy.watch, copy.watch_each) = (event.watch, event.watch_each);
         let (domain, name) = event.names();
         self.classify(&mut draft, domain, name);
         draft
@@ -188,7 +189,7 @@ impl Lane {
     pub(super) fn handle_not_handed(&mut self, slot: u32, position: usize, serial: u32, outcome: Outcome) {
         match outcome {
             Outcome::Rejected | Outcome::Gone | Outcome::Untranslatable | Outcome::Filtered | Outcome::FilterFailed => {
-                _ = self.finish(slot, position, Some(DiscardReason::Rejected));
+                _ = self.finish(slot, position, Settlement::Dropped(DiscardReason::Rejected));
             }
             // Nobody but the other lane decides when it goes on.
             _ => {

@@ -52,6 +52,7 @@ impl Lane {
         if let Some(event) = event {
             if let Some(reason) = reason {
                 self.drops.count(key, self.events.event_type(event), reason, &mut self.types);
+                self.settle_leftover(key, event, reason);
             }
             self.let_go(event);
         }

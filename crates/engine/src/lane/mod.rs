@@ -3,7 +3,7 @@
 //! This file has the public types, the lane's state and the calls that only ask; each further module adds one subject's
 //! calls: `admission` (events in), `handover` (from lane to lane), `pressure` (what happens when a channel's limits are
 //! reached), `delivery` (deliveries and what becomes of them), `placement` (new routing), `leftovers` (backlogs of
-//! consumers that are gone), `drops` (what was dropped, by event type).
+//! consumers that are gone), `drops` (what was dropped, by event type), `settling` (when an event is done with).
 
 mod admission;
 mod channel;
@@ -22,6 +22,7 @@ mod outbox;
 mod placement;
 mod pressure;
 mod queue;
+mod settling;
 mod slab;
 mod store;
 mod tickets;
@@ -43,6 +44,7 @@ pub use counters::{ChannelStats, Counters, DiscardReason, Discards, Holding, Out
 pub use drops::TypeDrops;
 pub use handover::Handover;
 pub use notice::{DisconnectReason, HeldBy, Notice};
+pub use settling::{Settled, Settlement};
 pub use turn_taking::Turn;
 pub use undelivered::{Undelivered, WaitsFor};
 
@@ -60,6 +62,7 @@ use filtering::Filters;
 use leftovers::Leftover;
 use outbox::Outbox;
 use pressure::{Backlogs, LOOK_AT_MEMORY_EVERY};
+use settling::Settling;
 use slab::Slab;
 use tickets::Tickets;
 use timers::Timers;
@@ -144,8 +147,9 @@ pub enum Outcome {
 /// # The rule that drives it
 ///
 /// After any `handle_*` or other command, call [`poll_timed_out`](Self::poll_timed_out),
-/// [`poll_delivery`](Self::poll_delivery), [`poll_release`](Self::poll_release) and
-/// [`poll_notice`](Self::poll_notice) until each answers `None`; then [`handle_timeout`](Self::handle_timeout) is to be
+/// [`poll_delivery`](Self::poll_delivery), [`poll_release`](Self::poll_release),
+/// [`poll_notice`](Self::poll_notice) and, if events are [watched](Event::watch), [`poll_settled`](Self::poll_settled)
+/// until each answers `None`; then [`handle_timeout`](Self::handle_timeout) is to be
 /// called at [`next_timeout`](Self::next_timeout), which may be at once. A delivery may be acted on, and its outcome
 /// handed in, before the next one is asked for.
 ///
@@ -192,6 +196,7 @@ pub struct Lane {
     tickets: Tickets,
     notices: VecDeque<Notice>,
     leftovers: VecDeque<Leftover>,
+    settling: Settling,
     turn_taking: TurnTaking,
 
     /// The lane's part of what the events of all channels may take together; channels that are held because of it, and when that
@@ -249,6 +254,7 @@ impl Lane {
             tickets: Tickets::default(),
             notices: VecDeque::new(),
             leftovers: VecDeque::new(),
+            settling: Settling::default(),
             turn_taking: TurnTaking::new(),
             memory: Part::default(),
             short_of_memory: VecDeque::new(),

@@ -8,7 +8,7 @@ use core::time::Duration;
 use super::channel::{ChannelState, Hold, Laggard, Over, Whose};
 use super::queue::Entry;
 use super::{Lane, Outbox};
-use crate::{DiscardReason, DisconnectReason, FullOutbox, Notice, ProxyId, Refusal};
+use crate::{DiscardReason, DisconnectReason, FullOutbox, Notice, ProxyId, Refusal, Settlement};
 
 /// Outboxes by the weight of their backlog; among equals, by their consumers' proxies.
 pub(super) type Backlogs = BinaryHeap<(u64, Reverse<ProxyId>, u32)>;
@@ -172,7 +172,7 @@ impl Lane {
     /// event goes in.
     pub(super) fn find_place(&mut self, slot: u32, entry: &Entry) -> bool {
         if entry.expiry <= self.now {
-            self.note_discard(slot, DiscardReason::Expired, self.events.event_type(entry.event));
+            self.note_discard(slot, DiscardReason::Expired, entry.event);
             return false;
         }
         self.catch_up(slot);
@@ -194,6 +194,7 @@ impl Lane {
             FullOutbox::Disconnect => {
                 // Not at once: the lists of destinations are being walked.
                 self.doomed.push(slot);
+                self.settle(slot, arriving.event, Settlement::Dropped(DiscardReason::Disconnected));
                 return false;
             }
             FullOutbox::Hold if !outbox.holding => {
@@ -214,7 +215,7 @@ impl Lane {
         while let Some(outbox) = self.outboxes.get_mut(slot).filter(|outbox| outbox.is_full()) {
             if policy == FullOutbox::Reject || outbox.waiting.gives_up(arriving, self.events.turn(arriving.event).1) {
                 outbox.dropped_while_full += 1;
-                self.note_discard(slot, DiscardReason::OutboxFull, self.events.event_type(arriving.event));
+                self.note_discard(slot, DiscardReason::OutboxFull, arriving.event);
                 return false;
             }
             self.discard_one(slot, DiscardReason::OutboxFull);
@@ -230,13 +231,13 @@ impl Lane {
         let event = match outbox.pop_expired(&self.events, self.now) {
             // One that has expired is nobody's loss.
             Some(event) => {
-                self.note_discard(slot, DiscardReason::Expired, self.events.event_type(event));
+                self.note_discard(slot, DiscardReason::Expired, event);
                 event
             }
             None => {
                 let Some(event) = outbox.pop_discard(&self.events) else { return };
                 outbox.dropped_while_full += 1;
-                self.note_discard(slot, reason, self.events.event_type(event));
+                self.note_discard(slot, reason, event);
                 event
             }
         };

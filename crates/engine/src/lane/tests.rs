@@ -16,6 +16,7 @@ mod filters;
 mod handover;
 mod holding;
 mod routing;
+mod settling;
 mod turns;
 mod waiting;
 

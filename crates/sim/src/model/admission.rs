@@ -77,6 +77,7 @@ impl Model {
         let mut reasons = vec![];
         let mut doomed = vec![];
         let mut taken = 0;
+        self.events[event].consumers = destinations.iter().map(|at| self.outboxes[*at].key).collect();
         for at in destinations {
             let waiting = self.waiting(at, event);
             if self.has_expired(waiting) {

@@ -5,6 +5,7 @@ mod admission;
 mod filters;
 mod holding;
 mod outboxes;
+mod settled;
 mod waiting;
 mod world;
 
@@ -16,6 +17,7 @@ use engine::{
 };
 
 pub(crate) use filters::{Condition, Constraint, Content, FIELD_NAMES};
+pub(crate) use settled::End;
 pub(crate) use waiting::Header;
 pub(crate) use world::{World, matches};
 
@@ -45,6 +47,8 @@ pub(crate) struct Model {
     tickets_issued: u64,
     /// Events of consumers that are gone, not yet let go of.
     leftovers: Vec<usize>,
+    /// How deliveries were concluded, by consumer and event.
+    concluded: Vec<((ProxyKey, usize), Outcome)>,
     /// Events that the door has; one it has twice is there twice.
     door: Vec<usize>,
     pub(crate) released: Vec<Ticket>,
@@ -62,6 +66,9 @@ struct Event {
     /// Whether the event or its supplier says its priority.
     says_priority: bool,
     content: Content,
+    /// Whether it was accepted, and whom it was for then.
+    taken: bool,
+    consumers: Vec<ProxyKey>,
 }
 
 pub(crate) struct Outbox {
@@ -190,6 +197,7 @@ impl Model {
             tickets: vec![],
             tickets_issued: 0,
             leftovers: vec![],
+            concluded: vec![],
             door: vec![],
             released: vec![],
             notices: vec![],
@@ -260,7 +268,18 @@ impl Model {
         let priority = header.priority.or(priority);
         let header = Header { priority, timeout: header.timeout.or(timeout), ..header };
         let channel = source.channel;
-        self.events.push(Event { channel, weight, charge: 0, serial: 0, header, says_priority, content });
+        let (taken, consumers) = (false, vec![]);
+        self.events.push(Event {
+            channel,
+            weight,
+            charge: 0,
+            serial: 0,
+            header,
+            says_priority,
+            content,
+            taken,
+            consumers,
+        });
         self.hand_in(source, false)
     }
 
@@ -275,6 +294,9 @@ impl Model {
             Ok(Said::Decided(admission)) => Ok(admission),
             Err(refusal) => Err(refusal),
         };
+        if let Some(event) = self.events.last_mut() {
+            event.taken = admission.is_ok();
+        }
         self.counts.accepted += u64::from(admission.is_ok());
         self.counts.held += u64::from(matches!(admission, Ok(Admission::Held(_))));
         self.counts.refused += u64::from(admission.is_err());
@@ -397,6 +419,8 @@ impl Model {
             | Outcome::Filtered
             | Outcome::FilterFailed => {
                 let flight = self.outboxes[at].in_flight.remove(place);
+                let key = self.outboxes[at].key;
+                self.concluded.extend(flight.events.iter().map(|waiting| ((key, waiting.event), outcome)));
                 let nothing = [Outcome::Untranslatable, Outcome::Filtered, Outcome::FilterFailed].contains(&outcome);
                 if let Some(credit) = flight.credit.filter(|_| nothing) {
                     self.outboxes[at].credits.insert(0, credit);

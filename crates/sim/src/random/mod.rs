@@ -3,6 +3,7 @@
 mod administration;
 mod choices;
 mod filters;
+mod settling;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -19,6 +20,7 @@ use crate::model::{Content, Counts, Expected, Model, Said};
 use choices::{DISCARD_POLICIES, ORDER_POLICIES};
 pub(crate) use filters::Bytes;
 use filters::FIELDS_AT;
+use settling::Told;
 
 /// The engine and its model differed.
 #[derive(Debug)]
@@ -75,6 +77,8 @@ pub struct Summary {
     pub cuts: u64,
     /// Events dropped, by reason in the order of [`DiscardReason::ALL`].
     pub discards: [u64; 9],
+    /// Watched events that were settled for all.
+    pub settled: u64,
 }
 
 /// Runs `operations` random operations made of `seed`; `trace` is told each one.
@@ -134,6 +138,8 @@ struct Run {
     names: BTreeMap<usize, OutboxId>,
     /// The lane's notices since they were last compared.
     heard: Vec<Notice>,
+    /// What the lane has told of events that are settled.
+    told: Told,
     next_peer: u64,
     pulled: u64,
     batches: u64,
@@ -175,6 +181,7 @@ impl Run {
             kept: vec![],
             names: BTreeMap::new(),
             heard: vec![],
+            told: Told::default(),
             next_peer: 0,
             pulled: 0,
             batches: 0,
@@ -266,6 +273,7 @@ impl Run {
         let header = self.header();
         (draft.priority, draft.timeout, draft.start, draft.stop) =
             (header.priority, header.timeout, header.start, header.stop);
+        self.told.watch(label, &mut draft);
         let read = Content { domain: domain.into(), name: name.into(), fields, cut: false };
         let said = read.fields.get(..3).unwrap_or_default();
         let shown = format!("publish {label} ({content} bytes) from {source} as {domain}:{name} {said:?}, {header:?}");
@@ -530,6 +538,7 @@ impl Run {
         engine.sort_unstable();
         model.sort_unstable();
         same("notices", &engine, &model)?;
+        self.compare_settled()?;
         self.compare_outboxes()?;
         let mut engine: Vec<_> = self.lane.channels().collect();
         engine.sort_by_key(|stats| stats.channel);
@@ -608,6 +617,7 @@ impl Run {
             evaluations: self.lane.counters().filter_evaluations,
             cuts: self.lane.counters().filter_cuts,
             discards: counts.discards,
+            settled: self.told.settled(),
         }
     }
 }

@@ -559,3 +559,27 @@ fn what_waits_for_a_slow_lane_is_dropped_if_all_its_consumers_would_have_it_so()
         assert_eq!(lanes.notices(0), [Notice::LaneCaughtUp { channel, lane, dropped: 2 }]);
     }
 }
+
+#[test]
+fn each_lane_tells_when_an_event_is_settled_for_its_consumers_and_the_first_who_took_it_over() {
+    let (mut lanes, pool) = plain(&[1, 2]);
+    let source = lanes.proxy(Side::Suppliers, SettingsPatch::default());
+    lanes.proxy(Side::Consumers, SettingsPatch::default());
+    let there = lanes.proxy(Side::Consumers, pool);
+    let watch = core::num::NonZeroU64::new(9).unwrap();
+    lanes.publish_with(0, source, 1, |event| {
+        (event.priority, event.watch, event.watch_each) = (Some(2), Some(watch), true);
+    });
+    let settled = |lanes: &mut Lanes, lane: usize| -> Vec<Settled> {
+        core::iter::from_fn(|| lanes.lanes[lane].poll_settled()).collect()
+    };
+    let here = lanes.drain(0)[0].0;
+    let how = Settlement::Delivered;
+    assert_eq!(settled(&mut lanes, 0), [Settled::ForConsumer { watch, consumer: here, how }]);
+    lanes.carry();
+    assert_eq!(settled(&mut lanes, 0), [Settled::TakenOver { watch, by: LaneId(2) }, Settled::ForAll { watch }]);
+    assert_eq!([settled(&mut lanes, 1), settled(&mut lanes, 2)], [vec![], vec![]]);
+    lanes.drain(2);
+    let for_consumer = Settled::ForConsumer { watch, consumer: there, how };
+    assert_eq!(settled(&mut lanes, 2), [for_consumer, Settled::ForAll { watch }]);
+}

@@ -1,0 +1,122 @@
+//! When an event is settled: for a consumer, when it has left that consumer's outbox for good; for all, when it has left the lane.
+//!
+//! Whoever hands an event in and wants to be told gives it a number ([`Event::watch`]): a journal that may forget the event
+//! then, or a door that tells a supplier when everybody has what it sent. Of events without a number nothing is noted, and
+//! where a lane has none with one, that costs a comparison for each.
+
+use alloc::collections::VecDeque;
+use core::num::NonZeroU64;
+
+use super::Lane;
+use crate::event::EventAt;
+use crate::{DiscardReason, Event, LaneId, ProxyKey};
+
+/// What became of an event that [is watched](Event::watch), for [`Lane::poll_settled`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Settled {
+    /// For one consumer: it has the event, or will never get it. Told of those events whose
+    /// [`watch_each`](Event::watch_each) is set, once for each consumer that it was for when it came in.
+    ForConsumer {
+        /// The event.
+        watch: NonZeroU64,
+        /// The consumer's proxy, which may be gone.
+        consumer: ProxyKey,
+        /// How it ended.
+        how: Settlement,
+    },
+    /// Another lane has the event now, under the same number: that lane tells of its consumers, and when it is settled for all of them.
+    /// Told before this lane tells the latter.
+    TakenOver {
+        /// The event.
+        watch: NonZeroU64,
+        /// The lane.
+        by: LaneId,
+    },
+    /// For all consumers on this lane: nobody here has it any more, or nobody wanted it. Told once, and last. It is settled
+    /// altogether when that has been told by the lane to which it was handed in, and by each that took it over.
+    ForAll {
+        /// The event.
+        watch: NonZeroU64,
+    },
+}
+
+/// How an event ended for a consumer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Settlement {
+    /// The consumer has it, as far as its kind of delivery can tell: it answered or, of a one-way delivery, the event was handed to
+    /// its socket.
+    Delivered,
+    /// Filters that were asked at the last moment say that the consumer does not want it.
+    Unwanted,
+    /// It was dropped.
+    Dropped(DiscardReason),
+}
+
+/// What is to be told of watched events.
+#[derive(Debug, Default)]
+pub(super) struct Settling {
+    /// Watched events that the lane has.
+    watched: u64,
+    told: VecDeque<Settled>,
+}
+
+impl Settling {
+    /// An event came in.
+    #[inline]
+    pub(super) fn begin(&mut self, event: &Event) {
+        self.watched += u64::from(event.watch.is_some());
+    }
+
+    /// Nobody holds an event any more that came in.
+    #[inline]
+    pub(super) fn end(&mut self, event: &Event) {
+        if let Some(watch) = event.watch {
+            self.watched = self.watched.saturating_sub(1);
+            self.told.push_back(Settled::ForAll { watch });
+        }
+    }
+
+    /// Nobody wanted an event, and it did not come in.
+    #[inline]
+    pub(super) fn note_unwanted(&mut self, event: &Event) {
+        self.told.extend(event.watch.map(|watch| Settled::ForAll { watch }));
+    }
+}
+
+impl Lane {
+    /// What is next to be told of events that [are watched](Event::watch), in the order in which it happened.
+    pub fn poll_settled(&mut self) -> Option<Settled> {
+        self.settling.told.pop_front()
+    }
+
+    /// An event leaves an outbox for good, or does not come into it, and is still held by the lane.
+    #[inline]
+    pub(super) fn settle(&mut self, slot: u32, event: EventAt, how: Settlement) {
+        if self.settling.watched > 0 {
+            let outbox = self.outboxes.get(slot).map(|outbox| (outbox.key, outbox.bridge));
+            if let Some((key, bridge)) = outbox {
+                self.settle_for(key, bridge, event, how);
+            }
+        }
+    }
+
+    /// The same for the outbox that a consumer had who is gone.
+    pub(super) fn settle_leftover(&mut self, consumer: ProxyKey, event: EventAt, reason: DiscardReason) {
+        if self.settling.watched > 0 {
+            self.settle_for(consumer, None, event, Settlement::Dropped(reason));
+        }
+    }
+
+    #[cold]
+    fn settle_for(&mut self, consumer: ProxyKey, bridge: Option<LaneId>, event: EventAt, how: Settlement) {
+        let Some(event) = self.events.get(event) else { return };
+        let Some(watch) = event.watch else { return };
+        let settled = match (bridge, how) {
+            (Some(by), Settlement::Delivered) => Some(Settled::TakenOver { watch, by }),
+            // It was for nobody in particular.
+            (Some(_), _) => None,
+            (None, how) => event.watch_each.then_some(Settled::ForConsumer { watch, consumer, how }),
+        };
+        self.settling.told.extend(settled);
+    }
+}
