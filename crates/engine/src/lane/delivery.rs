@@ -14,6 +14,10 @@ use crate::{DiscardReason, DisconnectReason, Event, Notice, OutboxId, ProxyKey, 
 /// come, for one outbox: more would keep every other one waiting.
 pub(super) const DUE_PER_TURN: u64 = 1_024;
 
+/// The same for all outboxes together, until [`Lane::handle_timeout`] is called again: a hundred with a backlog that expires at the
+/// same time would keep everybody waiting a hundred times as long. (One of each outbox that is looked at is dropped in any case.)
+pub(super) const DUE_AT_ONCE: u64 = 4_096;
+
 /// Outboxes that are looked at in one go because their time has come.
 pub(super) const OUTBOXES_PER_TIMEOUT: usize = 256;
 
@@ -28,7 +32,7 @@ impl Lane {
             let Some(mut outbox) = self.outboxes.get_mut(slot) else { continue };
             outbox.listed = false;
             if outbox.waiting.is_special() {
-                self.catch_up(slot);
+                self.catch_up_in_turn(slot);
                 let Some(again) = self.outboxes.get_mut(slot) else { continue };
                 outbox = again;
             }
@@ -249,14 +253,18 @@ impl Lane {
     /// expire and others may now be delivered, and a little is done of what can be done later.
     ///
     /// So many outboxes at most are looked at, however many have the same time: those who failed together are to be tried again
-    /// together. The others stay due, and `next_timeout` says so.
+    /// together. Fewer are where many events of theirs have expired. The others stay due, and `next_timeout` says so.
     pub fn handle_timeout(&mut self, now: Time) {
         self.told(now);
         self.let_go_leftovers();
         self.look_at_shared_memory();
         let mut unfinished = core::mem::take(&mut self.unfinished);
         let mut held_long = core::mem::take(&mut self.held_long);
+        self.due_left = DUE_AT_ONCE;
         for _ in 0..OUTBOXES_PER_TIMEOUT {
+            if self.due_left == 0 {
+                break;
+            }
             let Some(slot) = self.timers.pop(self.now) else { break };
             let Some(outbox) = self.outboxes.get_mut(slot) else { continue };
             outbox.looked_at = Entry::NEVER;
@@ -267,7 +275,7 @@ impl Lane {
             } else if outbox.retry_at.is_some_and(|time| time <= self.now) {
                 outbox.retry_at = None;
             }
-            self.catch_up(slot);
+            self.catch_up_in_turn(slot);
             self.list_if_ready(slot);
             if self.is_held_long(slot) {
                 held_long.push(slot);
@@ -294,20 +302,33 @@ impl Lane {
 
     /// Drops what has expired of an outbox, as much as one turn allows, and lets those be delivered whose time has come.
     pub(super) fn catch_up(&mut self, slot: u32) {
-        let Some(outbox) = self.outboxes.get_mut(slot) else { return };
+        self.catch_up_by(slot, DUE_PER_TURN);
+    }
+
+    /// The same where many outboxes may be looked at one after the other: they have [`DUE_AT_ONCE`] together. What is left stays
+    /// due, so that `handle_timeout` is called, and is not delivered before.
+    #[inline]
+    pub(super) fn catch_up_in_turn(&mut self, slot: u32) {
+        let done = self.catch_up_by(slot, self.due_left.clamp(1, DUE_PER_TURN));
+        self.due_left = self.due_left.saturating_sub(done);
+    }
+
+    /// Drops, and lets be delivered, so many events at most. Says how many that were.
+    fn catch_up_by(&mut self, slot: u32, most: u64) -> u64 {
+        let Some(outbox) = self.outboxes.get_mut(slot) else { return 0 };
         if outbox.waiting.next_due().is_none_or(|due| due > self.now) {
-            return;
+            return 0;
         }
         let could_take = outbox.can_take();
         let mut started = 0;
-        while started < DUE_PER_TURN && outbox.waiting.start(self.now) {
+        while started < most && outbox.waiting.start(self.now) {
             started += 1;
         }
         if started > 0 && !could_take {
             outbox.silent_since = self.now;
         }
         let mut dropped = 0;
-        while dropped < DUE_PER_TURN
+        while dropped < most
             && let Some(outbox) = self.outboxes.get_mut(slot)
             && let Some(event) = outbox.pop_expired(&self.events, self.now)
         {
@@ -320,6 +341,7 @@ impl Lane {
         } else {
             self.note_room(slot);
         }
+        started + dropped
     }
 
     /// Sees to it that an outbox is looked at when something becomes due of the events that wait in it.

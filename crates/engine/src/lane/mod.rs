@@ -191,6 +191,8 @@ pub struct Lane {
     ready: VecDeque<u32>,
     ready_bridges: VecDeque<u32>,
     timers: Timers,
+    /// How many events may yet be dropped, or be let go, because their time has come, until [`Lane::handle_timeout`] is called again.
+    due_left: u64,
     timed_out: VecDeque<(OutboxId, u32)>,
 
     tickets: Tickets,
@@ -250,6 +252,7 @@ impl Lane {
             ready: VecDeque::new(),
             ready_bridges: VecDeque::new(),
             timers: Timers::default(),
+            due_left: delivery::DUE_AT_ONCE,
             timed_out: VecDeque::new(),
             tickets: Tickets::default(),
             notices: VecDeque::new(),

@@ -175,7 +175,7 @@ impl Lane {
             self.note_discard(slot, DiscardReason::Expired, entry.event);
             return false;
         }
-        self.catch_up(slot);
+        self.catch_up_in_turn(slot);
         !self.outboxes.get(slot).is_some_and(Outbox::is_full) || self.make_place(slot, entry)
     }
 

@@ -1,6 +1,7 @@
 //! What becomes of events while they wait: order, time, discarding, batches and pull.
 
 use super::*;
+use crate::lane::delivery::DUE_AT_ONCE;
 
 fn millis(count: u64) -> Duration {
     Duration::from_millis(count)
@@ -415,6 +416,58 @@ fn a_flood_of_expired_events_is_dropped_a_turn_at_a_time_and_none_is_delivered()
     assert!(turns > 1, "the others have their turns in between");
     assert_eq!(rig.expired(), 3_000);
     assert_eq!(rig.drain(), [7]);
+}
+
+/// Each outbox dropped a thousand expired events at most in one turn, but two hundred and fifty outboxes did so in the same turn: a
+/// lane was away for a quarter of a million events.
+#[test]
+fn what_expires_in_many_outboxes_together_is_bounded_together() {
+    let mut rig = Rig::plain();
+    let keys: Vec<ProxyKey> = (0..10).map(|_| rig.consumer(SettingsPatch::default())).collect();
+    keys.iter().for_each(|key| rig.hierarchy.suspend(*key).unwrap());
+    rig.route();
+    for number in 0..1_000_u32 {
+        rig.mortal(number.to_le_bytes()[0], millis(10));
+    }
+    rig.publish(7);
+    keys.iter().for_each(|key| rig.hierarchy.resume(*key).unwrap());
+    rig.now = rig.now + millis(10);
+    rig.route();
+    let (mut polled, mut timed) = (Vec::new(), Vec::new());
+    while rig.lane.next_timeout().is_some_and(|due| due <= rig.now) {
+        let before = rig.expired();
+        assert!(rig.get().is_none_or(|got| got.numbers == [7]));
+        polled.push(rig.expired() - before);
+        let before = rig.expired();
+        rig.advance(Duration::ZERO);
+        timed.push(rig.expired() - before);
+    }
+    assert_eq!(rig.expired(), 10_000);
+    let most = DUE_AT_ONCE + keys.len() as u64;
+    assert!(polled.iter().chain(&timed).all(|count| *count <= most), "{polled:?} {timed:?}");
+    assert_eq!(polled.iter().chain(&timed).filter(|count| **count > 10).count(), 3, "{polled:?} {timed:?}");
+}
+
+/// An event for many consumers, each with a backlog that had just expired, dropped all of these before it was in.
+#[test]
+fn an_event_that_comes_in_drops_no_more_than_a_turn_of_what_has_expired() {
+    let mut rig = Rig::plain();
+    let keys: Vec<ProxyKey> = (0..10).map(|_| rig.consumer(max_events(1_000))).collect();
+    keys.iter().for_each(|key| rig.hierarchy.suspend(*key).unwrap());
+    rig.route();
+    for number in 0..1_000_u32 {
+        rig.mortal(number.to_le_bytes()[0], millis(10));
+    }
+    rig.now = rig.now + millis(10);
+    assert_eq!(rig.publish(7), Admission::Accepted { destinations: 10 });
+    // One of each is dropped in any case, so that there is room.
+    let dropped = rig.expired();
+    assert!(dropped <= DUE_AT_ONCE + keys.len() as u64, "{dropped}");
+    while rig.lane.next_timeout().is_some_and(|due| due <= rig.now) {
+        rig.advance(Duration::ZERO);
+    }
+    assert_eq!((rig.expired(), rig.lane.counters().discards.of(DiscardReason::OutboxFull)), (10_000, 0));
+    assert!(keys.iter().all(|key| rig.stats(*key).backlog_events == 1));
 }
 
 // ---- batches ----
