@@ -493,6 +493,7 @@ const READY_BYTES: [usize; 4] = [128, 256, 512, 1024];
 fn poll_for(listener: Option<&TcpListener>, bell: &Bell) -> io::Result<Poll> {
     let poll = Poll::new()?;
     if let Some(listener) = listener {
+        system::prepare_listener(listener)?;
         poll.add(listener, KIND_LISTENER << 62, Interest::READ)?;
     }
     poll.add(bell, KIND_BELL << 62, Interest::READ)?;
