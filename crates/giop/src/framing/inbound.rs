@@ -87,6 +87,8 @@ pub struct Inbound {
     end: usize,
     /// Length of the message that was returned last, at `start`.
     returned: usize,
+    /// Octets that are yet to come of a message that nobody wants.
+    unwanted: usize,
     fragments: Fragments,
     /// What time it is, and when the message in front was first found to be incomplete.
     now: u64,
@@ -115,6 +117,7 @@ impl Inbound {
             start: 0,
             end: 0,
             returned: 0,
+            unwanted: 0,
             fragments: Fragments::new(),
             now: 0,
             began: None,
@@ -166,6 +169,11 @@ impl Inbound {
     pub fn filled(&mut self, n: usize) {
         debug_assert!(n <= self.buffer.len() - self.end, "more was read than there was space for");
         self.end = self.end.saturating_add(n).min(self.buffer.len());
+        if self.unwanted > 0 {
+            let arrived = self.unwanted.min(self.pending());
+            self.unwanted -= arrived;
+            self.consume(arrived);
+        }
     }
 
     /// The next whole message; `None` when more bytes are needed. Drops the message that was returned last.
@@ -275,6 +283,30 @@ impl Inbound {
     #[must_use]
     pub fn ahead(&self) -> &[u8] {
         self.pending_bytes().get(self.returned..).unwrap_or_default()
+    }
+
+    /// The message that has begun in front, in one piece, and is not complete: as much of it as has arrived.
+    ///
+    /// To be asked when [`Inbound::poll_message`] has returned `None`. Whoever does not want the message need not have it kept:
+    /// see [`Inbound::skip_begun`].
+    #[must_use]
+    pub fn begun(&self) -> Option<Message<'_>> {
+        let bytes = self.ahead();
+        let header = Header::parse(bytes).ok().filter(|_| self.failure.is_none())?;
+        let is_in_parts = header.more_fragments || header.kind == MessageKind::Fragment;
+        let len = header.message_len();
+        let has_begun = !is_in_parts && bytes.len() < len && len <= self.limits.message_bytes_max;
+        has_begun.then_some(Message { header, bytes })
+    }
+
+    /// Drops the message that has [begun](Inbound::begun), and what is yet to come of it as it comes: no memory is reserved for that.
+    pub fn skip_begun(&mut self) {
+        self.drop_returned();
+        if let Some(Message { header, bytes }) = self.begun() {
+            self.unwanted = header.message_len() - bytes.len();
+            self.consume(self.pending());
+            self.began = None;
+        }
     }
 
     /// Messages whose fragments are on their way.

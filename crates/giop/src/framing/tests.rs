@@ -499,6 +499,29 @@ fn a_large_message_in_fragments_leaves_nothing_behind() {
     assert_eq!(inbound.reserved(), Limits::default().read_bytes);
 }
 
+/// A client that was asked for 64 events at most answered with a hundred thousand: all of them were kept until the last had come, and
+/// the answer was refused only then.
+#[test]
+fn a_message_that_is_not_wanted_is_dropped_as_it_arrives_and_the_next_one_is_found() {
+    let large = request(Version::V1_2, Endian::Big, 1, 300_000);
+    let next = request(Version::V1_2, Endian::Little, 2, 40);
+    let stream = [large.as_slice(), &next, &next].concat();
+    for (known_at, step) in [(12, 1), (40, 4_096), (70_000, 1_000), (299_990, 65_536)] {
+        let mut inbound = Inbound::new(Limits::default());
+        assert!(inbound.begun().is_none());
+        assert_eq!(feed(&mut inbound, &stream[..known_at], step), Ok(Vec::new()));
+        let begun = inbound.begun().unwrap();
+        assert_eq!((begun.header.message_len(), begun.bytes), (large.len(), &stream[..known_at]));
+        inbound.skip_begun();
+        assert_eq!((inbound.buffered(), inbound.oldest()), (0, None));
+        assert_eq!(feed(&mut inbound, &stream[known_at..], step), Ok(vec![next.clone(), next.clone()]));
+        assert!(inbound.begun().is_none());
+        inbound.skip_begun();
+        assert_eq!(feed(&mut inbound, &next, step), Ok(vec![next.clone()]), "there was nothing to skip");
+        assert!(inbound.reserved() <= 256 << 10);
+    }
+}
+
 #[test]
 fn random_bytes_never_end_in_more_than_the_limits_allow() {
     let mut random = fastrand::Rng::with_seed(5);

@@ -26,8 +26,10 @@ use crate::doors::giop::pending::{Pending, PendingReplies};
 use crate::doors::giop::replies::Verdict;
 use crate::doors::giop::routes::{Endpoint, Route, Routes, Sent};
 use crate::lane::io::output::{Output, Spares};
+use crate::lane::io::shares::Portion;
+use crate::lane::io::slices::Work;
 use crate::lane::io::slots::{Slots, Token};
-use crate::lane::io::system::{self, Interest};
+use crate::lane::io::system::{self, Interest, Ready};
 use crate::lane::io::unread::Unread;
 use crate::lane::links::mail::Lookup;
 use crate::lane::links::post::Post;
@@ -76,6 +78,10 @@ pub(crate) struct Outgoing {
     slice: Token,
     /// Its socket is ready, and waits for the turn of that address.
     is_put_off: bool,
+    /// It has had its share of a round, and whole replies of it wait for the next.
+    is_hungry: bool,
+    /// What it has had of the latest round.
+    pub(crate) portion: Portion,
     state: State,
     pub(crate) inbound: Inbound,
     pub(crate) output: Output,
@@ -111,6 +117,8 @@ impl Outgoing {
             place,
             slice,
             is_put_off: false,
+            is_hungry: false,
+            portion: Portion::default(),
             state: State::Resolving,
             inbound: Inbound::new(limits),
             output: Output::default(),
@@ -131,6 +139,11 @@ impl Outgoing {
     /// The address that is charged for what is done for it, and whether it waits for the turn of that.
     pub(crate) const fn put_off(&mut self) -> (Token, &mut bool) {
         (self.slice, &mut self.is_put_off)
+    }
+
+    /// Whether replies of it were read and not looked at. They are to be looked at now.
+    pub(crate) const fn take_hungry(&mut self) -> bool {
+        core::mem::replace(&mut self.is_hungry, false)
     }
 
     fn stream(&self) -> Option<&TcpStream> {
@@ -509,6 +522,17 @@ impl Core {
             self.flush_outgoing(token);
         }
         self.deliver();
+    }
+
+    /// What was read of a connection and not looked at waits for a turn of its address.
+    pub(crate) fn go_on_reading_later(&mut self, token: Token) {
+        let Some(connection) = self.doors.giop.outgoing.connections.get_mut(token) else { return };
+        connection.is_hungry = true;
+        if !core::mem::replace(&mut connection.is_put_off, true) {
+            let datum = datum(KIND_OUTGOING, token);
+            let ready = Ready { datum, readable: true, writable: false, ended: false, broken: false };
+            self.io.slices.put_off(connection.slice, Work::Ready(ready));
+        }
     }
 
     /// An attempt to connect has ended. True if the connection is open.

@@ -20,10 +20,3 @@ pub(crate) enum Pending {
     /// The lane itself.
     Ask(Asker),
 }
-
-impl Pending {
-    /// Whether somebody reads the result, rather than only hearing that it was done.
-    pub(crate) const fn has_result(&self) -> bool {
-        !matches!(self, Self::Push { .. })
-    }
-}

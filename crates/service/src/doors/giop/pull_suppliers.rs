@@ -30,6 +30,12 @@ use corba::event::{self, FORM_STRUCTURED};
 
 /// Events asked for at a time of a supplier that gives sequences.
 const EVENTS_PER_POLL: i32 = 64;
+/// Suppliers asked in one round because their time has come, and where others may wait: a client may have a thousand proxies that
+/// pull from it, and have all of them asked at the same time.
+const POLLS_PER_ROUND: usize = 256;
+const POLLS_PER_SHORT_ROUND: usize = 16;
+/// Octets of an answer's buffer that are kept for the next.
+const ANSWER_KEPT: usize = 256 << 10;
 /// The first wait after a failure, and the longest.
 const BACKOFF: Duration = Duration::from_millis(50);
 const BACKOFF_MAX: Duration = Duration::from_secs(5);
@@ -79,6 +85,11 @@ impl Pullers {
     /// When the next is due.
     pub(crate) fn next_due(&self) -> Option<Time> {
         self.due.peek().map(|Reverse((time, _))| *time)
+    }
+
+    /// How many events at most are wanted of one that is asked for several; nothing if it is asked for one.
+    pub(crate) fn events_wanted(&self, token: Token) -> Option<u32> {
+        self.all.get(token).filter(|puller| puller.batches).map(|_| EVENTS_PER_POLL.unsigned_abs())
     }
 
     fn rest(&mut self, token: Token, until: Time) {
@@ -163,14 +174,18 @@ impl Core {
         }
     }
 
-    /// Asks those whose time has come.
+    /// Asks those whose time has come, longest ago first. The others stay due.
     pub(crate) fn serve_pullers(&mut self) {
         if self.office.draining.has_begun() {
             return;
         }
-        while let Some(Reverse((time, bits))) = self.doors.giop.pullers.due.peek().copied()
-            && time <= self.clock.now
-        {
+        let most = if self.io.slices.are_shared() { POLLS_PER_SHORT_ROUND } else { POLLS_PER_ROUND };
+        for _ in 0..most {
+            let Some(Reverse((_, bits))) =
+                self.doors.giop.pullers.due.peek().copied().filter(|Reverse((time, _))| *time <= self.clock.now)
+            else {
+                return;
+            };
             self.doors.giop.pullers.due.pop();
             let token = Token::from_bits(bits);
             let rests =
@@ -244,7 +259,9 @@ impl Core {
                 let _ = self.note_heard(peer);
                 let answer = core::mem::take(&mut self.doors.giop.outgoing.answer);
                 let taken = self.take_in_pulled(token, &answer);
-                self.doors.giop.outgoing.answer = answer;
+                if answer.body.capacity() <= ANSWER_KEPT {
+                    self.doors.giop.outgoing.answer = answer;
+                }
                 match taken {
                     Ok(events) => self.go_on_polling(token, events),
                     Err(why) => self.fail_poll(token, &why),

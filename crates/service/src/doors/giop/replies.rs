@@ -4,16 +4,18 @@ use core::fmt;
 use std::sync::Arc;
 
 use engine::{OutboxId, Outcome};
-use giop::cdr::CharSet;
+use giop::cdr::{CharSet, Reader};
 use giop::exception::{Kind, SystemException};
 use giop::framing::Message;
 use giop::ior::Ior;
 use giop::message::{self, MessageKind, Reply, ReplyStatus};
 
 use crate::counters::Counter;
+use crate::doors::giop::lane_calls::Asker;
 use crate::doors::giop::mail;
 use crate::doors::giop::outgoing::{Outgoing, Outgoings};
-use crate::doors::giop::pending::{Pending, PendingReplies};
+use crate::doors::giop::pending::Pending;
+use crate::doors::giop::pull_suppliers::Pullers;
 use crate::lane::io::output::would_block;
 use crate::lane::io::slots::Token;
 use crate::lane::io::system;
@@ -64,38 +66,61 @@ enum Heard {
 pub(crate) const DISCONNECTED: &str = "IDL:omg.org/CosEventComm/Disconnected:1.0";
 
 impl Core {
-    /// Reads replies. False when the connection is gone.
+    /// Reads replies, and takes in as many as its share of the round allows. False when the connection is gone.
     pub(crate) fn read_replies(&mut self, token: Token) -> bool {
         let Some(connection) = self.doors.giop.outgoing.connections.get_mut(token) else { return false };
-        let Some((stream, inbound)) = connection.stream_and_inbound() else { return true };
-        self.io.buffers.lend(inbound);
-        match system::receive(stream, inbound.vacant()) {
-            Ok(0) => {
-                self.lose(token, "the consumer closed the connection");
-                return false;
-            }
-            Ok(count) => {
-                inbound.filled(count);
-                connection.silent_since = self.clock.now;
-            }
-            Err(error) if would_block(&error) || error.kind() == std::io::ErrorKind::Interrupted => {
-                self.io.buffers.settle(inbound);
-                return true;
-            }
-            Err(error) => {
-                self.lose(token, &error.to_string());
-                return false;
-            }
-        }
-        loop {
-            let Outgoings { connections, answer, .. } = &mut self.doors.giop.outgoing;
-            let Some(connection) = connections.get_mut(token) else { return false };
-            let Outgoing { inbound, pending, endpoint, .. } = connection;
-            let heard = match inbound.poll_message() {
-                Ok(Some(message)) => hear(&message, endpoint.chars, pending, answer),
-                Ok(None) => {
+        // What was read before comes first.
+        if !connection.take_hungry() {
+            let Some((stream, inbound)) = connection.stream_and_inbound() else { return true };
+            self.io.buffers.lend(inbound);
+            match system::receive(stream, inbound.vacant()) {
+                Ok(0) => {
+                    self.lose(token, "the consumer closed the connection");
+                    return false;
+                }
+                Ok(count) => {
+                    inbound.filled(count);
+                    connection.silent_since = self.clock.now;
+                }
+                Err(error) if would_block(&error) || error.kind() == std::io::ErrorKind::Interrupted => {
                     self.io.buffers.settle(inbound);
                     return true;
+                }
+                Err(error) => {
+                    self.lose(token, &error.to_string());
+                    return false;
+                }
+            }
+        }
+        self.take_in_replies(token)
+    }
+
+    /// Takes in the replies that were read, until there are no more or the connection has had its share of the round. False when
+    /// the connection is gone.
+    fn take_in_replies(&mut self, token: Token) -> bool {
+        let Some(connection) = self.doors.giop.outgoing.connections.get_mut(token) else { return false };
+        let mut turn = connection.portion.begin(self.io.slices.round(), self.io.slices.share());
+        loop {
+            let giop::Door { outgoing: Outgoings { connections, answer, .. }, pullers, .. } = &mut self.doors.giop;
+            let Some(connection) = connections.get_mut(token) else { return false };
+            let Outgoing { inbound, pending, endpoint, .. } = connection;
+            if turn.is_over(|| inbound.has_more()) {
+                self.counters.add(Counter::SharesSpent, 1);
+                self.go_on_reading_later(token);
+                break;
+            }
+            let wanted = |request_id| pending.get(request_id).map_or(Wanted::Nothing, |by| Wanted::of(by, pullers));
+            let heard = match inbound.poll_message() {
+                Ok(Some(message)) => hear(&message, endpoint.chars, wanted, answer),
+                Ok(None) => {
+                    let begun = inbound.begun().filter(|begun| begun.header.message_len() > LOOKED_AT_ON_ARRIVAL);
+                    match begun.and_then(|begun| hear_beginning(&begun, endpoint.chars, wanted, answer)) {
+                        Some(heard) => {
+                            inbound.skip_begun();
+                            heard
+                        }
+                        None => break,
+                    }
                 }
                 Err(error) => {
                     self.counters.add(Counter::ProtocolErrors, 1);
@@ -103,6 +128,7 @@ impl Core {
                     return false;
                 }
             };
+            turn.note_message();
             match heard {
                 Heard::Reply(request_id, verdict) => match connection.pending.remove(request_id) {
                     Some(pending) => self.conclude(pending, verdict),
@@ -114,6 +140,11 @@ impl Core {
                 }
             }
         }
+        if let Some(connection) = self.doors.giop.outgoing.connections.get_mut(token) {
+            connection.portion.note(&turn);
+            self.io.buffers.settle(&mut connection.inbound);
+        }
+        true
     }
 
     /// Tells whoever waits how his request ended.
@@ -190,8 +221,48 @@ impl Core {
     }
 }
 
-/// Takes in one message. The result of a request for which that is not nothing is copied to `answer`.
-fn hear(message: &Message<'_>, chars: CharSet, pending: &PendingReplies, answer: &mut mail::Reply) -> Heard {
+/// A reply that is larger is looked at before all of it has come: what nobody wants of it is not kept, then.
+const LOOKED_AT_ON_ARRIVAL: usize = 16 << 10;
+
+/// Octets in which a result is seen that is a number, or begins with one.
+const NUMBER_OCTETS: usize = 16;
+
+/// What is wanted of a result by whoever waits for it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Wanted {
+    /// That it came.
+    Nothing,
+    /// A number or a boolean.
+    Number,
+    /// All, if that is no more than so many events.
+    Events(u32),
+    /// All.
+    All,
+}
+
+impl Wanted {
+    fn of(by: &Pending, pullers: &Pullers) -> Self {
+        match by {
+            Pending::Push { .. } => Self::Nothing,
+            Pending::Call(_) => Self::All,
+            Pending::Ask(Asker::Question(_)) => Self::Number,
+            Pending::Ask(Asker::Puller(token)) => pullers.events_wanted(*token).map_or(Self::All, Self::Events),
+        }
+    }
+
+    /// How many octets of a result are wanted, if that is less than all: as far as the beginning of it says.
+    fn octets(self, mut result: Reader<'_>) -> Option<usize> {
+        match self {
+            Self::Nothing => Some(0),
+            Self::Number => Some(NUMBER_OCTETS),
+            Self::Events(most) => result.u32().is_ok_and(|given| given > most).then_some(NUMBER_OCTETS),
+            Self::All => None,
+        }
+    }
+}
+
+/// Takes in one message. What is wanted of the result of a request is copied to `answer`.
+fn hear(message: &Message<'_>, chars: CharSet, wanted: impl Fn(u32) -> Wanted, answer: &mut mail::Reply) -> Heard {
     if let Some(request_id) = message::parse_empty_reply(message.bytes, &message.header) {
         // What has a result and does not say it, has an empty one.
         answer.body.clear();
@@ -201,12 +272,9 @@ fn hear(message: &Message<'_>, chars: CharSet, pending: &PendingReplies, answer:
         MessageKind::Reply => match Reply::parse(message.bytes, &message.header) {
             Ok(reply) => {
                 let verdict = verdict_of(&reply, message, chars);
-                if matches!(verdict, Verdict::Done) && pending.get(reply.request_id).is_some_and(Pending::has_result) {
-                    let body = reply.body(message.bytes, &message.header, chars);
-                    answer.encoding = body.encoding();
-                    answer.phase = reply.body_offset & 7;
-                    answer.body.clear();
-                    answer.body.extend_from_slice(message.bytes.get(reply.body_offset..).unwrap_or_default());
+                if matches!(verdict, Verdict::Done) {
+                    let octets = wanted(reply.request_id).octets(reply.body(message.bytes, &message.header, chars));
+                    copy_result(&reply, message, chars, octets.unwrap_or(usize::MAX), answer);
                 }
                 Heard::Reply(reply.request_id, verdict)
             }
@@ -216,6 +284,37 @@ fn hear(message: &Message<'_>, chars: CharSet, pending: &PendingReplies, answer:
         MessageKind::MessageError => Heard::Closing("the consumer says that we sent a message it cannot read"),
         _ => Heard::Closing("the consumer sent a message that only a client sends"),
     }
+}
+
+/// Takes in the beginning of a reply, if that is all that is wanted of it.
+fn hear_beginning(
+    begun: &Message<'_>,
+    chars: CharSet,
+    wanted: impl Fn(u32) -> Wanted,
+    answer: &mut mail::Reply,
+) -> Option<Heard> {
+    if begun.header.kind != MessageKind::Reply {
+        return None;
+    }
+    let reply = Reply::parse(begun.bytes, &begun.header).ok()?;
+    if reply.status != ReplyStatus::NoException {
+        return None;
+    }
+    let octets = wanted(reply.request_id).octets(reply.body(begun.bytes, &begun.header, chars))?;
+    let have = begun.bytes.len() - reply.body_offset;
+    (have >= octets).then(|| {
+        copy_result(&reply, begun, chars, octets, answer);
+        Heard::Reply(reply.request_id, Verdict::Done)
+    })
+}
+
+/// Copies so many octets of a result, or as many as there are.
+fn copy_result(reply: &Reply<'_>, message: &Message<'_>, chars: CharSet, octets: usize, answer: &mut mail::Reply) {
+    let body = message.bytes.get(reply.body_offset..).unwrap_or_default();
+    answer.encoding = message.header.encoding(chars);
+    answer.phase = reply.body_offset & 7;
+    answer.body.clear();
+    answer.body.extend_from_slice(body.get(..octets).unwrap_or(body));
 }
 
 fn verdict_of(reply: &Reply<'_>, message: &Message<'_>, chars: CharSet) -> Verdict {
@@ -252,5 +351,77 @@ fn outcome_of(verdict: &Verdict) -> Outcome {
         },
         Verdict::Forward(_) | Verdict::ForwardHere => Outcome::Refused,
         Verdict::User(_) | Verdict::Unreadable => Outcome::Rejected,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use giop::cdr::{Endian, Version};
+    use giop::framing::{Inbound, Limits};
+    use giop::message::{ReplyHead, begin_reply};
+
+    /// An answer to request 7 whose result begins with a number and has so many octets behind it.
+    fn reply(status: ReplyStatus, number: u32, octets: usize) -> Vec<u8> {
+        let mut reply = Vec::new();
+        let head = ReplyHead { version: Version::V1_2, endian: Endian::Big, request_id: 7, status, contexts: &[] };
+        let open = begin_reply(&mut reply, &head);
+        let mut body = open.body(&mut reply, CharSet::Latin1);
+        body.u32(number);
+        body.raw(&vec![0; octets]);
+        open.finish(&mut reply);
+        reply
+    }
+
+    /// What is heard of a reply of which so many octets have come, and what is kept of the result.
+    fn heard_of(bytes: &[u8], arrived: usize, wanted: Wanted) -> Option<(bool, usize)> {
+        let mut inbound = Inbound::new(Limits::default());
+        inbound.vacant().extend_from_slice(&bytes[..arrived]);
+        inbound.filled(arrived);
+        assert!(inbound.poll_message().unwrap().is_none());
+        let mut answer = mail::Reply::default();
+        let heard = hear_beginning(&inbound.begun()?, CharSet::Latin1, |_| wanted, &mut answer);
+        heard.map(|heard| (matches!(heard, Heard::Reply(7, Verdict::Done)), answer.body.len()))
+    }
+
+    /// Whoever was asked for 64 events and gave a hundred thousand was refused when all of them had come and had been copied: five
+    /// milliseconds of the lane each time.
+    #[test]
+    fn what_is_not_wanted_of_a_large_answer_is_known_by_its_beginning() {
+        let large = reply(ReplyStatus::NoException, 100_000, 60_000);
+        for arrived in [40, 1_000, 50_000] {
+            for wanted in [Wanted::Nothing, Wanted::Number, Wanted::Events(64)] {
+                let kept = if wanted == Wanted::Nothing { 0 } else { NUMBER_OCTETS };
+                assert_eq!(heard_of(&large, arrived, wanted), Some((true, kept)), "{wanted:?} {arrived}");
+            }
+            assert_eq!(heard_of(&large, arrived, Wanted::All), None);
+            assert_eq!(heard_of(&large, arrived, Wanted::Events(100_000)), None);
+        }
+        let exception = reply(ReplyStatus::UserException, 100_000, 60_000);
+        assert_eq!(heard_of(&exception, 50_000, Wanted::Nothing), None);
+    }
+
+    #[test]
+    fn too_little_of_an_answer_says_nothing() {
+        let large = reply(ReplyStatus::NoException, 100_000, 60_000);
+        for arrived in [12, 20, 24, 27] {
+            assert_eq!(heard_of(&large, arrived, Wanted::Events(64)), None, "{arrived}");
+        }
+    }
+
+    #[test]
+    fn of_an_answer_that_is_there_no_more_is_copied_than_is_wanted() {
+        let large = reply(ReplyStatus::NoException, 100, 60_000);
+        for (wanted, kept) in
+            [(Wanted::Nothing, 0), (Wanted::Number, 16), (Wanted::Events(64), 16), (Wanted::All, 60_004)]
+        {
+            let mut inbound = Inbound::new(Limits::default());
+            inbound.vacant().extend_from_slice(&large);
+            inbound.filled(large.len());
+            let mut answer = mail::Reply::default();
+            let message = inbound.poll_message().unwrap().unwrap();
+            hear(&message, CharSet::Latin1, |_| wanted, &mut answer);
+            assert_eq!(answer.body.len(), kept, "{wanted:?}");
+        }
     }
 }

@@ -112,6 +112,16 @@ impl Slices {
         self.binds = self.by_ip.len() > 1;
     }
 
+    /// The number of the round.
+    pub(crate) const fn round(&self) -> u64 {
+        self.round
+    }
+
+    /// Whether there is more than one address.
+    pub(crate) fn are_shared(&self) -> bool {
+        self.by_ip.len() > 1
+    }
+
     /// Whether slices bind in this round.
     #[inline]
     pub(crate) const fn binds(&self) -> bool {
