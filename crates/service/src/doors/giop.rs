@@ -28,6 +28,8 @@ pub(crate) mod remote_filters;
 pub(crate) mod replies;
 pub(crate) mod routes;
 pub(crate) mod take_in;
+pub(crate) mod unused;
+pub(crate) mod upkeep;
 pub(crate) mod waiting_pulls;
 
 use std::collections::VecDeque;

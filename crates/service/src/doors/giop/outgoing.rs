@@ -14,7 +14,7 @@ use std::time::Instant;
 use engine::{OutboxId, Time};
 use giop::framing::{self, Inbound};
 use giop::message;
-use hashbrown::{HashMap, HashSet};
+use hashbrown::HashMap;
 
 use crate::counters::Counter;
 use crate::doors::giop::admin_calls::Asked;
@@ -25,6 +25,7 @@ use crate::doors::giop::mail::{self, OWN_ENDIAN};
 use crate::doors::giop::pending::{Pending, PendingReplies};
 use crate::doors::giop::replies::Verdict;
 use crate::doors::giop::routes::{Endpoint, Route, Routes, Sent};
+use crate::doors::giop::unused::Unused;
 use crate::lane::io::output::{Output, Spares};
 use crate::lane::io::shares::Portion;
 use crate::lane::io::slices::Work;
@@ -39,9 +40,6 @@ use crate::resolver;
 use accounts::{Account, Charge, Resource, Spent, SpentBy};
 use corba::Peers;
 
-/// A connection that nobody uses is kept for this long: a consumer that disconnects while it is pushed to still answers,
-/// and one that comes back finds it open.
-const LINGER: Duration = Duration::from_secs(1);
 /// What is gathered for a connection is written when it is so much, and not only when the round ends: beyond this a system
 /// call's own cost is nothing beside that of the bytes, and the consumer can begin.
 const GATHERED_BYTES_MAX: usize = 128 << 10;
@@ -90,14 +88,16 @@ pub(crate) struct Outgoing {
     pub(crate) pending: PendingReplies,
     next_request: u32,
     told_code_sets: bool,
-    connect_deadline: Option<Time>,
+    pub(crate) connect_deadline: Option<Time>,
     /// Since when it has owed replies without sending a byte.
     pub(crate) silent_since: Time,
     /// Outboxes that wait for room in the socket; and some that do not any more, which their routes know.
     blocked: Vec<OutboxId>,
     /// How many of these do not, at most.
     blocked_no_more: usize,
-    unused_since: Option<Time>,
+    pub(crate) unused_since: Option<Time>,
+    /// The look at who uses what, in which it was found to be used.
+    pub(crate) used_in: u64,
     interest: Interest,
     /// It is among those that are to be written to.
     is_due: bool,
@@ -131,6 +131,7 @@ impl Outgoing {
             blocked: Vec::new(),
             blocked_no_more: 0,
             unused_since: None,
+            used_in: 0,
             interest: Interest::NONE,
             is_due: false,
         }
@@ -238,10 +239,13 @@ pub(crate) struct Outgoings {
     /// A connection that owes replies and sends nothing for this long is replaced when a push is given up on it.
     pub(crate) silence: Duration,
     /// Connections being made, and calls of administration's without a reply: as long as there are any, deadlines run.
-    connecting: usize,
+    pub(crate) connecting: usize,
     pub(crate) calls: HashMap<u64, Asked>,
     /// Some connection may have lost its last user.
     pub(crate) stale: bool,
+    pub(crate) unused: Unused,
+    /// Where connections are looked at next that may have been begun too long ago.
+    pub(crate) connecting_at: usize,
     /// Connections for which something was gathered. They are written to when the round ends.
     due: VecDeque<Token>,
     /// When what was gathered was last written before the end of a round, and how long that took.
@@ -284,6 +288,8 @@ impl Outgoings {
             connecting: 0,
             calls: HashMap::new(),
             stale: false,
+            unused: Unused::default(),
+            connecting_at: 0,
             due: VecDeque::with_capacity(64),
             written_at: Time(0),
             write_took: Duration::ZERO,
@@ -299,7 +305,7 @@ impl Outgoings {
 
     /// Whether anything has to be looked after by the clock.
     pub(crate) fn has_deadlines(&self) -> bool {
-        self.connecting > 0 || !self.calls.is_empty() || self.stale
+        self.connecting > 0 || !self.calls.is_empty() || self.stale || self.unused.is_looking()
     }
 
     /// A reply is not waited for any more, on a connection that is there or that was lost. Who did, if it was still waited for.
@@ -409,15 +415,19 @@ impl Core {
         timeout: Duration,
         by: Option<&Arc<Account>>,
     ) -> Result<Token, String> {
+        let look = self.doors.giop.outgoing.unused.number();
         if let Some(token) = self.doors.giop.outgoing.by_endpoint.get(&endpoint) {
+            if let Some(connection) = self.doors.giop.outgoing.connections.get_mut(*token) {
+                connection.used_in = look;
+            }
             return Ok(*token);
         }
         let place = self.place_for_outgoing(by)?;
         self.counters.add(Counter::ConnectsBegun, 1);
         let (host, port) = (endpoint.host.clone(), endpoint.port);
         let slice = self.io.slices.arrive(place.account().ip());
-        let connection =
-            Outgoing::new(endpoint.clone(), place, slice, self.doors.giop.outgoing.framing, self.clock.now, timeout);
+        let mut connection = Outgoing::new(endpoint.clone(), place, slice, self.doors.giop.outgoing.framing, self.clock.now, timeout);
+        connection.used_in = look;
         let token = self.doors.giop.outgoing.connections.insert(connection);
         self.doors.giop.outgoing.by_endpoint.insert(endpoint, token);
         self.doors.giop.outgoing.connecting += 1;
@@ -509,7 +519,7 @@ impl Core {
     }
 
     /// Serves a connection whose socket is ready.
-    pub(crate) fn serve_outgoing(&mut self, token: Token, ready: system::Ready) {
+    pub(crate) fn serve_outgoing(&mut self, token: Token, ready: Ready) {
         let Some(connection) = self.doors.giop.outgoing.connections.get_mut(token) else { return };
         if matches!(connection.state, State::Open(_)) {
             if ready.readable && !self.read_replies(token) {
@@ -762,46 +772,6 @@ impl Core {
                 Some(Bereaved::Blocked(outbox, token, why)) => self.unblock(outbox, token, Some(&why)),
                 None => return,
             }
-        }
-    }
-
-    /// Ends what has waited too long, and closes connections that nobody uses.
-    pub(crate) fn sweep_outgoing(&mut self) {
-        let now = self.clock.now;
-        if self.doors.giop.outgoing.connecting > 0 {
-            let is_late = |connection: &Outgoing| connection.connect_deadline.is_some_and(|due| due <= now);
-            let late = self.doors.giop.outgoing.connections.iter().filter(|(_, connection)| is_late(connection));
-            let late: Vec<Token> = late.map(|(token, _)| token).collect();
-            for token in late {
-                self.lose(token, "no connection within the time limit");
-            }
-        }
-        self.end_late_calls();
-        self.end_late_polls();
-        self.end_late_questions();
-        if core::mem::take(&mut self.doors.giop.outgoing.stale) {
-            self.close_unused();
-        }
-    }
-
-    fn close_unused(&mut self) {
-        let now = self.clock.now;
-        let Outgoings { connections, routes, calls, ways, stale, .. } = &mut self.doors.giop.outgoing;
-        let mut used: HashSet<Token> = routes.iter().flat_map(Route::connections).collect();
-        used.extend(ways.connections());
-        used.extend(calls.values().map(|asked| asked.connection));
-        let mut unused = Vec::new();
-        for (token, connection) in connections.iter_mut() {
-            if used.contains(&token) {
-                connection.unused_since = None;
-            } else if *connection.unused_since.get_or_insert(now) + LINGER <= now {
-                unused.push(token);
-            } else {
-                *stale = true;
-            }
-        }
-        for token in unused {
-            self.lose(token, "nobody uses it any more");
         }
     }
 }

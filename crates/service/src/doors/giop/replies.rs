@@ -11,6 +11,7 @@ use giop::ior::Ior;
 use giop::message::{self, MessageKind, Reply, ReplyStatus};
 
 use crate::counters::Counter;
+use crate::doors::giop::Door;
 use crate::doors::giop::lane_calls::Asker;
 use crate::doors::giop::mail;
 use crate::doors::giop::outgoing::{Outgoing, Outgoings};
@@ -101,7 +102,7 @@ impl Core {
         let Some(connection) = self.doors.giop.outgoing.connections.get_mut(token) else { return false };
         let mut turn = connection.portion.begin(self.io.slices.round(), self.io.slices.share());
         loop {
-            let giop::Door { outgoing: Outgoings { connections, answer, .. }, pullers, .. } = &mut self.doors.giop;
+            let Door { outgoing: Outgoings { connections, answer, .. }, pullers, .. } = &mut self.doors.giop;
             let Some(connection) = connections.get_mut(token) else { return false };
             let Outgoing { inbound, pending, endpoint, .. } = connection;
             if turn.is_over(|| inbound.has_more()) {

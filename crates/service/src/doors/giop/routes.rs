@@ -1,5 +1,6 @@
 //! Where consumers are, and what was pushed to each and is unanswered.
 
+use core::ops::Range;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -375,7 +376,14 @@ impl Routes {
         self.places.get_mut(outbox.slot() as usize)?.take_if(|route| route.outbox == outbox)
     }
 
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &Route> {
-        self.places.iter().flatten()
+    /// How many places there are for routes.
+    pub(crate) fn places(&self) -> usize {
+        self.places.len()
+    }
+
+    /// Those in some of the places.
+    pub(crate) fn piece(&self, places: Range<usize>) -> impl Iterator<Item = &Route> {
+        let end = places.end.min(self.places.len());
+        self.places.get(places.start.min(end)..end).unwrap_or_default().iter().flatten()
     }
 }

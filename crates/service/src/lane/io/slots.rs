@@ -1,5 +1,7 @@
 //! A table of connections addressed by tokens that never reach a successor in the same place.
 
+use core::ops::Range;
+
 /// Names an entry of a [`Slots`]. A token of an entry that is gone finds nothing, even when its place is in use again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Token {
@@ -89,6 +91,21 @@ impl<T> Slots<T> {
         Some(places_left.iter().take(places as usize).filter_map(|place| place.value.as_ref()))
     }
 
+    /// How many places there are.
+    pub(crate) fn places(&self) -> usize {
+        self.places.len()
+    }
+
+    /// Those in some of the places.
+    pub(crate) fn piece_mut(&mut self, places: Range<usize>) -> impl Iterator<Item = (Token, &mut T)> {
+        let first = u32::try_from(places.start).unwrap_or(u32::MAX);
+        let end = places.end.min(self.places.len());
+        let piece = self.places.get_mut(places.start.min(end)..end).unwrap_or_default();
+        let numbered = piece.iter_mut().zip(first..);
+        numbered
+            .filter_map(|(place, index)| Some((Token { index, generation: place.generation }, place.value.as_mut()?)))
+    }
+
     pub(crate) fn iter(&self) -> impl Iterator<Item = (Token, &T)> {
         self.places
             .iter()
@@ -119,6 +136,18 @@ mod tests {
         assert_eq!(slots.remove(first), None);
         assert_eq!(slots.get(second), Some(&'b'));
         assert_eq!(slots.iter().count(), 1);
+    }
+
+    #[test]
+    fn a_piece_has_the_entries_of_its_places() {
+        let mut slots = Slots::new();
+        let tokens: Vec<Token> = (0..6).map(|number| slots.insert(number)).collect();
+        slots.remove(tokens[3]);
+        let piece =
+            |slots: &mut Slots<i32>, places| slots.piece_mut(places).map(|(token, _)| token).collect::<Vec<_>>();
+        assert_eq!(piece(&mut slots, 2..5), [tokens[2], tokens[4]]);
+        assert_eq!(piece(&mut slots, 4..100), [tokens[4], tokens[5]]);
+        assert!(piece(&mut slots, 50..100).is_empty() && slots.places() == 6);
     }
 
     #[test]

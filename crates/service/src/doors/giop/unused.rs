@@ -1,0 +1,139 @@
+//! Which connections to clients nobody uses any more: who uses which is looked through in pieces, and then the connections.
+//!
+//! There may be as many consumers, and connections to them, as clients like. So a look, which begins when somebody has stopped using
+//! one, marks what is in use piece by piece, and goes on with the connections when all users have been asked. Whoever begins to
+//! use one meanwhile has it [marked](Unused::number) himself.
+
+use core::ops::Range;
+
+/// Users and connections that are looked at in one go.
+pub(crate) const LOOKED_AT_ONCE: usize = 4_096;
+
+/// How far a look has come.
+#[derive(Debug, Default)]
+pub(crate) struct Unused {
+    /// The number of the look, or of the last one.
+    number: u64,
+    stage: Stage,
+    /// Some connection is to be looked at again.
+    again: bool,
+}
+
+#[derive(Debug, Default, Clone, Copy)]
+enum Stage {
+    #[default]
+    Resting,
+    /// Users were marked up to there.
+    Users(usize),
+    /// Connections were looked at up to there.
+    Connections(usize),
+}
+
+/// What is to be looked at next, by place.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Piece {
+    /// What these users use is to be marked; by the last piece, what everybody else uses, too.
+    Users { places: Range<usize>, is_last: bool },
+    /// These are to be closed if they are not marked.
+    Connections(Range<usize>),
+}
+
+impl Unused {
+    /// The number of the look: what is in use is marked with it.
+    pub(crate) const fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// Whether a look has begun and not ended.
+    pub(crate) const fn is_looking(&self) -> bool {
+        !matches!(self.stage, Stage::Resting)
+    }
+
+    /// Begins a look.
+    pub(crate) const fn begin(&mut self) {
+        self.number += 1;
+        self.stage = Stage::Users(0);
+        self.again = false;
+    }
+
+    /// A connection is to be looked at again, later.
+    pub(crate) const fn look_again(&mut self) {
+        self.again = true;
+    }
+
+    /// What is to be looked at next, where there are so many places of users and of connections, and `left` are to be looked at in one
+    /// go. None when those have been, or when the look has ended.
+    pub(crate) fn next(&mut self, users: usize, connections: usize, left: &mut usize) -> Option<Piece> {
+        if *left == 0 {
+            return None;
+        }
+        let mut take = |first: usize, places: usize| {
+            let end = places.max(first).min(first + *left);
+            *left -= end - first;
+            first..end
+        };
+        match self.stage {
+            Stage::Resting => None,
+            Stage::Users(first) => {
+                let places = take(first, users);
+                let is_last = places.end >= users;
+                self.stage = if is_last { Stage::Connections(0) } else { Stage::Users(places.end) };
+                Some(Piece::Users { places, is_last })
+            }
+            Stage::Connections(first) => {
+                let places = take(first, connections);
+                self.stage = if places.end >= connections { Stage::Resting } else { Stage::Connections(places.end) };
+                Some(Piece::Connections(places))
+            }
+        }
+    }
+
+    /// Whether another look is to follow this one, which has ended.
+    pub(crate) const fn wants_another(&mut self) -> bool {
+        !self.is_looking() && core::mem::replace(&mut self.again, false)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The pieces that are looked at in one go.
+    fn go(unused: &mut Unused, users: usize, connections: usize) -> Vec<Piece> {
+        let mut left = 1_000;
+        core::iter::from_fn(|| unused.next(users, connections, &mut left)).collect()
+    }
+
+    fn users(places: Range<usize>, is_last: bool) -> Piece {
+        Piece::Users { places, is_last }
+    }
+
+    #[test]
+    fn a_few_are_looked_at_in_one_go() {
+        let mut unused = Unused::default();
+        assert!(go(&mut unused, 10, 20).is_empty() && !unused.is_looking());
+        unused.begin();
+        assert_eq!(go(&mut unused, 10, 20), [users(0..10, true), Piece::Connections(0..20)]);
+        assert!(!unused.is_looking() && !unused.wants_another());
+        unused.begin();
+        assert_eq!(go(&mut unused, 0, 0), [users(0..0, true), Piece::Connections(0..0)]);
+        assert!(!unused.is_looking());
+    }
+
+    /// With a consumer that came and went each second, fifty thousand others and their connections were looked at, all of them, twenty
+    /// times a second: each time for ten milliseconds in which no event went anywhere.
+    #[test]
+    fn many_are_looked_at_a_thousand_in_one_go_and_each_once() {
+        let mut unused = Unused::default();
+        unused.begin();
+        assert_eq!(unused.number(), 1);
+        assert_eq!(go(&mut unused, 1_500, 2_200), [users(0..1_000, false)]);
+        assert_eq!(go(&mut unused, 1_500, 2_200), [users(1_000..1_500, true), Piece::Connections(0..500)]);
+        assert_eq!(go(&mut unused, 1_500, 2_200), [Piece::Connections(500..1_500)]);
+        unused.look_again();
+        // Some have gone meanwhile, and the tables with them.
+        assert!(unused.is_looking() && !unused.wants_another());
+        assert_eq!(go(&mut unused, 100, 1_400), [Piece::Connections(1_500..1_500)]);
+        assert!(unused.wants_another() && !unused.wants_another());
+    }
+}

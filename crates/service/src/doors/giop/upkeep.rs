@@ -1,0 +1,82 @@
+//! What is looked after from time to time of the connections to clients, and of what is asked on them.
+
+use core::time::Duration;
+
+use crate::doors::giop::outgoing::{Outgoing, Outgoings};
+use crate::doors::giop::routes::Route;
+use crate::doors::giop::unused::{LOOKED_AT_ONCE, Piece};
+use crate::lane::io::slots::Token;
+use crate::lane::run::Core;
+
+/// A connection that nobody uses is kept for this long: a consumer that disconnects while it is pushed to still answers,
+/// and one that comes back finds it open.
+const LINGER: Duration = Duration::from_secs(1);
+impl Core {
+    /// Ends what has waited too long, and closes connections that nobody uses.
+    pub(crate) fn sweep_outgoing(&mut self) {
+        self.end_late_connects();
+        self.end_late_calls();
+        self.end_late_polls();
+        self.end_late_questions();
+        if !self.doors.giop.outgoing.unused.is_looking() && core::mem::take(&mut self.doors.giop.outgoing.stale) {
+            self.doors.giop.outgoing.unused.begin();
+        }
+        self.close_unused();
+    }
+
+    /// Gives up connections that could not be made in time, of those in the next places.
+    fn end_late_connects(&mut self) {
+        if self.doors.giop.outgoing.connecting == 0 {
+            return;
+        }
+        let now = self.clock.now;
+        let Outgoings { connections, connecting_at, .. } = &mut self.doors.giop.outgoing;
+        let end = *connecting_at + LOOKED_AT_ONCE;
+        let places = *connecting_at..end;
+        *connecting_at = if end < connections.places() { end } else { 0 };
+        let is_late = |connection: &Outgoing| connection.connect_deadline.is_some_and(|due| due <= now);
+        let late = connections.piece_mut(places).filter(|(_, connection)| is_late(connection));
+        let late: Vec<Token> = late.map(|(token, _)| token).collect();
+        for token in late {
+            self.lose(token, "no connection within the time limit");
+        }
+    }
+
+    /// Goes on looking for connections that nobody uses.
+    fn close_unused(&mut self) {
+        let now = self.clock.now;
+        let Outgoings { connections, routes, calls, ways, stale, unused, .. } = &mut self.doors.giop.outgoing;
+        let (look, mut left, mut closed) = (unused.number(), LOOKED_AT_ONCE, Vec::new());
+        while let Some(piece) = unused.next(routes.places(), connections.places(), &mut left) {
+            match piece {
+                Piece::Users { places, is_last } => {
+                    let mut mark = |token| {
+                        if let Some(connection) = connections.get_mut(token) {
+                            connection.used_in = look;
+                        }
+                    };
+                    routes.piece(places).flat_map(Route::connections).for_each(&mut mark);
+                    if is_last {
+                        ways.connections().for_each(&mut mark);
+                        calls.values().for_each(|asked| mark(asked.connection));
+                    }
+                }
+                Piece::Connections(places) => {
+                    for (token, connection) in connections.piece_mut(places) {
+                        if connection.used_in == look {
+                            connection.unused_since = None;
+                        } else if *connection.unused_since.get_or_insert(now) + LINGER <= now {
+                            closed.push(token);
+                        } else {
+                            unused.look_again();
+                        }
+                    }
+                }
+            }
+        }
+        *stale |= unused.wants_another();
+        for token in closed {
+            self.lose(token, "nobody uses it any more");
+        }
+    }
+}
