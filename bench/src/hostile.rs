@@ -3,7 +3,8 @@
 //! One supplier pushes small events at a fixed rate to one consumer. Meanwhile another client, from an address of its own,
 //! attacks. An attacker takes processor time of the machine whichever service it attacks; therefore each attack is made on
 //! another service of the same machine as well, and what counts is the difference. The two, elsewhere and here, alternate
-//! in each round. An onlooker asks administration something 50 times a second and reads the memory that the service has.
+//! in each round. An onlooker asks administration of the service that is attacked something 50 times a second, and reads the memory
+//! that it has.
 //!
 //! With `--together` all attacks are made at once on the one service; a minute after their end it must be at rest.
 
@@ -170,11 +171,12 @@ impl Plan<'_> {
             for round in 1..=self.rounds {
                 out.progress(&format!("hostile: {}, round {round} of {}", attack.name, self.rounds))?;
                 view.take_latencies(None);
-                assault(std::slice::from_ref(attack), other.address(), self.turn_ns)?;
+                // It is looked at as well: the onlooker, too, takes processor time, whichever service it asks.
+                self.attack(std::slice::from_ref(attack), &other, &mut Turns::new())?;
                 view.take_latencies(Some(&mut turns.elsewhere));
                 settle(&[&service, &other])?;
                 view.take_latencies(None);
-                self.attack_here(std::slice::from_ref(attack), &service, &mut turns)?;
+                self.attack(std::slice::from_ref(attack), &service, &mut turns)?;
                 view.take_latencies(Some(&mut turns.here));
                 settle(&[&service, &other])?;
             }
@@ -190,7 +192,7 @@ impl Plan<'_> {
         out.progress("hostile: all attacks at once")?;
         let run = self.carry(&service, |view| {
             view.take_latencies(None);
-            self.attack_here(chosen, &service, &mut turns)?;
+            self.attack(chosen, &service, &mut turns)?;
             view.take_latencies(Some(&mut turns.here));
             Ok(())
         })?;
@@ -210,7 +212,7 @@ impl Plan<'_> {
         workload::run(&carrier, std::slice::from_ref(&self.traffic), Lasting::until_told(), watch)
     }
 
-    fn attack_here(&self, chosen: &[Attack], service: &Campanile, turns: &mut Turns) -> Result<(), BenchError> {
+    fn attack(&self, chosen: &[Attack], service: &Campanile, turns: &mut Turns) -> Result<(), BenchError> {
         let until = clock::now() + self.turn_ns;
         let (scenes, seen) = thread::scope(|scope| {
             let looking = scope.spawn(|| onlooker::look(service, until));
