@@ -6,6 +6,7 @@ use core::time::Duration;
 use std::collections::BTreeMap;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
+use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::thread::{Builder, JoinHandle};
@@ -182,6 +183,7 @@ impl Service {
         let (listener, address) = listen(&config)?;
         let (host, port) = config.advertised(address)?;
         let connections_max = connections_that_fit(&config.limits, raise_descriptor_limit());
+        make_room_for_descriptors(&listener, connections_max);
 
         let memory = config.memory();
         let mut door = Door::new(door_settings(&config, memory, &host, port));
@@ -558,6 +560,14 @@ fn raise_descriptor_limit() -> u64 {
     in_force.unwrap_or(u64::MAX)
 }
 
+/// Has the system make its table of the process's descriptors as large as it may come to be. It doubles that as descriptors are taken,
+/// and has a thread that takes one meanwhile wait until no processor looks at the table before: the main lane, for 10 to 50 ms each time.
+fn make_room_for_descriptors(any: impl AsFd, max: ConnectionsMax) {
+    let last = OWN_DESCRIPTORS.saturating_add(max.from_clients).saturating_add(max.to_clients);
+    // The table stays so large when the highest descriptor is closed again. Where there is no room for it, it grows as it must.
+    let _ = rustix::io::fcntl_dupfd_cloexec(any, i32::try_from(last).unwrap_or(i32::MAX) - 1);
+}
+
 /// How many connections there may be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct ConnectionsMax {
@@ -589,6 +599,18 @@ fn lower_priority() {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// As connections came, the lane stood still for up to 50 ms when there were 64, 128, 256 and so on: a client that opened a thousand
+    /// delayed everybody's events by that.
+    #[test]
+    fn the_table_of_descriptors_has_room_for_all_connections_from_the_start() {
+        let max = ConnectionsMax { from_clients: 3_000, to_clients: 2_000 };
+        assert!(raise_descriptor_limit() > 5_016, "the test needs descriptors");
+        make_room_for_descriptors(io::stdin(), max);
+        let status = std::fs::read_to_string("/proc/self/status").unwrap();
+        let size: u64 = status.lines().find_map(|line| line.strip_prefix("FDSize:")).unwrap().trim().parse().unwrap();
+        assert!(size >= 5_016, "{size}");
+    }
 
     /// The reserve for large messages was 64 MiB of each lane beside the budget.
     #[test]

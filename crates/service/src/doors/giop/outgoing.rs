@@ -426,7 +426,8 @@ impl Core {
         self.counters.add(Counter::ConnectsBegun, 1);
         let (host, port) = (endpoint.host.clone(), endpoint.port);
         let slice = self.io.slices.arrive(place.account().ip());
-        let mut connection = Outgoing::new(endpoint.clone(), place, slice, self.doors.giop.outgoing.framing, self.clock.now, timeout);
+        let mut connection =
+            Outgoing::new(endpoint.clone(), place, slice, self.doors.giop.outgoing.framing, self.clock.now, timeout);
         connection.used_in = look;
         let token = self.doors.giop.outgoing.connections.insert(connection);
         self.doors.giop.outgoing.by_endpoint.insert(endpoint, token);
