@@ -1,0 +1,36 @@
+//! Lines of JSON as a protocol for events, and CORBA's values as JSON.
+//!
+//! A client sends requests, each a JSON object in a line of its own, and is sent answers and events in the same way:
+//!
+//! ```text
+//! → {"op":"subscribe","id":1,"channel":0,"types":["Weather/*"],"where":"$speed > 10"}
+//! ← {"ok":1}
+//! → {"op":"publish","id":2,"type":"Weather/Wind","fields":{"speed":12.5}}
+//! ← {"ok":2}
+//! ← {"event":{"channel":0,"type":"Weather/Wind","name":"","fields":{"speed":12.5},"body":null}}
+//! ```
+//!
+//! [`Session`] is one connection without its socket: it is handed the bytes that arrived and says what they ask for. What is
+//! answered is written by [`answer`], and events by [`event::write`]. Here is no socket, clock or thread.
+//!
+//! Nothing that a client sends is taken apart before it was bounded: a line has [`Limits::line_bytes_max`] octets at most,
+//! and so many values within each other and in all ([`Limits`]). It is then read in time and memory in proportion to that.
+//!
+//! - [`read`]: JSON as CORBA's values; [`write`]: CORBA's values as JSON. `campanile pub` and `campanile sub --json` use the
+//!   same.
+#![no_std]
+
+extern crate alloc;
+
+pub mod answer;
+pub mod event;
+pub mod read;
+pub mod request;
+pub mod session;
+pub mod write;
+
+mod lines;
+mod shape;
+
+pub use request::{Publish, Refused, Request, Subscribe};
+pub use session::{Heard, Limits, Session};

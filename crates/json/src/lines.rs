@@ -1,0 +1,186 @@
+//! Bytes as they arrive, cut into lines.
+
+use alloc::vec::Vec;
+
+/// A line that is longer than may be: whoever sends it is not heard any more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct TooLong;
+
+/// What has arrived on one connection and was not handed out as a line.
+///
+/// A line that arrives whole is handed out from where it was read to. Only the beginning of one whose end has not come is kept
+/// here, so that a connection on which nothing is under way takes no memory.
+#[derive(Debug, Default)]
+pub(crate) struct Lines {
+    /// What is kept. It is done with up to `from`, and up to `searched` has no end of a line.
+    kept: Vec<u8>,
+    from: usize,
+    searched: usize,
+}
+
+impl Lines {
+    /// What is kept, in octets.
+    pub(crate) fn kept_bytes(&self) -> usize {
+        self.kept.len() - self.from
+    }
+
+    /// The next line, without its end, of what is kept and of `input` behind it; and how much of `input` was taken with it.
+    /// No line when the rest is no whole one, and all of it is kept.
+    pub(crate) fn next<'a>(
+        &'a mut self,
+        input: &'a [u8],
+        bytes_max: usize,
+    ) -> (Option<Result<&'a [u8], TooLong>>, usize) {
+        if self.from == self.kept.len() {
+            self.forget();
+            return match end_of_line(input) {
+                None if input.len() <= bytes_max => {
+                    self.keep(input);
+                    self.searched = self.kept.len();
+                    (None, input.len())
+                }
+                Some(end) if end <= bytes_max => (Some(Ok(input.get(..end).unwrap_or_default())), end + 1),
+                _ => (Some(Err(TooLong)), 0),
+            };
+        }
+        let mut taken = 0;
+        let end = match end_of_line(self.kept.get(self.searched..).unwrap_or_default()) {
+            Some(end) => self.searched + end,
+            None => {
+                let end = end_of_line(input);
+                let more = end.and_then(|end| input.get(..end)).unwrap_or(input);
+                if self.kept_bytes() + more.len() > bytes_max {
+                    return (Some(Err(TooLong)), 0);
+                }
+                self.keep(more);
+                self.searched = self.kept.len();
+                if end.is_none() {
+                    return (None, input.len());
+                }
+                taken = more.len() + 1;
+                self.kept.push(b'\n');
+                self.searched
+            }
+        };
+        if end - self.from > bytes_max {
+            return (Some(Err(TooLong)), taken);
+        }
+        let from = core::mem::replace(&mut self.from, end + 1);
+        self.searched = end + 1;
+        (Some(Ok(self.kept.get(from..end).unwrap_or_default())), taken)
+    }
+
+    /// Keeps what was read and is not to be looked at now.
+    pub(crate) fn keep(&mut self, input: &[u8]) {
+        if self.from > 0 {
+            self.kept.drain(..self.from);
+            self.searched -= self.from;
+            self.from = 0;
+        }
+        self.kept.extend_from_slice(input);
+    }
+
+    /// Nothing is kept any more.
+    fn forget(&mut self) {
+        self.from = 0;
+        self.searched = 0;
+        if self.kept.capacity() <= Self::CAPACITY_MAX { self.kept.clear() } else { self.kept = Vec::new() }
+    }
+
+    /// What a connection may have of memory for nothing.
+    const CAPACITY_MAX: usize = 1024;
+}
+
+/// Where the first line ends.
+fn end_of_line(bytes: &[u8]) -> Option<usize> {
+    bytes.iter().position(|octet| *octet == b'\n')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::vec;
+
+    /// What comes out if the bytes arrive in pieces of those sizes, and at most `most` lines are taken after each.
+    fn cut(bytes: &[u8], mut size: impl FnMut() -> usize, mut most: impl FnMut() -> usize, max: usize) -> Vec<Vec<u8>> {
+        let mut lines = Lines::default();
+        let mut all = Vec::new();
+        let mut rest = bytes;
+        loop {
+            let (piece, behind) = rest.split_at(size().min(rest.len()));
+            rest = behind;
+            let mut input = piece;
+            let mut left = if rest.is_empty() { usize::MAX } else { most() };
+            while left > 0 {
+                let (line, taken) = lines.next(input, max);
+                input = &input[taken..];
+                match line {
+                    Some(Ok(line)) => all.push(line.to_vec()),
+                    Some(Err(TooLong)) => {
+                        all.push(b"too long".to_vec());
+                        return all;
+                    }
+                    None => break,
+                }
+                left -= 1;
+            }
+            lines.keep(input);
+            if rest.is_empty() {
+                return all;
+            }
+        }
+    }
+
+    #[test]
+    fn lines_are_the_same_however_they_are_cut_and_whenever_they_are_taken() {
+        let bytes = b"first\n\nthird \r\nfourth, which is longer\n5\nhalf";
+        let expected: Vec<Vec<u8>> = bytes.split(|octet| *octet == b'\n').take(5).map(<[u8]>::to_vec).collect();
+        for size in 1..=bytes.len() {
+            assert_eq!(cut(bytes, || size, || usize::MAX, 100), expected, "in pieces of {size}");
+        }
+        for seed in 0..300 {
+            let mut random = fastrand::Rng::with_seed(seed);
+            let (mut sizes, mut mosts) = (random.fork(), random.fork());
+            let cut = cut(bytes, || sizes.usize(1..10), || mosts.usize(0..3), 100);
+            assert_eq!(cut, expected, "seed {seed}");
+        }
+    }
+
+    #[test]
+    fn a_line_may_be_as_long_as_the_limit_and_no_longer_however_it_is_cut() {
+        for length in 8..12 {
+            let bytes = [vec![b'x'; length], b"\nnext\n".to_vec()].concat();
+            let expected =
+                if length <= 10 { vec![vec![b'x'; length], b"next".to_vec()] } else { vec![b"too long".to_vec()] };
+            for size in 1..=bytes.len() {
+                assert_eq!(cut(&bytes, || size, || usize::MAX, 10), expected, "{length} octets in pieces of {size}");
+                assert_eq!(cut(&bytes, || size, || 0, 10), expected, "{length} octets in pieces of {size}, taken late");
+            }
+        }
+    }
+
+    #[test]
+    fn a_line_without_end_is_refused_and_was_never_kept_beyond_the_limit() {
+        let mut lines = Lines::default();
+        let piece = [b'x'; 64];
+        for round in 0_usize.. {
+            let is_refused = lines.next(&piece, 1000).0 == Some(Err(TooLong));
+            assert!(lines.kept.len() <= 1000);
+            if is_refused {
+                assert_eq!(round, 1000 / 64);
+                return;
+            }
+        }
+    }
+
+    #[test]
+    fn a_connection_on_which_nothing_is_under_way_takes_no_memory() {
+        let mut lines = Lines::default();
+        let half = [b'x'; 5000];
+        assert_eq!(lines.next(&half, 10_000), (None, 5000));
+        assert_eq!(lines.kept_bytes(), 5000);
+        assert_eq!(lines.next(b"\n", 10_000), (Some(Ok(&half[..])), 1));
+        assert_eq!(lines.next(b"", 10_000), (None, 0));
+        assert_eq!((lines.kept_bytes(), lines.kept.capacity()), (0, 0));
+    }
+}

@@ -1,0 +1,280 @@
+//! What a line asks for.
+
+use crate::read;
+use alloc::borrow::ToOwned;
+use alloc::boxed::Box;
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+use giop::value::AnyValue;
+use serde_json::{Map, Value as Json};
+
+/// What a client asks for.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Request {
+    /// `{"op":"subscribe", …}`: events are to be sent from now on.
+    Subscribe(Subscribe),
+    /// `{"op":"unsubscribe","id":3,"subscription":1}`: no more of those that were asked for by request 1.
+    Unsubscribe {
+        /// The request's id; it may be left out.
+        id: Option<u64>,
+        /// The id of the request that subscribed.
+        subscription: u64,
+    },
+    /// `{"op":"publish", …}`: here is an event.
+    Publish(Box<Publish>),
+    /// `{"op":"ping","id":4}`: is anybody there?
+    Ping {
+        /// The request's id; it may be left out, and then nothing is answered.
+        id: Option<u64>,
+    },
+}
+
+/// A subscription.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Subscribe {
+    /// The request's id, by which it is answered and by which the subscription is ended. Has to be there.
+    pub id: u64,
+    /// The channel's number; 0, the default channel's, if it was left out.
+    pub channel: u32,
+    /// Domain and name of each event type, which may have wildcards; all (`*`, `*`) if it was left out.
+    pub types: Vec<(String, String)>,
+    /// A constraint in the filter language; empty if it was left out.
+    pub constraint: String,
+}
+
+/// An event.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Publish {
+    /// The request's id; if it was left out, only a refusal is answered.
+    pub id: Option<u64>,
+    /// The channel's number; 0, the default channel's, if it was left out.
+    pub channel: u32,
+    /// Domain of the event's type.
+    pub domain: String,
+    /// Name of the event's type.
+    pub type_name: String,
+    /// Name of the event; empty if it was left out.
+    pub name: String,
+    /// The variable header: `Priority`, `Timeout` and the like.
+    pub header: Vec<(String, AnyValue)>,
+    /// The filterable data.
+    pub fields: Vec<(String, AnyValue)>,
+    /// The remainder of the body; an Any without a value if it was left out.
+    pub body: AnyValue,
+}
+
+/// A request that cannot be carried out, and why.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refused {
+    /// The request's id, if it could be read.
+    pub id: Option<u64>,
+    /// A sentence for people.
+    pub reason: String,
+}
+
+/// The largest id: beyond, languages whose numbers are doubles would read another one.
+const ID_MAX: u64 = 1 << 53;
+
+/// Reads a request. The line was bounded before.
+pub(crate) fn parse(json: Json) -> Result<Request, Refused> {
+    let Json::Object(members) = json else {
+        return Err(Refused { id: None, reason: "a request is a JSON object".to_owned() });
+    };
+    let mut members = Members(members);
+    let id = members.id("id").map_err(|reason| Refused { id: None, reason })?;
+    members.request(id).map_err(|reason| Refused { id, reason })
+}
+
+/// The members that nobody has asked for yet.
+struct Members(Map<String, Json>);
+
+impl Members {
+    fn request(mut self, id: Option<u64>) -> Result<Request, String> {
+        let op = self.text("op")?.ok_or("a request has an \"op\": subscribe, unsubscribe, publish or ping")?;
+        let request = match op.as_str() {
+            "subscribe" => Request::Subscribe(self.subscribe(id)?),
+            "unsubscribe" => {
+                let subscription = self.id("subscription")?;
+                let subscription = subscription.ok_or("unsubscribe has the id of a \"subscription\"")?;
+                Request::Unsubscribe { id, subscription }
+            }
+            "publish" => Request::Publish(Box::new(self.publish(id)?)),
+            "ping" => Request::Ping { id },
+            other => {
+                return Err(format!(
+                    "there is no op `{}`, only subscribe, unsubscribe, publish and ping",
+                    shortened(other)
+                ));
+            }
+        };
+        match self.0.keys().next() {
+            Some(unknown) => Err(format!("{op} has no member `{}`", shortened(unknown))),
+            None => Ok(request),
+        }
+    }
+
+    fn subscribe(&mut self, id: Option<u64>) -> Result<Subscribe, String> {
+        let types = match self.0.remove("types") {
+            None | Some(Json::Null) => alloc::vec![("*".to_owned(), "*".to_owned())],
+            Some(Json::Array(types)) if !types.is_empty() => {
+                types.iter().map(|one| event_type(one.as_str())).collect::<Result<_, _>>()?
+            }
+            Some(_) => return Err("\"types\" is an array of event types such as \"Weather/*\"".to_owned()),
+        };
+        Ok(Subscribe {
+            id: id.ok_or("subscribe has an \"id\", by which the subscription can be ended")?,
+            channel: self.channel()?,
+            types,
+            constraint: self.text("where")?.unwrap_or_default(),
+        })
+    }
+
+    fn publish(&mut self, id: Option<u64>) -> Result<Publish, String> {
+        let (domain, type_name) = event_type(self.text("type")?.as_deref())?;
+        Ok(Publish {
+            id,
+            channel: self.channel()?,
+            domain,
+            type_name,
+            name: self.text("name")?.unwrap_or_default(),
+            header: self.properties("header")?,
+            fields: self.properties("fields")?,
+            body: self.0.remove("body").map(|body| read::from_json(&body)).unwrap_or_default(),
+        })
+    }
+
+    fn text(&mut self, key: &str) -> Result<Option<String>, String> {
+        match self.0.remove(key) {
+            None | Some(Json::Null) => Ok(None),
+            Some(Json::String(text)) => Ok(Some(text)),
+            Some(_) => Err(format!("\"{key}\" is a string")),
+        }
+    }
+
+    fn id(&mut self, key: &str) -> Result<Option<u64>, String> {
+        match self.0.remove(key) {
+            None | Some(Json::Null) => Ok(None),
+            Some(json) => match json.as_u64().filter(|id| *id <= ID_MAX) {
+                Some(id) => Ok(Some(id)),
+                None => Err(format!("\"{key}\" is a whole number from 0 to {ID_MAX}")),
+            },
+        }
+    }
+
+    fn channel(&mut self) -> Result<u32, String> {
+        match self.0.remove("channel") {
+            None | Some(Json::Null) => Ok(0),
+            Some(json) => json
+                .as_u64()
+                .and_then(|number| u32::try_from(number).ok())
+                .ok_or_else(|| "\"channel\" is a channel's number, as `campanile ls` shows it".to_owned()),
+        }
+    }
+
+    fn properties(&mut self, key: &str) -> Result<Vec<(String, AnyValue)>, String> {
+        match self.0.remove(key) {
+            None | Some(Json::Null) => Ok(Vec::new()),
+            Some(Json::Object(members)) => members.iter().map(|(name, json)| read::member(name, json)).collect(),
+            Some(_) => Err(format!("\"{key}\" is an object")),
+        }
+    }
+}
+
+/// Domain and name. `*` alone stands for all types.
+fn event_type(text: Option<&str>) -> Result<(String, String), String> {
+    let split = text.and_then(|text| if text == "*" { Some(("*", "*")) } else { text.split_once('/') });
+    match split {
+        Some((domain, name)) => Ok((domain.to_owned(), name.to_owned())),
+        None => Err("an event type is \"DOMAIN/NAME\", for example \"Weather/Wind\"".to_owned()),
+    }
+}
+
+/// What is told back of what a client has sent.
+fn shortened(text: &str) -> String {
+    text.chars().take(40).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::vec;
+
+    fn parsed(line: &str) -> Result<Request, Refused> {
+        parse(serde_json::from_str(line).expect(line))
+    }
+
+    #[test]
+    fn a_subscription_has_types_and_a_constraint() {
+        let request = r#"{"op":"subscribe","id":1,"channel":7,"types":["Weather/*","*"],"where":"$speed > 10"}"#;
+        let pair = |a: &str, b: &str| (a.to_owned(), b.to_owned());
+        let expected = Subscribe {
+            id: 1,
+            channel: 7,
+            types: vec![pair("Weather", "*"), pair("*", "*")],
+            constraint: "$speed > 10".to_owned(),
+        };
+        assert_eq!(parsed(request), Ok(Request::Subscribe(expected)));
+        let expected = Subscribe { id: 2, channel: 0, types: vec![pair("*", "*")], constraint: String::new() };
+        assert_eq!(parsed(r#"{"op":"subscribe","id":2}"#), Ok(Request::Subscribe(expected)));
+    }
+
+    #[test]
+    fn an_event_has_what_campanile_pub_gives_it() {
+        let line = r#"{"op":"publish","id":2,"channel":0,"type":"Weather/Wind","name":"n",
+            "header":{"Priority:short":3},"fields":{"speed":12.5,"gusts":[1,2.5]},"body":{"x":"y"}}"#;
+        let Ok(Request::Publish(publish)) = parsed(line) else { panic!() };
+        assert_eq!(
+            (publish.domain.as_str(), publish.type_name.as_str(), publish.name.as_str()),
+            ("Weather", "Wind", "n")
+        );
+        assert_eq!(publish.header, [("Priority".to_owned(), 3_i16.into())]);
+        let as_typed = |text: &str| read::field(text).unwrap();
+        assert_eq!(publish.fields, [as_typed("gusts=[1,2.5]"), as_typed("speed=12.5")]);
+        assert_eq!(publish.body, read::inferred("{\"x\":\"y\"}").unwrap());
+        let Ok(Request::Publish(least)) = parsed(r#"{"op":"publish","type":"/"}"#) else { panic!() };
+        assert_eq!((least.id, least.channel, least.body), (None, 0, AnyValue::default()));
+    }
+
+    #[test]
+    fn the_other_requests_are_small() {
+        assert_eq!(parsed(r#"{"op":"ping"}"#), Ok(Request::Ping { id: None }));
+        assert_eq!(parsed(r#"{"id":9007199254740992,"op":"ping"}"#), Ok(Request::Ping { id: Some(1 << 53) }));
+        let request = Request::Unsubscribe { id: Some(3), subscription: 1 };
+        assert_eq!(parsed(r#"{"op":"unsubscribe","id":3,"subscription":1}"#), Ok(request));
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_refused_with_the_id_and_the_reason() {
+        for (line, id, reason) in [
+            ("5", None, "a JSON object"),
+            ("[]", None, "a JSON object"),
+            ("{}", None, "has an \"op\""),
+            (r#"{"id":1}"#, Some(1), "has an \"op\""),
+            (r#"{"op":5,"id":1}"#, Some(1), "\"op\" is a string"),
+            (r#"{"op":"PUBLISH","id":1}"#, Some(1), "there is no op `PUBLISH`"),
+            (r#"{"op":"ping","id":-1}"#, None, "\"id\" is a whole number"),
+            (r#"{"op":"ping","id":1.5}"#, None, "\"id\" is a whole number"),
+            (r#"{"op":"ping","id":"1"}"#, None, "\"id\" is a whole number"),
+            (r#"{"op":"ping","id":9007199254740993}"#, None, "\"id\" is a whole number"),
+            (r#"{"op":"ping","id":1,"fields":{}}"#, Some(1), "ping has no member `fields`"),
+            (r#"{"op":"publish","id":1,"type":"A/B","fileds":{}}"#, Some(1), "publish has no member `fileds`"),
+            (r#"{"op":"publish","id":1}"#, Some(1), "an event type is"),
+            (r#"{"op":"publish","id":1,"type":"Wind"}"#, Some(1), "an event type is"),
+            (r#"{"op":"publish","id":1,"type":"A/B","channel":-1}"#, Some(1), "\"channel\" is a channel's number"),
+            (r#"{"op":"publish","id":1,"type":"A/B","channel":4294967296}"#, Some(1), "\"channel\" is"),
+            (r#"{"op":"publish","id":1,"type":"A/B","fields":[]}"#, Some(1), "\"fields\" is an object"),
+            (r#"{"op":"publish","id":1,"type":"A/B","fields":{"a:color":1}}"#, Some(1), "there is no type `color`"),
+            (r#"{"op":"subscribe"}"#, None, "subscribe has an \"id\""),
+            (r#"{"op":"subscribe","id":1,"types":[]}"#, Some(1), "\"types\" is an array"),
+            (r#"{"op":"subscribe","id":1,"types":"A/B"}"#, Some(1), "\"types\" is an array"),
+            (r#"{"op":"subscribe","id":1,"types":[5]}"#, Some(1), "an event type is"),
+            (r#"{"op":"subscribe","id":1,"where":5}"#, Some(1), "\"where\" is a string"),
+            (r#"{"op":"unsubscribe","id":1}"#, Some(1), "the id of a \"subscription\""),
+        ] {
+            let refused = parsed(line).expect_err(line);
+            assert_eq!(refused.id, id, "{line}");
+            assert!(refused.reason.contains(reason), "{line}: {}", refused.reason);
+        }
+    }
+}
