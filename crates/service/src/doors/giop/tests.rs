@@ -1,5 +1,8 @@
 //! A lane without its thread: rounds one by one, and a clock that is set forward.
 
+mod connections;
+mod events;
+
 use core::time::Duration;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -24,6 +27,7 @@ use crate::lane::links::lines::Line;
 use crate::lane::links::mail::{LaneThread, Lookup, Resolved, ToAdministration, ToLane};
 use crate::lane::links::post::{Inbox, Post, post_to};
 use crate::lane::run::{Common, LaneEnds, Worker, WorkerOptions};
+use crate::published::Published;
 use accounts::{Accounts, Ceilings, Resource};
 use corba::naming::NamingLimits;
 use corba::{Door, DoorSettings};
@@ -36,6 +40,9 @@ struct Bench {
     counters: Counters,
     office: Post<ToLane>,
     accounts: Arc<Accounts>,
+    /// What clients ask of administration, and what the lane is told of that.
+    door: Door,
+    published: Arc<ArcSwap<Published>>,
     /// Kept, since a lane that nobody posts to any more would be told so.
     _posts: (Post<Resolved>, Post<Line>),
 }
@@ -72,6 +79,7 @@ impl Bench {
         let (resolver, lookups) = post_to(&other_bell, 16);
         let counters = Counters::new(1);
         let accounts = Accounts::new(Ceilings::new(100).with(Resource::ReplyBytes, unread_reply_bytes_max, 0));
+        let published = Arc::new(ArcSwap::from_pointee(door.publish().unwrap().into()));
         let lane = Worker::new(WorkerOptions {
             id: LaneId::MAIN,
             thread: LaneThread::MAIN,
@@ -89,7 +97,7 @@ impl Bench {
             },
             counters: counters.of_main(None),
             common: Common {
-                published: Arc::new(ArcSwap::from_pointee(door.publish().unwrap().into())),
+                published: Arc::clone(&published),
                 framing: framing::Limits::default(),
                 accounts: Arc::clone(&accounts),
                 reserve: Arc::new(Reserve::new(64 << 20)),
@@ -103,8 +111,17 @@ impl Bench {
                 origin: Instant::now(),
             },
         });
-        let posts = (answers, introduction_post);
-        Self { lane: lane.unwrap(), lookups, administration, counters, office: office_post, accounts, _posts: posts }
+        Self {
+            lane: lane.unwrap(),
+            lookups,
+            administration,
+            counters,
+            office: office_post,
+            accounts,
+            door,
+            published,
+            _posts: (answers, introduction_post),
+        }
     }
 
     /// A connection that the lane has accepted.

@@ -1,0 +1,358 @@
+//! Events on a lane without its thread: suppliers and consumers that administration has connected, and filters of clients.
+
+use std::io::ErrorKind;
+
+use client::notify::StructuredEvent;
+use corba::keys::ObjectKey;
+use engine::ProxyKey;
+use giop::cdr::{Encoding, Reader, Writer};
+use giop::message::{HEADER_LEN, Header, Request};
+use testing::AcceptInTime;
+
+use super::*;
+use crate::doors::giop::push::Push;
+use crate::lane::intake::admission::{OwedTo, Submission};
+use crate::lane::io::slots::Token;
+use corba::event::FORM_STRUCTURED;
+
+const ENCODING: Encoding = Encoding::new(Endian::Little);
+/// `ClientType`'s `STRUCTURED_EVENT`.
+const STRUCTURED: u32 = 1;
+
+impl Bench {
+    /// Has administration carry out what a client asks; what it answers is read by `read`. The lane learns of it with
+    /// [`Bench::publish`].
+    fn administer<T>(
+        &mut self,
+        object: &Ior,
+        operation: &str,
+        write: impl FnOnce(&mut Writer<'_>),
+        read: impl FnOnce(&mut Reader<'_>) -> T,
+    ) -> T {
+        let (mut arguments, mut reply) = (Vec::new(), Vec::new());
+        write(&mut Writer::new(&mut arguments, ENCODING));
+        let principal = self.accounts.account_of([127, 0, 0, 1].into());
+        let args = Reader::with_phase(&arguments, 0, ENCODING);
+        let call = corba::Call { key: &object.iiop().unwrap().key, operation, args, principal: &principal };
+        self.door.handle(&call, &mut Writer::new(&mut reply, ENCODING)).unwrap();
+        read(&mut Reader::with_phase(&reply, 0, ENCODING))
+    }
+
+    /// An object that an attribute names.
+    fn object(&mut self, of: &Ior, attribute: &str) -> Ior {
+        self.administer(of, attribute, |_| (), |r| Ior::read(r).unwrap())
+    }
+
+    fn publish(&mut self) {
+        if let Some(published) = self.door.publish() {
+            self.published.store(Arc::new(published.into()));
+        }
+        self.lane.core.refresh();
+    }
+
+    fn channel() -> Ior {
+        let location: Corbaloc = "corbaloc::1.2@127.0.0.1:1/DefaultEventChannel".parse().unwrap();
+        location.to_ior("")
+    }
+
+    fn supplier_admin(&mut self) -> Ior {
+        self.object(&Self::channel(), "_get_default_supplier_admin")
+    }
+
+    /// A supplier that is connected.
+    fn supplier(&mut self) -> ProxyKey {
+        let admin = self.supplier_admin();
+        let obtain = "obtain_notification_push_consumer";
+        let proxy = self.administer(&admin, obtain, |w| w.u32(STRUCTURED), |r| Ior::read(r).unwrap());
+        let nobody = Ior { type_id: String::new(), profiles: Vec::new() };
+        self.administer(&proxy, "connect_structured_push_supplier", |w| nobody.write(w), |_| ());
+        self.published.load().giop.proxy(&ObjectKey::parse(&proxy.iiop().unwrap().key).unwrap()).unwrap()
+    }
+
+    /// Connects a consumer that is called there.
+    fn consumer(&mut self, listener: &TcpListener) {
+        let admin = self.object(&Self::channel(), "_get_default_consumer_admin");
+        let obtain = "obtain_notification_push_supplier";
+        let proxy = self.administer(&admin, obtain, |w| w.u32(STRUCTURED), |r| Ior::read(r).unwrap());
+        self.administer(&proxy, "connect_structured_push_consumer", |w| reference(listener).write(w), |_| ());
+        self.publish();
+    }
+
+    /// Has a client be asked there about each event that suppliers send, for as long as a test may take.
+    fn filter_suppliers(&mut self, listener: &TcpListener) {
+        let timeout = |w: &mut Writer<'_>| {
+            w.u32(1);
+            w.string("FilterTimeout");
+            // A TypeCode of `unsigned long long`, and 600 s in units of 100 ns.
+            w.u32(24);
+            w.u64(6_000_000_000);
+        };
+        self.administer(&Self::channel(), "set_qos", timeout, |_| ());
+        let admin = self.supplier_admin();
+        self.administer(&admin, "add_filter", |w| reference(listener).write(w), |r| r.u32().unwrap());
+        self.publish();
+    }
+
+    fn forget_filters(&mut self) {
+        let admin = self.supplier_admin();
+        self.administer(&admin, "remove_all_filters", |_| (), |_| ());
+        self.publish();
+    }
+
+    /// Takes in an event that somebody sent who does not wait for an answer.
+    fn take_in(&mut self, source: ProxyKey, body: &[u8]) {
+        self.lane.core.read_clock();
+        let mut submission = Submission::new(source, OwedTo::Puller(Token::from_bits(u64::from(u32::MAX))), None);
+        let push = Push::new(source, FORM_STRUCTURED);
+        let body = Reader::with_phase(body, 0, ENCODING);
+        assert!(self.lane.core.take_in_body(&mut submission, &push, &body));
+        assert!(!submission.is_refused());
+        let _ = self.lane.core.finish_submission(&submission);
+        self.lane.core.deliver();
+    }
+
+    /// Serves rounds until so many requests have come there; their numbers.
+    fn requests_at(&mut self, stream: &mut TcpStream, count: usize) -> Vec<u32> {
+        stream.set_nonblocking(true).unwrap();
+        let (mut bytes, mut ids) = (Vec::new(), Vec::new());
+        testing::wait_until(format_args!("{count} requests"), || {
+            self.lane.round_within(Duration::from_millis(1));
+            match stream.read_to_end(&mut bytes) {
+                Ok(_) => panic!("the lane closed the connection"),
+                Err(error) => assert_eq!(error.kind(), ErrorKind::WouldBlock),
+            }
+            while let Some(head) = bytes.get(..HEADER_LEN) {
+                let header = Header::parse(head).unwrap();
+                if bytes.len() < header.message_len() {
+                    break;
+                }
+                let message: Vec<u8> = bytes.drain(..header.message_len()).collect();
+                ids.push(Request::parse(&message, &header).unwrap().request_id);
+            }
+            ids.len() >= count
+        });
+        stream.set_nonblocking(false).unwrap();
+        assert_eq!(ids.len(), count);
+        ids
+    }
+
+    /// Accepts a connection that the lane makes.
+    fn accept(&mut self, listener: &TcpListener) -> TcpStream {
+        let stream = listener.accept_in_time();
+        let is_open = |bench: &Self| {
+            bench.lane.core.doors.giop.outgoing.connections.iter().all(|(_, connection)| connection.is_open())
+        };
+        testing::wait_until("the lane to know that it is connected", || {
+            self.lane.round_within(Duration::from_millis(1));
+            is_open(self)
+        });
+        stream
+    }
+}
+
+fn listen() -> TcpListener {
+    TcpListener::bind("127.0.0.1:0").unwrap()
+}
+
+fn reference(listener: &TcpListener) -> Ior {
+    let location: Corbaloc = format!("corbaloc::1.2@{}/object", listener.local_addr().unwrap()).parse().unwrap();
+    location.to_ior("IDL:x:1.0")
+}
+
+/// An event of that many octets, and a few.
+fn event(octets: usize) -> Vec<u8> {
+    let mut body = Vec::new();
+    StructuredEvent::new("Test", "Number", &"x".repeat(octets)).write(&mut Writer::new(&mut body, ENCODING)).unwrap();
+    body
+}
+
+/// The answers to these requests: that the event matches, or nothing but that it was taken.
+fn answers(ids: &[u32], matches: Option<bool>) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for request_id in ids.iter().copied() {
+        let (version, endian, status) = (Version::V1_2, Endian::Little, ReplyStatus::NoException);
+        let open = message::begin_reply(&mut bytes, &ReplyHead { version, endian, request_id, status, contexts: &[] });
+        if let Some(matches) = matches {
+            open.body(&mut bytes, CharSet::Latin1).bool(matches);
+        }
+        open.finish(&mut bytes);
+    }
+    bytes
+}
+
+/// Each event about which a client's filter was asked was copied to its connection, also when it did not read: gigabytes, of which
+/// nobody was charged a byte once its socket was full.
+#[test]
+fn a_filter_that_does_not_read_is_not_asked_any_more_and_its_owner_is_charged_for_what_it_was_asked() {
+    const EVENT: usize = 600_000;
+    let mut bench = Bench::new();
+    let listener = listen();
+    bench.filter_suppliers(&listener);
+    let source = bench.supplier();
+    bench.publish();
+    let mut unread = 0;
+    let mut _filter = None;
+    for asked in 1..=40 {
+        bench.take_in(source, &event(EVENT));
+        if asked == 1 {
+            _filter = Some(bench.accept(&listener));
+        }
+        bench.lane.round_within(Duration::ZERO);
+        let connections = bench.lane.core.doors.giop.outgoing.connections.iter();
+        unread = connections.map(|(_, connection)| connection.output.kept_bytes() as u64).sum();
+        let charged = bench.accounts.used(Resource::ReplyBytes);
+        // Requests to cancel the questions before are charged with the next one.
+        assert!(unread <= charged + 10_000, "event {asked}: {unread} octets are kept, and {charged} charged");
+        // What it is asked has its time.
+        bench.lane.core.clock.set_forward(Duration::from_secs(700));
+        bench.lane.round_within(Duration::ZERO);
+        assert!(bench.lane.core.doors.giop.questions.is_empty());
+    }
+    assert!(bench.counters.read(Counter::CallsNotMade) > 0, "{unread} octets were kept for it");
+    assert!(unread <= (1 << 20) + EVENT as u64 + 10_000, "{unread}");
+    assert_eq!(bench.counters.read(Counter::FilteredInFailed), 40);
+}
+
+/// Three thousand suppliers behind one filter that answers all at once.
+struct Crowd {
+    bench: Bench,
+    filter: TcpStream,
+    asked: Vec<u32>,
+}
+
+const CROWD: usize = 3_000;
+
+impl Crowd {
+    /// Each has sent so many events, the filter has been asked about the first of each, and has not answered.
+    fn new(events: usize) -> Self {
+        let mut bench = Bench::new();
+        let listener = listen();
+        bench.filter_suppliers(&listener);
+        let sources: Vec<ProxyKey> = (0..CROWD).map(|_| bench.supplier()).collect();
+        bench.publish();
+        let body = event(1);
+        for source in sources {
+            (0..events).for_each(|_| bench.take_in(source, &body));
+        }
+        let mut filter = bench.accept(&listener);
+        let asked = bench.requests_at(&mut filter, CROWD);
+        Self { bench, filter, asked }
+    }
+
+    /// The filter lets all of them pass.
+    fn answer(&mut self) {
+        let answers = answers(&self.asked, Some(true));
+        self.filter.write_all(&answers).unwrap();
+    }
+}
+
+/// The events that waited behind one about which filters were asked followed for 250 µs a round of each supplier: a thousand suppliers
+/// that had their answers together kept the lane for a quarter of a second.
+#[test]
+fn events_that_waited_behind_one_that_was_asked_about_share_the_time_of_a_round_whosever_they_are() {
+    let Crowd { mut bench, filter: mut stream, asked } = Crowd::new(2);
+    let sent = answers(&asked, Some(true));
+    stream.write_all(&sent).unwrap();
+    // About the second of each it is asked as the lane gets to it.
+    let asked_so_far = |bench: &Bench| bench.counters.read(Counter::RemoteFilterCalls);
+    let mut most = 0;
+    testing::wait_until("all to be looked at", || {
+        let before = asked_so_far(&bench);
+        bench.lane.round_within(Duration::ZERO);
+        most = most.max(asked_so_far(&bench) - before);
+        asked_so_far(&bench) == 2 * CROWD as u64
+    });
+    assert!(most < CROWD as u64 / 2, "{most} of {CROWD} suppliers' events in one round");
+    // The others kept their order and their turns.
+    let ids = bench.requests_at(&mut stream, CROWD);
+    stream.write_all(&answers(&ids, Some(true))).unwrap();
+    let accepted = |bench: &Bench| bench.lane.core.lane.counters().events_accepted;
+    testing::wait_until("all to be taken", || {
+        bench.lane.round_within(Duration::from_millis(1));
+        accepted(&bench) == 2 * CROWD as u64
+    });
+}
+
+/// A service that was to end took a lane for done on which nobody was asked any more, and forgot the events that only waited for the
+/// next round.
+#[test]
+fn a_lane_is_not_done_while_events_wait_for_nobody_but_the_next_round() {
+    let mut crowd = Crowd::new(4);
+    crowd.answer();
+    let Crowd { mut bench, .. } = crowd;
+    bench.forget_filters();
+    let mut is_done = false;
+    bench.office.post(ToLane::Drain).unwrap();
+    testing::wait_until("the lane to have delivered everything", || {
+        bench.lane.round_within(Duration::ZERO);
+        while let Some(letter) = bench.administration.take() {
+            let ToAdministration::Left { last: Some(last), .. } = letter else { continue };
+            is_done = !last.is_busy;
+            if is_done {
+                assert!(!bench.lane.core.intake.undecided.has_to_go_on(), "{} of {} were taken", last.taken, 4 * CROWD);
+            } else {
+                bench.office.post(ToLane::Drain).unwrap();
+            }
+        }
+        is_done
+    });
+}
+
+/// A lane to which no route led any more ended with the events of a pull supplier that waited for its next round.
+#[test]
+fn a_lane_that_is_to_end_does_so_when_no_events_wait_for_its_next_round() {
+    let mut crowd = Crowd::new(4);
+    crowd.answer();
+    let Crowd { mut bench, .. } = crowd;
+    bench.forget_filters();
+    // It is heard that they match.
+    testing::wait_until("events to wait for the next round", || {
+        bench.lane.round_within(Duration::ZERO);
+        bench.lane.core.intake.undecided.has_to_go_on()
+    });
+    bench.office.post(ToLane::Retire).unwrap();
+    let mut has_ended = false;
+    testing::wait_until("the lane to end", || {
+        bench.lane.round_within(Duration::ZERO);
+        has_ended |=
+            core::iter::from_fn(|| bench.administration.take()).any(|letter| matches!(letter, ToAdministration::Ended));
+        has_ended
+    });
+    assert!(!bench.lane.core.intake.undecided.has_to_go_on());
+}
+
+/// A consumer that had waited for room on one connection and went on over another was told of the loss of the first: its next push
+/// failed for a connection that it did not use, and waited for a back-off.
+#[test]
+fn a_consumer_that_goes_on_elsewhere_is_not_told_of_the_loss_of_a_connection_for_whose_room_it_waited() {
+    let mut bench = Bench::new();
+    let (elsewhere, listener) = (listen(), listen());
+    bench.consumer(&listener);
+    let source = bench.supplier();
+    bench.publish();
+    bench.take_in(source, &event(1));
+    let mut consumer = bench.accept(&listener);
+    let ids = bench.requests_at(&mut consumer, 1);
+    consumer.write_all(&answers(&ids, None)).unwrap();
+    // It waits for room on another connection, as where its events have another code set, and goes on.
+    bench.lane.core.begin_call(7, &reference(&elsewhere), None, "operation", Vec::new(), Duration::from_secs(10));
+    let other = bench.accept(&elsewhere);
+    let connections = &bench.lane.core.doors.giop.outgoing.connections;
+    let port = elsewhere.local_addr().unwrap().port();
+    let token = connections.iter().find(|(_, connection)| connection.endpoint.port == port).unwrap().0;
+    let outbox = bench.lane.core.doors.giop.outgoing.routes.iter().next().unwrap().outbox;
+    bench.lane.core.block(outbox, token);
+    bench.take_in(source, &event(2));
+    let ids = bench.requests_at(&mut consumer, 1);
+    consumer.write_all(&answers(&ids, None)).unwrap();
+    drop(other);
+    testing::wait_until("the other connection to be lost", || {
+        bench.lane.round_within(Duration::from_millis(1));
+        bench.lane.core.doors.giop.outgoing.connections.get(token).is_none()
+            && bench.lane.core.doors.giop.outgoing.losses.is_empty()
+    });
+    bench.take_in(source, &event(3));
+    bench.requests_at(&mut consumer, 1);
+    let route = bench.lane.core.doors.giop.outgoing.routes.iter().next().unwrap();
+    assert!(!route.is_failing && route.waits_for.is_none());
+}
