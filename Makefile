@@ -1,7 +1,8 @@
 # Two commands: `make run` shows the service at work, `make test` checks everything.
 CARGO ?= cargo
 CAMPANILE := target/release/campanile
-# Named in the reports of `campanile bench`.
+CAMPANILE_BENCH := target/release/campanile-bench
+# Named in the reports of `campanile-bench`.
 export CAMPANILE_COMMIT := $(shell git describe --always --dirty 2>/dev/null)
 
 .PHONY: run test check build install-test-tools bench fuzz clean
@@ -11,8 +12,9 @@ export CAMPANILE_COMMIT := $(shell git describe --always --dirty 2>/dev/null)
 run: build
 	$(CAMPANILE) bench monitor --demo $(if $(LISTEN),--listen $(LISTEN))
 
+# The service with its tools (`campanile`), and what measures it (`campanile-bench`).
 build:
-	$(CARGO) build --release --locked -p campanile-cli
+	$(CARGO) build --release --locked -p campanile-cli -p campanile-bench
 
 # Install what the tests need (omniORB, JacORB), then run them all.
 test: install-test-tools check
@@ -30,7 +32,7 @@ install-test-tools:
 # bench/README.md. Fails, when all is written, if an aim was missed.
 bench: build install-test-tools
 	bench/peers/install.sh
-	$(CAMPANILE) bench performance --results bench/results --page docs/performance.md
+	$(CAMPANILE_BENCH) performance --results bench/results --page docs/performance.md
 
 # Each parser fuzzed for a minute (needs nightly Rust and cargo-fuzz).
 fuzz:

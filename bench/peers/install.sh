@@ -1,5 +1,5 @@
 #!/bin/sh
-# Installs what `campanile bench` compares the service with, each at a pinned version, into target/peers. May be run again
+# Installs what `campanile-bench` compares the service with, each at a pinned version, into target/peers. May be run again
 # at any time: what is there is left alone. Root is never needed, and nothing is started.
 #
 # A peer that cannot be had is left out with the reason; the others are installed all the same, and the exit status is 0.

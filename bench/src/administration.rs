@@ -1,4 +1,4 @@
-//! `campanile bench administration`: what administration takes from the events.
+//! `campanile-bench administration`: what administration takes from the events.
 //!
 //! One supplier pushes small events at a fixed rate to one consumer. Meanwhile clients administer, each kind of work in
 //! turn: proxies are made and connected, the hierarchy is walked, constraints are replaced, statistics are read, channels
@@ -16,7 +16,7 @@ use std::io::Write;
 
 use serde::Serialize;
 
-pub use lane::LaneReport;
+pub(crate) use lane::LaneReport;
 
 use crate::campanile::Campanile;
 use crate::latency::Recorder;
@@ -28,40 +28,40 @@ use work::{Clients, Work};
 
 /// The whole report: the one JSON object.
 #[derive(Debug, Clone, Serialize)]
-pub struct Report {
+pub(crate) struct Report {
     /// Always `administration`.
-    pub benchmark: &'static str,
+    pub(crate) benchmark: &'static str,
     /// Where it ran.
-    pub machine: Machine,
+    pub(crate) machine: Machine,
     /// Events per second.
-    pub rate: f64,
+    pub(crate) rate: f64,
     /// Proxies that were made and connected in the first round, and were there from then on.
-    pub proxies: u32,
+    pub(crate) proxies: u32,
     /// Rounds; the figures are over all of them.
-    pub rounds: u32,
+    pub(crate) rounds: u32,
     /// Each kind of work.
-    pub rows: Vec<Row>,
+    pub(crate) rows: Vec<Row>,
     /// What it costs a lane.
-    pub lane: Vec<LaneReport>,
+    pub(crate) lane: Vec<LaneReport>,
 }
 
 /// One kind of work, and what the events went through meanwhile.
 #[derive(Debug, Clone, Serialize)]
-pub struct Row {
+pub(crate) struct Row {
     /// `plain`: one lane does everything. `real-time`: a pool of one thread has the channel that carries the events.
-    pub service: &'static str,
+    pub(crate) service: &'static str,
     /// `proxies`, `walk`, `constraints`, `statistics` or `channels`.
-    pub work: &'static str,
+    pub(crate) work: &'static str,
     /// Calls that were answered by the service that carries the events.
-    pub calls: u64,
+    pub(crate) calls: u64,
     /// How many a second.
-    pub calls_per_second: f64,
+    pub(crate) calls_per_second: f64,
     /// Latency, from the supplier's write to the consumer's read, while nobody administered.
-    pub quiet: Option<Percentiles>,
+    pub(crate) quiet: Option<Percentiles>,
     /// While the same work was done to another service.
-    pub elsewhere: Option<Percentiles>,
+    pub(crate) elsewhere: Option<Percentiles>,
     /// While it was done to the service that carries the events.
-    pub here: Option<Percentiles>,
+    pub(crate) here: Option<Percentiles>,
 }
 
 const REAL_TIME: &str = "real-time";
@@ -84,11 +84,7 @@ struct Phases {
 }
 
 /// Runs it and writes its report to `out`.
-///
-/// # Errors
-///
-/// When a service cannot be started, breaks off, or answers what it should not.
-pub fn run(options: &AdministrationOptions, out: &mut Output<'_>) -> Result<(), BenchError> {
+pub(crate) fn run(options: &AdministrationOptions, out: &mut Output<'_>) -> Result<(), BenchError> {
     let plan = Plan {
         rounds: if options.quick { 1 } else { 5 },
         phase_ns: if options.quick { clock::SECOND } else { 5 * clock::SECOND },
@@ -140,7 +136,7 @@ fn rounds(
     elsewhere: &mut Clients,
     out: &mut Output<'_>,
 ) -> Result<Vec<Row>, BenchError> {
-    let phases = || Phases { latencies: [(); 3].map(|()| Recorder::new()), calls: 0, busy_ns: 0 };
+    let phases = || Phases { latencies: [(); 3].map(|()| Recorder::default()), calls: 0, busy_ns: 0 };
     let mut all = Work::ALL.map(|work| (work, phases()));
     for round in 1..=plan.rounds {
         for (work, phases) in &mut all {

@@ -24,19 +24,19 @@ mod primes;
 mod rig;
 mod samples;
 
-pub mod book;
-pub mod event_path;
-pub mod isolation;
-pub mod jitter;
-pub mod latency;
-pub mod load;
-pub mod number;
-pub mod overhead;
+pub(crate) mod book;
+pub(crate) mod event_path;
+pub(crate) mod isolation;
+pub(crate) mod jitter;
+pub(crate) mod latency;
+pub(crate) mod load;
+pub(crate) mod number;
+pub(crate) mod overhead;
 
-pub use ability::RealTime;
-pub use paired::PairedRatio;
-pub use rig::{Class, Service};
-pub use samples::{Bin, Latency};
+pub(crate) use ability::RealTime;
+pub(crate) use paired::PairedRatio;
+pub(crate) use rig::{Class, Service};
+pub(crate) use samples::{Bin, Latency};
 
 use ability::{Cores, Lifted};
 use party::{Answer, Order, Party};
@@ -47,46 +47,46 @@ const PAYLOAD_BYTES: usize = 64;
 
 /// Where and how an experiment was run: part of every report.
 #[derive(Debug, Clone, Serialize)]
-pub struct Circumstances {
+pub(crate) struct Circumstances {
     /// Where it ran.
-    pub machine: Machine,
+    pub(crate) machine: Machine,
     /// What real-time threads were granted.
-    pub real_time: RealTime,
+    pub(crate) real_time: RealTime,
     /// Whether suppliers, consumers and services were confined to one core.
-    pub one_cpu: bool,
+    pub(crate) one_cpu: bool,
     /// Which core that was; `null` without `--one-cpu`.
-    pub core: Option<usize>,
+    pub(crate) core: Option<usize>,
     /// Whether it was run with `--quick`.
-    pub quick: bool,
+    pub(crate) quick: bool,
     /// What a unit of load is: so many trial divisions of a prime of 61 bits.
-    pub divisions_per_unit: u64,
+    pub(crate) divisions_per_unit: u64,
     /// And how long it takes on that core at a real-time priority, in microseconds.
-    pub unit_us: f64,
+    pub(crate) unit_us: f64,
     /// How long the whole experiment took, in seconds.
-    pub seconds: f64,
+    pub(crate) seconds: f64,
 }
 
 /// What an experiment is to show, and whether it did.
 #[derive(Debug, Clone, Serialize)]
-pub struct Aim {
+pub(crate) struct Aim {
     /// What was to be shown.
-    pub aim: String,
+    pub(crate) aim: String,
     /// What was found.
-    pub found: String,
+    pub(crate) found: String,
     /// Whether that is what was to be shown; `null` where it could not be judged.
-    pub met: Option<bool>,
+    pub(crate) met: Option<bool>,
 }
 
 /// What every experiment's report begins with.
 #[derive(Debug, Clone, Serialize)]
-pub struct Head {
+pub(crate) struct Head {
     /// The experiment: its sub-command.
-    pub benchmark: &'static str,
+    pub(crate) benchmark: &'static str,
     /// Where and how it was run.
     #[serde(flatten)]
-    pub circumstances: Circumstances,
+    pub(crate) circumstances: Circumstances,
     /// What was to be shown.
-    pub aims: Vec<Aim>,
+    pub(crate) aims: Vec<Aim>,
     /// What the charts say beneath their titles.
     #[serde(skip)]
     subtitle: String,
@@ -224,10 +224,6 @@ fn conduct<R: Report>(
 }
 
 /// Says which aims were missed, once all has been reported.
-///
-/// # Errors
-///
-/// If there is one.
 pub(crate) fn judge<'a>(aims: impl IntoIterator<Item = &'a Aim>) -> Result<(), BenchError> {
     let (mut judged, mut missed) = (0, Vec::new());
     for Aim { aim, found, met } in aims {

@@ -1,4 +1,4 @@
-//! `campanile bench filters`: what filters cost.
+//! `campanile-bench filters`: what filters cost.
 //!
 //! Two questions. How fast is the language: a short, a typical and a long constraint against one event's bytes, beside the
 //! same condition written in Rust over the same bytes. And what do many filters cost: one, a hundred and ten thousand
@@ -11,8 +11,8 @@ use std::io::Write;
 
 use serde::Serialize;
 
-pub use consumers::ConsumersReport;
-pub use language::LanguageReport;
+pub(crate) use consumers::ConsumersReport;
+pub(crate) use language::LanguageReport;
 
 use crate::output::write_json;
 use crate::table::Table;
@@ -27,29 +27,25 @@ struct Pace {
 
 /// The whole report: the one JSON object.
 #[derive(Debug, Clone, Serialize)]
-pub struct Report {
+pub(crate) struct Report {
     /// Always `filters`.
-    pub benchmark: &'static str,
+    pub(crate) benchmark: &'static str,
     /// Where it ran.
-    pub machine: Machine,
+    pub(crate) machine: Machine,
     /// Rounds; each figure is the median of its rounds'.
-    pub rounds: u32,
+    pub(crate) rounds: u32,
     /// The language beside Rust.
-    pub language: Vec<LanguageReport>,
+    pub(crate) language: Vec<LanguageReport>,
     /// Many filters.
-    pub consumers: Vec<ConsumersReport>,
+    pub(crate) consumers: Vec<ConsumersReport>,
     /// An event's cost at 10,000 consumers over that at 100, where all events go to the same consumer.
-    pub cost_at_10000_over_100: f64,
+    pub(crate) cost_at_10000_over_100: f64,
     /// The same where each event goes to another consumer.
-    pub spread_cost_at_10000_over_100: f64,
+    pub(crate) spread_cost_at_10000_over_100: f64,
 }
 
 /// Runs the benchmark and writes its report to `out`.
-///
-/// # Errors
-///
-/// When the engine or the language answers what it should not.
-pub fn run(options: &FiltersOptions, out: &mut Output<'_>) -> Result<(), BenchError> {
+pub(crate) fn run(options: &FiltersOptions, out: &mut Output<'_>) -> Result<(), BenchError> {
     let pace =
         if options.quick { Pace { rounds: 3, turn_ns: 50_000_000 } } else { Pace { rounds: 11, turn_ns: 200_000_000 } };
     let mut machine = Machine::describe();

@@ -1,4 +1,4 @@
-//! `campanile bench floor`: one supplier, one consumer, a small event, and what stands between them.
+//! `campanile-bench floor`: one supplier, one consumer, a small event, and what stands between them.
 //!
 //! Three contenders carry the same exchange, a two-way push of a structured event and its reply: Campanile; a bare
 //! relay ([`crate::relay`]), which is what any process in the middle costs at least; and two omniORB programs that
@@ -23,7 +23,7 @@ mod places;
 mod report;
 mod strace;
 
-pub use report::{BothSeries, Counted, Figures, Loads, Ratios, Report, RoundTrip, Settings, Strace, Turn};
+pub(crate) use report::{BothSeries, Counted, Figures, Ratios, Report, Settings, Strace, Turn};
 
 use middle::Middle;
 use omniorb::OmniOrb;
@@ -90,11 +90,7 @@ impl Load {
 }
 
 /// Runs the benchmark and writes its report to `out`.
-///
-/// # Errors
-///
-/// When a contender cannot be started, breaks off, or answers what it should not.
-pub fn run(options: &FloorOptions, out: &mut Output<'_>) -> Result<(), BenchError> {
+pub(crate) fn run(options: &FloorOptions, out: &mut Output<'_>) -> Result<(), BenchError> {
     check(options)?;
     let report = measure(options, out)?;
     out.end_progress()?;

@@ -1,4 +1,4 @@
-//! `campanile bench hostile`: what clients that mean harm, or die, cost everybody else.
+//! `campanile-bench hostile`: what clients that mean harm, or die, cost everybody else.
 //!
 //! One supplier pushes small events at a fixed rate to one consumer. Meanwhile another client, from an address of its own,
 //! attacks. An attacker takes processor time of the machine whichever service it attacks; therefore each attack is made on
@@ -29,49 +29,49 @@ use onlooker::Seen;
 
 /// The whole report: the one JSON object.
 #[derive(Debug, Clone, Serialize)]
-pub struct Report {
+pub(crate) struct Report {
     /// Always `hostile`.
-    pub benchmark: &'static str,
+    pub(crate) benchmark: &'static str,
     /// Where it ran.
-    pub machine: Machine,
+    pub(crate) machine: Machine,
     /// Events per second from the one supplier to the one consumer.
-    pub rate: f64,
+    pub(crate) rate: f64,
     /// Rounds of each attack.
-    pub rounds: u32,
+    pub(crate) rounds: u32,
     /// Seconds of a turn.
-    pub seconds: f64,
+    pub(crate) seconds: f64,
     /// Each attack, or all of them together.
-    pub attacks: Vec<Row>,
+    pub(crate) attacks: Vec<Row>,
     /// Processor time of the service in percent of one core, some time after the attacks had ended; `null` unless they were made
     /// together.
-    pub cpu_percent_at_rest: Option<f64>,
+    pub(crate) cpu_percent_at_rest: Option<f64>,
 }
 
 /// What an attack came to.
 #[derive(Debug, Clone, Serialize)]
-pub struct Row {
+pub(crate) struct Row {
     /// Its name, or `together`.
-    pub attack: &'static str,
+    pub(crate) attack: &'static str,
     /// What clients did.
-    pub story: &'static str,
+    pub(crate) story: &'static str,
     /// Requests and connections of theirs.
-    pub tries: u64,
+    pub(crate) tries: u64,
     /// How often the service ended what they were at: an exception, a closed connection, or one that it read no more.
-    pub refusals: u64,
+    pub(crate) refusals: u64,
     /// Latency, from the supplier's write to the consumer's read, while the same attack was made on another service.
-    pub elsewhere: Option<Percentiles>,
+    pub(crate) elsewhere: Option<Percentiles>,
     /// While it was made on the service that carries the events.
-    pub here: Option<Percentiles>,
+    pub(crate) here: Option<Percentiles>,
     /// The one p99 through the other.
-    pub p99_ratio: Option<f64>,
+    pub(crate) p99_ratio: Option<f64>,
     /// How long administration took to answer somebody else meanwhile.
-    pub administration: Option<Percentiles>,
+    pub(crate) administration: Option<Percentiles>,
     /// The most memory that the service had resident, in octets.
-    pub resident_bytes_max: u64,
+    pub(crate) resident_bytes_max: u64,
     /// The most threads that it had.
-    pub threads_max: u64,
+    pub(crate) threads_max: u64,
     /// What became of the events that were to suffer nothing.
-    pub losses: Losses,
+    pub(crate) losses: Losses,
 }
 
 /// At most this many times the p99 beside the same attack on another service.
@@ -83,11 +83,7 @@ const ANSWER_MEDIAN_MAX_US: f64 = 2e4;
 const AT_REST_PERCENT: f64 = 0.5;
 
 /// Runs it and writes its report to `out`.
-///
-/// # Errors
-///
-/// [`BenchError::NotShown`] when somebody else suffered; otherwise when a service cannot be started or breaks off.
-pub fn run(options: &HostileOptions, out: &mut Output<'_>) -> Result<(), BenchError> {
+pub(crate) fn run(options: &HostileOptions, out: &mut Output<'_>) -> Result<(), BenchError> {
     let chosen = choose(&options.only)?;
     let mut machine = Machine::describe();
     let traffic =
@@ -275,7 +271,7 @@ fn cpu_percent(service: &Campanile, nanoseconds: u64) -> Result<f64, BenchError>
 
 impl Turns {
     fn new() -> Self {
-        Self { elsewhere: Recorder::new(), here: Recorder::new(), seen: Seen::default(), tries: 0, refusals: 0 }
+        Self { elsewhere: Recorder::default(), here: Recorder::default(), seen: Seen::default(), tries: 0, refusals: 0 }
     }
 
     fn row(&self, attack: &'static str, story: &'static str, run: &RunReport) -> Row {

@@ -1,4 +1,4 @@
-//! `campanile bench memory`: what the service keeps in memory for consumers that wait.
+//! `campanile-bench memory`: what the service keeps in memory for consumers that wait.
 //!
 //! Very many consumers' proxies, made over very many connections, some by each; each client has its proxies lead to one
 //! listener of its own, as a process with several consumers does, so that the service has one connection to each. Resident
@@ -35,56 +35,56 @@ const DESCRIPTORS: u64 = 100;
 
 /// The whole report: the one JSON object.
 #[derive(Debug, Serialize)]
-pub struct Report {
+pub(crate) struct Report {
     /// Always `memory`.
-    pub benchmark: &'static str,
+    pub(crate) benchmark: &'static str,
     /// Where it ran.
-    pub machine: Machine,
+    pub(crate) machine: Machine,
     /// What was found.
     #[serde(flatten)]
-    pub found: Found,
+    pub(crate) found: Found,
 }
 
 /// What a service keeps for consumers that wait.
 #[derive(Debug, Clone, Serialize)]
-pub struct Found {
+pub(crate) struct Found {
     /// Clients, each with one connection to the service and one from it.
-    pub connections: u32,
+    pub(crate) connections: u32,
     /// Consumers' proxies of each.
-    pub proxies_per_connection: u32,
+    pub(crate) proxies_per_connection: u32,
     /// Octets for a proxy that was made and is not connected.
-    pub created_proxy_bytes: f64,
+    pub(crate) created_proxy_bytes: f64,
     /// Octets for one that is connected and has not had an event.
-    pub connected_proxy_bytes: f64,
+    pub(crate) connected_proxy_bytes: f64,
     /// Octets for one that has had an event and waits for the next.
-    pub idle_proxy_bytes: f64,
+    pub(crate) idle_proxy_bytes: f64,
     /// Octets for a connection from a client that has asked something and been answered.
-    pub idle_connection_bytes: f64,
+    pub(crate) idle_connection_bytes: f64,
     /// Octets for a connection to a client that has taken an event.
-    pub idle_consumer_connection_bytes: f64,
+    pub(crate) idle_consumer_connection_bytes: f64,
     /// Threads of the service with the fewest and with the most consumers; more with more consumers would be a defect.
-    pub threads: [u64; 2],
+    pub(crate) threads: [u64; 2],
     /// Octets at the end of each time, with all clients gone.
-    pub after_each_cycle: Vec<u64>,
+    pub(crate) after_each_cycle: Vec<u64>,
     /// Every reading.
-    pub steps: Vec<Step>,
+    pub(crate) steps: Vec<Step>,
 }
 
 /// The service after one step.
 #[derive(Debug, Clone, Serialize)]
-pub struct Step {
+pub(crate) struct Step {
     /// Counts from 1.
-    pub cycle: u32,
+    pub(crate) cycle: u32,
     /// What was done.
-    pub step: &'static str,
+    pub(crate) step: &'static str,
     /// Connections of clients that are open.
-    pub connections: u32,
+    pub(crate) connections: u32,
     /// Consumers' proxies there are.
-    pub proxies: u32,
+    pub(crate) proxies: u32,
     /// Octets of memory that its process has resident.
-    pub resident_bytes: u64,
+    pub(crate) resident_bytes: u64,
     /// Threads of its process.
-    pub threads: u64,
+    pub(crate) threads: u64,
 }
 
 const READY: &str = "started, one event delivered";
@@ -96,12 +96,7 @@ const IDLE: &str = "one event to all";
 const GONE: &str = "all destroyed and closed";
 
 /// Runs it and writes its report to `out`.
-///
-/// # Errors
-///
-/// When the service cannot be started, breaks off, or answers what it should not, and when this process may not have as
-/// many descriptors as it needs.
-pub fn run(options: &MemoryOptions, out: &mut Output<'_>) -> Result<(), BenchError> {
+pub(crate) fn run(options: &MemoryOptions, out: &mut Output<'_>) -> Result<(), BenchError> {
     let connections = options.connections.unwrap_or(if options.quick { QUICK_CONNECTIONS } else { CONNECTIONS });
     let mut machine = Machine::describe();
     let found = measure(connections, options.proxies_each, out)?;
@@ -203,7 +198,7 @@ fn allow_descriptors(wanted: u64) -> Result<(), BenchError> {
     Err(BenchError::Setup {
         doing: format!("getting {wanted} descriptors"),
         reason: format!(
-            "this process may have {may}: raise the hard limit (`prlimit --nofile={wanted}:{wanted} campanile bench memory` as \
+            "this process may have {may}: raise the hard limit (`prlimit --nofile={wanted}:{wanted} campanile-bench memory` as \
              root, or `LimitNOFILE=` of the unit), or take fewer with --connections"
         ),
     })

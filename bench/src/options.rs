@@ -2,13 +2,12 @@
 
 use std::path::PathBuf;
 
-/// `campanile bench …`: one variant for each benchmark.
+use load::{CarriageOptions, DeliveryOptions, LeashedOptions, ReportOptions};
+
+/// `campanile-bench …`: one variant for each benchmark.
 #[derive(Debug, Clone, clap::Subcommand)]
 #[non_exhaustive]
-pub enum Command {
-    /// Run a telescope's monitor system: 50 suppliers of 34 KB at 2 Hz, beside plain sockets
-    #[command(after_help = MONITOR_EXAMPLES)]
-    Monitor(MonitorOptions),
+pub(crate) enum Command {
     /// Run a correlator pipeline: 16 suppliers of 13 KB at 2 Hz, alone and beside the monitor system
     #[command(after_help = PIPELINE_EXAMPLES)]
     Pipeline(PipelineOptions),
@@ -83,63 +82,53 @@ pub enum Command {
     LeashedProcess(LeashedOptions),
 }
 
-const MONITOR_EXAMPLES: &str = "\
-Examples:
-  campanile bench monitor                         one consumer, staggered by 5 ms, 10 s
-  campanile bench monitor --consumers 3 --bytes 23552
-  campanile bench monitor --pull --timeout 1      as the memorandum's consumer: it pulls, and events expire
-  campanile bench monitor --paper                 every case of the CARMA memorandum's tables 1 to 3
-  campanile bench monitor --demo                  serve on the default port and watch until Ctrl-C
-  campanile bench monitor --demo --listen 127.0.0.1:2810
-  campanile bench monitor --json > monitor.json";
-
 const PIPELINE_EXAMPLES: &str = "\
 Examples:
-  campanile bench pipeline                        alone, then beside the monitor system
-  campanile bench pipeline --duration 60 --json-file pipeline.json";
+  campanile-bench pipeline                        alone, then beside the monitor system
+  campanile-bench pipeline --duration 60 --json-file pipeline.json";
 
 const ORDER_EXAMPLES: &str = "\
 Examples:
-  campanile bench order                           a minute or more
-  campanile bench order --quick                   some seconds
-  campanile bench order --form sequence --pull --json | jq .complete_and_in_order
+  campanile-bench order                           a minute or more
+  campanile-bench order --quick                   some seconds
+  campanile-bench order --form sequence --pull --json | jq .complete_and_in_order
 
 Exit status 0 if every consumer got every supplier's events, each once and in
 the order in which they were pushed; 1 if not.";
 
 const FLOOR_EXAMPLES: &str = "\
 Examples:
-  campanile bench floor                           about seven minutes
-  campanile bench floor --quick                   within 40 seconds
-  campanile bench floor --quick --json | jq .ratios";
+  campanile-bench floor                           about seven minutes
+  campanile-bench floor --quick                   within 40 seconds
+  campanile-bench floor --quick --json | jq .ratios";
 
 const FILTERS_EXAMPLES: &str = "\
 Examples:
-  campanile bench filters                         about 40 seconds
-  campanile bench filters --quick --json | jq .cost_at_10000_over_100";
+  campanile-bench filters                         about 40 seconds
+  campanile-bench filters --quick --json | jq .cost_at_10000_over_100";
 
 const ADMINISTRATION_EXAMPLES: &str = "\
 Examples:
-  campanile bench administration                  about seven minutes
-  campanile bench administration --quick          within 50 seconds
-  campanile bench administration --quick --json | jq '.rows[] | {work, quiet, elsewhere, here}'";
+  campanile-bench administration                  about seven minutes
+  campanile-bench administration --quick          within 50 seconds
+  campanile-bench administration --quick --json | jq '.rows[] | {work, quiet, elsewhere, here}'";
 
 const MEMORY_EXAMPLES: &str = "\
 Examples:
-  campanile bench memory                          10,000 proxies from 1,000 connections, in half a minute
-  campanile bench memory --quick                  2,000 from 200
-  campanile bench memory --json | jq '{idle_proxy_bytes, idle_connection_bytes, threads}'
+  campanile-bench memory                          10,000 proxies from 1,000 connections, in half a minute
+  campanile-bench memory --quick                  2,000 from 200
+  campanile-bench memory --json | jq '{idle_proxy_bytes, idle_connection_bytes, threads}'
 
 Needs three descriptors for each connection: where the limit is too low, it
 says which.";
 
 const HOSTILE_EXAMPLES: &str = "\
 Examples:
-  campanile bench hostile                         each attack beside the same one on another service: about ten minutes
-  campanile bench hostile --quick                 within two minutes
-  campanile bench hostile --only pulls,large --rounds 10
-  campanile bench hostile --together --seconds 600
-  campanile bench hostile --json | jq '.attacks[] | {attack, p99_ratio, lost}'
+  campanile-bench hostile                         each attack beside the same one on another service: about ten minutes
+  campanile-bench hostile --quick                 within two minutes
+  campanile-bench hostile --only pulls,large --rounds 10
+  campanile-bench hostile --together --seconds 600
+  campanile-bench hostile --json | jq '.attacks[] | {attack, p99_ratio, lost}'
 
 Exit status 0 if no event was lost and each p99 is at most twice that beside the
 same attack on another service (with --together: if administration answered
@@ -148,52 +137,52 @@ after); 1 if not.";
 
 const PATHS_LOAD_EXAMPLES: &str = "\
 Examples:
-  campanile bench paths-load --one-cpu            about three minutes
-  campanile bench paths-load --one-cpu --quick --json | jq '.rows[] | select(.high_fits)'
-  campanile bench paths-load --one-cpu --svg-dir charts
+  campanile-bench paths-load --one-cpu            about three minutes
+  campanile-bench paths-load --one-cpu --quick --json | jq '.rows[] | select(.high_fits)'
+  campanile-bench paths-load --one-cpu --svg-dir charts
 
 The real-time side needs the privilege for real-time priorities (root will do);
 without it, it runs at ordinary priority and says so.";
 
 const PATHS_LATENCY_EXAMPLES: &str = "\
 Examples:
-  campanile bench paths-latency --one-cpu
-  campanile bench paths-latency --one-cpu --quick --json | jq .rows
-  campanile bench paths-latency --one-cpu --svg-dir charts";
+  campanile-bench paths-latency --one-cpu
+  campanile-bench paths-latency --one-cpu --quick --json | jq .rows
+  campanile-bench paths-latency --one-cpu --svg-dir charts";
 
 const PATHS_JITTER_EXAMPLES: &str = "\
 Examples:
-  campanile bench paths-jitter --one-cpu
-  campanile bench paths-jitter --one-cpu --quick --json | jq .rows
-  campanile bench paths-jitter --one-cpu --svg-dir charts";
+  campanile-bench paths-jitter --one-cpu
+  campanile-bench paths-jitter --one-cpu --quick --json | jq .rows
+  campanile-bench paths-jitter --one-cpu --svg-dir charts";
 
 const PATHS_NUMBER_EXAMPLES: &str = "\
 Examples:
-  campanile bench paths-number --one-cpu
-  campanile bench paths-number --one-cpu --quick --json | jq .rows
-  campanile bench paths-number --one-cpu --svg-dir charts";
+  campanile-bench paths-number --one-cpu
+  campanile-bench paths-number --one-cpu --quick --json | jq .rows
+  campanile-bench paths-number --one-cpu --svg-dir charts";
 
 const OVERHEAD_EXAMPLES: &str = "\
 Examples:
-  campanile bench overhead
-  campanile bench overhead --quick --json | jq .aims";
+  campanile-bench overhead
+  campanile-bench overhead --quick --json | jq .aims";
 
 const ISOLATION_EXAMPLES: &str = "\
 Examples:
-  campanile bench isolation
-  campanile bench isolation --quick --json | jq .aims";
+  campanile-bench isolation
+  campanile-bench isolation --quick --json | jq .aims";
 
 const EVENT_PATH_EXAMPLES: &str = "\
 Examples:
-  campanile bench event-path                      some seconds; needs strace
-  campanile bench event-path --json | jq .aims";
+  campanile-bench event-path                      some seconds; needs strace
+  campanile-bench event-path --json | jq .aims";
 
 const PERFORMANCE_EXAMPLES: &str = "\
 Examples:
-  campanile bench performance --quick                          a check, in about four minutes
-  campanile bench performance --rounds 1                       every row, in about 28 minutes
-  campanile bench performance --results bench/results --page docs/performance.md
-  campanile bench performance --only campanile,relay,writev --json | jq .aims
+  campanile-bench performance --quick                          a check, in about four minutes
+  campanile-bench performance --rounds 1                       every row, in about 28 minutes
+  campanile-bench performance --results bench/results --page docs/performance.md
+  campanile-bench performance --only campanile,relay,writev --json | jq .aims
 
 Contenders: campanile, relay (a bare TCP relay), relay-again (the same once
 more: what the harness cannot tell apart), writev (the floor of a fan-out), and
@@ -202,11 +191,11 @@ omniorb, nats, cyclonedds. All of it takes about an hour.";
 
 const ENDURANCE_EXAMPLES: &str = "\
 Examples:
-  campanile bench endurance                                    an hour
-  campanile bench endurance --minutes 1 --rates 1000
-  campanile bench endurance --together                         both rates in half an hour
-  campanile bench endurance --rates 250 --beside relay         the bare relay at the same time
-  campanile bench endurance --page docs/performance.md --results bench/results
+  campanile-bench endurance                                    an hour
+  campanile-bench endurance --minutes 1 --rates 1000
+  campanile-bench endurance --together                         both rates in half an hour
+  campanile-bench endurance --rates 250 --beside relay         the bare relay at the same time
+  campanile-bench endurance --page docs/performance.md --results bench/results
 
 The kernel's trace of its scheduler explains late events where it may be read
 (tracefs, root). Beside Campanile: relay, relay-again, writev, jacorb,
@@ -214,83 +203,34 @@ omnievents, nats.";
 
 const SATURATE_EXAMPLES: &str = "\
 Examples:
-  campanile bench saturate                                      two-way, one event at a time
-  campanile bench saturate --window 256 --push-window 256       as many as 256 unanswered
-  campanile bench saturate --one-way --consumer one-way --payload 64
-  campanile bench saturate --sequence 64 --window 8 --consumer sequence --push-window 8
-  campanile bench saturate --consumers 100 --processes 10 --payload 8192 --rate 10   when the first and the last have it
-  campanile bench saturate --consumers 100 --processes 10 --json | jq .cpu_us_per_delivery";
+  campanile-bench saturate                                      two-way, one event at a time
+  campanile-bench saturate --window 256 --push-window 256       as many as 256 unanswered
+  campanile-bench saturate --one-way --consumer one-way --payload 64
+  campanile-bench saturate --sequence 64 --window 8 --consumer sequence --push-window 8
+  campanile-bench saturate --consumers 100 --processes 10 --payload 8192 --rate 10   when the first and the last have it
+  campanile-bench saturate --consumers 100 --processes 10 --json | jq .cpu_us_per_delivery";
 
 const EXPERIMENTS_EXAMPLES: &str = "\
 Examples:
-  campanile bench experiments --into docs/experiments --results bench/results
-  campanile bench experiments --quick --into /var/tmp/experiments
+  campanile-bench experiments --into docs/experiments --results bench/results
+  campanile-bench experiments --quick --into /var/tmp/experiments
 
 Takes less than 15 minutes, with --quick five. Charts go into the folder, the
 page beside it: docs/experiments.md.
 Exit status: 0 every aim that could be judged was met; 1 one was missed, which
 is said; 2 wrong usage. The same holds of each experiment by itself.";
 
-/// What every benchmark understands.
-#[derive(Debug, Clone, Default, clap::Args)]
-pub struct ReportOptions {
-    /// Print one JSON object instead of tables
-    #[arg(long)]
-    pub json: bool,
-    /// Also write the JSON object to this file
-    #[arg(long, value_name = "PATH")]
-    pub json_file: Option<PathBuf>,
-}
-
-/// How the service is asked to deliver.
-#[derive(Debug, Clone, Copy, Default, clap::Args)]
-pub struct DeliveryOptions {
-    /// Pushes that may be unanswered on one consumer (QoS `PushWindow`) [default: the service's, which is 1]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
-    pub push_window: Option<u16>,
-}
-
-/// The form in which events travel.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum, serde::Serialize, serde::Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Form {
-    /// Anys
-    Any,
-    /// Structured events
-    #[default]
-    Structured,
-    /// Sequences of structured events: each push has one, a consumer gets as many as the service gives
-    Sequence,
-}
-
-/// How events travel through the service.
-#[derive(Debug, Clone, Copy, Default, clap::Args)]
-pub struct CarriageOptions {
-    /// The form in which suppliers push and consumers get events
-    #[arg(long, value_name = "FORM", value_enum, default_value_t = Form::Structured)]
-    pub form: Form,
-    /// Consumers pull: each asks for the next event when it has the one before
-    #[arg(long)]
-    pub pull: bool,
-    /// Seconds after which an event is no longer wanted (QoS `Timeout` of the suppliers) [default: none]
-    #[arg(long, value_name = "SECONDS")]
-    pub timeout: Option<f64>,
-    /// How the service is asked to deliver
-    #[command(flatten)]
-    pub delivery: DeliveryOptions,
-}
-
 /// Options of the floor of a fan-out.
 #[derive(Debug, Clone, clap::Args)]
-pub struct FanOutOptions {
+pub(crate) struct FanOutOptions {
     /// A process of consumers: ADDRESS:PORT, and xCOPIES behind it if each event goes there more than once
     #[arg(long, value_name = "CONSUMER")]
-    pub consumer: Vec<String>,
+    pub(crate) consumer: Vec<String>,
 }
 
-/// How consumers of `campanile bench saturate` get their events.
+/// How consumers of `campanile-bench saturate` get their events.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]
-pub enum ConsumerKind {
+pub(crate) enum ConsumerKind {
     /// Each push is answered
     #[default]
     TwoWay,
@@ -300,220 +240,179 @@ pub enum ConsumerKind {
     Sequence,
 }
 
-/// Options of `campanile bench performance`.
+/// Options of `campanile-bench performance`.
 #[derive(Debug, Clone, clap::Args)]
-pub struct PerformanceOptions {
+pub(crate) struct PerformanceOptions {
     /// Finish in about four minutes: fewer payloads, rates and consumers, shorter turns
     #[arg(long)]
-    pub quick: bool,
+    pub(crate) quick: bool,
     /// Rounds of most scenarios; latency by which contenders are judged has ten short ones for each, two at the same time and what is
     /// compared with the `writev` floor three, the rest of the fan-out one less. With 1, all of it takes about 28 minutes [default: 3,
     /// with --quick 1]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100))]
-    pub rounds: Option<u32>,
+    pub(crate) rounds: Option<u32>,
     /// Run only these contenders [default: all that are installed]
     #[arg(long, value_name = "CONTENDER", value_delimiter = ',')]
-    pub only: Vec<String>,
+    pub(crate) only: Vec<String>,
     /// Also write the JSON object into this folder, under date and commit
     #[arg(long, value_name = "DIR")]
-    pub results: Option<PathBuf>,
+    pub(crate) results: Option<PathBuf>,
     /// Write tables into this page, in place of those that are there, and charts into the folder of its name beside it
     #[arg(long, value_name = "PATH")]
-    pub page: Option<PathBuf>,
+    pub(crate) page: Option<PathBuf>,
     /// How to report
     #[command(flatten)]
-    pub report: ReportOptions,
+    pub(crate) report: ReportOptions,
 }
 
-/// Options of `campanile bench endurance`.
+/// Options of `campanile-bench endurance`.
 #[derive(Debug, Clone, clap::Args)]
-pub struct EnduranceOptions {
+pub(crate) struct EnduranceOptions {
     /// Minutes at each rate
     #[arg(long, value_name = "MINUTES", default_value_t = 30.0)]
-    pub minutes: f64,
+    pub(crate) minutes: f64,
     /// Events per second, one rate after the other unless --together is given
     #[arg(long, value_name = "HZ", value_delimiter = ',', default_values_t = [250.0, 1000.0])]
-    pub rates: Vec<f64>,
+    pub(crate) rates: Vec<f64>,
     /// Payload of an event in bytes
     #[arg(long, value_name = "BYTES", default_value_t = 128, value_parser = clap::value_parser!(u32).range(32..=8_388_608))]
-    pub payload: u32,
+    pub(crate) payload: u32,
     /// All rates at the same time, each with a service, a publisher and a consumer of its own
     #[arg(long)]
-    pub together: bool,
+    pub(crate) together: bool,
     /// Have these contenders carry as many events at the same time, each with processes of its own [default: none]
     #[arg(long, value_name = "CONTENDER", value_delimiter = ',')]
-    pub beside: Vec<String>,
+    pub(crate) beside: Vec<String>,
     /// Also write the JSON object into this folder, under date and commit
     #[arg(long, value_name = "DIR")]
-    pub results: Option<PathBuf>,
+    pub(crate) results: Option<PathBuf>,
     /// Write tables into this page, in place of those that are there
     #[arg(long, value_name = "PATH")]
-    pub page: Option<PathBuf>,
+    pub(crate) page: Option<PathBuf>,
     /// How to report
     #[command(flatten)]
-    pub report: ReportOptions,
+    pub(crate) report: ReportOptions,
 }
 
-/// Options of `campanile bench saturate`.
+/// Options of `campanile-bench saturate`.
 #[derive(Debug, Clone, clap::Args)]
-pub struct SaturateOptions {
+pub(crate) struct SaturateOptions {
     /// Who carries the events: `campanile`, a floor (`relay`, `writev`), or a peer
     #[arg(long, value_name = "NAME", default_value = "campanile")]
-    pub contender: String,
+    pub(crate) contender: String,
     /// Pushes of the supplier that may be unanswered; 1 is a plain two-way push
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=4096))]
-    pub window: u32,
+    pub(crate) window: u32,
     /// The supplier asks for no replies
     #[arg(long, conflicts_with = "window")]
-    pub one_way: bool,
+    pub(crate) one_way: bool,
     /// The supplier pushes sequences of so many events
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4096))]
-    pub sequence: Option<u32>,
+    pub(crate) sequence: Option<u32>,
     /// Single events are Anys and not structured, where the contender has both
     #[arg(long)]
-    pub any: bool,
+    pub(crate) any: bool,
     /// How consumers get their events
     #[arg(long, value_name = "KIND", value_enum, default_value_t = ConsumerKind::TwoWay)]
-    pub consumer: ConsumerKind,
+    pub(crate) consumer: ConsumerKind,
     /// Events of a sequence to a consumer (QoS `MaximumBatchSize`)
     #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=65_536))]
-    pub batch: u32,
+    pub(crate) batch: u32,
     /// Events that may wait for a consumer until the supplier has to (QoS `MaxEventsPerConsumer`, `FullOutbox` = `Hold`);
     /// 0 for the service's defaults
     #[arg(long, value_name = "N", default_value_t = 4096, value_parser = clap::value_parser!(u32).range(..=1_000_000_000))]
-    pub queue: u32,
+    pub(crate) queue: u32,
     /// Payload of an event in bytes
     #[arg(long, value_name = "BYTES", default_value_t = 64, value_parser = clap::value_parser!(u32).range(32..=8_388_608))]
-    pub payload: u32,
+    pub(crate) payload: u32,
     /// Consumers, each given every event
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=10_000))]
-    pub consumers: u32,
+    pub(crate) consumers: u32,
     /// Processes that these consumers are in
     #[arg(long, value_name = "P", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000))]
-    pub processes: u32,
+    pub(crate) processes: u32,
     /// Seconds for which figures are taken, after half a second of the same traffic
     #[arg(long, value_name = "SECONDS", default_value_t = 5.0)]
-    pub seconds: f64,
+    pub(crate) seconds: f64,
     /// Events each second, and how long each takes to the first consumer and to the last [default: as many as get through]
     #[arg(long, value_name = "PER SECOND")]
-    pub rate: Option<f64>,
+    pub(crate) rate: Option<f64>,
     /// Keep the service on this core [default: any]
     #[arg(long, value_name = "CORE")]
-    pub service_core: Option<u16>,
+    pub(crate) service_core: Option<u16>,
     /// Keep supplier and consumers on this core [default: any]
     #[arg(long, value_name = "CORE")]
-    pub ends_core: Option<u16>,
+    pub(crate) ends_core: Option<u16>,
     /// How the service is asked to deliver
     #[command(flatten)]
-    pub delivery: DeliveryOptions,
+    pub(crate) delivery: DeliveryOptions,
     /// How to report
     #[command(flatten)]
-    pub report: ReportOptions,
+    pub(crate) report: ReportOptions,
 }
 
-/// Options of `campanile bench order`.
+/// Options of `campanile-bench order`.
 #[derive(Debug, Clone, clap::Args)]
-pub struct OrderOptions {
+pub(crate) struct OrderOptions {
     /// Suppliers, each with its own connection
     #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=1000))]
-    pub suppliers: u32,
+    pub(crate) suppliers: u32,
     /// Consumers, each given every event
     #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=64))]
-    pub consumers: u32,
+    pub(crate) consumers: u32,
     /// Events of each supplier [default: 100000, with --quick 5000]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
-    pub events: Option<u64>,
+    pub(crate) events: Option<u64>,
     /// Payload of an event in bytes
     #[arg(long, value_name = "BYTES", default_value_t = 128, value_parser = clap::value_parser!(u32).range(64..=1_048_576))]
-    pub bytes: u32,
+    pub(crate) bytes: u32,
     /// Finish within seconds: fewer events
     #[arg(long)]
-    pub quick: bool,
+    pub(crate) quick: bool,
     /// How events travel
     #[command(flatten)]
-    pub carriage: CarriageOptions,
+    pub(crate) carriage: CarriageOptions,
     /// How to report
     #[command(flatten)]
-    pub report: ReportOptions,
+    pub(crate) report: ReportOptions,
 }
 
-/// Options of `campanile bench monitor`.
+/// Options of `campanile-bench pipeline`.
 #[derive(Debug, Clone, clap::Args)]
-pub struct MonitorOptions {
-    /// Suppliers, each with its own connection
-    #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=1000))]
-    pub suppliers: u32,
-    /// Payload of an event in bytes (34 KB is 34 816, 23 KB is 23 552)
-    #[arg(long, value_name = "BYTES", default_value_t = 34 * 1024, value_parser = clap::value_parser!(u32).range(64..=8_388_608))]
-    pub bytes: u32,
-    /// Events per second of each supplier
-    #[arg(long, value_name = "HZ", default_value_t = 2.0)]
-    pub rate: f64,
-    /// Milliseconds from one supplier's turn to the next one's; 0 lets all push at the same moment
-    #[arg(long, value_name = "MS", default_value_t = 5.0)]
-    pub stagger_ms: f64,
-    /// Consumers, each given every event
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=16))]
-    pub consumers: u32,
-    /// Seconds of traffic for each row of the table
-    #[arg(long, value_name = "SECONDS", default_value_t = 10.0)]
-    pub duration: f64,
-    /// Run each case of the CARMA memorandum's tables 1 to 3 (staggered or not; 1 to 3 consumers; 34 and 23 KB)
-    #[arg(long, conflicts_with_all = ["consumers", "bytes", "stagger_ms", "demo"])]
-    pub paper: bool,
-    /// Leave out the same traffic over plain sockets
-    #[arg(long)]
-    pub no_sockets: bool,
-    /// Serve at the default address, show a live table, and go on until Ctrl-C
-    #[arg(long, conflicts_with_all = ["json", "json_file"])]
-    pub demo: bool,
-    /// With --demo: serve at another address than 127.0.0.1:2809
-    #[arg(long, value_name = "HOST:PORT", requires = "demo")]
-    pub listen: Option<String>,
-    /// How events travel
-    #[command(flatten)]
-    pub carriage: CarriageOptions,
-    /// How to report
-    #[command(flatten)]
-    pub report: ReportOptions,
-}
-
-/// Options of `campanile bench pipeline`.
-#[derive(Debug, Clone, clap::Args)]
-pub struct PipelineOptions {
+pub(crate) struct PipelineOptions {
     /// Suppliers, each with its own connection
     #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..=1000))]
-    pub suppliers: u32,
+    pub(crate) suppliers: u32,
     /// Payload of an event in bytes (13 KB is 13 312)
     #[arg(long, value_name = "BYTES", default_value_t = 13 * 1024, value_parser = clap::value_parser!(u32).range(64..=8_388_608))]
-    pub bytes: u32,
+    pub(crate) bytes: u32,
     /// Events per second of each supplier
     #[arg(long, value_name = "HZ", default_value_t = 2.0)]
-    pub rate: f64,
+    pub(crate) rate: f64,
     /// Milliseconds from one supplier's turn to the next one's; 0 lets all push at the same moment
     #[arg(long, value_name = "MS", default_value_t = 5.0)]
-    pub stagger_ms: f64,
+    pub(crate) stagger_ms: f64,
     /// Consumers of the pipeline's channel, each given every event
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=16))]
-    pub consumers: u32,
+    pub(crate) consumers: u32,
     /// Seconds of traffic for each row of the table
     #[arg(long, value_name = "SECONDS", default_value_t = 10.0)]
-    pub duration: f64,
+    pub(crate) duration: f64,
     /// Leave out the same traffic over plain sockets
     #[arg(long)]
-    pub no_sockets: bool,
+    pub(crate) no_sockets: bool,
     /// How events travel
     #[command(flatten)]
-    pub carriage: CarriageOptions,
+    pub(crate) carriage: CarriageOptions,
     /// How to report
     #[command(flatten)]
-    pub report: ReportOptions,
+    pub(crate) report: ReportOptions,
 }
 
-/// Who carries the events of `campanile bench floor`.
+/// Who carries the events of `campanile-bench floor`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 #[value(rename_all = "lower")]
-pub enum Contender {
+pub(crate) enum Contender {
     /// The service.
     Campanile,
     /// A bare two-hop TCP relay.
@@ -522,198 +421,181 @@ pub enum Contender {
     OmniOrb,
 }
 
-/// Options of `campanile bench floor`.
+/// Options of `campanile-bench floor`.
 #[derive(Debug, Clone, clap::Args)]
-pub struct FloorOptions {
+pub(crate) struct FloorOptions {
     /// Finish within 40 seconds: fewer and shorter rounds
     #[arg(long)]
-    pub quick: bool,
+    pub(crate) quick: bool,
     /// Rounds; in each, every contender has its turn [default: 5, with --quick 3]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
-    pub rounds: Option<u32>,
+    pub(crate) rounds: Option<u32>,
     /// Seconds of paced traffic in a turn [default: 10, with --quick 1.2]
     #[arg(long, value_name = "SECONDS")]
-    pub paced_seconds: Option<f64>,
+    pub(crate) paced_seconds: Option<f64>,
     /// Seconds of back-to-back traffic in a turn [default: 2, with --quick 0.3]
     #[arg(long, value_name = "SECONDS")]
-    pub saturated_seconds: Option<f64>,
+    pub(crate) saturated_seconds: Option<f64>,
     /// Seconds of traffic with one event under way in a turn [default: 2, with --quick 0.3]
     #[arg(long, value_name = "SECONDS")]
-    pub lockstep_seconds: Option<f64>,
+    pub(crate) lockstep_seconds: Option<f64>,
     /// Events per second of the paced traffic
     #[arg(long, value_name = "HZ", default_value_t = 250.0)]
-    pub rate: f64,
+    pub(crate) rate: f64,
     /// Payload of an event in bytes
     #[arg(long, value_name = "BYTES", default_value_t = 128, value_parser = clap::value_parser!(u32).range(64..=1_048_576))]
-    pub bytes: u32,
+    pub(crate) bytes: u32,
     /// Leave it to the scheduler where the parties run while the cores are kept awake; otherwise the process in the
     /// middle gets one core and the ends another, the same for every contender
     #[arg(long)]
-    pub no_pin: bool,
+    pub(crate) no_pin: bool,
     /// Also count the service's system calls with strace, in a short separate turn at the end
     #[arg(long)]
-    pub strace: bool,
+    pub(crate) strace: bool,
     /// Run only these contenders; ratios need both Campanile and the relay [default: all]
     #[arg(long, value_name = "CONTENDER", value_enum, value_delimiter = ',')]
-    pub only: Vec<Contender>,
+    pub(crate) only: Vec<Contender>,
     /// Where interop/install.sh left the omniORB programs
     #[arg(long, value_name = "DIR", default_value = "target/interop/omniorb")]
-    pub omniorb_dir: PathBuf,
+    pub(crate) omniorb_dir: PathBuf,
     /// How the service is asked to deliver
     #[command(flatten)]
-    pub delivery: DeliveryOptions,
+    pub(crate) delivery: DeliveryOptions,
     /// How to report
     #[command(flatten)]
-    pub report: ReportOptions,
+    pub(crate) report: ReportOptions,
 }
 
 /// Options of the papers' experiments with paths.
 #[derive(Debug, Clone, clap::Args)]
-pub struct ExperimentOptions {
+pub(crate) struct ExperimentOptions {
     /// Finish within 50 seconds: fewer and shorter runs
     #[arg(long)]
-    pub quick: bool,
+    pub(crate) quick: bool,
     /// Confine suppliers, consumers and services to one core, as the papers' testbed was
     #[arg(long)]
-    pub one_cpu: bool,
+    pub(crate) one_cpu: bool,
     /// Have the kernel not throttle real-time threads until this is over (sysctl `kernel.sched_rt_runtime_us` = -1;
     /// needs root, and is put back even when this is killed)
     #[arg(long)]
-    pub lift_throttling: bool,
+    pub(crate) lift_throttling: bool,
     /// Seconds for which the events of a run count [default: the experiment's]
     #[arg(long, value_name = "SECONDS")]
-    pub seconds: Option<f64>,
+    pub(crate) seconds: Option<f64>,
     /// Loads to try instead of the experiment's, in units
     #[arg(long, value_name = "LOAD", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(..=10_000))]
-    pub loads: Vec<u32>,
+    pub(crate) loads: Vec<u32>,
     /// Write the charts into this folder
     #[arg(long, value_name = "DIR")]
-    pub svg_dir: Option<PathBuf>,
+    pub(crate) svg_dir: Option<PathBuf>,
     /// How to report
     #[command(flatten)]
-    pub report: ReportOptions,
+    pub(crate) report: ReportOptions,
 }
 
-/// Options of `campanile bench experiments`.
+/// Options of `campanile-bench experiments`.
 #[derive(Debug, Clone, clap::Args)]
-pub struct ExperimentsOptions {
+pub(crate) struct ExperimentsOptions {
     /// The folder for the charts; the page is written beside it, under its name with `.md`
     #[arg(long, value_name = "DIR")]
-    pub into: PathBuf,
+    pub(crate) into: PathBuf,
     /// Also write each experiment's JSON object into this folder, under date, commit and name
     #[arg(long, value_name = "DIR")]
-    pub results: Option<PathBuf>,
+    pub(crate) results: Option<PathBuf>,
     /// Fewer and shorter runs
     #[arg(long)]
-    pub quick: bool,
+    pub(crate) quick: bool,
     /// Have the kernel not throttle real-time threads until this is over (sysctl `kernel.sched_rt_runtime_us` = -1;
     /// needs root, and is put back even when this is killed). Without it, only the last experiment, which repeats
     /// figure 13, does so, and is left out where the kernel refuses
     #[arg(long)]
-    pub lift_throttling: bool,
+    pub(crate) lift_throttling: bool,
     /// Seconds for which the events of a run count [default: each experiment's]
     #[arg(long, value_name = "SECONDS")]
-    pub seconds: Option<f64>,
+    pub(crate) seconds: Option<f64>,
 }
 
-/// Options of `campanile bench filters`.
+/// Options of `campanile-bench filters`.
 #[derive(Debug, Clone, clap::Args)]
-pub struct FiltersOptions {
+pub(crate) struct FiltersOptions {
     /// Finish within a few seconds: fewer and shorter rounds
     #[arg(long)]
-    pub quick: bool,
+    pub(crate) quick: bool,
     /// How to report
     #[command(flatten)]
-    pub report: ReportOptions,
+    pub(crate) report: ReportOptions,
 }
 
-/// Options of `campanile bench administration`.
+/// Options of `campanile-bench administration`.
 #[derive(Debug, Clone, clap::Args)]
-pub struct AdministrationOptions {
+pub(crate) struct AdministrationOptions {
     /// Consumers' proxies that are made and connected, and that all further work finds there
     #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..=90_000))]
-    pub proxies: u32,
+    pub(crate) proxies: u32,
     /// Events per second from the one supplier to the one consumer
     #[arg(long, value_name = "HZ", default_value_t = 1000.0)]
-    pub rate: f64,
+    pub(crate) rate: f64,
     /// Finish within 50 seconds: one round of shorter phases
     #[arg(long)]
-    pub quick: bool,
+    pub(crate) quick: bool,
     /// How to report
     #[command(flatten)]
-    pub report: ReportOptions,
+    pub(crate) report: ReportOptions,
 }
 
-/// Options of `campanile bench hostile`.
+/// Options of `campanile-bench hostile`.
 #[derive(Debug, Clone, clap::Args)]
-pub struct HostileOptions {
+pub(crate) struct HostileOptions {
     /// Fewer and shorter rounds
     #[arg(long)]
-    pub quick: bool,
+    pub(crate) quick: bool,
     /// Only these attacks, by name; `--only help` lists them [default: all]
     #[arg(long, value_name = "ATTACK", value_delimiter = ',')]
-    pub only: Vec<String>,
+    pub(crate) only: Vec<String>,
     /// Rounds of each attack; in each, it has its turn at either service [default: 5, with --quick 2]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
-    pub rounds: Option<u32>,
+    pub(crate) rounds: Option<u32>,
     /// Seconds of an attack in a turn [default: 2, with --quick 1]; with --together of all attacks [default: 600, with --quick 10]
     #[arg(long, value_name = "SECONDS")]
-    pub seconds: Option<f64>,
+    pub(crate) seconds: Option<f64>,
     /// All attacks at once, without another service beside
     #[arg(long, conflicts_with = "rounds")]
-    pub together: bool,
+    pub(crate) together: bool,
     /// Seconds after the attacks at which the service must be at rest, with --together [default: 60, with --quick 2]
     #[arg(long, value_name = "SECONDS", requires = "together")]
-    pub rest: Option<f64>,
+    pub(crate) rest: Option<f64>,
     /// Events per second from the one supplier to the one consumer that are to suffer nothing
     #[arg(long, value_name = "HZ", default_value_t = 500.0)]
-    pub rate: f64,
+    pub(crate) rate: f64,
     /// Configuration of the services that are attacked (see `campanile serve --config`)
     #[arg(long, value_name = "FILE")]
-    pub config: Option<PathBuf>,
+    pub(crate) config: Option<PathBuf>,
     /// How to report
     #[command(flatten)]
-    pub report: ReportOptions,
+    pub(crate) report: ReportOptions,
 }
 
-/// Options of `campanile bench memory`.
+/// Options of `campanile-bench memory`.
 #[derive(Debug, Clone, clap::Args)]
-pub struct MemoryOptions {
+pub(crate) struct MemoryOptions {
     /// Clients, each with a connection of its own [default: 1000, with --quick 200]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4000))]
-    pub connections: Option<u32>,
+    pub(crate) connections: Option<u32>,
     /// Consumers' proxies of each client
     #[arg(long, value_name = "N", default_value_t = crate::memory::PROXIES_EACH, value_parser = clap::value_parser!(u32).range(2..=1000))]
-    pub proxies_each: u32,
+    pub(crate) proxies_each: u32,
     /// Finish within some seconds
     #[arg(long)]
-    pub quick: bool,
+    pub(crate) quick: bool,
     /// How to report
     #[command(flatten)]
-    pub report: ReportOptions,
+    pub(crate) report: ReportOptions,
 }
 
 /// Options of the hidden relay process.
 #[derive(Debug, Clone, clap::Args)]
-pub struct RelayOptions {
+pub(crate) struct RelayOptions {
     /// Where the consumer listens
     #[arg(long, value_name = "HOST:PORT")]
-    pub consumer: std::net::SocketAddr,
-}
-
-/// Options of the hidden leashed process.
-#[derive(Debug, Clone, clap::Args)]
-pub struct LeashedOptions {
-    /// The only core it may use
-    #[arg(long, value_name = "N")]
-    pub core: Option<usize>,
-    /// Its real-time priority (`SCHED_FIFO`)
-    #[arg(long, value_name = "PRIORITY", value_parser = clap::value_parser!(u8).range(1..=99))]
-    pub fifo: Option<u8>,
-    /// Another program to run than this one
-    #[arg(long, value_name = "PROGRAM")]
-    pub program: Option<PathBuf>,
-    /// The arguments to run it with
-    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
-    pub arguments: Vec<std::ffi::OsString>,
+    pub(crate) consumer: std::net::SocketAddr,
 }

@@ -1,4 +1,4 @@
-//! `campanile bench order`: that a supplier's events stay in order and none is lost, with default settings, at full speed.
+//! `campanile-bench order`: that a supplier's events stay in order and none is lost, with default settings, at full speed.
 //!
 //! Suppliers push numbered events back to back, each as soon as its push before has returned; consumers read as fast as
 //! they can. Every consumer must get every supplier's events, each once and in the order in which they were pushed. No
@@ -10,7 +10,6 @@ use serde::Serialize;
 
 use crate::campanile::Campanile;
 use crate::latency::ratio;
-use crate::monitor::check_timeout;
 use crate::output::write_json;
 use crate::workload::{self, Carrier, Lasting, RunReport, Traffic};
 use crate::{BenchError, Machine, OrderOptions, Output};
@@ -24,29 +23,24 @@ const RATE: f64 = 100_000.0;
 
 /// The whole report: the one JSON object.
 #[derive(Debug, Clone, Serialize)]
-pub struct Report {
+pub(crate) struct Report {
     /// Always `order`.
-    pub benchmark: &'static str,
+    pub(crate) benchmark: &'static str,
     /// Where it ran.
-    pub machine: Machine,
+    pub(crate) machine: Machine,
     /// Events that each supplier was to push.
-    pub events_per_supplier: u64,
+    pub(crate) events_per_supplier: u64,
     /// Whether every consumer got every supplier's events, each once and in the order in which they were pushed.
-    pub complete_and_in_order: bool,
+    pub(crate) complete_and_in_order: bool,
     /// Events received per second, over all consumers.
-    pub deliveries_per_second: f64,
+    pub(crate) deliveries_per_second: f64,
     /// What happened. The rate of its traffic is a schedule that is never kept; `late_pushes` says nothing here.
-    pub run: RunReport,
+    pub(crate) run: RunReport,
 }
 
 /// Runs it and writes its report to `out`.
-///
-/// # Errors
-///
-/// [`BenchError::NotShown`] when something was lost, repeated or out of order; otherwise when the service cannot be
-/// started, breaks off, or answers what it should not.
-pub fn run(options: &OrderOptions, out: &mut Output<'_>) -> Result<(), BenchError> {
-    check_timeout(&options.carriage)?;
+pub(crate) fn run(options: &OrderOptions, out: &mut Output<'_>) -> Result<(), BenchError> {
+    options.carriage.check()?;
     let events = options.events.unwrap_or(if options.quick { EVENTS_QUICK } else { EVENTS });
     let traffic = Traffic {
         name: "order",

@@ -1,4 +1,4 @@
-//! `campanile bench pipeline`: a correlator pipeline, alone and beside the monitor system.
+//! `campanile-bench pipeline`: a correlator pipeline, alone and beside the monitor system.
 //!
 //! The workload of CARMA memorandum 22, section 4.2: sixteen suppliers that each push 13 KB twice a second, first with
 //! the service to themselves, then while the monitor system's fifty suppliers use it too, on a channel of their own.
@@ -8,32 +8,27 @@ use std::io::Write;
 use serde::Serialize;
 
 use crate::campanile::Campanile;
-use crate::monitor::{PLAIN_SOCKETS_ARE, check_timeout, lasting};
 use crate::output::write_json;
-use crate::workload::{self, Carrier, RunReport, Traffic};
+use crate::workload::{self, Carrier, Lasting, PLAIN_SOCKETS_ARE, RunReport, Traffic};
 use crate::{BenchError, Machine, Output, PipelineOptions};
 
 /// The whole report: the one JSON object.
 #[derive(Debug, Clone, Serialize)]
-pub struct Report {
+pub(crate) struct Report {
     /// Always `pipeline`.
-    pub benchmark: &'static str,
+    pub(crate) benchmark: &'static str,
     /// Where it ran.
-    pub machine: Machine,
+    pub(crate) machine: Machine,
     /// What plain sockets are here, in a sentence.
-    pub plain_sockets_are: &'static str,
+    pub(crate) plain_sockets_are: &'static str,
     /// The pipeline alone, then beside the monitor system; under Campanile and over plain sockets.
-    pub runs: Vec<RunReport>,
+    pub(crate) runs: Vec<RunReport>,
 }
 
 /// Runs the benchmark and writes its report to `out`.
-///
-/// # Errors
-///
-/// When a contender cannot be started, breaks off, or answers what it should not.
-pub fn run(options: &PipelineOptions, out: &mut Output<'_>) -> Result<(), BenchError> {
-    let lasting = lasting(options.duration)?;
-    check_timeout(&options.carriage)?;
+pub(crate) fn run(options: &PipelineOptions, out: &mut Output<'_>) -> Result<(), BenchError> {
+    let lasting = Lasting::of_seconds(options.duration)?;
+    options.carriage.check()?;
     let mut report = Report {
         benchmark: "pipeline",
         machine: Machine::describe(),

@@ -3,7 +3,7 @@
 //! One thread, one level-triggered epoll, two connections. A request that the supplier sends is written to the
 //! consumer, the reply that the consumer sends is written to the supplier; nothing is understood but where a GIOP
 //! message ends. An exchange costs two `epoll_wait`, two `read` and two `write`, which is the least a relay of this
-//! kind can do, and no allocation. It is the yardstick of `campanile bench floor`, so it has to be as lean as
+//! kind can do, and no allocation. It is the yardstick of `campanile-bench floor`, so it has to be as lean as
 //! such a program honestly is: it neither spins nor batches.
 
 use std::io::Write;
@@ -26,22 +26,14 @@ const CONSUMER: u64 = 1;
 ///
 /// Connects to the consumer, then listens on a port of its own on loopback, says so in one line, and takes the
 /// first supplier that connects.
-///
-/// # Errors
-///
-/// When a socket fails, or a peer sends what is not GIOP.
-pub fn run_process(options: &RelayOptions, out: &mut Output<'_>) -> Result<(), BenchError> {
+pub(crate) fn run_process(options: &RelayOptions, out: &mut Output<'_>) -> Result<(), BenchError> {
     let consumer = TcpStream::connect(options.consumer).map_err(BenchError::io("connecting to the consumer"))?;
     let supplier = accept_supplier(READY, out)?;
     relay(supplier, consumer)
 }
 
 /// Carries whole messages between `supplier` and `consumer`, in both directions, until one of them closes.
-///
-/// # Errors
-///
-/// When a socket fails, or a peer sends what is not GIOP.
-pub fn relay(supplier: TcpStream, consumer: TcpStream) -> Result<(), BenchError> {
+pub(crate) fn relay(supplier: TcpStream, consumer: TcpStream) -> Result<(), BenchError> {
     let mut supplier = End::new(supplier)?;
     let mut consumer = End::new(consumer)?;
     let peers = Peers::new()?;

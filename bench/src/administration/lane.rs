@@ -14,17 +14,17 @@ use crate::{BenchError, Spread, clock};
 
 /// What one kind of change costs.
 #[derive(Debug, Clone, Serialize)]
-pub struct LaneReport {
+pub(crate) struct LaneReport {
     /// What changes.
-    pub change: &'static str,
+    pub(crate) change: &'static str,
     /// Making the snapshot, in administration, in microseconds.
-    pub publish_us: Spread,
+    pub(crate) publish_us: Spread,
     /// Picking it up, on the lane, in microseconds.
-    pub lane_us: Spread,
+    pub(crate) lane_us: Spread,
     /// Taking in the first event after it, on the lane, in microseconds; without changes it is the usual cost.
-    pub event_us: Spread,
+    pub(crate) event_us: Spread,
     /// Consumers that the lane looked at, for all changes together.
-    pub members_visited: u64,
+    pub(crate) members_visited: u64,
 }
 
 /// A channel with one consumer that gets what is sent, and very many others.

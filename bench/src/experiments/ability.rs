@@ -20,17 +20,17 @@ pub(crate) const COMMAND: &str = "unthrottled-process";
 
 /// What real-time threads are granted here.
 #[derive(Debug, Clone, Serialize)]
-pub struct RealTime {
+pub(crate) struct RealTime {
     /// Whether threads may run at `SCHED_FIFO` priorities. If not, all parties run at ordinary priority, and what the experiment
     /// shows is not what real-time priorities give.
-    pub privileged: bool,
+    pub(crate) privileged: bool,
     /// What was refused and what to do about it; `null` when nothing was.
-    pub advice: Option<String>,
+    pub(crate) advice: Option<String>,
     /// The share of a core that the kernel grants to all real-time threads together (`sched_rt_runtime_us` of
     /// `sched_rt_period_us`): what is left is theirs who have none, and for so long every real-time thread stands still.
-    pub granted_share: f64,
+    pub(crate) granted_share: f64,
     /// Whether that limit was lifted for the experiment (`--lift-throttling`).
-    pub throttling_lifted: bool,
+    pub(crate) throttling_lifted: bool,
 }
 
 impl RealTime {
@@ -103,7 +103,7 @@ impl Lifted {
         use std::os::unix::process::CommandExt;
         let program = std::env::current_exe().map_err(BenchError::io("finding the path of this program"))?;
         let mut command = Command::new(program);
-        command.args(["bench", COMMAND]).stdin(Stdio::piped()).stdout(Stdio::piped()).process_group(0);
+        command.arg(COMMAND).stdin(Stdio::piped()).stdout(Stdio::piped()).process_group(0);
         let mut child = command.spawn().map_err(BenchError::io("starting the process that lifts throttling"))?;
         let mut said = [0; 1];
         let answered = child.stdout.as_mut().is_some_and(|stdout| stdout.read_exact(&mut said).is_ok());
@@ -127,10 +127,6 @@ impl Drop for Lifted {
 }
 
 /// Lifts the throttling until the input ends, which it does when whoever started this ends, and puts it back.
-///
-/// # Errors
-///
-/// When the kernel refuses.
 pub(crate) fn run_process(out: &mut Output<'_>) -> Result<(), BenchError> {
     let before = fs::read_to_string(RUNTIME).map_err(BenchError::io("reading the limit of real-time threads"))?;
     set_runtime("-1")?;

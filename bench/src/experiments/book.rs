@@ -1,4 +1,4 @@
-//! `campanile bench experiments`: all experiments in one command, with their charts, their reports, and a page of Markdown that
+//! `campanile-bench experiments`: all experiments in one command, with their charts, their reports, and a page of Markdown that
 //! tells for each what the paper reported and what was found.
 
 use std::fmt::Write;
@@ -121,11 +121,7 @@ const NUMBER: Chapter = Chapter {
 };
 
 /// Runs all experiments.
-///
-/// # Errors
-///
-/// When one of them cannot be run to its end, or a file cannot be written, or an aim was missed.
-pub fn run(options: &ExperimentsOptions, out: &mut Output<'_>) -> Result<(), BenchError> {
+pub(crate) fn run(options: &ExperimentsOptions, out: &mut Output<'_>) -> Result<(), BenchError> {
     let mut book = Book::open(options)?;
     // Those that use all cores first: confined, this process could not go back to the core that it has left to the others.
     let spread = book.bed(options, false)?;
@@ -242,7 +238,7 @@ fn introduction(circumstances: &Circumstances, options: &ExperimentsOptions, sec
         page,
         "Paper 000 is Gore, Pyarali, Gill, Schmidt: *The Design and Performance of a Real-time Notification Service* (section 4); \
          paper 001 is the one on Tempo, whose section VI has the experiment on isolation. What is done is told in \
-         [bench/README.md](../bench/README.md); this page is written by\n\n    campanile bench experiments{} --into {}\n",
+         [bench/README.md](../bench/README.md); this page is written by\n\n    campanile-bench experiments{} --into {}\n",
         flags(options),
         options.into.display()
     );
@@ -280,7 +276,7 @@ fn write_chapter(
     let Chapter { name, heading, paper, here, options: its_options, result: _ } = chapter;
     let _ = writeln!(
         page,
-        "\n## {heading}\n\n    campanile bench {name}{its_options}{}\n\n*The paper.* {paper}\n\n*Here.* {here}\n",
+        "\n## {heading}\n\n    campanile-bench {name}{its_options}{}\n\n*The paper.* {paper}\n\n*Here.* {here}\n",
         flags(options)
     );
     for (file, _) in report.charts() {

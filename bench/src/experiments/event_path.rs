@@ -1,4 +1,4 @@
-//! `campanile bench event-path`: what the service does for one event, seen from outside: a lane with one supplier and one
+//! `campanile-bench event-path`: what the service does for one event, seen from outside: a lane with one supplier and one
 //! consumer, the system calls that strace sees of every thread of the service, in order, beside the list in
 //! `docs/path-of-an-event.md`; context switches of every thread; allocations, as the lane counts them.
 
@@ -37,49 +37,45 @@ const PERIOD_TRACED: u64 = clock::SECOND / 50;
 
 /// The whole report: the one JSON object.
 #[derive(Debug, Clone, Serialize)]
-pub struct Report {
+pub(crate) struct Report {
     /// What it was, where and how it was run, and what was shown.
     #[serde(flatten)]
-    pub head: Head,
+    pub(crate) head: Head,
     /// The system calls of an event as `docs/path-of-an-event.md` lists them, by the kernel's names.
-    pub documented: Vec<String>,
+    pub(crate) documented: Vec<String>,
     /// What the lane's thread called for each event, in order, and for how many events; `null` when strace could not be used.
-    pub observed: Option<BTreeMap<String, u64>>,
+    pub(crate) observed: Option<BTreeMap<String, u64>>,
     /// Why strace could not be used.
-    pub strace_note: Option<String>,
+    pub(crate) strace_note: Option<String>,
     /// Calls of the lane that belong to no event (`getrusage`, once a second at most).
-    pub now_and_then: u64,
+    pub(crate) now_and_then: u64,
     /// Events that passed under strace.
-    pub events_traced: u64,
+    pub(crate) events_traced: u64,
     /// System calls of each other thread of the service meanwhile, by name and call.
-    pub other_threads_calls: BTreeMap<String, BTreeMap<String, u64>>,
+    pub(crate) other_threads_calls: BTreeMap<String, BTreeMap<String, u64>>,
     /// Events that passed without strace.
-    pub events: u64,
+    pub(crate) events: u64,
     /// Context switches of every thread of the service while they did.
-    pub threads: Vec<Switches>,
+    pub(crate) threads: Vec<Switches>,
     /// Allocations of the lane while they did, as it counts them itself.
-    pub allocations: u64,
+    pub(crate) allocations: u64,
 }
 
 /// How often a thread gave its core up.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Switches {
+pub(crate) struct Switches {
     /// The thread's name.
-    pub thread: String,
+    pub(crate) thread: String,
     /// Whether it is the lane that carries the events.
-    pub is_lane: bool,
+    pub(crate) is_lane: bool,
     /// Because it waited: of the lane, for the next event or the consumer's reply.
-    pub voluntary: u64,
+    pub(crate) voluntary: u64,
     /// Because another one had to run.
-    pub involuntary: u64,
+    pub(crate) involuntary: u64,
 }
 
 /// Runs it and writes its report to `out`.
-///
-/// # Errors
-///
-/// When the service or a party cannot be started, breaks off, or answers what it should not.
-pub fn run(options: &ExperimentOptions, out: &mut Output<'_>) -> Result<(), BenchError> {
+pub(crate) fn run(options: &ExperimentOptions, out: &mut Output<'_>) -> Result<(), BenchError> {
     super::conduct(options, out, measure)
 }
 

@@ -1,4 +1,4 @@
-//! `campanile bench isolation`: what one publisher suffers when another one misbehaves (paper 001, section VI, figures 11 and
+//! `campanile-bench isolation`: what one publisher suffers when another one misbehaves (paper 001, section VI, figures 11 and
 //! 12). Two publishers with a subscriber each publish 1,000 events a second each, on one channel as two topics of equal share; for ten seconds
 //! one of them publishes as much as the service takes.
 //!
@@ -42,38 +42,38 @@ const SLICE: u64 = clock::SECOND / 10;
 
 /// The whole report: the one JSON object.
 #[derive(Debug, Clone, Serialize)]
-pub struct Report {
+pub(crate) struct Report {
     /// What it was, where and how it was run, and what was shown.
     #[serde(flatten)]
-    pub head: Head,
+    pub(crate) head: Head,
     /// How the cores were kept from dozing off (see `overhead`).
-    pub cores_awake: &'static str,
+    pub(crate) cores_awake: &'static str,
     /// What part of its core the service used during the flood, with shares and without.
-    pub service_busy: Vec<Busy>,
+    pub(crate) service_busy: Vec<Busy>,
     /// When the flood begins and ends, in seconds.
-    pub flood_seconds: (f64, f64),
+    pub(crate) flood_seconds: (f64, f64),
     /// One for each way of sharing, publisher, and time before, during and after the flood.
-    pub rows: Vec<Row>,
+    pub(crate) rows: Vec<Row>,
     /// The well-behaved publisher's p99 latency during the flood / before it, with equal shares.
-    pub p99_ratio: Option<f64>,
+    pub(crate) p99_ratio: Option<f64>,
     /// The same without shares.
-    pub p99_ratio_without_shares: Option<f64>,
+    pub(crate) p99_ratio_without_shares: Option<f64>,
     #[serde(skip)]
     courses: Vec<Course>,
 }
 
 /// How full the service's core was.
 #[derive(Debug, Clone, Copy, Serialize)]
-pub struct Busy {
+pub(crate) struct Busy {
     /// How the service shares its lane out.
-    pub sharing: Sharing,
+    pub(crate) sharing: Sharing,
     /// Its processor time during the flood, divided by the flood's time.
-    pub of_core: f64,
+    pub(crate) of_core: f64,
 }
 
 /// How the service shares its lane out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-pub enum Sharing {
+pub(crate) enum Sharing {
     /// Each publisher's events are a topic of the channel (`Topics`), both of the same share.
     #[serde(rename = "equal shares")]
     EqualShares,
@@ -95,7 +95,7 @@ impl Sharing {
 
 /// Whose events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-pub enum Publisher {
+pub(crate) enum Publisher {
     /// 1,000 events a second throughout.
     #[serde(rename = "well-behaved")]
     WellBehaved,
@@ -126,7 +126,7 @@ impl Publisher {
 /// When.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Time {
+pub(crate) enum Time {
     /// Before the flood.
     Before,
     /// During the flood.
@@ -137,20 +137,20 @@ pub enum Time {
 
 /// The delays of one publisher's events in one part of the experiment.
 #[derive(Debug, Clone, Serialize)]
-pub struct Row {
+pub(crate) struct Row {
     /// How the service shares its lane out.
-    pub sharing: Sharing,
+    pub(crate) sharing: Sharing,
     /// Whose events.
-    pub publisher: Publisher,
+    pub(crate) publisher: Publisher,
     /// When they were received.
-    pub time: Time,
+    pub(crate) time: Time,
     /// Events received a second.
-    pub rate: f64,
+    pub(crate) rate: f64,
     /// From when each was due to the consumer's read: contains its publisher's lateness, of which most comes from sharing a core with
     /// the other client.
-    pub delay: Option<Latency>,
+    pub(crate) delay: Option<Latency>,
     /// From the publisher's stamp to the consumer's read.
-    pub latency: Option<Latency>,
+    pub(crate) latency: Option<Latency>,
 }
 
 /// The median and the longest latency over time, for a chart.
@@ -163,11 +163,7 @@ struct Course {
 }
 
 /// Runs it and writes its report to `out`.
-///
-/// # Errors
-///
-/// When a service or a party cannot be started, breaks off, or answers what it should not.
-pub fn run(options: &ExperimentOptions, out: &mut Output<'_>) -> Result<(), BenchError> {
+pub(crate) fn run(options: &ExperimentOptions, out: &mut Output<'_>) -> Result<(), BenchError> {
     super::conduct(options, out, |bed, out| measure(bed, options, out))
 }
 

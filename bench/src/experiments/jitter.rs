@@ -1,4 +1,4 @@
-//! `campanile bench paths-jitter`: how even the high path's latency stays as the load rises (paper 000, 4.2, figure 13), and
+//! `campanile-bench paths-jitter`: how even the high path's latency stays as the load rises (paper 000, 4.2, figure 13), and
 //! beside 20 low paths that want more than there is.
 
 use serde::Serialize;
@@ -28,54 +28,50 @@ const P999_AT_MOST: f64 = 1.5;
 
 /// The whole report: the one JSON object.
 #[derive(Debug, Clone, Serialize)]
-pub struct Report {
+pub(crate) struct Report {
     /// What it was, where and how it was run, and what was shown.
     #[serde(flatten)]
-    pub head: Head,
+    pub(crate) head: Head,
     /// Seconds for which events counted in each run of `rows`.
-    pub window_seconds: f64,
+    pub(crate) window_seconds: f64,
     /// The high path under rising load of all three paths.
-    pub rows: Vec<Row>,
+    pub(crate) rows: Vec<Row>,
     /// The high path without and beside low paths that want more than there is, several rounds of each.
-    pub saturation: Vec<Saturation>,
+    pub(crate) saturation: Vec<Saturation>,
     /// The high path's p99.9 with 20 low paths / without, on the real-time side: of each round's the median.
-    pub high_p999_ratio: Option<f64>,
+    pub(crate) high_p999_ratio: Option<f64>,
     /// The same on the plain side.
-    pub plain_high_p999_ratio: Option<f64>,
+    pub(crate) plain_high_p999_ratio: Option<f64>,
 }
 
 /// The high path at one load.
 #[derive(Debug, Clone, Serialize)]
-pub struct Row {
+pub(crate) struct Row {
     /// How the service and its clients were scheduled.
-    pub service: Service,
+    pub(crate) service: Service,
     /// The load that every event carried, in units.
-    pub load: u32,
+    pub(crate) load: u32,
     /// From the supplier's stamp to the consumer's read, on the high path.
-    pub high_latency: Option<Latency>,
+    pub(crate) high_latency: Option<Latency>,
 }
 
 /// The high path beside low ones.
 #[derive(Debug, Clone, Serialize)]
-pub struct Saturation {
+pub(crate) struct Saturation {
     /// How the service and its clients were scheduled.
-    pub service: Service,
+    pub(crate) service: Service,
     /// Low paths that ran.
-    pub low_paths: usize,
+    pub(crate) low_paths: usize,
     /// Events delivered and processed a second on the high path.
-    pub high_rate: f64,
+    pub(crate) high_rate: f64,
     /// The same on each low path, their mean.
-    pub low_rate: f64,
+    pub(crate) low_rate: f64,
     /// From the supplier's stamp to the consumer's read, on the high path.
-    pub high_latency: Option<Latency>,
+    pub(crate) high_latency: Option<Latency>,
 }
 
 /// Runs it and writes its report to `out`.
-///
-/// # Errors
-///
-/// When a service or a party cannot be started, breaks off, or answers what it should not.
-pub fn run(options: &ExperimentOptions, out: &mut Output<'_>) -> Result<(), BenchError> {
+pub(crate) fn run(options: &ExperimentOptions, out: &mut Output<'_>) -> Result<(), BenchError> {
     super::conduct(options, out, |bed, out| measure(bed, options, out))
 }
 

@@ -1,4 +1,4 @@
-//! `campanile bench paths-latency`: how latencies are spread at a load at which the low path has failed (paper 000, 4.2,
+//! `campanile-bench paths-latency`: how latencies are spread at a load at which the low path has failed (paper 000, 4.2,
 //! figures 11 and 12).
 
 use serde::Serialize;
@@ -19,45 +19,41 @@ const P99_AT_MOST: f64 = 1.0 / 20.0;
 
 /// The whole report: the one JSON object.
 #[derive(Debug, Clone, Serialize)]
-pub struct Report {
+pub(crate) struct Report {
     /// What it was, where and how it was run, and what was shown.
     #[serde(flatten)]
-    pub head: Head,
+    pub(crate) head: Head,
     /// The load that every event carried, in units.
-    pub load: u32,
+    pub(crate) load: u32,
     /// Seconds for which events counted.
-    pub window_seconds: f64,
+    pub(crate) window_seconds: f64,
     /// The high path's median latency, real-time / plain.
-    pub high_median_ratio: Option<f64>,
+    pub(crate) high_median_ratio: Option<f64>,
     /// The high path's p99, real-time / plain.
-    pub high_p99_ratio: Option<f64>,
+    pub(crate) high_p99_ratio: Option<f64>,
     /// One for each service and path.
-    pub rows: Vec<Row>,
+    pub(crate) rows: Vec<Row>,
 }
 
 /// The latencies of one path.
 #[derive(Debug, Clone, Serialize)]
-pub struct Row {
+pub(crate) struct Row {
     /// How the service and its clients were scheduled.
-    pub service: Service,
+    pub(crate) service: Service,
     /// Which path.
-    pub path: Class,
+    pub(crate) path: Class,
     /// Events delivered and processed a second.
-    pub rate: f64,
+    pub(crate) rate: f64,
     /// From the supplier's stamp to the consumer's read; `null` when no event came.
-    pub latency: Option<Latency>,
+    pub(crate) latency: Option<Latency>,
     /// The same from when each event was due: contains its supplier's lateness.
-    pub latency_from_schedule: Option<Latency>,
+    pub(crate) latency_from_schedule: Option<Latency>,
     /// How the latencies are spread.
-    pub distribution: Vec<Bin>,
+    pub(crate) distribution: Vec<Bin>,
 }
 
 /// Runs it and writes its report to `out`.
-///
-/// # Errors
-///
-/// When a service or a party cannot be started, breaks off, or answers what it should not.
-pub fn run(options: &ExperimentOptions, out: &mut Output<'_>) -> Result<(), BenchError> {
+pub(crate) fn run(options: &ExperimentOptions, out: &mut Output<'_>) -> Result<(), BenchError> {
     super::conduct(options, out, |bed, out| measure(bed, options, out))
 }
 

@@ -1,4 +1,4 @@
-//! `campanile bench paths-load`: three paths of 100 events a second, and consumers that do ever more work for each event
+//! `campanile-bench paths-load`: three paths of 100 events a second, and consumers that do ever more work for each event
 //! (paper 000, 4.2, figures 8 to 10).
 
 use serde::Serialize;
@@ -22,51 +22,47 @@ const RATE_TOLERANCE: f64 = 0.1;
 
 /// The whole report: the one JSON object.
 #[derive(Debug, Clone, Serialize)]
-pub struct Report {
+pub(crate) struct Report {
     /// What it was, where and how it was run, and what was shown.
     #[serde(flatten)]
-    pub head: Head,
+    pub(crate) head: Head,
     /// What an event of the high path costs beside its work: processor time of its supplier, the service and its consumer,
     /// in microseconds, measured on the real-time side with load 0.
-    pub overhead_us: f64,
+    pub(crate) overhead_us: f64,
     /// Seconds that each row's rates are taken over.
-    pub window_seconds: f64,
+    pub(crate) window_seconds: f64,
     /// One for each load and service.
-    pub rows: Vec<Row>,
+    pub(crate) rows: Vec<Row>,
 }
 
 /// What happened at one load.
 #[derive(Debug, Clone, Serialize)]
-pub struct Row {
+pub(crate) struct Row {
     /// How the service and its clients were scheduled.
-    pub service: Service,
+    pub(crate) service: Service,
     /// The load that every event carried, in units.
-    pub load: u32,
+    pub(crate) load: u32,
     /// Whether the high path's own work fits the core: 100 × (work + overhead) a second is less than what the kernel grants to
     /// real-time threads.
-    pub high_fits: bool,
+    pub(crate) high_fits: bool,
     /// That work and overhead, as a share of the core.
-    pub high_needs: f64,
+    pub(crate) high_needs: f64,
     /// Events delivered and processed a second.
-    pub high_rate: f64,
+    pub(crate) high_rate: f64,
     /// The same on the medium path.
-    pub medium_rate: f64,
+    pub(crate) medium_rate: f64,
     /// The same on the low path.
-    pub low_rate: f64,
+    pub(crate) low_rate: f64,
     /// From the supplier's stamp to the consumer's read, of events that came in the window.
-    pub high_latency: Option<Latency>,
+    pub(crate) high_latency: Option<Latency>,
     /// The same on the medium path.
-    pub medium_latency: Option<Latency>,
+    pub(crate) medium_latency: Option<Latency>,
     /// The same on the low path.
-    pub low_latency: Option<Latency>,
+    pub(crate) low_latency: Option<Latency>,
 }
 
 /// Runs it and writes its report to `out`.
-///
-/// # Errors
-///
-/// When a service or a party cannot be started, breaks off, or answers what it should not.
-pub fn run(options: &ExperimentOptions, out: &mut Output<'_>) -> Result<(), BenchError> {
+pub(crate) fn run(options: &ExperimentOptions, out: &mut Output<'_>) -> Result<(), BenchError> {
     super::conduct(options, out, |bed, out| measure(bed, options, out))
 }
 

@@ -1,4 +1,4 @@
-//! `campanile bench paths-number`: the high path beside ever more low ones (paper 000, 4.3, figure 14).
+//! `campanile-bench paths-number`: the high path beside ever more low ones (paper 000, 4.3, figure 14).
 
 use serde::Serialize;
 
@@ -20,41 +20,37 @@ const RATE_TOLERANCE: f64 = 0.1;
 
 /// The whole report: the one JSON object.
 #[derive(Debug, Clone, Serialize)]
-pub struct Report {
+pub(crate) struct Report {
     /// What it was, where and how it was run, and what was shown.
     #[serde(flatten)]
-    pub head: Head,
+    pub(crate) head: Head,
     /// The load that every event carried, in units.
-    pub load: u32,
+    pub(crate) load: u32,
     /// Seconds for which events counted in each run.
-    pub window_seconds: f64,
+    pub(crate) window_seconds: f64,
     /// One for each number of low paths and service.
-    pub rows: Vec<Row>,
+    pub(crate) rows: Vec<Row>,
 }
 
 /// What happened beside so many low paths.
 #[derive(Debug, Clone, Serialize)]
-pub struct Row {
+pub(crate) struct Row {
     /// How the service and its clients were scheduled.
-    pub service: Service,
+    pub(crate) service: Service,
     /// How many low paths there were, each with 100 events a second.
-    pub low_paths: usize,
+    pub(crate) low_paths: usize,
     /// Events delivered and processed a second on the high path.
-    pub high_rate: f64,
+    pub(crate) high_rate: f64,
     /// The same on the medium path.
-    pub medium_rate: f64,
+    pub(crate) medium_rate: f64,
     /// The same on all low paths together.
-    pub low_rate_sum: f64,
+    pub(crate) low_rate_sum: f64,
     /// From the supplier's stamp to the consumer's read, on the high path.
-    pub high_latency: Option<Latency>,
+    pub(crate) high_latency: Option<Latency>,
 }
 
 /// Runs it and writes its report to `out`.
-///
-/// # Errors
-///
-/// When a service or a party cannot be started, breaks off, or answers what it should not.
-pub fn run(options: &ExperimentOptions, out: &mut Output<'_>) -> Result<(), BenchError> {
+pub(crate) fn run(options: &ExperimentOptions, out: &mut Output<'_>) -> Result<(), BenchError> {
     super::conduct(options, out, |bed, out| measure(bed, options, out))
 }
 

@@ -1,4 +1,4 @@
-//! `campanile bench overhead`: what real-time costs, and what a service costs beside the least that can be between supplier
+//! `campanile-bench overhead`: what real-time costs, and what a service costs beside the least that can be between supplier
 //! and consumer (paper 000, 4.4, figure 15).
 //!
 //! All parties of all contenders run in the real-time scheduling class where that is granted, as the paper's did (4.1): what is
@@ -46,7 +46,7 @@ const SERVICE_AT_MOST: f64 = 1.5;
 
 /// Who stands between supplier and consumer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-pub enum Between {
+pub(crate) enum Between {
     /// Nobody.
     #[serde(rename = "2 hops")]
     Nobody,
@@ -80,52 +80,48 @@ const CONTENDERS: [(Between, bool); 6] = [
 
 /// The whole report: the one JSON object.
 #[derive(Debug, Clone, Serialize)]
-pub struct Report {
+pub(crate) struct Report {
     /// What it was, where and how it was run, and what was shown.
     #[serde(flatten)]
-    pub head: Head,
+    pub(crate) head: Head,
     /// Octets of an event's payload.
-    pub payload_bytes: usize,
+    pub(crate) payload_bytes: usize,
     /// How the cores were kept from dozing off: by asking the kernel (`/dev/cpu_dma_latency`), or, where that was refused, by threads
     /// of the idle class that spin. Those make every switch to a real-time thread a few microseconds longer.
-    pub cores_awake: &'static str,
+    pub(crate) cores_awake: &'static str,
     /// How often all contenders were started.
-    pub starts: usize,
+    pub(crate) starts: usize,
     /// Rounds in all.
-    pub rounds: usize,
+    pub(crate) rounds: usize,
     /// One for each contender: medians of its turns.
-    pub rows: Vec<Row>,
+    pub(crate) rows: Vec<Row>,
     /// Median latency of the real-time service / of the plain one.
-    pub real_time_latency_ratio: Option<PairedRatio>,
+    pub(crate) real_time_latency_ratio: Option<PairedRatio>,
     /// Events a second of the plain service / of the real-time one.
-    pub plain_throughput_ratio: Option<PairedRatio>,
+    pub(crate) plain_throughput_ratio: Option<PairedRatio>,
     /// Median latency of the plain service / of 3 hops.
-    pub service_latency_ratio: Option<PairedRatio>,
+    pub(crate) service_latency_ratio: Option<PairedRatio>,
     /// Median latency of the real-time service / of 3 hops with priorities.
-    pub real_time_service_latency_ratio: Option<PairedRatio>,
+    pub(crate) real_time_service_latency_ratio: Option<PairedRatio>,
 }
 
 /// The figures of one contender.
 #[derive(Debug, Clone, Serialize)]
-pub struct Row {
+pub(crate) struct Row {
     /// Who stands between supplier and consumer.
-    pub between: Between,
+    pub(crate) between: Between,
     /// Whether requests carry their priority, and the service has a lane for it.
-    pub real_time: bool,
+    pub(crate) real_time: bool,
     /// Events a second that arrived when the next is sent as soon as the push before has returned.
-    pub events_per_second: Option<Spread>,
+    pub(crate) events_per_second: Option<Spread>,
     /// Latency at 1,000 events a second: each turn's median.
-    pub median_us: Option<Spread>,
+    pub(crate) median_us: Option<Spread>,
     /// The same, each turn's p99.
-    pub p99_us: Option<Spread>,
+    pub(crate) p99_us: Option<Spread>,
 }
 
 /// Runs it and writes its report to `out`.
-///
-/// # Errors
-///
-/// When a party cannot be started, breaks off, or answers what it should not.
-pub fn run(options: &ExperimentOptions, out: &mut Output<'_>) -> Result<(), BenchError> {
+pub(crate) fn run(options: &ExperimentOptions, out: &mut Output<'_>) -> Result<(), BenchError> {
     super::conduct(options, out, |bed, out| measure(bed, options, out))
 }
 
@@ -335,9 +331,9 @@ fn start_relay(
     fifo: Option<u8>,
     consumer: SocketAddr,
 ) -> Result<(Process, SocketAddr), BenchError> {
-    let arguments = ["bench", relay::COMMAND, "--consumer", &consumer.to_string()].map(OsString::from);
+    let arguments = [relay::COMMAND, "--consumer", &consumer.to_string()].map(OsString::from);
     let ready = |line: &str| line.strip_prefix(relay::READY)?.parse::<SocketAddr>().ok();
-    Process::start_confined(relay::COMMAND, core, fifo, &arguments, ready)
+    Process::start_confined(relay::COMMAND, None, (core, fifo), &arguments, ready)
 }
 
 fn start_service(

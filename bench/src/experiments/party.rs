@@ -269,10 +269,6 @@ enum Role {
 }
 
 /// Runs a party until its input ends.
-///
-/// # Errors
-///
-/// When it is told what makes no sense, or the peer breaks off.
 pub(crate) fn run_process(out: &mut Output<'_>) -> Result<(), BenchError> {
     let mut role = Role::None;
     say_started(out)?;

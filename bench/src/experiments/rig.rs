@@ -18,7 +18,7 @@ const LEAD_PER_PATH: u64 = clock::SECOND / 1000;
 
 /// How an event's way through the service and its ends is scheduled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-pub enum Service {
+pub(crate) enum Service {
     /// Lanes, priorities that travel with the events, and parties at the matching real-time priorities.
     #[serde(rename = "real-time")]
     RealTime,
@@ -29,11 +29,11 @@ pub enum Service {
 
 impl Service {
     /// Both, in the order in which they take turns.
-    pub const ALL: [Self; 2] = [Self::RealTime, Self::Plain];
+    pub(crate) const ALL: [Self; 2] = [Self::RealTime, Self::Plain];
 
     /// Its name in tables.
     #[must_use]
-    pub const fn name(self) -> &'static str {
+    pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::RealTime => "real-time",
             Self::Plain => "plain",
@@ -44,7 +44,7 @@ impl Service {
 /// What a path's events are worth.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Class {
+pub(crate) enum Class {
     /// The highest priority.
     High,
     /// The one between.
@@ -55,7 +55,7 @@ pub enum Class {
 
 impl Class {
     /// All, the highest first.
-    pub const ALL: [Self; 3] = [Self::High, Self::Medium, Self::Low];
+    pub(crate) const ALL: [Self; 3] = [Self::High, Self::Medium, Self::Low];
 
     pub(super) const fn name(self) -> &'static str {
         match self {

@@ -59,23 +59,23 @@ impl Window {
 
 /// A latency in figures, in microseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-pub struct Latency {
+pub(crate) struct Latency {
     /// How many events they come from.
-    pub events: usize,
+    pub(crate) events: usize,
     /// The shortest.
-    pub min_us: f64,
+    pub(crate) min_us: f64,
     /// Their mean.
-    pub mean_us: f64,
+    pub(crate) mean_us: f64,
     /// Half were at most this long.
-    pub median_us: f64,
+    pub(crate) median_us: f64,
     /// 99 in 100 were at most this long.
-    pub p99_us: f64,
+    pub(crate) p99_us: f64,
     /// 999 in 1000 were at most this long. From fewer than 1000 events, this is the longest.
-    pub p999_us: f64,
+    pub(crate) p999_us: f64,
     /// The longest.
-    pub max_us: f64,
+    pub(crate) max_us: f64,
     /// Their standard deviation: the paper's jitter.
-    pub standard_deviation_us: f64,
+    pub(crate) standard_deviation_us: f64,
 }
 
 impl Latency {
@@ -110,11 +110,11 @@ fn quantile(sorted: &[u64], per_thousand: usize) -> u64 {
 
 /// One bar of a distribution.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-pub struct Bin {
+pub(crate) struct Bin {
     /// Where it begins, in microseconds; it ends where the next begins, ten to a decade.
-    pub from_us: f64,
+    pub(crate) from_us: f64,
     /// The share of all events in it, in percent.
-    pub percent: f64,
+    pub(crate) percent: f64,
 }
 
 /// Bars in a decade.

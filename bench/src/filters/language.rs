@@ -15,21 +15,21 @@ const TURN: u32 = 20_000;
 
 /// What one constraint costs.
 #[derive(Debug, Clone, Serialize)]
-pub struct LanguageReport {
+pub(crate) struct LanguageReport {
     /// `short`, `typical` or `long`.
-    pub name: &'static str,
+    pub(crate) name: &'static str,
     /// The constraint.
-    pub constraint: &'static str,
+    pub(crate) constraint: &'static str,
     /// Nanoseconds for one evaluation on one thread, reading the event included; the median of the rounds.
-    pub evaluation_ns: f64,
+    pub(crate) evaluation_ns: f64,
     /// The same condition written in Rust; one pass over the event's bytes, with the same checks of its bounds.
-    pub floor_ns: f64,
+    pub(crate) floor_ns: f64,
     /// `evaluation_ns / floor_ns`, the median of the rounds.
-    pub ratio: f64,
+    pub(crate) ratio: f64,
     /// Evaluations in a second on one thread.
-    pub evaluations_per_second: f64,
+    pub(crate) evaluations_per_second: f64,
     /// Evaluations in a second and core with a thread on each core.
-    pub evaluations_per_second_and_core: f64,
+    pub(crate) evaluations_per_second_and_core: f64,
 }
 
 /// A condition twice: as a constraint, and by hand.

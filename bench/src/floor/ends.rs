@@ -121,7 +121,7 @@ impl Supplier {
         let cpu = clock::thread_cpu();
         let period = clock::nanoseconds(1.0 / rate);
         let start = clock::now() + period;
-        let mut pushes = Pushes { sent: count, round_trip: Recorder::new(), late: 0, began: start, cpu: 0 };
+        let mut pushes = Pushes { sent: count, round_trip: Recorder::default(), late: 0, began: start, cpu: 0 };
         for number in 0..count {
             let due = start + number * period;
             if clock::now() > due {
@@ -140,7 +140,7 @@ impl Supplier {
     pub(super) fn back_to_back(&mut self, duration: u64) -> Result<Pushes, BenchError> {
         let cpu = clock::thread_cpu();
         let began = clock::now();
-        let mut pushes = Pushes { sent: 0, round_trip: Recorder::new(), late: 0, began, cpu: 0 };
+        let mut pushes = Pushes { sent: 0, round_trip: Recorder::default(), late: 0, began, cpu: 0 };
         loop {
             let due = clock::now();
             let last = due >= began + duration;
@@ -212,8 +212,8 @@ pub(super) struct Arrivals {
 impl Arrivals {
     fn none_yet() -> Self {
         Self {
-            latency: Recorder::new(),
-            since_due: Recorder::new(),
+            latency: Recorder::default(),
+            since_due: Recorder::default(),
             ledger: Ledger::default(),
             ended: 0,
             cpu: clock::thread_cpu(),
@@ -314,7 +314,7 @@ pub(super) fn lockstep<T>(
     let begun = begin()?;
     let cpu = clock::thread_cpu();
     let began = clock::now();
-    let mut pushes = Pushes { sent: 0, round_trip: Recorder::new(), late: 0, began, cpu: 0 };
+    let mut pushes = Pushes { sent: 0, round_trip: Recorder::default(), late: 0, began, cpu: 0 };
     loop {
         let due = clock::now();
         if due >= began + duration && pushes.sent > 0 {

@@ -64,8 +64,7 @@ impl Middle {
     pub(super) fn relay(settings: &Settings, places: Places, key: &[u8]) -> Result<Self, BenchError> {
         let listener = campanile::listen()?;
         let address = listener.local_addr().map_err(BenchError::io("reading the address of a consumer"))?;
-        let arguments: Vec<OsString> =
-            ["bench", relay::COMMAND, "--consumer", &address.to_string()].map(OsString::from).into();
+        let arguments: Vec<OsString> = [relay::COMMAND, "--consumer", &address.to_string()].map(OsString::from).into();
         let ready = |line: &str| line.strip_prefix(relay::READY)?.parse::<SocketAddr>().ok();
         let (process, address) = Process::start(relay::COMMAND, &arguments, ready)?;
         let consumer = Consumer::new(RELAY, accept(&listener)?)?;

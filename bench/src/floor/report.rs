@@ -10,45 +10,45 @@ use crate::{FloorOptions, Losses, Machine, Percentiles, Spread};
 
 /// One contender's turn: paced or back-to-back traffic in one round of one series.
 #[derive(Debug, Clone, Serialize)]
-pub struct Turn {
+pub(crate) struct Turn {
     /// Events received, divided by the time from the first one's sending to the last one's receipt.
-    pub events_per_second: f64,
+    pub(crate) events_per_second: f64,
     /// From the supplier's stamp, taken right before the write of the request, to the consumer's, taken right after the
     /// read that completed it.
-    pub latency: Percentiles,
+    pub(crate) latency: Percentiles,
     /// The same from the moment at which the event was due by the schedule: what a supplier's lateness, its own and
     /// that caused by a push that had not returned, adds (no coordinated omission). `null` for omniORB, whose program
     /// does not tell it, and without meaning back to back, where every event is due when it is sent.
-    pub latency_from_schedule: Option<Percentiles>,
+    pub(crate) latency_from_schedule: Option<Percentiles>,
     /// From right before the write of a push to right after the read of its reply, at the supplier. The relay's reply
     /// comes from the consumer, Campanile's as soon as the service has taken the event: these two differ by design.
-    pub round_trip: RoundTrip,
+    pub(crate) round_trip: RoundTrip,
     /// Paced pushes that left late because the one before had not returned. `null` for omniORB.
-    pub late_pushes: Option<u64>,
+    pub(crate) late_pushes: Option<u64>,
     /// What became of the events.
-    pub losses: Losses,
+    pub(crate) losses: Losses,
     /// Processor time of the process in the middle, user and system, in microseconds, divided by the events. `null`
     /// where there is none.
-    pub cpu_us_per_event: Option<f64>,
+    pub(crate) cpu_us_per_event: Option<f64>,
     /// The same of the supplier's thread, or of omniORB's supplier process.
-    pub supplier_cpu_us_per_event: f64,
+    pub(crate) supplier_cpu_us_per_event: f64,
     /// The same of the consumer's thread, or of omniORB's consumer process.
-    pub consumer_cpu_us_per_event: f64,
+    pub(crate) consumer_cpu_us_per_event: f64,
     /// What the service itself counted. `null` for contenders that do not count.
-    pub counted: Option<Counted>,
+    pub(crate) counted: Option<Counted>,
 }
 
 /// Percentiles of the supplier's round trip, in microseconds.
 #[derive(Debug, Clone, Copy, Serialize)]
-pub struct RoundTrip {
+pub(crate) struct RoundTrip {
     /// Half took at most this long.
-    pub median_us: f64,
+    pub(crate) median_us: f64,
     /// 99 in 100 took at most this long.
-    pub p99_us: f64,
+    pub(crate) p99_us: f64,
     /// 999 in 1000 took at most this long.
-    pub p999_us: f64,
+    pub(crate) p999_us: f64,
     /// The longest.
-    pub max_us: f64,
+    pub(crate) max_us: f64,
 }
 
 impl From<Percentiles> for RoundTrip {
@@ -60,54 +60,54 @@ impl From<Percentiles> for RoundTrip {
 
 /// What the service counted while a turn's events passed through it.
 #[derive(Debug, Clone, Copy, Serialize)]
-pub struct Counted {
+pub(crate) struct Counted {
     /// Events it took.
-    pub events: u64,
+    pub(crate) events: u64,
     /// Allocations of the lane's thread, less what reading the counters itself costs (found by several readings before
     /// and after).
-    pub allocations: u64,
+    pub(crate) allocations: u64,
     /// System calls of the lane's thread, less the same.
-    pub system_calls: u64,
+    pub(crate) system_calls: u64,
     /// Rounds of the lane's duty cycle, less the same.
-    pub cycles: u64,
+    pub(crate) cycles: u64,
     /// Allocations that one reading of the counters costs, already subtracted above.
-    pub allocations_of_a_reading: u64,
+    pub(crate) allocations_of_a_reading: u64,
     /// System calls that one reading of the counters costs, already subtracted above.
-    pub system_calls_of_a_reading: u64,
+    pub(crate) system_calls_of_a_reading: u64,
     /// Allocations divided by events.
-    pub allocations_per_event: f64,
+    pub(crate) allocations_per_event: f64,
     /// System calls divided by events.
-    pub system_calls_per_event: f64,
+    pub(crate) system_calls_per_event: f64,
     /// Rounds divided by events.
-    pub cycles_per_event: f64,
+    pub(crate) cycles_per_event: f64,
 }
 
 /// A contender under one load in one series, over all rounds. Each figure is the median over the rounds of that
 /// round's figure, with the smallest and the largest beside it.
 #[derive(Debug, Clone, Serialize)]
-pub struct Figures {
+pub(crate) struct Figures {
     /// Latency: the least.
-    pub latency_min_us: Spread,
+    pub(crate) latency_min_us: Spread,
     /// Latency: the median.
-    pub latency_p50_us: Spread,
+    pub(crate) latency_p50_us: Spread,
     /// Latency: the 99th percentile.
-    pub latency_p99_us: Spread,
+    pub(crate) latency_p99_us: Spread,
     /// Latency: the 99.9th percentile.
-    pub latency_p999_us: Spread,
+    pub(crate) latency_p999_us: Spread,
     /// Latency: the longest.
-    pub latency_max_us: Spread,
+    pub(crate) latency_max_us: Spread,
     /// Throughput.
-    pub events_per_second: Spread,
+    pub(crate) events_per_second: Spread,
     /// Processor time of the process in the middle.
-    pub cpu_us_per_event: Option<Spread>,
+    pub(crate) cpu_us_per_event: Option<Spread>,
     /// Allocations of the service, all rounds together, divided by its events.
-    pub allocations_per_event: Option<f64>,
+    pub(crate) allocations_per_event: Option<f64>,
     /// System calls of the service, all rounds together, divided by its events.
-    pub system_calls_per_event: Option<f64>,
+    pub(crate) system_calls_per_event: Option<f64>,
     /// What became of the events of all rounds.
-    pub losses: Losses,
+    pub(crate) losses: Losses,
     /// Every round.
-    pub rounds: Vec<Turn>,
+    pub(crate) rounds: Vec<Turn>,
 }
 
 impl Figures {
@@ -141,24 +141,24 @@ impl Figures {
 
 /// A contender's figures under each load.
 #[derive(Debug, Clone, Default, Serialize)]
-pub struct Loads {
+pub(crate) struct Loads {
     /// At the paced rate.
-    pub paced: Option<Figures>,
+    pub(crate) paced: Option<Figures>,
     /// Back to back: the supplier pushes the next event when the push before has returned.
-    pub saturated: Option<Figures>,
+    pub(crate) saturated: Option<Figures>,
     /// As fast as goes with one event under way: supplier and consumer are one thread, which sends the next event when the
     /// consumer has answered the one before and its push has returned. `null` for omniORB.
-    pub lockstep: Option<Figures>,
+    pub(crate) lockstep: Option<Figures>,
 }
 
 /// A contender's figures in both series.
 #[derive(Debug, Clone, Default, Serialize)]
-pub struct BothSeries {
+pub(crate) struct BothSeries {
     /// The machine as it is: cores that have nothing to do go to sleep.
-    pub as_is: Loads,
+    pub(crate) as_is: Loads,
     /// A thread of the idle class spins on each core, so that none goes to sleep; and, unless `--no-pin` was given, the
     /// process in the middle has a core of its own and the ends have the others.
-    pub cores_awake: Loads,
+    pub(crate) cores_awake: Loads,
 }
 
 impl BothSeries {
@@ -189,17 +189,17 @@ impl BothSeries {
 
 /// Campanile's figures divided by the bare relay's, medians over the rounds.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
-pub struct Ratios {
+pub(crate) struct Ratios {
     /// Of the median latencies.
-    pub latency_p50: Option<f64>,
+    pub(crate) latency_p50: Option<f64>,
     /// Of the 99.9th percentiles of latency.
-    pub latency_p999: Option<f64>,
+    pub(crate) latency_p999: Option<f64>,
     /// Of the processor times of the process in the middle.
-    pub cpu_per_event: Option<f64>,
+    pub(crate) cpu_per_event: Option<f64>,
     /// Not a ratio: the service's allocations in an event.
-    pub allocations_per_event: Option<f64>,
+    pub(crate) allocations_per_event: Option<f64>,
     /// Not a ratio: the service's system calls in an event.
-    pub syscalls_per_event: Option<f64>,
+    pub(crate) syscalls_per_event: Option<f64>,
 }
 
 impl Ratios {
@@ -221,31 +221,31 @@ impl Ratios {
 
 /// How the run was set up.
 #[derive(Debug, Clone, Serialize)]
-pub struct Settings {
+pub(crate) struct Settings {
     /// Whether `--quick` was given.
-    pub quick: bool,
+    pub(crate) quick: bool,
     /// Whether the parties were pinned to cores while these were kept awake.
-    pub pinned: bool,
+    pub(crate) pinned: bool,
     /// Rounds; in each, every contender has its turns, one contender after the other.
-    pub rounds: u32,
+    pub(crate) rounds: u32,
     /// Seconds of paced traffic in a turn.
-    pub paced_seconds: f64,
+    pub(crate) paced_seconds: f64,
     /// Seconds of back-to-back traffic in a turn.
-    pub saturated_seconds: f64,
+    pub(crate) saturated_seconds: f64,
     /// Seconds of traffic in lockstep in a turn.
-    pub lockstep_seconds: f64,
+    pub(crate) lockstep_seconds: f64,
     /// Events per second of the paced traffic.
-    pub rate: f64,
+    pub(crate) rate: f64,
     /// Octets of an event's payload.
-    pub payload_bytes: u32,
+    pub(crate) payload_bytes: u32,
     /// Pushes that may be unanswered on Campanile's consumer; `null` is the service's default, 1.
-    pub push_window: Option<u16>,
+    pub(crate) push_window: Option<u16>,
     /// Octets of the request as the supplier sends it, the same for Campanile and the relay.
-    pub request_bytes: usize,
+    pub(crate) request_bytes: usize,
     /// Octets of the request as Campanile's consumer receives it.
-    pub request_bytes_behind_campanile: usize,
+    pub(crate) request_bytes_behind_campanile: usize,
     /// Octets of the consumer's reply.
-    pub reply_bytes: usize,
+    pub(crate) reply_bytes: usize,
 }
 
 impl Settings {
@@ -270,42 +270,42 @@ impl Settings {
 
 /// System calls of the service as strace counts them from outside.
 #[derive(Debug, Clone, Serialize)]
-pub struct Strace {
+pub(crate) struct Strace {
     /// Events that passed meanwhile.
-    pub events: u64,
+    pub(crate) events: u64,
     /// Calls by name, all threads of the service.
-    pub calls: BTreeMap<String, u64>,
+    pub(crate) calls: BTreeMap<String, u64>,
     /// All calls divided by the events.
-    pub system_calls_per_event: f64,
+    pub(crate) system_calls_per_event: f64,
 }
 
 /// The whole report: the one JSON object.
 #[derive(Debug, Clone, Serialize)]
-pub struct Report {
+pub(crate) struct Report {
     /// Always `floor`.
-    pub benchmark: &'static str,
+    pub(crate) benchmark: &'static str,
     /// Where it ran.
-    pub machine: Machine,
+    pub(crate) machine: Machine,
     /// How it was set up.
-    pub settings: Settings,
+    pub(crate) settings: Settings,
     /// Campanile over the relay, by `ratios_are`.
-    pub ratios: Ratios,
+    pub(crate) ratios: Ratios,
     /// From which series and load `ratios` come, in a sentence.
-    pub ratios_are: String,
+    pub(crate) ratios_are: String,
     /// The same ratios in each series under each load, `SERIES.LOAD`.
-    pub all_ratios: BTreeMap<String, Ratios>,
+    pub(crate) all_ratios: BTreeMap<String, Ratios>,
     /// Campanile between supplier and consumer.
-    pub campanile: BothSeries,
+    pub(crate) campanile: BothSeries,
     /// A bare relay in its place.
-    pub relay: BothSeries,
+    pub(crate) relay: BothSeries,
     /// omniORB to omniORB with nothing between; `null` where its programs are not built.
-    pub omniorb_direct: Option<BothSeries>,
+    pub(crate) omniorb_direct: Option<BothSeries>,
     /// Why there is nothing of omniORB; `null` where there is.
-    pub omniorb_note: Option<String>,
+    pub(crate) omniorb_note: Option<String>,
     /// System calls counted from outside, with `--strace`.
-    pub strace: Option<Strace>,
+    pub(crate) strace: Option<Strace>,
     /// Whole seconds the run took.
-    pub seconds: f64,
+    pub(crate) seconds: f64,
 }
 
 impl Report {

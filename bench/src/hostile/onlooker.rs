@@ -19,7 +19,7 @@ pub(super) struct Seen {
 
 impl Default for Seen {
     fn default() -> Self {
-        Self { answers: Recorder::new(), resident_bytes_max: 0, threads_max: 0 }
+        Self { answers: Recorder::default(), resident_bytes_max: 0, threads_max: 0 }
     }
 }
 

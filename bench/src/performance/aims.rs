@@ -10,15 +10,15 @@ use serde::Serialize;
 
 /// A line through times to the last consumer, over the number of consumers.
 #[derive(Debug, Clone, Serialize)]
-pub struct Growth {
+pub(crate) struct Growth {
     /// Whose times: a contender's key.
-    pub contender: &'static str,
+    pub(crate) contender: &'static str,
     /// Processes at most; with fewer consumers there is one process for each.
-    pub processes: u32,
+    pub(crate) processes: u32,
     /// From how many consumers to how many.
-    pub consumers: (u32, u32),
+    pub(crate) consumers: (u32, u32),
     /// The line, in µs and µs per consumer.
-    pub line: Fit,
+    pub(crate) line: Fit,
 }
 
 /// What latency is judged by: a figure, its name, and how many times the bare relay's it may be.

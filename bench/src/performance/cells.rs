@@ -15,36 +15,36 @@ pub(super) type Figures = BTreeMap<&'static str, f64>;
 
 /// One contender in one scenario.
 #[derive(Debug, Clone, Serialize)]
-pub struct Cell {
+pub(crate) struct Cell {
     /// What was measured: `latency`, `side by side`, `throughput`, `steady state` or `fan-out`.
-    pub experiment: &'static str,
+    pub(crate) experiment: &'static str,
     /// Who carried the events: a contender's key.
-    pub contender: &'static str,
+    pub(crate) contender: &'static str,
     /// Who carried events of his own at the same time: a contender's key. `null` where each had his turns alone.
-    pub beside: Option<&'static str>,
+    pub(crate) beside: Option<&'static str>,
     /// Octets of payload of an event.
-    pub payload_bytes: u32,
+    pub(crate) payload_bytes: u32,
     /// How the publisher sent.
-    pub supplier: String,
+    pub(crate) supplier: String,
     /// How consumers were given their events.
-    pub consumer: String,
+    pub(crate) consumer: String,
     /// How many consumers there were,
-    pub consumers: u32,
+    pub(crate) consumers: u32,
     /// in how many processes.
-    pub processes: u32,
+    pub(crate) processes: u32,
     /// Events a second; 0: as many as got through.
-    pub rate: f64,
+    pub(crate) rate: f64,
     /// Whether the cores were kept awake, with the server on the last and its publisher and subscribers on the first.
-    pub pinned: bool,
+    pub(crate) pinned: bool,
     /// Why there are no figures, or why not all.
-    pub note: Option<String>,
+    pub(crate) note: Option<String>,
     /// Each figure over the rounds.
-    pub figures: BTreeMap<&'static str, Spread>,
+    pub(crate) figures: BTreeMap<&'static str, Spread>,
     /// Figures of the rounds together, where they are pooled: percentiles of the latencies of all but the worst, side by side of
     /// all, and how many events were late or lost in all. They go before those of `figures`.
-    pub pooled: Figures,
+    pub(crate) pooled: Figures,
     /// Each round's figures.
-    pub rounds: Vec<Figures>,
+    pub(crate) rounds: Vec<Figures>,
     /// The latencies that are taken together.
     #[serde(skip)]
     pub(super) latencies: Option<Pool>,
@@ -165,13 +165,13 @@ impl fmt::Display for Ratio {
 
 /// A straight line through points, by least squares.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-pub struct Fit {
+pub(crate) struct Fit {
     /// Where it crosses 0.
-    pub intercept: f64,
+    pub(crate) intercept: f64,
     /// By how much it rises for each unit.
-    pub slope: f64,
+    pub(crate) slope: f64,
     /// What part of the variance it explains.
-    pub r_squared: f64,
+    pub(crate) r_squared: f64,
 }
 
 impl Fit {

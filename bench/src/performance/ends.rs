@@ -185,7 +185,7 @@ impl From<Span> for [u64; 5] {
 impl Received {
     /// The latencies from when events were due, of several processes together.
     pub(crate) fn recorder<'a>(all: impl IntoIterator<Item = &'a [(u64, u64)]>) -> Recorder {
-        let mut recorder = Recorder::new();
+        let mut recorder = Recorder::default();
         for &(nanoseconds, count) in all.into_iter().flatten() {
             recorder.record_many(nanoseconds, count);
         }
@@ -194,10 +194,6 @@ impl Received {
 }
 
 /// Runs an end until its input ends.
-///
-/// # Errors
-///
-/// When it is told what makes no sense, or a peer breaks off.
 pub(crate) fn run_process(out: &mut Output<'_>) -> Result<(), BenchError> {
     say_started(out)?;
     let mut orders = super::lines::Lines::of_input()?;

@@ -1,4 +1,4 @@
-//! `campanile bench endurance`: the same for a long time, and every event that was late written down and looked into.
+//! `campanile-bench endurance`: the same for a long time, and every event that was late written down and looked into.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -32,75 +32,71 @@ const EXPLAINED: f64 = 0.5;
 
 /// What was found.
 #[derive(Debug, Clone, Serialize)]
-pub struct Report {
+pub(crate) struct Report {
     /// Always `endurance`.
-    pub benchmark: &'static str,
+    pub(crate) benchmark: &'static str,
     /// The day it was run.
-    pub date: String,
+    pub(crate) date: String,
     /// Where it ran.
-    pub machine: Machine,
+    pub(crate) machine: Machine,
     /// Whether all rates ran at the same time, each with a service of its own.
-    pub together: bool,
+    pub(crate) together: bool,
     /// One for each rate and contender.
-    pub runs: Vec<Endured>,
+    pub(crate) runs: Vec<Endured>,
 }
 
 /// One rate for a long time.
 #[derive(Debug, Clone, Serialize)]
-pub struct Endured {
+pub(crate) struct Endured {
     /// Who carried the events: a contender's key. All of one rate ran at the same time.
-    pub contender: &'static str,
+    pub(crate) contender: &'static str,
     /// Events a second.
-    pub rate: f64,
+    pub(crate) rate: f64,
     /// For how long, in minutes.
-    pub minutes: f64,
+    pub(crate) minutes: f64,
     /// Octets of payload.
-    pub payload_bytes: u32,
+    pub(crate) payload_bytes: u32,
     /// From when an event was due.
-    pub latency: Option<Percentiles>,
+    pub(crate) latency: Option<Percentiles>,
     /// What was lost, repeated or out of order.
-    pub losses: Losses,
+    pub(crate) losses: Losses,
     /// Events that left late because the push before had not returned.
-    pub late_pushes: u64,
+    pub(crate) late_pushes: u64,
     /// Octets that the service had resident at the end.
-    pub resident_bytes: u64,
+    pub(crate) resident_bytes: u64,
     /// Why there was no trace, if there was none.
-    pub untraced: Option<String>,
+    pub(crate) untraced: Option<String>,
     /// How many events took more than 1 ms.
-    pub late_events: usize,
+    pub(crate) late_events: usize,
     /// Of these, how many have been explained.
-    pub explained: usize,
+    pub(crate) explained: usize,
     /// How many each cause made late, with the latest of them in µs.
-    pub causes: BTreeMap<String, (u64, f64)>,
+    pub(crate) causes: BTreeMap<String, (u64, f64)>,
     /// One by one, in their order; of more than 10,000 those that took longest.
-    pub late: Vec<Late>,
+    pub(crate) late: Vec<Late>,
 }
 
 /// An event that took more than 1 ms.
 #[derive(Debug, Clone, Serialize)]
-pub struct Late {
+pub(crate) struct Late {
     /// Its number.
-    pub number: u64,
+    pub(crate) number: u64,
     /// Seconds from the beginning of the run to when it was due.
-    pub at_seconds: f64,
+    pub(crate) at_seconds: f64,
     /// How long it took, in µs.
-    pub us: f64,
+    pub(crate) us: f64,
     /// What it waited for, as the kernel's trace tells; of more than 8 waits the longest.
-    pub waits: Vec<Wait>,
+    pub(crate) waits: Vec<Wait>,
     /// Processor time that the host took from this machine in the two seconds about it, in ms.
-    pub stolen_ms: f64,
+    pub(crate) stolen_ms: f64,
     /// In a few words.
-    pub explanation: String,
+    pub(crate) explanation: String,
     /// What most of that is, in words that are the same for all that are alike.
-    pub cause: String,
+    pub(crate) cause: String,
 }
 
 /// Runs the benchmark and writes its report to `out`.
-///
-/// # Errors
-///
-/// When the service cannot be started, breaks off, or answers what it should not.
-pub fn run(options: &EnduranceOptions, out: &mut Output<'_>) -> Result<(), BenchError> {
+pub(crate) fn run(options: &EnduranceOptions, out: &mut Output<'_>) -> Result<(), BenchError> {
     if !(options.minutes > 0.0 && options.minutes <= 10_000.0) {
         return Err(BenchError::Option { name: "--minutes", must_be: "above 0 and at most 10000" });
     }

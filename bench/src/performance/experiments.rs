@@ -407,7 +407,7 @@ fn common(outcome: &Outcome, consumers: f64, figures: &mut Figures) {
 
 /// When events came to the first and to the last of all consumers, from when they were due.
 pub(super) fn arrivals(scenario: &Scenario, outcome: &Outcome) -> Figures {
-    let (mut first, mut last) = (Recorder::new(), Recorder::new());
+    let (mut first, mut last) = (Recorder::default(), Recorder::default());
     let all = u64::from(scenario.consumers);
     let spans = merge(outcome.received.iter().map(|received| received.spans.as_slice()));
     for span in spans.iter().filter(|span| span.count >= all) {

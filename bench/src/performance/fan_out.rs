@@ -36,10 +36,6 @@ const SUPPLIER: u64 = u64::MAX;
 ///
 /// Connects to the consumers, then listens on a port of its own on loopback, says so in one line, and takes the first
 /// supplier that connects.
-///
-/// # Errors
-///
-/// When a socket fails, or a peer sends what is not GIOP.
 pub(crate) fn run_process(options: &FanOutOptions, out: &mut Output<'_>) -> Result<(), BenchError> {
     let consumers = options.consumer.iter().map(|consumer| Consumer::connect(consumer)).collect::<Result<_, _>>()?;
     fan_out(accept_supplier(READY, out)?, consumers)

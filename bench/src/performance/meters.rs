@@ -19,13 +19,13 @@ pub(super) struct Meters {
 
 /// What they used between two moments.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
-pub struct Usage {
+pub(crate) struct Usage {
     /// Microseconds of processor time, user and system.
-    pub cpu_us: f64,
+    pub(crate) cpu_us: f64,
     /// Context switches because a thread waited for something.
-    pub voluntary_switches: u64,
+    pub(crate) voluntary_switches: u64,
     /// Context switches because another thread was given the core.
-    pub involuntary_switches: u64,
+    pub(crate) involuntary_switches: u64,
 }
 
 impl Meters {

@@ -61,7 +61,7 @@ fn circumstances(date: &str, machine: &Machine) -> String {
 
 /// The page with another part of this name; at the end, where it had none.
 fn replaced(page: &str, name: &str, text: &str) -> String {
-    let begin = format!("<!-- {name}: begin (written by `campanile bench`; edits are lost) -->");
+    let begin = format!("<!-- {name}: begin (written by `campanile-bench`; edits are lost) -->");
     let end = format!("<!-- {name}: end -->");
     let part = format!("{begin}\n\n{}\n\n{end}\n", text.trim());
     let parts = page.split_once(&begin).and_then(|(before, rest)| Some((before, rest.split_once(&end)?.1)));

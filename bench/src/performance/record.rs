@@ -28,8 +28,8 @@ impl Record {
             recording: Recording { run: u32::MAX, from: 0, until: 0, spans: false, late: 0 },
             ledgers: vec![Ledger::default(); consumers],
             received: Received::default(),
-            since_due: Recorder::new(),
-            since_sent: Recorder::new(),
+            since_due: Recorder::default(),
+            since_sent: Recorder::default(),
             cpu: 0,
         }
     }

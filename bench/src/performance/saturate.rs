@@ -1,4 +1,4 @@
-//! `campanile bench saturate`: as many events as get through the service, in one configuration, and what each costs.
+//! `campanile-bench saturate`: as many events as get through the service, in one configuration, and what each costs.
 
 use std::io::Write;
 
@@ -19,64 +19,60 @@ const WARM_UP: u64 = clock::SECOND / 2;
 
 /// What was found.
 #[derive(Debug, Clone, Serialize)]
-pub struct Report {
+pub(crate) struct Report {
     /// Always `saturate`.
-    pub benchmark: &'static str,
+    pub(crate) benchmark: &'static str,
     /// Where it ran.
-    pub machine: Machine,
+    pub(crate) machine: Machine,
     /// Who carried the events.
-    pub contender: &'static str,
+    pub(crate) contender: &'static str,
     /// What that is, and how it is configured.
-    pub about: String,
+    pub(crate) about: String,
     /// What was asked for.
-    pub configuration: String,
+    pub(crate) configuration: String,
     /// Seconds for which figures were taken.
-    pub seconds: f64,
+    pub(crate) seconds: f64,
     /// Events that the publisher sent, all of the run.
-    pub events: u64,
+    pub(crate) events: u64,
     /// Events the publisher sent each second, on average over the run.
-    pub sent_per_second: f64,
+    pub(crate) sent_per_second: f64,
     /// Deliveries to consumers each second, in the window.
-    pub received_per_second: f64,
+    pub(crate) received_per_second: f64,
     /// The same divided by the number of consumers.
-    pub events_per_second: f64,
+    pub(crate) events_per_second: f64,
     /// Processor time of the service for an event, in µs, in the window.
-    pub cpu_us_per_event: f64,
+    pub(crate) cpu_us_per_event: f64,
     /// Processor time of the service for a delivery, in µs, in the window.
-    pub cpu_us_per_delivery: f64,
+    pub(crate) cpu_us_per_delivery: f64,
     /// What part of a core the service used in the window.
-    pub service_cores: f64,
+    pub(crate) service_cores: f64,
     /// Processor time of the publisher for an event, in µs, all of the run.
-    pub publisher_cpu_us_per_event: f64,
+    pub(crate) publisher_cpu_us_per_event: f64,
     /// Processor time of the consumers' processes for a delivery, in µs, all of the run.
-    pub consumer_cpu_us_per_delivery: f64,
+    pub(crate) consumer_cpu_us_per_delivery: f64,
     /// What the service used in the window.
-    pub usage: Usage,
+    pub(crate) usage: Usage,
     /// Context switches of the service for an event, in the window.
-    pub switches_per_event: f64,
+    pub(crate) switches_per_event: f64,
     /// What the service's lane counted in the window; `null` for another contender.
-    pub counted: Option<Counted>,
+    pub(crate) counted: Option<Counted>,
     /// Octets of memory that the service had resident at the window's end.
-    pub resident_bytes: u64,
+    pub(crate) resident_bytes: u64,
     /// Threads of the service then.
-    pub threads: u64,
+    pub(crate) threads: u64,
     /// From when an event was handed to the publisher's socket, to its arrival; waiting in sockets and queues included.
-    pub latency: Option<Percentiles>,
+    pub(crate) latency: Option<Percentiles>,
     /// From when an event was due to its arrival at the first of the consumers, and at the last, in µs, of the median event.
     /// `null` where as many were sent as get through.
-    pub first_us: Option<f64>,
+    pub(crate) first_us: Option<f64>,
     /// See `first_us`.
-    pub last_us: Option<f64>,
+    pub(crate) last_us: Option<f64>,
     /// What was lost, repeated or out of order.
-    pub losses: Losses,
+    pub(crate) losses: Losses,
 }
 
 /// Runs the benchmark and writes its report to `out`.
-///
-/// # Errors
-///
-/// When the service cannot be started, breaks off, or answers what it should not.
-pub fn run(options: &SaturateOptions, out: &mut Output<'_>) -> Result<(), BenchError> {
+pub(crate) fn run(options: &SaturateOptions, out: &mut Output<'_>) -> Result<(), BenchError> {
     if !(options.seconds > 0.0 && options.seconds <= 3600.0) {
         return Err(BenchError::Option { name: "--seconds", must_be: "above 0 and at most 3600" });
     }

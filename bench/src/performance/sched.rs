@@ -48,13 +48,13 @@ enum Kind {
 
 /// Something that made an event late.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Wait {
+pub(crate) struct Wait {
     /// Whose thread: `publisher`, `subscriber`, or who is between them: `service`, or another contender's key.
-    pub who: String,
+    pub(crate) who: String,
     /// What it waited for: `a core that NAME had`, or `its timer`.
-    pub waited_for: String,
+    pub(crate) waited_for: String,
     /// For how long, in µs.
-    pub us: f64,
+    pub(crate) us: f64,
 }
 
 /// A running trace.

@@ -1,4 +1,4 @@
-//! `campanile bench performance`: everything, and where it is written to.
+//! `campanile-bench performance`: everything, and where it is written to.
 
 use std::io::Write;
 
@@ -18,51 +18,46 @@ use crate::{BenchError, Machine, Output, PerformanceOptions, clock, memory};
 
 /// What was found.
 #[derive(Debug, Clone, Serialize)]
-pub struct Report {
+pub(crate) struct Report {
     /// Always `performance`.
-    pub benchmark: &'static str,
+    pub(crate) benchmark: &'static str,
     /// The day it was run.
-    pub date: String,
+    pub(crate) date: String,
     /// Where it ran.
-    pub machine: Machine,
+    pub(crate) machine: Machine,
     /// Whether it was run with `--quick`.
-    pub quick: bool,
+    pub(crate) quick: bool,
     /// How long it took, in seconds.
-    pub seconds: f64,
+    pub(crate) seconds: f64,
     /// Who took part, and who did not.
-    pub contenders: Vec<About>,
+    pub(crate) contenders: Vec<About>,
     /// What was to be shown.
-    pub aims: Vec<Aim>,
+    pub(crate) aims: Vec<Aim>,
     /// How the time to the last consumer grows.
-    pub growth: Vec<Growth>,
+    pub(crate) growth: Vec<Growth>,
     /// What the service keeps for consumers that wait; `null` where it takes no part.
-    pub memory: Option<memory::Found>,
+    pub(crate) memory: Option<memory::Found>,
     /// Why that is not there although it was to be.
-    pub memory_missing: Option<String>,
+    pub(crate) memory_missing: Option<String>,
     /// All figures, with every round.
-    pub cells: Vec<Cell>,
+    pub(crate) cells: Vec<Cell>,
 }
 
 /// Who took part.
 #[derive(Debug, Clone, Serialize)]
-pub struct About {
+pub(crate) struct About {
     /// Its name in `cells`.
-    pub key: &'static str,
+    pub(crate) key: &'static str,
     /// Its name for people.
-    pub name: &'static str,
+    pub(crate) name: &'static str,
     /// What it is and how it is configured.
-    pub about: String,
+    pub(crate) about: String,
     /// Why it did not take part.
-    pub missing: Option<String>,
+    pub(crate) missing: Option<String>,
 }
 
 /// Runs everything and writes the report to `out`, and to where the options say.
-///
-/// # Errors
-///
-/// When an option names nobody, or a file cannot be written, or an aim was missed. A contender that fails is noted in its
-/// cells.
-pub fn run(options: &PerformanceOptions, out: &mut Output<'_>) -> Result<(), BenchError> {
+pub(crate) fn run(options: &PerformanceOptions, out: &mut Output<'_>) -> Result<(), BenchError> {
     let began = clock::now();
     clock::wake_on_time();
     let all = contender::all();

@@ -4,6 +4,7 @@ mod operate;
 
 pub(crate) use operate::{DisconnectOptions, StatsOptions};
 
+use crate::bench;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use std::path::PathBuf;
@@ -144,9 +145,10 @@ Exit status: 0 one of the events matches; 1 none does; 2 wrong usage.";
 const BENCH_EXAMPLES: &str = "\
 Examples:
   campanile bench monitor            a telescope's monitor system, for 10 s
-  campanile bench order --quick      nothing is lost, order is kept
-  campanile bench floor --quick      beside a bare relay, within 40 s
-  campanile bench floor --json       every figure as one JSON object";
+  campanile bench monitor --demo     serve at the default address under it
+
+The papers' experiments, and the service beside floors, peers and attacks, are
+another program: campanile-bench.";
 
 const PLAN_EXAMPLES: &str = "\
 Examples:
@@ -238,9 +240,12 @@ pub(crate) enum Command {
     /// Explain a filter's constraint, or try it on events
     #[command(subcommand, after_help = FILTER_EXAMPLES)]
     Filter(FilterCommand),
-    /// Measure: the papers' workloads, and Campanile beside a bare relay
+    /// Put a service under load, and measure
     #[command(subcommand, after_help = BENCH_EXAMPLES)]
     Bench(bench::Command),
+    /// Become a service that ends when whoever started it does
+    #[command(hide = true, name = load::leash::COMMAND)]
+    LeashedProcess(load::LeashedOptions),
     /// Assign priorities to declared activities, and say whether they meet their deadlines
     #[command(after_help = PLAN_EXAMPLES)]
     Plan(PlanOptions),

@@ -1,6 +1,7 @@
-//! The `campanile` command: serves, looks at services, publishes, subscribes and measures.
+//! The `campanile` command: serves, looks at services, publishes and subscribes.
 
 mod args;
+mod bench;
 mod constraint;
 mod disconnect;
 mod doctor;
@@ -26,7 +27,7 @@ mod top;
 use crate::args::{Cli, Command};
 use crate::failure::Failure;
 use clap::{CommandFactory, Parser};
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, Write};
 use std::process::ExitCode;
 
 /// Counts the lane's allocations, which the service reports as `lane_allocations`; costs a few instructions each.
@@ -43,7 +44,8 @@ fn main() -> ExitCode {
         Command::Pub(options) => publish::run(&options),
         Command::Sub(options) => subscribe::run(&options),
         Command::Filter(command) => constraint::run(&command),
-        Command::Bench(command) => run_bench(&command),
+        Command::Bench(command) => bench::run(&command),
+        Command::LeashedProcess(options) => bench::run_leashed(&options),
         Command::Top(options) => top::run(&options),
         Command::Doctor(options) => doctor::run(&options),
         Command::Plan(options) => plan::run(&options),
@@ -52,19 +54,6 @@ fn main() -> ExitCode {
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => failure.report(),
-    }
-}
-
-fn run_bench(command: &bench::Command) -> Result<(), Failure> {
-    let mut stdout = io::stdout();
-    let terminal = stdout.is_terminal();
-    match bench::run(command, &mut bench::Output::new(&mut stdout, terminal)) {
-        Ok(()) => Ok(()),
-        Err(bench::BenchError::Io { source, .. }) if source.kind() == io::ErrorKind::BrokenPipe => {
-            Err(Failure::OutputClosed)
-        }
-        Err(error @ bench::BenchError::Option { .. }) => Err(Failure::Usage(error.to_string())),
-        Err(error) => Err(Failure::message(error)),
     }
 }
 

@@ -104,7 +104,7 @@ impl Server for Floor {
     }
 
     fn publish(&mut self) -> Result<End<Publish>, BenchError> {
-        let mut arguments = vec![OsString::from("bench"), OsString::from(self.command)];
+        let mut arguments = vec![OsString::from(self.command)];
         for (address, copies) in &self.consumers {
             let consumer = if *copies == 1 { address.to_string() } else { format!("{address}x{copies}") };
             arguments.extend([OsString::from("--consumer"), OsString::from(consumer)]);
@@ -112,7 +112,7 @@ impl Server for Floor {
         let ready = self.ready;
         let ready = |line: &str| line.strip_prefix(ready)?.parse::<SocketAddr>().ok();
         let core = self.scenario.server_core;
-        let (process, address) = Process::start_confined(self.command, core, None, &arguments, ready)?;
+        let (process, address) = Process::start_confined(self.command, None, (core, None), &arguments, ready)?;
         self.process = Some(process);
         Ok(End::own(self.scenario.publisher(self.scenario.giop(), address, Self::key())))
     }

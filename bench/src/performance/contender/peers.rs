@@ -79,7 +79,7 @@ pub(super) fn command<'a>(
     program: &Path,
     arguments: impl IntoIterator<Item = &'a OsStr>,
 ) -> Result<Vec<OsString>, BenchError> {
-    let mut words = leash::command(OsStr::new("env"), core)?;
+    let mut words = leash::words(Some(OsStr::new("env")), core, None)?;
     for (name, value) in variables {
         let mut variable = OsString::from(format!("{name}="));
         variable.push(value);

@@ -5,9 +5,7 @@
 mod descriptors;
 mod disconnect;
 mod doctor;
-mod experiments;
 mod filter;
-mod hostile;
 mod info;
 mod naming;
 mod plan;
@@ -513,15 +511,6 @@ fn a_lone_pub_says_what_it_did_and_what_to_write() {
 fn help_of_pub_shows_the_place_of_the_number() {
     let help = text(&campanile(&["pub", "--help"]).stdout);
     assert!(help.contains("sequence={n}\n") && help.contains("\n{n} stands for"), "{help}");
-}
-
-#[test]
-fn order_benchmark_shows_that_nothing_is_lost() {
-    let output = campanile(&["bench", "order", "--events", "50", "--suppliers", "3", "--consumers", "2", "--json"]);
-    assert!(output.status.success(), "{}", text(&output.stderr));
-    let report = json(&text(&output.stdout));
-    assert_eq!(report["complete_and_in_order"], true);
-    assert_eq!(report["run"]["traffics"][0]["losses"]["received"], 300);
 }
 
 #[test]

@@ -7,7 +7,7 @@ use crate::table::Table;
 use crate::{Form, Output};
 
 /// Writes a row for each traffic of each run.
-pub(crate) fn write(runs: &[RunReport], out: &mut Output<'_>) -> io::Result<()> {
+pub fn write(runs: &[RunReport], out: &mut Output<'_>) -> io::Result<()> {
     let mut table = Table::new([
         "traffic",
         "contender",
@@ -66,7 +66,7 @@ fn contender(run: &RunReport) -> String {
 }
 
 /// Says of each run in which something was lost what the service says about it.
-pub(crate) fn write_losses(runs: &[RunReport], out: &mut Output<'_>) -> io::Result<()> {
+pub fn write_losses(runs: &[RunReport], out: &mut Output<'_>) -> io::Result<()> {
     for run in runs {
         if let Some(text) = explain(run) {
             writeln!(out, "\n{text}")?;
@@ -76,7 +76,7 @@ pub(crate) fn write_losses(runs: &[RunReport], out: &mut Output<'_>) -> io::Resu
 }
 
 /// What was lost in a run, and why; `None` if nothing was.
-pub(crate) fn explain(run: &RunReport) -> Option<String> {
+fn explain(run: &RunReport) -> Option<String> {
     let lost: u64 = run.traffics.iter().map(|report| report.losses.lost).sum();
     if lost == 0 && run.service_drops.is_empty() {
         return None;

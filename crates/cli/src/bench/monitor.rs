@@ -8,12 +8,13 @@ use std::io::Write;
 
 use serde::Serialize;
 
-use crate::campanile::Campanile;
-use crate::output::write_json;
-use crate::workload::{self, Carrier, Lasting, RunReport, Traffic};
-use crate::{BenchError, CarriageOptions, Machine, MonitorOptions, Output, clock};
+use load::campanile::Campanile;
+use load::output::write_json;
+use load::workload::{self, Carrier, Lasting, PLAIN_SOCKETS_ARE, RunReport, Traffic};
+use load::{BenchError, Machine, Output};
 
-mod demo;
+use super::demo;
+use super::options::MonitorOptions;
 
 /// The memorandum's payloads in octets.
 const LARGE: u32 = 34 * 1024;
@@ -21,32 +22,24 @@ const SMALL: u32 = 23 * 1024;
 
 /// The whole report: the one JSON object.
 #[derive(Debug, Clone, Serialize)]
-pub struct Report {
+struct Report {
     /// Always `monitor`.
-    pub benchmark: &'static str,
+    benchmark: &'static str,
     /// Where it ran.
-    pub machine: Machine,
+    machine: Machine,
     /// What plain sockets are here, in a sentence.
-    pub plain_sockets_are: &'static str,
+    plain_sockets_are: &'static str,
     /// Every case, under Campanile and over plain sockets.
-    pub runs: Vec<RunReport>,
+    runs: Vec<RunReport>,
 }
 
-/// What the plain sockets do, for readers of a report.
-pub(crate) const PLAIN_SOCKETS_ARE: &str = "every supplier has a TCP connection to every consumer and writes the same \
-                                            messages to it; no process in the middle, no replies";
-
 /// Runs the benchmark, or the demonstration, and writes its report to `out`.
-///
-/// # Errors
-///
-/// When a contender cannot be started, breaks off, or answers what it should not.
-pub fn run(options: &MonitorOptions, out: &mut Output<'_>) -> Result<(), BenchError> {
+pub(super) fn run(options: &MonitorOptions, out: &mut Output<'_>) -> Result<(), BenchError> {
     if options.demo {
         return demo::run(&traffic(options), options, out);
     }
-    let lasting = lasting(options.duration)?;
-    check_timeout(&options.carriage)?;
+    let lasting = Lasting::of_seconds(options.duration)?;
+    options.carriage.check()?;
     let mut report = Report {
         benchmark: "monitor",
         machine: Machine::describe(),
@@ -57,7 +50,7 @@ pub fn run(options: &MonitorOptions, out: &mut Output<'_>) -> Result<(), BenchEr
         let Traffic { suppliers, payload_bytes, stagger_ms, consumers, .. } = traffic;
         let case = format!(
             "{suppliers} × {payload_bytes} B, stagger {stagger_ms} ms, {}",
-            crate::table::counted(consumers, "consumer")
+            load::table::counted(consumers, "consumer")
         );
         out.progress(&format!("{case}: Campanile"))?;
         let traffics = [traffic];
@@ -86,25 +79,6 @@ pub fn run(options: &MonitorOptions, out: &mut Output<'_>) -> Result<(), BenchEr
         report.machine.write_remarks(out)?;
     }
     Ok(())
-}
-
-/// Refuses a `Timeout` that is none.
-pub(crate) fn check_timeout(carriage: &CarriageOptions) -> Result<(), BenchError> {
-    match carriage.timeout {
-        Some(seconds) if !(0.001..=1e6).contains(&seconds) => {
-            Err(BenchError::Option { name: "--timeout", must_be: "from 0.001 to 1000000 seconds" })
-        }
-        _ => Ok(()),
-    }
-}
-
-/// How long a run takes that is to be measured for so many seconds.
-pub(crate) fn lasting(seconds: f64) -> Result<Lasting, BenchError> {
-    if seconds > 0.0 && seconds <= 1e6 {
-        Ok(Lasting::measured(clock::nanoseconds(seconds)))
-    } else {
-        Err(BenchError::Option { name: "--duration", must_be: "above 0 and at most 1000000 seconds" })
-    }
 }
 
 fn traffic(options: &MonitorOptions) -> Traffic {

@@ -35,7 +35,7 @@ const KEPT_CHARACTERS: usize = 500;
 
 /// A running contender. Dropping it ends it and waits until it has.
 #[derive(Debug)]
-pub(crate) struct Process {
+pub struct Process {
     name: &'static str,
     child: Child,
     last_lines: Arc<Mutex<VecDeque<String>>>,
@@ -48,30 +48,29 @@ impl Process {
     /// prints is its ready line, to which `ready` answers what it says.
     ///
     /// It gets a process group of its own, so that Ctrl-C reaches the benchmark alone, which then ends it in order.
-    pub(crate) fn start<R>(
+    pub fn start<R>(
         name: &'static str,
         arguments: &[OsString],
         ready: impl Fn(&str) -> Option<R>,
     ) -> Result<(Self, R), BenchError> {
-        Self::start_confined(name, None, None, arguments, ready)
+        Self::start_confined(name, None, (None, None), arguments, ready)
     }
 
-    /// As [`Process::start`], on this core only and at this `SCHED_FIFO` priority where there is one.
-    pub(crate) fn start_confined<R>(
+    /// As [`Process::start`], of another program if one is named, on this core only and at this `SCHED_FIFO` priority where there is
+    /// one.
+    pub fn start_confined<R>(
         name: &'static str,
-        core: Option<usize>,
-        fifo: Option<u8>,
+        program: Option<&OsStr>,
+        (core, fifo): (Option<usize>, Option<u8>),
         arguments: &[OsString],
         ready: impl Fn(&str) -> Option<R>,
     ) -> Result<(Self, R), BenchError> {
-        let program = std::env::current_exe().map_err(BenchError::io("finding the path of this program"))?;
-        let mut command = Command::new(program);
-        command.arg("bench").args(leash::arguments(core, fifo)).args(arguments);
-        Self::spawn(name, command, ready)
+        let words = [leash::words(program, core, fifo)?, arguments.to_vec()].concat();
+        Self::spawn(name, command(words), ready)
     }
 
     /// Starts any command; see [`Process::start`].
-    pub(crate) fn spawn<R>(
+    pub fn spawn<R>(
         name: &'static str,
         mut command: Command,
         ready: impl Fn(&str) -> Option<R>,
@@ -120,12 +119,12 @@ impl Process {
     }
 
     /// The process's id.
-    pub(crate) fn pid(&self) -> u32 {
+    pub fn pid(&self) -> u32 {
         self.child.id()
     }
 
     /// Nanoseconds of processor time that it has used.
-    pub(crate) fn cpu(&self) -> Result<u64, BenchError> {
+    pub fn cpu(&self) -> Result<u64, BenchError> {
         self.check_alive()?;
         system::process_cpu(self.pid()).map_err(|_| self.failed("ended before its turn was over"))
     }
@@ -142,19 +141,19 @@ impl Process {
     }
 
     /// Octets of memory that it has resident.
-    pub(crate) fn resident_bytes(&self) -> Result<u64, BenchError> {
+    pub fn resident_bytes(&self) -> Result<u64, BenchError> {
         self.check_alive()?;
         system::resident_bytes(self.pid()).map_err(|_| self.failed("ended before its turn was over"))
     }
 
     /// How many threads it has.
-    pub(crate) fn threads(&self) -> Result<u64, BenchError> {
+    pub fn threads(&self) -> Result<u64, BenchError> {
         self.check_alive()?;
         system::threads(self.pid()).map_err(|_| self.failed("ended before its turn was over"))
     }
 
     /// An error that says what became of the process, with the last lines it printed.
-    pub(crate) fn failed(&self, what: &str) -> BenchError {
+    pub fn failed(&self, what: &str) -> BenchError {
         let lines = self.last_lines.lock().unwrap_or_else(PoisonError::into_inner);
         // Answers to orders are no explanation, and may be long.
         let said: Vec<&String> = lines.iter().filter(|line| !line.starts_with(ANSWER)).collect();
@@ -172,7 +171,7 @@ impl Process {
     }
 
     /// Ends the process by a signal; the last lines that it printed.
-    pub(crate) fn end_with(mut self, signal: Signal) -> Vec<String> {
+    pub fn end_with(mut self, signal: Signal) -> Vec<String> {
         self.end(signal);
         for follower in self.followers.drain(..) {
             // It only copies lines, and ends when the process has closed its end.
@@ -209,7 +208,7 @@ impl Drop for Process {
 
 /// A contender that is told what to do line by line.
 #[derive(Debug)]
-pub(crate) struct Dialogue {
+pub struct Dialogue {
     process: Process,
     /// Closed first on dropping, so that a program that ends with its input does so by itself.
     input: Option<ChildStdin>,
@@ -218,7 +217,7 @@ pub(crate) struct Dialogue {
 
 impl Dialogue {
     /// Starts a command and waits until a line that it prints is its ready line, to which `ready` answers what it says.
-    pub(crate) fn spawn<R>(
+    pub fn spawn<R>(
         name: &'static str,
         mut command: Command,
         ready: impl Fn(&str) -> Option<R>,
@@ -231,22 +230,22 @@ impl Dialogue {
     }
 
     /// The process's id.
-    pub(crate) fn pid(&self) -> u32 {
+    pub fn pid(&self) -> u32 {
         self.process.pid()
     }
 
     /// Ends the process by a signal; the last lines that it printed.
-    pub(crate) fn end_with(self, signal: Signal) -> Vec<String> {
+    pub fn end_with(self, signal: Signal) -> Vec<String> {
         self.process.end_with(signal)
     }
 
     /// Waits for one more line to which `ready` has an answer.
-    pub(crate) fn wait_for<R>(&self, ready: impl Fn(&str) -> Option<R>) -> Result<R, BenchError> {
+    pub fn wait_for<R>(&self, ready: impl Fn(&str) -> Option<R>) -> Result<R, BenchError> {
         self.process.wait_for(&self.said, ready)
     }
 
     /// Says a line.
-    pub(crate) fn say(&mut self, line: &str) -> Result<(), BenchError> {
+    pub fn say(&mut self, line: &str) -> Result<(), BenchError> {
         let Some(input) = &mut self.input else {
             return Err(self.process.failed("takes no input"));
         };
@@ -262,38 +261,36 @@ const ANSWER: &str = "answer: ";
 
 /// A process of this program that is given orders in lines of JSON, and answers them the same way. Dropping it ends it.
 #[derive(Debug)]
-pub(crate) struct Subordinate {
+pub struct Subordinate {
     name: &'static str,
     dialogue: Dialogue,
 }
 
 impl Subordinate {
     /// Starts a hidden sub-command of this program, on this core only and at this `SCHED_FIFO` priority where there is one.
-    pub(crate) fn start(
+    pub fn start(
         name: &'static str,
-        command: &'static str,
+        sub_command: &'static str,
         core: Option<usize>,
         fifo: Option<u8>,
     ) -> Result<Self, BenchError> {
-        let program = std::env::current_exe().map_err(BenchError::io("finding the path of this program"))?;
-        let mut process = Command::new(program);
-        process.arg("bench").args(leash::arguments(core, fifo)).args(["bench", command]);
-        Self::begin(name, process)
+        let mut words = leash::words(None, core, fifo)?;
+        words.push(OsString::from(sub_command));
+        Self::begin(name, command(words))
     }
 
     /// Starts another program that understands the same orders, or that sub-command of this one when none is named, which is
     /// confined to this core; a program sees to that itself.
-    pub(crate) fn start_program(
+    pub fn start_program(
         name: &'static str,
-        command: &'static str,
+        sub_command: &'static str,
         program: Option<Vec<OsString>>,
         core: Option<usize>,
     ) -> Result<Self, BenchError> {
-        let mut words = program.into_iter().flatten();
-        let Some(program) = words.next() else { return Self::start(name, command, core, None) };
-        let mut process = Command::new(program);
-        process.args(words);
-        Self::begin(name, process)
+        match program {
+            None => Self::start(name, sub_command, core, None),
+            Some(words) => Self::begin(name, command(words)),
+        }
     }
 
     fn begin(name: &'static str, process: Command) -> Result<Self, BenchError> {
@@ -302,50 +299,50 @@ impl Subordinate {
     }
 
     /// Gives an order; the answer to it comes when it is [waited for](Self::answer).
-    pub(crate) fn order(&mut self, order: &impl Serialize) -> Result<(), BenchError> {
+    pub fn order(&mut self, order: &impl Serialize) -> Result<(), BenchError> {
         let line = serde_json::to_string(order).map_err(json("giving a process its order"))?;
         self.dialogue.say(&line)
     }
 
     /// Waits for the answer to the last order.
-    pub(crate) fn answer<A: DeserializeOwned>(&self) -> Result<A, BenchError> {
+    pub fn answer<A: DeserializeOwned>(&self) -> Result<A, BenchError> {
         let answer = self.dialogue.wait_for(|line| Some(serde_json::from_str(line.strip_prefix(ANSWER)?)))?;
         answer.map_err(json("reading the answer of a process"))
     }
 
     /// Gives an order and waits for the answer.
-    pub(crate) fn ask<A: DeserializeOwned>(&mut self, order: &impl Serialize) -> Result<A, BenchError> {
+    pub fn ask<A: DeserializeOwned>(&mut self, order: &impl Serialize) -> Result<A, BenchError> {
         self.order(order)?;
         self.answer()
     }
 
     /// The process's id.
-    pub(crate) fn pid(&self) -> u32 {
+    pub fn pid(&self) -> u32 {
         self.dialogue.pid()
     }
 
     /// It answered what was not asked.
-    pub(crate) fn confused(&self, answer: &impl std::fmt::Debug) -> BenchError {
+    pub fn confused(&self, answer: &impl std::fmt::Debug) -> BenchError {
         let answer: String = format!("{answer:?}").chars().take(200).collect();
         BenchError::Process { name: self.name.to_owned(), reason: format!("answered what was not asked: {answer}") }
     }
 }
 
 /// Says, as such a process, that it is there.
-pub(crate) fn say_started(out: &mut Output<'_>) -> Result<(), BenchError> {
+pub fn say_started(out: &mut Output<'_>) -> Result<(), BenchError> {
     writeln!(out, "{ANSWER}started")?;
     Ok(out.flush()?)
 }
 
 /// Answers an order, as such a process.
-pub(crate) fn say_answer(out: &mut Output<'_>, answer: &impl Serialize) -> Result<(), BenchError> {
+pub fn say_answer(out: &mut Output<'_>, answer: &impl Serialize) -> Result<(), BenchError> {
     let answer = serde_json::to_string(answer).map_err(json("answering an order"))?;
     writeln!(out, "{ANSWER}{answer}")?;
     Ok(out.flush()?)
 }
 
 /// Wraps an error of JSON with what was being done.
-pub(crate) fn json(doing: &'static str) -> impl FnOnce(serde_json::Error) -> BenchError {
+pub fn json(doing: &'static str) -> impl FnOnce(serde_json::Error) -> BenchError {
     move |error| BenchError::Io { doing, source: error.into() }
 }
 
@@ -370,15 +367,23 @@ fn follow(
     })
 }
 
+/// A command from its words, the program first.
+fn command(words: Vec<OsString>) -> Command {
+    let mut words = words.into_iter();
+    let mut command = Command::new(words.next().unwrap_or_default());
+    command.args(words);
+    command
+}
+
 /// Command-line arguments from texts.
-pub(crate) fn arguments<const N: usize>(texts: [&str; N]) -> Vec<OsString> {
+pub fn arguments<const N: usize>(texts: [&str; N]) -> Vec<OsString> {
     texts.into_iter().map(OsStr::new).map(OsStr::to_owned).collect()
 }
 
 /// Finds the address in the ready line of `campanile serve`: `campanile: ready at ADDRESS, found by …`.
 ///
 /// Nothing else will do: what a service says that finds its port in use has the address in it too.
-pub(crate) fn ready_address(line: &str) -> Option<SocketAddr> {
+pub fn ready_address(line: &str) -> Option<SocketAddr> {
     let (address, _) = line.strip_prefix("campanile: ready at ")?.split_once(',')?;
     address.parse().ok()
 }

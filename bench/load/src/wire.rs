@@ -15,17 +15,17 @@ use giop::message::{
 use crate::{BenchError, Form};
 
 /// Octets at the beginning of every payload that say which event it is.
-pub(crate) const STAMP_LEN: usize = 32;
+pub const STAMP_LEN: usize = 32;
 
 /// Where the request id stands in a GIOP 1.2 request or reply: first behind the header (CORBA 3.3 part 2, 9.4.2.1).
-pub(crate) const REQUEST_ID: std::ops::Range<usize> = 12..16;
+pub const REQUEST_ID: std::ops::Range<usize> = 12..16;
 
 /// `TCKind` of a sequence and of an octet (CORBA 3.3 part 2, table 9.2).
 const TK_SEQUENCE: u32 = 19;
 const TK_OCTET: u32 = 10;
 
 /// The type of an event that nothing else is said of.
-pub(crate) const EVENT_DOMAIN: &str = "Bench";
+pub const EVENT_DOMAIN: &str = "Bench";
 const EVENT_TYPE: &str = "Small";
 
 /// The operation by which structured events are pushed.
@@ -36,7 +36,7 @@ const PULLED_MAX: i32 = 64;
 
 impl Form {
     /// The operation by which events of this form are pushed.
-    pub(crate) const fn push(self) -> &'static [u8] {
+    pub const fn push(self) -> &'static [u8] {
         match self {
             Self::Any => b"push",
             Self::Structured => PUSH,
@@ -45,7 +45,7 @@ impl Form {
     }
 
     /// The operation by which one waits for the next.
-    pub(crate) const fn pull(self) -> &'static [u8] {
+    pub const fn pull(self) -> &'static [u8] {
         match self {
             Self::Any => b"pull",
             Self::Structured => b"pull_structured_event",
@@ -62,22 +62,22 @@ impl Form {
 /// ```
 /// All numbers in the machine's byte order: they lie in a `sequence<octet>`, which nobody swaps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Stamp {
+pub struct Stamp {
     /// When it was sent: read from the monotonic clock right before the write.
-    pub(crate) sent: u64,
+    pub sent: u64,
     /// When it should have been sent.
-    pub(crate) due: u64,
+    pub due: u64,
     /// Counts a supplier's events from 0.
-    pub(crate) number: u64,
+    pub number: u64,
     /// Which supplier sent it.
-    pub(crate) supplier: u32,
+    pub supplier: u32,
     /// What it is for.
-    pub(crate) phase: Phase,
+    pub phase: Phase,
 }
 
 /// What an event is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Phase {
+pub enum Phase {
     /// To fill caches and buffers: not recorded.
     WarmUp,
     /// The last of these.
@@ -110,7 +110,8 @@ impl Phase {
 }
 
 impl Stamp {
-    pub(crate) fn to_bytes(self) -> [u8; STAMP_LEN] {
+    /// As it lies in a payload.
+    pub fn to_bytes(self) -> [u8; STAMP_LEN] {
         let Self { sent, due, number, supplier, phase } = self;
         let mut bytes = [0; STAMP_LEN];
         let words = [sent.to_ne_bytes(), due.to_ne_bytes(), number.to_ne_bytes()];
@@ -123,7 +124,7 @@ impl Stamp {
     }
 
     /// Reads the stamp at the beginning of a payload.
-    pub(crate) fn read(payload: &[u8]) -> Option<Self> {
+    pub fn read(payload: &[u8]) -> Option<Self> {
         let (&sent, rest) = payload.split_first_chunk()?;
         let (&due, rest) = rest.split_first_chunk()?;
         let (&number, rest) = rest.split_first_chunk()?;
@@ -144,7 +145,7 @@ impl Stamp {
 /// The event is the one that the omniORB programs of `interop/` send: domain `Bench`, type `Small`, no event name, no
 /// properties, and as its remainder an Any of `sequence<octet>`.
 #[derive(Debug, Clone)]
-pub(crate) struct PushMessage {
+pub struct PushMessage {
     bytes: Vec<u8>,
     /// Where the payload of each event begins.
     payloads: Vec<usize>,
@@ -152,26 +153,26 @@ pub(crate) struct PushMessage {
 
 /// What a push is to be like.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Shape<'a> {
+pub struct Shape<'a> {
     /// The form of the event or events.
-    pub(crate) form: Form,
+    pub form: Form,
     /// Whose key it is sent to.
-    pub(crate) key: &'a [u8],
+    pub key: &'a [u8],
     /// The type of each event.
-    pub(crate) event_type: &'a str,
+    pub event_type: &'a str,
     /// Octets of payload of each event.
-    pub(crate) payload_bytes: usize,
+    pub payload_bytes: usize,
     /// Service contexts.
-    pub(crate) contexts: &'a [(u32, &'a [u8])],
+    pub contexts: &'a [(u32, &'a [u8])],
     /// Whether a reply is wanted.
-    pub(crate) response: Response,
+    pub response: Response,
     /// Events of a sequence; other forms have one.
-    pub(crate) events: u32,
+    pub events: u32,
 }
 
 impl<'a> Shape<'a> {
     /// One event of the usual type, two-way.
-    pub(crate) const fn new(form: Form, key: &'a [u8], payload_bytes: usize) -> Self {
+    pub const fn new(form: Form, key: &'a [u8], payload_bytes: usize) -> Self {
         let response = Response::Expected;
         Self { form, key, event_type: EVENT_TYPE, payload_bytes, contexts: &[], response, events: 1 }
     }
@@ -179,22 +180,22 @@ impl<'a> Shape<'a> {
 
 impl PushMessage {
     /// A push of `payload_bytes` octets to the object with this key, as a structured event.
-    pub(crate) fn new(key: &[u8], payload_bytes: usize) -> Self {
+    pub fn new(key: &[u8], payload_bytes: usize) -> Self {
         Self::of(Form::Structured, key, payload_bytes)
     }
 
     /// A push of `payload_bytes` octets to the object with this key; a sequence has one event.
-    pub(crate) fn of(form: Form, key: &[u8], payload_bytes: usize) -> Self {
+    pub fn of(form: Form, key: &[u8], payload_bytes: usize) -> Self {
         Self::build(&Shape::new(form, key, payload_bytes))
     }
 
     /// A push of a structured event of another type in the same domain, with these service contexts.
-    pub(crate) fn of_type(key: &[u8], event_type: &str, payload_bytes: usize, contexts: &[(u32, &[u8])]) -> Self {
+    pub fn of_type(key: &[u8], event_type: &str, payload_bytes: usize, contexts: &[(u32, &[u8])]) -> Self {
         Self::build(&Shape { event_type, contexts, ..Shape::new(Form::Structured, key, payload_bytes) })
     }
 
     /// A push of that shape.
-    pub(crate) fn build(shape: &Shape<'_>) -> Self {
+    pub fn build(shape: &Shape<'_>) -> Self {
         let Shape { form, key, event_type, payload_bytes, contexts, response, events } = *shape;
         let mut bytes = Vec::new();
         let head = RequestHead {
@@ -237,22 +238,22 @@ impl PushMessage {
     }
 
     /// The message, for one write.
-    pub(crate) fn bytes(&self) -> &[u8] {
+    pub fn bytes(&self) -> &[u8] {
         &self.bytes
     }
 
     /// Where the payload of each event begins.
-    pub(crate) fn payloads(&self) -> &[usize] {
+    pub fn payloads(&self) -> &[usize] {
         &self.payloads
     }
 
     /// Makes this the message of another event.
-    pub(crate) fn stamp(&mut self, request_id: u32, stamp: Stamp) {
+    pub fn stamp(&mut self, request_id: u32, stamp: Stamp) {
         self.fill(request_id, &stamp.to_bytes());
     }
 
     /// Makes this the message of another event: writes over the beginning of the first payload.
-    pub(crate) fn fill(&mut self, request_id: u32, payload: &[u8]) {
+    pub fn fill(&mut self, request_id: u32, payload: &[u8]) {
         if let Some(field) = self.bytes.get_mut(REQUEST_ID) {
             field.copy_from_slice(&request_id.to_ne_bytes());
         }
@@ -260,7 +261,7 @@ impl PushMessage {
     }
 
     /// Writes over the beginning of the payload of the event with this index.
-    pub(crate) fn fill_payload(&mut self, index: usize, payload: &[u8]) {
+    pub fn fill_payload(&mut self, index: usize, payload: &[u8]) {
         let octets = self.payloads.get(index).and_then(|&payload| self.bytes.get_mut(payload..));
         if let Some(octets) = octets {
             for (octet, &new) in octets.iter_mut().zip(payload) {
@@ -272,7 +273,7 @@ impl PushMessage {
 
 /// What a consumer finds in a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Received {
+pub enum Received {
     /// An event.
     Event(Stamp),
     /// A call of another operation, such as `offer_change`, which is answered and otherwise left alone.
@@ -282,7 +283,7 @@ pub(crate) enum Received {
 /// Reads a request as a consumer must: the head, the event's fields to the last one, nothing behind it.
 ///
 /// Copies nothing; of a payload of 34 KB only the stamp is looked at.
-pub(crate) fn read_request<'a>(message: &'a [u8], header: &Header) -> Result<(Request<'a>, Received), ReadError> {
+pub fn read_request<'a>(message: &'a [u8], header: &Header) -> Result<(Request<'a>, Received), ReadError> {
     let request = Request::parse(message, header)?;
     if request.operation != PUSH {
         return Ok((request, Received::Other));
@@ -298,7 +299,7 @@ pub(crate) fn read_request<'a>(message: &'a [u8], header: &Header) -> Result<(Re
 
 /// Reads a request as [`read_request`] does, be it of one structured event or of a sequence of them, and hands out the payloads;
 /// other calls bring none.
-pub(crate) fn read_pushed<'a>(
+pub fn read_pushed<'a>(
     message: &'a [u8],
     header: &Header,
     found: &mut impl FnMut(&'a [u8]),
@@ -345,7 +346,7 @@ fn read_octets_of_any<'a>(body: &mut Reader<'a>) -> Result<Option<&'a [u8]>, Rea
 }
 
 /// Reads one event of that form; its payload, `None` when it is not one of ours.
-pub(crate) fn read_event<'a>(body: &mut Reader<'a>, form: Form) -> Result<Option<&'a [u8]>, ReadError> {
+pub fn read_event<'a>(body: &mut Reader<'a>, form: Form) -> Result<Option<&'a [u8]>, ReadError> {
     if form == Form::Any {
         return read_octets_of_any(body);
     }
@@ -368,7 +369,7 @@ fn read_events(mut body: Reader<'_>, form: Form, found: &mut impl FnMut(Stamp)) 
 
 /// Reads a request as a consumer of that form must, and hands out the events it brings; other operations, such as
 /// `offer_change`, bring none.
-pub(crate) fn read_push<'a>(
+pub fn read_push<'a>(
     message: &'a [u8],
     header: &Header,
     form: Form,
@@ -382,7 +383,7 @@ pub(crate) fn read_push<'a>(
 }
 
 /// Writes a request that waits for the next event or events.
-pub(crate) fn write_pull(buffer: &mut Vec<u8>, form: Form, key: &[u8], request_id: u32) {
+pub fn write_pull(buffer: &mut Vec<u8>, form: Form, key: &[u8], request_id: u32) {
     let head = RequestHead {
         version: Version::V1_2,
         endian: Endian::NATIVE,
@@ -401,7 +402,7 @@ pub(crate) fn write_pull(buffer: &mut Vec<u8>, form: Form, key: &[u8], request_i
 }
 
 /// Takes the reply to it, and hands out the events it brings; false if there is no reply yet.
-pub(crate) fn next_pulled(
+pub fn next_pulled(
     contender: &str,
     connection: &mut Connection<()>,
     inbound: &mut Inbound,
@@ -415,7 +416,7 @@ pub(crate) fn next_pulled(
 }
 
 /// Writes the reply to a request that was understood: no exception, no result.
-pub(crate) fn write_reply(buffer: &mut Vec<u8>, header: &Header, request_id: u32) {
+pub fn write_reply(buffer: &mut Vec<u8>, header: &Header, request_id: u32) {
     let head = ReplyHead {
         version: header.version,
         endian: header.endian,
@@ -428,7 +429,7 @@ pub(crate) fn write_reply(buffer: &mut Vec<u8>, header: &Header, request_id: u32
 
 /// Writes the reply to a request that brings no event: what every object answers to `_is_a` and `_non_existent`, and no
 /// result to everything else.
-pub(crate) fn write_answer(buffer: &mut Vec<u8>, header: &Header, request: &Request<'_>) {
+pub fn write_answer(buffer: &mut Vec<u8>, header: &Header, request: &Request<'_>) {
     let head = ReplyHead {
         version: header.version,
         endian: header.endian,
@@ -447,7 +448,7 @@ pub(crate) fn write_answer(buffer: &mut Vec<u8>, header: &Header, request: &Requ
 
 /// The next request of a contender on a consumer's connection, if it is there; none behind a farewell, as its end follows.
 #[inline]
-pub(crate) fn next_request<'a>(
+pub fn next_request<'a>(
     contender: &str,
     connection: &mut Connection<Infallible>,
     inbound: &'a mut Inbound,
@@ -461,7 +462,7 @@ pub(crate) fn next_request<'a>(
 
 /// The next reply of a contender to a push or a pull, if it is there, which says that all went well.
 #[inline]
-pub(crate) fn next_reply<'a>(
+pub fn next_reply<'a>(
     contender: &str,
     connection: &mut Connection<()>,
     inbound: &'a mut Inbound,
@@ -481,7 +482,7 @@ fn broken(contender: &str, reason: String) -> BenchError {
 }
 
 /// Checks that a message is the reply to the push with this id and that the push was taken.
-pub(crate) fn check_reply(contender: &str, message: &[u8], header: &Header, request_id: u32) -> Result<(), BenchError> {
+pub fn check_reply(contender: &str, message: &[u8], header: &Header, request_id: u32) -> Result<(), BenchError> {
     let reply = Reply::parse(message, header)
         .map_err(|error| broken(contender, format!("sent a reply that cannot be read: {error}")))?;
     if reply.request_id != request_id {

@@ -17,7 +17,7 @@ use crate::{BenchError, clock};
 const LOOK_UP_EVERY: Duration = Duration::from_millis(50);
 
 /// One consumer that pulls.
-pub(crate) struct Puller {
+pub(super) struct Puller {
     pub(super) intake: Intake,
     stream: TcpStream,
     inbound: Inbound,
@@ -30,7 +30,7 @@ pub(crate) struct Puller {
 
 impl Puller {
     /// A consumer that pulls from the proxy of this key over this connection.
-    pub(crate) fn new(intake: Intake, stream: TcpStream, key: Vec<u8>) -> Result<Self, BenchError> {
+    pub(super) fn new(intake: Intake, stream: TcpStream, key: Vec<u8>) -> Result<Self, BenchError> {
         stream.set_nodelay(true).map_err(BenchError::io("switching off Nagle's algorithm"))?;
         stream.set_read_timeout(Some(LOOK_UP_EVERY)).map_err(BenchError::io("limiting a consumer's reads"))?;
         let (inbound, requests) = (Inbound::new(Limits::default()), Connection::new(Side::Caller));
@@ -38,7 +38,7 @@ impl Puller {
     }
 
     /// Pulls until everything that was sent has come, or nothing has for a while. The last pull is left unanswered.
-    pub(crate) fn run(mut self, own: &CatcherShared, shared: &Shared) -> Result<Self, BenchError> {
+    pub(super) fn run(mut self, own: &CatcherShared, shared: &Shared) -> Result<Self, BenchError> {
         self.ask()?;
         while !self.intake.is_done(shared) {
             match self.stream.read(self.inbound.space()) {

@@ -6,7 +6,7 @@ use crate::Output;
 
 /// One cell.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Cell {
+pub enum Cell {
     /// A text, aligned left.
     Text(String),
     /// A number, aligned right: four significant digits for a person, three decimals in a pipe.
@@ -62,24 +62,24 @@ impl Cell {
 
 /// A table with a heading line; units stand in the headings.
 #[derive(Debug, Clone)]
-pub(crate) struct Table {
+pub struct Table {
     headings: Vec<String>,
     rows: Vec<Vec<Cell>>,
 }
 
 impl Table {
     /// A table without rows.
-    pub(crate) fn new<H: Into<String>>(headings: impl IntoIterator<Item = H>) -> Self {
+    pub fn new<H: Into<String>>(headings: impl IntoIterator<Item = H>) -> Self {
         Self { headings: headings.into_iter().map(H::into).collect(), rows: Vec::new() }
     }
 
     /// Adds a row at the bottom.
-    pub(crate) fn row(&mut self, cells: impl IntoIterator<Item = Cell>) {
+    pub fn row(&mut self, cells: impl IntoIterator<Item = Cell>) {
         self.rows.push(cells.into_iter().collect());
     }
 
     /// Writes the rows without the headings, for a pipe, as a table that goes on.
-    pub(crate) fn write_rows(&self, out: &mut Output<'_>) -> io::Result<()> {
+    pub fn write_rows(&self, out: &mut Output<'_>) -> io::Result<()> {
         for row in self.rendered(false) {
             writeln!(out, "{}", row.join("\t"))?;
         }
@@ -87,7 +87,7 @@ impl Table {
     }
 
     /// The table as Markdown, numbers as a person reads them.
-    pub(crate) fn markdown(&self) -> String {
+    pub fn markdown(&self) -> String {
         let mut lines = vec![self.headings.clone()];
         let rule = |column| if self.is_text(column) { "---" } else { "---:" }.to_owned();
         lines.push((0..self.headings.len()).map(rule).collect());
@@ -100,7 +100,7 @@ impl Table {
     }
 
     /// Writes the table as `out` wants it.
-    pub(crate) fn write(&self, out: &mut Output<'_>) -> io::Result<()> {
+    pub fn write(&self, out: &mut Output<'_>) -> io::Result<()> {
         let terminal = out.is_terminal();
         if !terminal {
             writeln!(out, "{}", self.headings.join("\t"))?;
@@ -135,7 +135,7 @@ impl Table {
 }
 
 /// `1 consumer`, `2 consumers`.
-pub(crate) fn counted(count: u32, thing: &str) -> String {
+pub fn counted(count: u32, thing: &str) -> String {
     if count == 1 { format!("1 {thing}") } else { format!("{count} {thing}s") }
 }
 

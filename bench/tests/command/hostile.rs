@@ -1,18 +1,19 @@
-//! All attacks of `campanile bench hostile` at once, for a moment: a client from one address did everything that was ever found to
+//! All attacks of `campanile-bench hostile` at once, for a moment: a client from one address did everything that was ever found to
 //! hang, starve or outgrow the service, and somebody else's events and questions were not to suffer. How fast it was meanwhile
 //! depends on the machine and is not judged here.
 
-use super::support::{File, text};
-use super::{campanile, json};
+use super::{campanile_bench, json, text};
 
 /// Octets of memory that the service may have in all.
 const MEMORY: u64 = 512 << 20;
 
 #[test]
 fn clients_that_mean_harm_or_die_cost_nobody_else_an_event() {
-    let config = File::new("hostile.toml", &format!("[limits]\nmemory_bytes = {MEMORY}\n"));
-    let options = ["--together", "--seconds", "8", "--rest", "2", "--json", "--config", config.path()];
-    let output = campanile(&[&["bench", "hostile"], &options[..]].concat());
+    let config = std::env::temp_dir().join(format!("campanile-hostile-{}.toml", std::process::id()));
+    std::fs::write(&config, format!("[limits]\nmemory_bytes = {MEMORY}\n")).unwrap();
+    let options = ["--together", "--seconds", "8", "--rest", "2", "--json", "--config", config.to_str().unwrap()];
+    let output = campanile_bench(&[&["hostile"], &options[..]].concat());
+    let _ = std::fs::remove_file(&config);
     // A verdict on figures may be what it ends with; whatever broke off has no report.
     let report = json(&text(&output.stdout));
     let row = &report["attacks"][0];
@@ -32,7 +33,7 @@ fn clients_that_mean_harm_or_die_cost_nobody_else_an_event() {
 
 #[test]
 fn an_attack_that_there_is_not_is_refused_with_those_that_there_are() {
-    let output = campanile(&["bench", "hostile", "--only", "everything"]);
+    let output = campanile_bench(&["hostile", "--only", "everything"]);
     assert!(!output.status.success());
     let said = text(&output.stderr);
     assert!(said.contains("`everything`") && said.contains("pulls"), "{said}");

@@ -8,57 +8,59 @@ const HIGHEST: u64 = 600 * crate::clock::SECOND;
 
 /// A histogram of durations in nanoseconds, exact to three significant digits.
 #[derive(Debug, Clone)]
-pub(crate) struct Recorder {
+pub struct Recorder {
     histogram: Histogram<u64>,
 }
 
-impl Recorder {
+impl Default for Recorder {
     /// An empty recorder. All its memory is taken here, so that recording neither allocates nor fails.
-    pub(crate) fn new() -> Self {
+    fn default() -> Self {
         // Only bounds that contradict each other are refused; these are constants.
         let histogram = Histogram::new_with_bounds(1, HIGHEST, 3).unwrap_or_else(|_| fallback());
         Self { histogram }
     }
+}
 
+impl Recorder {
     /// Adds one duration. A clock that went backwards would show as 0 ns, which counts as 1 ns.
-    pub(crate) fn record(&mut self, nanoseconds: u64) {
+    pub fn record(&mut self, nanoseconds: u64) {
         self.histogram.saturating_record(nanoseconds.max(1));
     }
 
     /// Adds so many of the same duration.
-    pub(crate) fn record_many(&mut self, nanoseconds: u64, count: u64) {
+    pub fn record_many(&mut self, nanoseconds: u64, count: u64) {
         self.histogram.saturating_record_n(nanoseconds.max(1), count);
     }
 
     /// What was recorded: durations, as far as they are told apart, and how often each occurred.
-    pub(crate) fn counts(&self) -> Vec<(u64, u64)> {
+    pub fn counts(&self) -> Vec<(u64, u64)> {
         let recorded = self.histogram.iter_recorded();
         recorded.map(|step| (step.value_iterated_to(), step.count_at_value())).collect()
     }
 
     /// Adds everything that `other` recorded.
-    pub(crate) fn merge(&mut self, other: &Self) {
+    pub fn merge(&mut self, other: &Self) {
         // Both have the same bounds, so that nothing can be out of range.
         let _ = self.histogram.add(&other.histogram);
     }
 
     /// Forgets everything.
-    pub(crate) fn clear(&mut self) {
+    pub fn clear(&mut self) {
         self.histogram.reset();
     }
 
     /// How many durations were recorded.
-    pub(crate) fn count(&self) -> u64 {
+    pub fn count(&self) -> u64 {
         self.histogram.len()
     }
 
     /// What this part of the durations did not exceed, in microseconds; 0 when nothing was recorded.
-    pub(crate) fn quantile_us(&self, part: f64) -> f64 {
+    pub fn quantile_us(&self, part: f64) -> f64 {
         microseconds(self.histogram.value_at_quantile(part))
     }
 
     /// The usual figures; `None` when nothing was recorded.
-    pub(crate) fn percentiles(&self) -> Option<Percentiles> {
+    pub fn percentiles(&self) -> Option<Percentiles> {
         (self.count() > 0).then(|| Percentiles {
             events: self.count(),
             min: microseconds(self.histogram.min()),
@@ -113,7 +115,7 @@ pub struct Spread {
 
 impl Spread {
     /// The spread of `figures`; `None` when there are none.
-    pub(crate) fn of(figures: impl IntoIterator<Item = f64>) -> Option<Self> {
+    pub fn of(figures: impl IntoIterator<Item = f64>) -> Option<Self> {
         let mut sorted: Vec<f64> = figures.into_iter().collect();
         sorted.sort_by(f64::total_cmp);
         let (&min, &max) = (sorted.first()?, sorted.last()?);
@@ -130,7 +132,7 @@ impl Spread {
 }
 
 /// One whole number divided by another, for reports.
-pub(crate) fn ratio(above: u64, below: u64) -> f64 {
+pub fn ratio(above: u64, below: u64) -> f64 {
     #[expect(clippy::cast_precision_loss, reason = "counts and nanoseconds of a benchmark are far below 2^53")]
     let ratio = above as f64 / below as f64;
     ratio
@@ -146,7 +148,7 @@ mod tests {
 
     #[test]
     fn reports_percentiles_in_microseconds() {
-        let mut recorder = Recorder::new();
+        let mut recorder = Recorder::default();
         for microsecond in 1..=10_000 {
             recorder.record(microsecond * 1000);
         }
@@ -165,12 +167,12 @@ mod tests {
 
     #[test]
     fn has_no_percentiles_of_nothing() {
-        assert_eq!(Recorder::new().percentiles(), None);
+        assert_eq!(Recorder::default().percentiles(), None);
     }
 
     #[test]
     fn counts_what_is_out_of_range_at_the_range_s_ends() {
-        let mut recorder = Recorder::new();
+        let mut recorder = Recorder::default();
         recorder.record(0);
         recorder.record(u64::MAX);
         let figures = recorder.percentiles().unwrap();
@@ -180,7 +182,7 @@ mod tests {
 
     #[test]
     fn merges_and_clears() {
-        let (mut one, mut two) = (Recorder::new(), Recorder::new());
+        let (mut one, mut two) = (Recorder::default(), Recorder::default());
         one.record(1000);
         two.record(3000);
         one.merge(&two);

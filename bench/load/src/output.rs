@@ -61,11 +61,7 @@ impl Write for Output<'_> {
 }
 
 /// Writes a report as one JSON object to wherever the options want it: to `out`, to a file, to both or nowhere.
-pub(crate) fn write_json(
-    report: &impl Serialize,
-    options: &ReportOptions,
-    out: &mut Output<'_>,
-) -> Result<(), BenchError> {
+pub fn write_json(report: &impl Serialize, options: &ReportOptions, out: &mut Output<'_>) -> Result<(), BenchError> {
     if !options.json && options.json_file.is_none() {
         return Ok(());
     }
@@ -82,7 +78,7 @@ pub(crate) fn write_json(
 }
 
 /// Writes a report into a folder, under the day and the commit of its run and this name; the file's path.
-pub(crate) fn write_result(
+pub fn write_result(
     report: &impl Serialize,
     folder: &Path,
     name: &str,

@@ -34,7 +34,7 @@ const LOOK_UP_EVERY: u64 = clock::SECOND / 10;
 
 /// One supplier's connection.
 #[derive(Debug)]
-pub(crate) struct Feed {
+pub(super) struct Feed {
     contender: &'static str,
     stream: TcpStream,
     inbound: Inbound,
@@ -51,7 +51,7 @@ pub(crate) struct Feed {
 
 /// What a connection is for.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Role {
+pub(super) struct Role {
     /// Which of the traffics it belongs to.
     traffic: usize,
     /// Which supplier of it this is.
@@ -64,12 +64,12 @@ pub(crate) struct Role {
 
 impl Role {
     /// A supplier's one connection to the service.
-    pub(crate) fn campanile(traffic: usize, supplier: u32) -> Self {
+    pub(super) fn campanile(traffic: usize, supplier: u32) -> Self {
         Self { traffic, supplier, two_way: true, counts: true }
     }
 
     /// A supplier's connection to one consumer, as many as `copy` others having been made before.
-    pub(crate) fn socket(traffic: usize, supplier: u32, copy: usize) -> Self {
+    pub(super) fn socket(traffic: usize, supplier: u32, copy: usize) -> Self {
         Self { traffic, supplier, two_way: false, counts: copy == 0 }
     }
 }
@@ -86,18 +86,18 @@ enum State {
 
 /// What a supplier did.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Fed {
+pub(super) struct Fed {
     /// Which of the traffics it belongs to.
-    pub(crate) traffic: usize,
+    pub(super) traffic: usize,
     /// How many events it sent.
-    pub(crate) sent: u64,
+    pub(super) sent: u64,
     /// How many of these left late because the push before had not returned.
-    pub(crate) late: u64,
+    pub(super) late: u64,
 }
 
 impl Feed {
     /// A supplier that pushes on this connection.
-    pub(crate) fn new(
+    pub(super) fn new(
         contender: &'static str,
         stream: TcpStream,
         message: PushMessage,
@@ -169,7 +169,7 @@ impl Feed {
 }
 
 /// All suppliers of a run.
-pub(crate) struct Generator {
+pub(super) struct Generator {
     feeds: Vec<Feed>,
     poll: OwnedFd,
     timer: OwnedFd,
@@ -181,7 +181,7 @@ pub(crate) struct Generator {
 
 impl Generator {
     /// Prepares these suppliers; the first events are due as `schedule` says.
-    pub(crate) fn new(mut feeds: Vec<Feed>, schedule: &Schedule) -> Result<Self, BenchError> {
+    pub(super) fn new(mut feeds: Vec<Feed>, schedule: &Schedule) -> Result<Self, BenchError> {
         let doing = "making the suppliers' poll";
         let errno = |errno: rustix::io::Errno| BenchError::Io { doing, source: errno.into() };
         let poll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(errno)?;
@@ -200,7 +200,7 @@ impl Generator {
 
     /// Pushes by the schedule until its end, waits until told to stop, so that the thread's processor time can still be
     /// read, and then for the last replies.
-    pub(crate) fn run(mut self, schedule: &Schedule, shared: &Shared) -> Result<Vec<Fed>, BenchError> {
+    pub(super) fn run(mut self, schedule: &Schedule, shared: &Shared) -> Result<Vec<Fed>, BenchError> {
         clock::wake_on_time();
         let mut events = [epoll::Event { flags: EventFlags::empty(), data: EventData::new_u64(0) }; 64];
         while !shared.is_stopped() {

@@ -9,7 +9,7 @@ const GAP_MAX: u64 = 1_000_000;
 
 /// What one consumer received of one supplier, whose events are numbered 0, 1, 2, ….
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Ledger {
+pub struct Ledger {
     /// The lowest number above all that were received.
     next: u64,
     /// Numbers below `next` that never came.
@@ -20,11 +20,11 @@ pub(crate) struct Ledger {
 
 /// A sequence number that is too far from the others to be one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Implausible;
+pub struct Implausible;
 
 impl Ledger {
     /// Enters the event with this number.
-    pub(crate) fn enter(&mut self, number: u64) -> Result<(), Implausible> {
+    pub fn enter(&mut self, number: u64) -> Result<(), Implausible> {
         if number >= self.next {
             if number - self.next > GAP_MAX {
                 return Err(Implausible);
@@ -40,17 +40,17 @@ impl Ledger {
     }
 
     /// How many different events were received.
-    pub(crate) fn received(&self) -> u64 {
+    pub fn received(&self) -> u64 {
         self.next.saturating_sub(self.missing())
     }
 
     /// How many events have not come although later ones have.
-    pub(crate) fn missing(&self) -> u64 {
+    pub fn missing(&self) -> u64 {
         u64::try_from(self.missing.len()).unwrap_or(u64::MAX)
     }
 
     /// What became of the `sent` events of this supplier.
-    pub(crate) fn balance(&self, sent: u64) -> Losses {
+    pub fn balance(&self, sent: u64) -> Losses {
         Losses {
             sent,
             received: self.received(),
@@ -78,7 +78,7 @@ pub struct Losses {
 
 impl Losses {
     /// Adds the figures of another supplier or consumer.
-    pub(crate) fn add(&mut self, other: Self) {
+    pub fn add(&mut self, other: Self) {
         let Self { sent, received, lost, repeated, out_of_order } = other;
         self.sent += sent;
         self.received += received;

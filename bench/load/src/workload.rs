@@ -22,7 +22,7 @@ mod intake;
 mod puller;
 mod table;
 
-pub(crate) use table::{write as write_table, write_losses};
+pub use table::{write as write_table, write_losses};
 
 use catcher::Catcher;
 use feeds::{Fed, Feed, Generator, Role};
@@ -30,35 +30,48 @@ use intake::Intake;
 use puller::Puller;
 
 /// The name under which reports show plain sockets.
-pub(crate) const SOCKETS: &str = "plain sockets";
+pub const SOCKETS: &str = "plain sockets";
+
+/// What they do, for readers of a report.
+pub const PLAIN_SOCKETS_ARE: &str = "every supplier has a TCP connection to every consumer and writes the same messages to it; no \
+                                     process in the middle, no replies";
 
 /// Traffic before what is measured, in nanoseconds.
-pub(crate) const WARM_UP: u64 = clock::SECOND;
+pub const WARM_UP: u64 = clock::SECOND;
 
 /// How long a run takes, in nanoseconds.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Lasting {
+pub struct Lasting {
     /// Traffic that nobody measures, to fill caches and buffers.
-    pub(crate) warm_up: u64,
+    pub warm_up: u64,
     /// Traffic that is measured.
-    pub(crate) measured: u64,
+    pub measured: u64,
     /// Events that each supplier sends at most, however long it takes.
-    pub(crate) events: u64,
+    pub events: u64,
 }
 
 impl Lasting {
     /// The usual warm-up, and so many nanoseconds after it.
-    pub(crate) fn measured(measured: u64) -> Self {
+    pub fn measured(measured: u64) -> Self {
         Self { warm_up: WARM_UP, measured, events: u64::MAX }
     }
 
+    /// The usual warm-up, and as many seconds after it as the option `--duration` says.
+    pub fn of_seconds(seconds: f64) -> Result<Self, BenchError> {
+        if seconds > 0.0 && seconds <= 1e6 {
+            Ok(Self::measured(clock::nanoseconds(seconds)))
+        } else {
+            Err(BenchError::Option { name: "--duration", must_be: "above 0 and at most 1000000 seconds" })
+        }
+    }
+
     /// So many events of each supplier, all of them measured, however long it takes.
-    pub(crate) fn events(events: u64) -> Self {
+    pub fn events(events: u64) -> Self {
         Self { warm_up: 0, measured: u64::MAX, events }
     }
 
     /// The usual warm-up, and then until whoever watches has seen enough.
-    pub(crate) fn until_told() -> Self {
+    pub fn until_told() -> Self {
         Self::measured(u64::MAX)
     }
 }
@@ -91,7 +104,7 @@ pub struct Traffic {
 
 impl Traffic {
     /// Refuses what cannot be run.
-    pub(crate) fn check(&self) -> Result<(), BenchError> {
+    pub fn check(&self) -> Result<(), BenchError> {
         if !(self.rate > 0.0 && self.rate <= 100_000.0) {
             return Err(BenchError::Option { name: "--rate", must_be: "above 0 and at most 100000 events per second" });
         }
@@ -103,7 +116,7 @@ impl Traffic {
 }
 
 /// Who carries the traffic.
-pub(crate) enum Carrier<'a> {
+pub enum Carrier<'a> {
     /// The service: every supplier pushes two-way to its proxy, every consumer is pushed to two-way, or pulls.
     Campanile(&'a Campanile, CarriageOptions),
     /// Nobody: every supplier has a TCP connection to every consumer and writes the same messages, unanswered.
@@ -153,9 +166,9 @@ impl Carrier<'_> {
 
 /// When which event is due.
 #[derive(Debug, Clone)]
-pub(crate) struct Schedule {
+pub struct Schedule {
     /// When the first event of all is due.
-    pub(crate) start: u64,
+    pub start: u64,
     /// Events due from then on are measured.
     measured_from: u64,
     /// No event is due from then on.
@@ -193,7 +206,7 @@ impl Schedule {
 }
 
 /// What the threads of a run share.
-pub(crate) struct Shared {
+pub struct Shared {
     /// Suppliers and onlookers are to stop: the run is over, or has failed.
     stop: AtomicBool,
     /// No more events will be sent, and `sent` is final. Stored with release, loaded with acquire by the consumers.
@@ -201,9 +214,9 @@ pub(crate) struct Shared {
     /// Since when.
     over_since: AtomicU64,
     /// Events sent so far, by traffic, once however many consumers there are.
-    pub(crate) sent: Vec<AtomicU64>,
+    pub sent: Vec<AtomicU64>,
     /// One for each consumer.
-    pub(crate) catchers: Vec<CatcherShared>,
+    pub catchers: Vec<CatcherShared>,
 }
 
 impl Shared {
@@ -214,49 +227,44 @@ impl Shared {
     }
 
     /// Whether suppliers and onlookers are to stop.
-    pub(crate) fn is_stopped(&self) -> bool {
+    pub fn is_stopped(&self) -> bool {
         self.stop.load(Ordering::Relaxed)
     }
 }
 
 /// What a consumer lets others see.
 #[derive(Default)]
-pub(crate) struct CatcherShared {
+pub struct CatcherShared {
     /// Events received so far, repeated ones included.
-    pub(crate) received: AtomicU64,
+    pub received: AtomicU64,
     /// Events that have not come although later ones of the same supplier have.
-    pub(crate) missing: AtomicU64,
+    pub missing: AtomicU64,
     /// Latencies of the measured events since somebody last took them out.
-    pub(crate) latency: Mutex<Latency>,
+    pub latency: Mutex<Latency>,
 }
 
 /// Latencies from two starting points.
-pub(crate) struct Latency {
+#[derive(Default)]
+pub struct Latency {
     /// From the supplier's stamp, taken right before the first write of the message, to the consumer's, taken right after
     /// the read that completed it.
-    pub(crate) since_sent: Recorder,
+    pub since_sent: Recorder,
     /// From the moment at which the event was due.
-    pub(crate) since_due: Recorder,
+    pub since_due: Recorder,
 }
 
 impl Latency {
     /// Adds what another one has recorded.
-    pub(crate) fn add(&mut self, other: &Self) {
+    pub fn add(&mut self, other: &Self) {
         self.since_sent.merge(&other.since_sent);
         self.since_due.merge(&other.since_due);
     }
 
     /// Moves what another one has recorded into this.
-    pub(crate) fn take_from(&mut self, other: &mut Self) {
+    pub fn take_from(&mut self, other: &mut Self) {
         self.add(other);
         other.since_sent.clear();
         other.since_due.clear();
-    }
-}
-
-impl Default for Latency {
-    fn default() -> Self {
-        Self { since_sent: Recorder::new(), since_due: Recorder::new() }
     }
 }
 
@@ -307,16 +315,16 @@ pub struct RunReport {
 }
 
 /// What an onlooker sees of a run that is under way.
-pub(crate) struct View<'a> {
+pub struct View<'a> {
     /// What the threads let see.
-    pub(crate) shared: &'a Shared,
+    pub shared: &'a Shared,
     /// When which event is due.
-    pub(crate) schedule: &'a Schedule,
+    pub schedule: &'a Schedule,
 }
 
 impl View<'_> {
     /// Takes out the latencies since their writes that were recorded since the last time, and adds them to these.
-    pub(crate) fn take_latencies(&self, to: Option<&mut Recorder>) {
+    pub fn take_latencies(&self, to: Option<&mut Recorder>) {
         let mut taken = Latency::default();
         for catcher in &self.shared.catchers {
             taken.take_from(&mut catcher.latency.lock().unwrap_or_else(PoisonError::into_inner));
@@ -331,7 +339,7 @@ impl View<'_> {
 ///
 /// `watch` is called on the calling thread when the warm-up is over. The suppliers stop when it returns, or at the end
 /// of the measured time if that comes first; whatever is still on its way then is waited for.
-pub(crate) fn run(
+pub fn run(
     carrier: &Carrier<'_>,
     traffics: &[Traffic],
     lasting: Lasting,
@@ -571,7 +579,7 @@ fn wire_up(carrier: &Carrier<'_>, traffics: &[Traffic]) -> Result<(Vec<Feed>, Ve
 }
 
 /// Watches by waiting until the measured time is over, or the run has failed.
-pub(crate) fn wait_out(view: &View<'_>) -> Result<(), BenchError> {
+pub fn wait_out(view: &View<'_>) -> Result<(), BenchError> {
     let until = view.schedule.until;
     while clock::now() < until && !view.shared.is_stopped() {
         clock::sleep_until(until.min(clock::now() + LOOK_UP_EVERY))?;
@@ -581,7 +589,7 @@ pub(crate) fn wait_out(view: &View<'_>) -> Result<(), BenchError> {
 
 /// Watches by waiting until every consumer has that many events, or none of them has got any for a while; `tell` is
 /// told how many deliveries there have been.
-pub(crate) fn wait_for_all(
+pub fn wait_for_all(
     view: &View<'_>,
     events: u64,
     mut tell: impl FnMut(u64) -> Result<(), BenchError>,

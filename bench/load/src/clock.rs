@@ -7,16 +7,16 @@ use rustix::time::{Timespec, clock_gettime};
 use crate::BenchError;
 
 /// Nanoseconds in a second.
-pub(crate) const SECOND: u64 = 1_000_000_000;
+pub const SECOND: u64 = 1_000_000_000;
 
 /// Nanoseconds of the system's monotonic clock: the same for all processes of a machine, so that what one thread
 /// stamps another can subtract.
-pub(crate) fn now() -> u64 {
+pub fn now() -> u64 {
     from_timespec(clock_gettime(ClockId::Monotonic))
 }
 
 /// Nanoseconds that the calling thread has spent on a processor.
-pub(crate) fn thread_cpu() -> u64 {
+pub fn thread_cpu() -> u64 {
     from_timespec(clock_gettime(ClockId::ThreadCPUTime))
 }
 
@@ -25,7 +25,7 @@ pub(crate) fn thread_cpu() -> u64 {
 /// A load generator's schedule is the one thing here that has nothing else to wait for: its arrivals must come at
 /// times fixed in advance, whatever the contender does. Absolute deadlines keep the error of one wake-up out of the
 /// next one.
-pub(crate) fn sleep_until(deadline: u64) -> Result<(), BenchError> {
+pub fn sleep_until(deadline: u64) -> Result<(), BenchError> {
     let request = to_timespec(deadline);
     loop {
         match clock_nanosleep_absolute(ClockId::Monotonic, &request) {
@@ -37,25 +37,25 @@ pub(crate) fn sleep_until(deadline: u64) -> Result<(), BenchError> {
 }
 
 /// Lets the calling thread's sleeps end on time, and not up to 50 µs later as the kernel does by default.
-pub(crate) fn wake_on_time() {
+pub fn wake_on_time() {
     // Refused only by kernels older than this program can use; the schedule is then a little less even, which the
     // stamps of the schedule show.
     let _ = set_current_timer_slack(std::num::NonZeroU64::new(1));
 }
 
 /// Seconds as nanoseconds, for durations from the command line.
-pub(crate) fn nanoseconds(seconds: f64) -> u64 {
+pub fn nanoseconds(seconds: f64) -> u64 {
     std::time::Duration::try_from_secs_f64(seconds)
         .map_or(0, |duration| u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX))
 }
 
 /// Nanoseconds as seconds, for reports.
-pub(crate) fn seconds(nanoseconds: u64) -> f64 {
+pub fn seconds(nanoseconds: u64) -> f64 {
     std::time::Duration::from_nanos(nanoseconds).as_secs_f64()
 }
 
 /// Nanoseconds as a time of the operating system.
-pub(crate) fn to_timespec(nanoseconds: u64) -> Timespec {
+pub fn to_timespec(nanoseconds: u64) -> Timespec {
     Timespec {
         tv_sec: i64::try_from(nanoseconds / SECOND).unwrap_or(i64::MAX),
         tv_nsec: i64::try_from(nanoseconds % SECOND).unwrap_or(0),

@@ -7,11 +7,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use signal_hook::consts::{SIGINT, SIGTERM};
 
-use crate::campanile::Campanile;
-use crate::latency::ratio;
-use crate::table::{Cell, Table, counted};
-use crate::workload::{self, Carrier, Lasting, Latency, Shared, Traffic, View};
-use crate::{BenchError, MonitorOptions, Output, clock};
+use load::campanile::Campanile;
+use load::latency::ratio;
+use load::table::{Cell, Table, counted};
+use load::workload::{self, Carrier, Lasting, Latency, Shared, Traffic, View};
+use load::{BenchError, Output, clock};
+
+use super::options::MonitorOptions;
 
 /// Serves and shows until Ctrl-C.
 pub(super) fn run(traffic: &Traffic, options: &MonitorOptions, out: &mut Output<'_>) -> Result<(), BenchError> {

@@ -3,8 +3,7 @@
 
 #![expect(clippy::indexing_slicing, reason = "a test fails by panicking, in its helpers too")]
 
-use super::support::text;
-use super::{campanile, json};
+use super::{campanile_bench, json, text};
 use serde_json::Value as Json;
 
 /// Runs an experiment for a moment; its report and its charts' names.
@@ -12,7 +11,7 @@ fn conduct(name: &str, more: &[&str]) -> (Json, Vec<String>) {
     let charts = tempfile_folder(name);
     let folder = charts.to_str().unwrap();
     let options = ["--quick", "--seconds", "0.1", "--json", "--svg-dir", folder];
-    let output = campanile(&[&["bench", name], &options[..], more].concat());
+    let output = campanile_bench(&[&[name], &options[..], more].concat());
     let report = json(&text(&output.stdout));
     assert_eq!(report["benchmark"], name);
     // A benchmark missed its aim, said so in its table, and ended as if all were well.
@@ -110,7 +109,7 @@ fn a_flood_is_told_before_during_and_after_for_both_publishers() {
 
 #[test]
 fn an_experiment_refuses_durations_that_are_none() {
-    let (error, code) = super::refusal(&["bench", "paths-load", "--seconds", "0"]);
+    let (error, code) = super::refusal(&["paths-load", "--seconds", "0"]);
     assert_eq!(code, 2);
     assert!(error.contains("--seconds must be above 0 and at most 3600"), "{error}");
 }

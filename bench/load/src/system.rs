@@ -15,18 +15,18 @@ use crate::Output;
 
 /// Gives the calling thread the scheduling class that runs only when a core has nothing else to do, and that any
 /// other thread displaces at once (sched(7), `SCHED_IDLE`).
-pub(crate) fn run_only_when_idle() -> io::Result<()> {
+pub fn run_only_when_idle() -> io::Result<()> {
     schedule(0, libc::SCHED_IDLE, 0)
 }
 
 /// Gives the calling thread real-time priority, first in first out, from 1 to 99 (sched(7), `SCHED_FIFO`). Threads that
 /// it starts and programs that it becomes inherit it.
-pub(crate) fn run_fifo(priority: u8) -> io::Result<()> {
+pub fn run_fifo(priority: u8) -> io::Result<()> {
     schedule(0, libc::SCHED_FIFO, priority)
 }
 
 /// Gives the first thread of another process real-time priority.
-pub(crate) fn have_run_fifo(pid: u32, priority: u8) -> io::Result<()> {
+pub fn have_run_fifo(pid: u32, priority: u8) -> io::Result<()> {
     schedule(libc::pid_t::try_from(pid).map_err(|_| io::ErrorKind::InvalidInput)?, libc::SCHED_FIFO, priority)
 }
 
@@ -42,7 +42,7 @@ fn schedule(pid: libc::pid_t, policy: libc::c_int, priority: u8) -> io::Result<(
 /// Read from the process's own clock (clock_getcpuclockid(3)): exact at the moment of the call, where the figures in
 /// `/proc/PID/stat` come in ticks of 10 ms. Time the kernel spends on behalf of the process, in system calls and in
 /// the loopback device beneath them, is included.
-pub(crate) fn process_cpu(pid: u32) -> io::Result<u64> {
+pub fn process_cpu(pid: u32) -> io::Result<u64> {
     let pid = libc::pid_t::try_from(pid).map_err(|_| io::ErrorKind::InvalidInput)?;
     let mut clock: libc::clockid_t = 0;
     // SAFETY: `clock` lives until the call returns, which only writes a clock id into it.
@@ -64,14 +64,14 @@ pub(crate) fn process_cpu(pid: u32) -> io::Result<u64> {
 
 /// Nanoseconds that a thread of this process has spent on a processor (proc_pid_schedstat, first field). Of a thread
 /// that runs at this moment, the last few milliseconds may be missing.
-pub(crate) fn thread_cpu(thread: i32) -> io::Result<u64> {
+pub fn thread_cpu(thread: i32) -> io::Result<u64> {
     let statistics = fs::read_to_string(format!("/proc/self/task/{thread}/schedstat"))?;
     let field = statistics.split_ascii_whitespace().next().and_then(|field| field.parse().ok());
     field.ok_or_else(|| io::ErrorKind::InvalidData.into())
 }
 
 /// Octets of memory a process has resident (proc_pid_statm(5)).
-pub(crate) fn resident_bytes(pid: u32) -> io::Result<u64> {
+pub fn resident_bytes(pid: u32) -> io::Result<u64> {
     let statm = fs::read_to_string(format!("/proc/{pid}/statm"))?;
     let pages: u64 =
         statm.split_ascii_whitespace().nth(1).and_then(|field| field.parse().ok()).ok_or(io::ErrorKind::InvalidData)?;
@@ -79,7 +79,7 @@ pub(crate) fn resident_bytes(pid: u32) -> io::Result<u64> {
 }
 
 /// How many threads a process has (proc_pid_task(5)).
-pub(crate) fn threads(pid: u32) -> io::Result<u64> {
+pub fn threads(pid: u32) -> io::Result<u64> {
     Ok(fs::read_dir(format!("/proc/{pid}/task"))?.count() as u64)
 }
 
@@ -109,7 +109,7 @@ pub struct Machine {
 
 impl Machine {
     /// Describes this machine; what cannot be found out is left empty.
-    pub(crate) fn describe() -> Self {
+    pub fn describe() -> Self {
         let processor = fs::read_to_string("/proc/cpuinfo").ok().and_then(|text| {
             let line = text.lines().find(|line| line.starts_with("model name"))?;
             Some(line.split_once(':')?.1.trim().to_owned())
@@ -132,13 +132,13 @@ impl Machine {
 
 impl Machine {
     /// Notes how much the host took since this was made.
-    pub(crate) fn note_stolen(&mut self) {
+    pub fn note_stolen(&mut self) {
         let ticks = stolen_ticks().saturating_sub(self.stolen_ticks_before);
         self.stolen_seconds = crate::latency::ratio(ticks, rustix::param::clock_ticks_per_second());
     }
 
     /// What a reader of the tables must be told of the machine; nothing when it was idle and its own.
-    pub(crate) fn write_remarks(&self, out: &mut Output<'_>) -> io::Result<()> {
+    pub fn write_remarks(&self, out: &mut Output<'_>) -> io::Result<()> {
         if self.load_average_before > 0.5 {
             writeln!(
                 out,
@@ -160,7 +160,7 @@ impl Machine {
 }
 
 /// What the host of a virtual machine has taken since the machine started, in seconds.
-pub(crate) fn stolen_seconds() -> f64 {
+pub fn stolen_seconds() -> f64 {
     crate::latency::ratio(stolen_ticks(), rustix::param::clock_ticks_per_second())
 }
 

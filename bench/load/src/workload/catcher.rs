@@ -25,7 +25,7 @@ const LISTENER: u64 = u64::MAX;
 const LOOK_UP_EVERY: u64 = clock::SECOND / 20;
 
 /// One consumer that is pushed to.
-pub(crate) struct Catcher {
+pub(super) struct Catcher {
     pub(super) intake: Intake,
     listener: TcpListener,
     answers: bool,
@@ -43,7 +43,7 @@ struct Connection {
 
 impl Catcher {
     /// A consumer that waits on this listener.
-    pub(crate) fn new(intake: Intake, listener: TcpListener, answers: bool) -> Result<Self, BenchError> {
+    pub(super) fn new(intake: Intake, listener: TcpListener, answers: bool) -> Result<Self, BenchError> {
         listener.set_nonblocking(true).map_err(BenchError::io("making a consumer's listener not block"))?;
         let poll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(polling)?;
         epoll::add(&poll, &listener, EventData::new_u64(LISTENER), EventFlags::IN).map_err(polling)?;
@@ -51,7 +51,7 @@ impl Catcher {
     }
 
     /// Takes events until everything that was sent has come, or nothing has for a while.
-    pub(crate) fn run(mut self, own: &CatcherShared, shared: &Shared) -> Result<Self, BenchError> {
+    pub(super) fn run(mut self, own: &CatcherShared, shared: &Shared) -> Result<Self, BenchError> {
         let mut events = [epoll::Event { flags: EventFlags::empty(), data: EventData::new_u64(0) }; 64];
         loop {
             let count = match epoll::wait(&self.poll, &mut events, Some(&clock::to_timespec(LOOK_UP_EVERY))) {

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::io;
+use std::path::PathBuf;
 
 /// Why a benchmark could not be run to its end.
 #[derive(Debug)]
@@ -20,6 +21,11 @@ pub enum BenchError {
         name: String,
         /// What is known about its end.
         reason: String,
+    },
+    /// The program that serves is not where it is looked for.
+    NoService {
+        /// Where that is.
+        program: PathBuf,
     },
     /// A contender could not be brought to carry events from supplier to consumer.
     Setup {
@@ -60,7 +66,7 @@ pub enum BenchError {
 
 impl BenchError {
     /// Wraps an operating system's error with what was being done.
-    pub(crate) fn io(doing: &'static str) -> impl FnOnce(io::Error) -> Self {
+    pub fn io(doing: &'static str) -> impl FnOnce(io::Error) -> Self {
         move |source| Self::Io { doing, source }
     }
 }
@@ -70,6 +76,12 @@ impl fmt::Display for BenchError {
         match self {
             Self::Io { doing, source } => write!(f, "{doing}: {source}"),
             Self::Process { name, reason } => write!(f, "the process {name} {reason}"),
+            Self::NoService { program } => write!(
+                f,
+                "there is no {}: the service that is measured is the program `campanile` in the same folder; `cargo build --release \
+                 --workspace --bins` (or `make build`) makes both",
+                program.display()
+            ),
             Self::Setup { doing, reason } => write!(f, "{doing}: {reason}"),
             Self::Protocol { contender, reason } => write!(f, "{contender} {reason}"),
             Self::NotShown { found } => f.write_str(found),
@@ -86,6 +98,7 @@ impl std::error::Error for BenchError {
         match self {
             Self::Io { source, .. } => Some(source),
             Self::Process { .. }
+            | Self::NoService { .. }
             | Self::Setup { .. }
             | Self::Protocol { .. }
             | Self::NotShown { .. }

@@ -10,37 +10,35 @@ use rustix::thread::{CpuSet, sched_setaffinity};
 use crate::{BenchError, LeashedOptions, system};
 
 /// The name of the hidden sub-command.
-pub(crate) const COMMAND: &str = "leashed-process";
+pub const COMMAND: &str = "leashed-process";
 
-/// The arguments of `bench` that lead to this: for a process on this core only, at this `SCHED_FIFO` priority. The
-/// command's own follow.
-pub(crate) fn arguments(core: Option<usize>, fifo: Option<u8>) -> Vec<OsString> {
+/// The words of a command, this program first, that runs another program in this way, or this one again: on this core only, at this
+/// `SCHED_FIFO` priority, where there is one. Its arguments follow.
+pub fn words(program: Option<&OsStr>, core: Option<usize>, fifo: Option<u8>) -> Result<Vec<OsString>, BenchError> {
+    let this = std::env::current_exe().map_err(BenchError::io("finding the path of this program"))?;
+    let mut words = vec![this.into_os_string()];
+    words.extend(arguments(program, core, fifo));
+    Ok(words)
+}
+
+/// The same without this program.
+fn arguments(program: Option<&OsStr>, core: Option<usize>, fifo: Option<u8>) -> Vec<OsString> {
     let mut arguments = vec![OsString::from(COMMAND)];
-    let mut option = |name: &str, value: Option<String>| {
-        arguments.extend(value.into_iter().flat_map(|value| [OsString::from(name), OsString::from(value)]));
+    let mut option = |name: &str, value: Option<OsString>| {
+        arguments.extend(value.into_iter().flat_map(|value| [OsString::from(name), value]));
     };
-    option("--core", core.map(|core| core.to_string()));
-    option("--fifo", fifo.map(|fifo| fifo.to_string()));
+    option("--core", core.map(|core| core.to_string().into()));
+    option("--fifo", fifo.map(|fifo| fifo.to_string().into()));
+    option("--program", program.map(OsStr::to_owned));
     arguments.push(OsString::from("--"));
     arguments
 }
 
-/// The words of a command, this program first, that runs another program leashed in the same way. Its arguments follow.
-pub(crate) fn command(program: &OsStr, core: Option<usize>) -> Result<Vec<OsString>, BenchError> {
-    let this = std::env::current_exe().map_err(BenchError::io("finding the path of this program"))?;
-    let mut words = vec![this.into_os_string(), OsString::from("bench")];
-    words.extend(arguments(core, None));
-    // The leash ends with a `--`, and its options come before that.
-    let end = words.len().saturating_sub(1);
-    words.splice(end..end, [OsString::from("--program"), program.to_owned()]);
-    Ok(words)
-}
-
-/// Turns this process into `campanile ARGUMENTS…`, or another program with these arguments, to be ended by the kernel when its parent thread ends.
+/// Turns this process into this program with other arguments, or into another one, to be ended by the kernel when its parent thread ends.
 ///
 /// The wish survives `execve` (prctl(2), `PR_SET_PDEATHSIG`), so that the command itself needs to know nothing of it:
 /// a benchmark that is killed leaves no service behind that holds a port and a core. So do the core and the priority.
-pub(crate) fn run_process(options: &LeashedOptions) -> Result<(), BenchError> {
+pub fn run_process(options: &LeashedOptions) -> Result<(), BenchError> {
     set_parent_process_death_signal(Some(Signal::TERM))
         .map_err(|errno| BenchError::Io { doing: "asking to end with the parent process", source: errno.into() })?;
     if let Some(core) = options.core {
@@ -65,7 +63,8 @@ mod tests {
 
     #[test]
     fn says_the_core_and_the_priority_only_where_there_is_one() {
-        assert_eq!(arguments(None, None), [COMMAND, "--"]);
-        assert_eq!(arguments(Some(1), Some(72)), [COMMAND, "--core", "1", "--fifo", "72", "--"]);
+        assert_eq!(arguments(None, None, None), [COMMAND, "--"]);
+        let words = [COMMAND, "--core", "1", "--fifo", "72", "--program", "env", "--"];
+        assert_eq!(arguments(Some(OsStr::new("env")), Some(1), Some(72)), words);
     }
 }

@@ -12,7 +12,7 @@ use crate::{BenchError, Form, clock};
 const LOST_AFTER: u64 = 3 * clock::SECOND;
 
 /// What one consumer got.
-pub(crate) struct Intake {
+pub(super) struct Intake {
     pub(super) contender: &'static str,
     /// Which of the traffics it takes.
     pub(super) traffic: usize,
@@ -25,7 +25,7 @@ pub(crate) struct Intake {
 
 impl Intake {
     /// Of a consumer of one traffic, which has so many suppliers.
-    pub(crate) fn new(contender: &'static str, form: Form, traffic: usize, suppliers: u32) -> Self {
+    pub(super) fn new(contender: &'static str, form: Form, traffic: usize, suppliers: u32) -> Self {
         let suppliers = usize::try_from(suppliers).unwrap_or(0);
         Self { contender, traffic, form, ledgers: vec![Ledger::default(); suppliers], received: 0, last: 0 }
     }

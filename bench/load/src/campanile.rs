@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::path::PathBuf;
 
 use client::notify::{
     ClientType, ConsumerAdmin, EventChannel, EventChannelFactory, EventType, Property, ProxyPullSupplier,
@@ -19,7 +20,7 @@ use crate::process::{Process, arguments, ready_address};
 use crate::{BenchError, CarriageOptions, DeliveryOptions, Form, clock};
 
 /// The name under which reports show it.
-pub(crate) const NAME: &str = "Campanile";
+pub const NAME: &str = "Campanile";
 
 impl Form {
     const fn client_type(self) -> ClientType {
@@ -40,11 +41,14 @@ impl Form {
     }
 }
 
+/// What the program that serves is called.
+const PROGRAM: &str = "campanile";
+
 /// The OMG's unit of time, 100 ns, in nanoseconds.
 const TIME_UNIT: u64 = 100;
 
 /// A running service.
-pub(crate) struct Campanile {
+pub struct Campanile {
     process: Process,
     address: SocketAddr,
     orb: Orb,
@@ -54,33 +58,35 @@ pub(crate) struct Campanile {
 
 /// Where a supplier pushes to, or a consumer pulls from.
 #[derive(Debug, Clone)]
-pub(crate) struct ProxyAddress {
-    pub(crate) address: SocketAddr,
+pub struct ProxyAddress {
+    /// Where the proxy is.
+    pub address: SocketAddr,
     /// The object key of the proxy.
-    pub(crate) key: Vec<u8>,
+    pub key: Vec<u8>,
 }
 
 impl ProxyAddress {
-    pub(crate) fn of(proxy: &ObjectRef, doing: &'static str) -> Result<Self, BenchError> {
+    /// Where this proxy is; `doing` is said where its reference does not tell.
+    pub fn of(proxy: &ObjectRef, doing: &'static str) -> Result<Self, BenchError> {
         let profile = proxy.ior().iiop().ok_or_else(|| setup(doing)("the proxy has no IIOP profile"))?;
         let ip: std::net::IpAddr = profile.host.parse().map_err(setup(doing))?;
         Ok(Self { address: SocketAddr::new(ip, profile.port), key: profile.key.clone() })
     }
 
     /// Opens a connection of the client's own.
-    pub(crate) fn connect(&self) -> Result<TcpStream, BenchError> {
+    pub fn connect(&self) -> Result<TcpStream, BenchError> {
         TcpStream::connect(self.address).map_err(BenchError::io("connecting to Campanile"))
     }
 }
 
 impl Campanile {
     /// Starts a service on a free port of loopback.
-    pub(crate) fn start() -> Result<Self, BenchError> {
+    pub fn start() -> Result<Self, BenchError> {
         Self::start_with(&arguments(["serve", "--listen", "127.0.0.1:0"]))
     }
 
     /// Starts a service on a free port of loopback, configured by this file if there is one.
-    pub(crate) fn start_configured(config: Option<&std::path::Path>) -> Result<Self, BenchError> {
+    pub fn start_configured(config: Option<&std::path::Path>) -> Result<Self, BenchError> {
         let mut serve = arguments(["serve", "--listen", "127.0.0.1:0"]);
         serve.extend(config.iter().flat_map(|path| ["--config".into(), path.into()]));
         Self::start_with(&serve)
@@ -88,7 +94,7 @@ impl Campanile {
 
     /// Starts a service at an address, or as `campanile serve` without arguments does: found by everybody without
     /// configuration.
-    pub(crate) fn start_to_look_at(listen: Option<&str>) -> Result<Self, BenchError> {
+    pub fn start_to_look_at(listen: Option<&str>) -> Result<Self, BenchError> {
         match listen {
             Some(listen) => Self::start_with(&arguments(["serve", "--listen", listen])),
             None => Self::start_with(&arguments(["serve"])),
@@ -96,12 +102,12 @@ impl Campanile {
     }
 
     /// Starts a service on a free port of loopback, all of it on this core if there is one.
-    pub(crate) fn start_on(core: Option<usize>) -> Result<Self, BenchError> {
+    pub fn start_on(core: Option<usize>) -> Result<Self, BenchError> {
         Self::start_at(core, None)
     }
 
     /// The same at this `SCHED_FIFO` priority, all its threads, if there is one.
-    pub(crate) fn start_at(core: Option<usize>, fifo: Option<u8>) -> Result<Self, BenchError> {
+    pub fn start_at(core: Option<usize>, fifo: Option<u8>) -> Result<Self, BenchError> {
         Self::start_confined(core, fifo, &arguments(["serve", "--listen", "127.0.0.1:0"]))
     }
 
@@ -110,33 +116,35 @@ impl Campanile {
     }
 
     fn start_confined(core: Option<usize>, fifo: Option<u8>, serve: &[std::ffi::OsString]) -> Result<Self, BenchError> {
-        let (process, address) = Process::start_confined("campanile serve", core, fifo, serve, ready_address)?;
+        let (program, confined) = (program()?, (core, fifo));
+        let (process, address) =
+            Process::start_confined("campanile serve", Some(program.as_os_str()), confined, serve, ready_address)?;
         Ok(Self { process, address, orb: Orb::new(OrbOptions::default()), channel_qos: Vec::new() })
     }
 
     /// Has the channels that are made from now on served by a pool of one thread with this priority.
-    pub(crate) fn pool_for_channels(&mut self, priority: i16) {
+    pub fn pool_for_channels(&mut self, priority: i16) {
         let pool = ThreadPoolLanes::new(PriorityModel::ServerDeclared, priority, &[(priority, 1)]);
         self.channel_qos = vec![pool.into()];
     }
 
     /// The service's process.
-    pub(crate) fn process(&self) -> &Process {
+    pub fn process(&self) -> &Process {
         &self.process
     }
 
     /// Where it listens.
-    pub(crate) fn address(&self) -> SocketAddr {
+    pub fn address(&self) -> SocketAddr {
         self.address
     }
 
     /// Makes a channel with nobody on it.
-    pub(crate) fn new_channel(&self) -> Result<Channel, BenchError> {
+    pub fn new_channel(&self) -> Result<Channel, BenchError> {
         self.new_channel_with(&self.channel_qos)
     }
 
     /// Makes a channel of these qualities with nobody on it.
-    pub(crate) fn new_channel_with(&self, qos: &[Property]) -> Result<Channel, BenchError> {
+    pub fn new_channel_with(&self, qos: &[Property]) -> Result<Channel, BenchError> {
         let doing = "making a channel in Campanile";
         let factory = self.orb.resolve(&self.corbaloc("NotificationService")).map_err(setup(doing))?;
         let factory = EventChannelFactory::unchecked(factory);
@@ -145,14 +153,14 @@ impl Campanile {
     }
 
     /// The channel that everybody finds without configuration.
-    pub(crate) fn default_channel(&self) -> Result<Channel, BenchError> {
+    pub fn default_channel(&self) -> Result<Channel, BenchError> {
         let doing = "finding Campanile's default channel";
         let channel = self.orb.resolve(&self.corbaloc("DefaultEventChannel")).map_err(setup(doing))?;
         Ok(Channel { channel: EventChannel::unchecked(channel) })
     }
 
     /// The service's own counters, by name.
-    pub(crate) fn counters(&self) -> Result<BTreeMap<String, u64>, BenchError> {
+    pub fn counters(&self) -> Result<BTreeMap<String, u64>, BenchError> {
         let doing = "reading Campanile's counters";
         let statistics = self.orb.resolve(&self.corbaloc("Statistics")).map_err(setup(doing))?;
         let body = statistics.invoke("get_statistics", |_| ()).map_err(setup(doing))?;
@@ -170,18 +178,18 @@ impl Campanile {
     }
 
     /// Its factory of channels.
-    pub(crate) fn factory(&self) -> Result<EventChannelFactory, BenchError> {
+    pub fn factory(&self) -> Result<EventChannelFactory, BenchError> {
         let factory = self.orb.resolve(&self.corbaloc("NotificationService"));
         factory.map(EventChannelFactory::unchecked).map_err(setup("finding Campanile's factory"))
     }
 
     /// The object that tells its counters.
-    pub(crate) fn statistics(&self) -> Result<ObjectRef, BenchError> {
+    pub fn statistics(&self) -> Result<ObjectRef, BenchError> {
         self.orb.resolve(&self.corbaloc("Statistics")).map_err(setup("finding Campanile's statistics"))
     }
 
     /// What each lane has counted by itself.
-    pub(crate) fn lane_counters(&self) -> Result<Vec<LaneCounters>, BenchError> {
+    pub fn lane_counters(&self) -> Result<Vec<LaneCounters>, BenchError> {
         let doing = "reading the counters of Campanile's lanes";
         let body = self.statistics()?.invoke("get_lanes", |_| ()).map_err(setup(doing))?;
         let mut reader = body.reader();
@@ -205,60 +213,67 @@ impl Campanile {
     }
 }
 
+/// The program that serves: `campanile` in the folder of the program that runs, which may be itself.
+fn program() -> Result<PathBuf, BenchError> {
+    let this = std::env::current_exe().map_err(BenchError::io("finding the path of this program"))?;
+    let program = this.with_file_name(PROGRAM);
+    if program.is_file() { Ok(program) } else { Err(BenchError::NoService { program }) }
+}
+
 /// What a lane of the service has counted.
 #[derive(Debug)]
-pub(crate) struct LaneCounters {
+pub struct LaneCounters {
     /// `lane` is the main one; those of pools are called `lane-ID-pPRIORITY`.
-    pub(crate) name: String,
+    pub name: String,
     /// By name.
-    pub(crate) counters: BTreeMap<String, u64>,
+    pub counters: BTreeMap<String, u64>,
 }
 
 /// A consumer that is to be connected.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Consumer<'a> {
+pub struct Consumer<'a> {
     /// Where it listens.
-    pub(crate) address: SocketAddr,
+    pub address: SocketAddr,
     /// What it goes by there.
-    pub(crate) key: &'a [u8],
+    pub key: &'a [u8],
     /// The form in which it gets events.
-    pub(crate) form: Form,
+    pub form: Form,
     /// Qualities of its proxy.
-    pub(crate) qos: &'a [Property],
+    pub qos: &'a [Property],
     /// The only type of events that it gets; all if there is none.
-    pub(crate) event_type: Option<&'a EventType>,
+    pub event_type: Option<&'a EventType>,
     /// What its reference has beside the code sets.
-    pub(crate) components: &'a [Component],
+    pub components: &'a [Component],
 }
 
 /// A channel of the service.
-pub(crate) struct Channel {
+pub struct Channel {
     channel: EventChannel,
 }
 
 impl Channel {
     /// A channel of any notification service.
-    pub(crate) const fn of(channel: EventChannel) -> Self {
+    pub const fn of(channel: EventChannel) -> Self {
         Self { channel }
     }
 
     /// The same channel, over this client's connection.
-    pub(crate) fn seen_by(&self, orb: &Orb) -> Self {
+    pub fn seen_by(&self, orb: &Orb) -> Self {
         Self { channel: EventChannel::unchecked(orb.object(self.channel.object().ior().clone())) }
     }
 
     /// Its default consumers' admin.
-    pub(crate) fn consumer_admin(&self) -> Result<ConsumerAdmin, BenchError> {
+    pub fn consumer_admin(&self) -> Result<ConsumerAdmin, BenchError> {
         self.channel.default_consumer_admin().map_err(setup("finding the consumers' admin of Campanile's channel"))
     }
 
     /// Ends it with all that is in it.
-    pub(crate) fn destroy(self) -> Result<(), BenchError> {
+    pub fn destroy(self) -> Result<(), BenchError> {
         self.channel.destroy().map_err(setup("destroying a channel of Campanile"))
     }
 
     /// Makes a proxy for one more supplier and connects it.
-    pub(crate) fn add_supplier(&self, carriage: CarriageOptions) -> Result<ProxyAddress, BenchError> {
+    pub fn add_supplier(&self, carriage: CarriageOptions) -> Result<ProxyAddress, BenchError> {
         let doing = "connecting a supplier to Campanile";
         let admin = self.channel.default_supplier_admin().map_err(setup(doing))?;
         let form = carriage.form;
@@ -282,7 +297,7 @@ impl Channel {
     }
 
     /// Makes a proxy for one more consumer that pulls, and connects it.
-    pub(crate) fn add_puller(&self, form: Form) -> Result<ProxyAddress, BenchError> {
+    pub fn add_puller(&self, form: Form) -> Result<ProxyAddress, BenchError> {
         let doing = "connecting a consumer that pulls to Campanile";
         let admin = self.channel.default_consumer_admin().map_err(setup(doing))?;
         let (proxy, _) = admin.obtain_notification_pull_supplier(form.client_type()).map_err(setup(doing))?;
@@ -301,7 +316,7 @@ impl Channel {
     /// Makes a proxy for one more consumer, which waits on `listener` and goes by `key`, and connects it.
     ///
     /// The service connects to the listener when it likes to: at once, or for the first event.
-    pub(crate) fn add_consumer(
+    pub fn add_consumer(
         &self,
         listener: &TcpListener,
         key: &[u8],
@@ -315,7 +330,7 @@ impl Channel {
 
     /// Makes a proxy for one more consumer, which listens there and goes by `key`, and connects it; the proxy has these
     /// qualities.
-    pub(crate) fn connect_consumer(
+    pub fn connect_consumer(
         &self,
         address: SocketAddr,
         key: &[u8],
@@ -327,7 +342,7 @@ impl Channel {
 
     /// Makes a proxy for one more consumer, which listens there and goes by `key`, and connects it; it gets structured
     /// events of this type only. Its reference has these components beside the usual one.
-    pub(crate) fn add_consumer_of(
+    pub fn add_consumer_of(
         &self,
         event_type: &EventType,
         address: SocketAddr,
@@ -339,7 +354,7 @@ impl Channel {
     }
 
     /// Makes a proxy for one more consumer and connects it.
-    pub(crate) fn connect(&self, consumer: &Consumer<'_>) -> Result<(), BenchError> {
+    pub fn connect(&self, consumer: &Consumer<'_>) -> Result<(), BenchError> {
         let doing = "connecting a consumer to Campanile";
         let Consumer { address, key, form, qos, event_type, components } = *consumer;
         let reference = consumer_reference(form.consumer_type(), address, key, components);
@@ -366,12 +381,7 @@ impl Channel {
 }
 
 /// A reference to a consumer that listens there and goes by `key`, with these components beside the usual one.
-pub(crate) fn consumer_reference(
-    consumer_type: &str,
-    address: SocketAddr,
-    key: &[u8],
-    components: &[Component],
-) -> Ior {
+pub fn consumer_reference(consumer_type: &str, address: SocketAddr, key: &[u8], components: &[Component]) -> Ior {
     let profile = IiopProfile {
         version: Version::V1_2,
         host: address.ip().to_string(),
@@ -383,18 +393,18 @@ pub(crate) fn consumer_reference(
 }
 
 /// A listener for one consumer, on loopback.
-pub(crate) fn listen() -> Result<TcpListener, BenchError> {
+pub fn listen() -> Result<TcpListener, BenchError> {
     TcpListener::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).map_err(BenchError::io("listening for a consumer"))
 }
 
 /// A consumer's object key that is as long as the proxy's, so that a request has the same size before and behind the
 /// service, as it has before and behind a relay.
-pub(crate) fn key_as_long_as(proxy_key: &[u8]) -> Vec<u8> {
+pub fn key_as_long_as(proxy_key: &[u8]) -> Vec<u8> {
     b"bench-consumer-".iter().copied().cycle().take(proxy_key.len().max(1)).collect()
 }
 
 /// The object key of the consumer with this number, as long as the proxy's where that leaves room for the number.
-pub(crate) fn consumer_key(number: u32, length: usize) -> Vec<u8> {
+pub fn consumer_key(number: u32, length: usize) -> Vec<u8> {
     let number = format!("{number:05}").into_bytes();
     let mut key = key_as_long_as(&vec![0; length.saturating_sub(number.len())]);
     key.extend(number);
@@ -402,7 +412,7 @@ pub(crate) fn consumer_key(number: u32, length: usize) -> Vec<u8> {
 }
 
 /// Wraps what a contender answered with what was asked of it.
-pub(crate) fn setup<E: Display>(doing: &'static str) -> impl FnOnce(E) -> BenchError {
+pub fn setup<E: Display>(doing: &'static str) -> impl FnOnce(E) -> BenchError {
     move |error| BenchError::Setup { doing: doing.to_owned(), reason: error.to_string() }
 }
 

@@ -1,0 +1,63 @@
+//! The `campanile-bench` binary from outside. The service that it measures is the program `campanile` beside it: `cargo test
+//! --workspace` makes both, and before `cargo test -p campanile-bench` it takes `cargo build -p campanile-cli`.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
+
+mod experiments;
+mod hostile;
+
+use serde_json::Value as Json;
+use std::process::{Command, Output, Stdio};
+use testing::output_in_time;
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_campanile-bench");
+
+fn json(line: &str) -> Json {
+    serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"))
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).unwrap()
+}
+
+fn campanile_bench(arguments: &[&str]) -> Output {
+    output_in_time(Command::new(PROGRAM).args(arguments).stdin(Stdio::null()))
+}
+
+/// What a command that has to fail says, with its status.
+fn refusal(arguments: &[&str]) -> (String, i32) {
+    let output = campanile_bench(arguments);
+    assert!(output.stdout.is_empty(), "{}", text(&output.stdout));
+    (text(&output.stderr), output.status.code().unwrap())
+}
+
+#[test]
+fn order_benchmark_shows_that_nothing_is_lost() {
+    let output = campanile_bench(&["order", "--events", "50", "--suppliers", "3", "--consumers", "2", "--json"]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let report = json(&text(&output.stdout));
+    assert_eq!(report["complete_and_in_order"], true);
+    assert_eq!(report["run"]["traffics"][0]["losses"]["received"], 300);
+}
+
+#[test]
+fn a_value_that_makes_no_sense_is_wrong_usage() {
+    let (error, code) = refusal(&["order", "--timeout", "0"]);
+    assert_eq!(code, 2);
+    assert!(error.contains("--timeout must be from 0.001 to 1000000 seconds"), "{error}");
+}
+
+/// Somebody copies the one program to another machine, and not the service that it is to measure.
+#[test]
+fn a_service_that_is_missing_is_told_with_what_to_do() {
+    let folder = std::env::temp_dir().join(format!("campanile-bench-alone-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let alone = folder.join("campanile-bench");
+    std::fs::copy(PROGRAM, &alone).unwrap();
+    let output = output_in_time(Command::new(&alone).args(["order", "--quick"]).stdin(Stdio::null()));
+    std::fs::remove_dir_all(&folder).unwrap();
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("there is no ") && said.contains("campanile-bench-alone"), "{said}");
+    assert!(said.contains("`make build`"), "{said}");
+}

@@ -1,0 +1,35 @@
+//! `campanile bench`: what a service carries. The experiments are another program, `campanile-bench`.
+
+mod demo;
+mod monitor;
+mod options;
+
+use crate::failure::Failure;
+use load::{BenchError, LeashedOptions, Output};
+use std::io::{self, ErrorKind, IsTerminal};
+
+pub(crate) use options::Command;
+
+/// Runs one of them.
+pub(crate) fn run(command: &Command) -> Result<(), Failure> {
+    let mut stdout = io::stdout();
+    let terminal = stdout.is_terminal();
+    let out = &mut Output::new(&mut stdout, terminal);
+    match command {
+        Command::Monitor(options) => monitor::run(options, out),
+    }
+    .map_err(failure)
+}
+
+/// Becomes the service that one of them has started, which ends when it does.
+pub(crate) fn run_leashed(options: &LeashedOptions) -> Result<(), Failure> {
+    load::leash::run_process(options).map_err(failure)
+}
+
+fn failure(error: BenchError) -> Failure {
+    match error {
+        BenchError::Io { source, .. } if source.kind() == ErrorKind::BrokenPipe => Failure::OutputClosed,
+        error @ BenchError::Option { .. } => Failure::Usage(error.to_string()),
+        error => Failure::message(error),
+    }
+}

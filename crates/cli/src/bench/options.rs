@@ -1,0 +1,62 @@
+//! What a person can ask of `campanile bench`.
+
+use load::{CarriageOptions, ReportOptions};
+
+/// `campanile bench …`.
+#[derive(Debug, clap::Subcommand)]
+pub(crate) enum Command {
+    /// Run a telescope's monitor system: 50 suppliers of 34 KB at 2 Hz, beside plain sockets
+    #[command(after_help = MONITOR_EXAMPLES)]
+    Monitor(MonitorOptions),
+}
+
+pub(crate) const MONITOR_EXAMPLES: &str = "\
+Examples:
+  campanile bench monitor                         one consumer, staggered by 5 ms, 10 s
+  campanile bench monitor --consumers 3 --bytes 23552
+  campanile bench monitor --pull --timeout 1      as the memorandum's consumer: it pulls, and events expire
+  campanile bench monitor --paper                 every case of the CARMA memorandum's tables 1 to 3
+  campanile bench monitor --demo                  serve on the default port and watch until Ctrl-C
+  campanile bench monitor --demo --listen 127.0.0.1:2810
+  campanile bench monitor --json > monitor.json";
+
+/// Options of `campanile bench monitor`.
+#[derive(Debug, Clone, clap::Args)]
+pub(crate) struct MonitorOptions {
+    /// Suppliers, each with its own connection
+    #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub(crate) suppliers: u32,
+    /// Payload of an event in bytes (34 KB is 34 816, 23 KB is 23 552)
+    #[arg(long, value_name = "BYTES", default_value_t = 34 * 1024, value_parser = clap::value_parser!(u32).range(64..=8_388_608))]
+    pub(crate) bytes: u32,
+    /// Events per second of each supplier
+    #[arg(long, value_name = "HZ", default_value_t = 2.0)]
+    pub(crate) rate: f64,
+    /// Milliseconds from one supplier's turn to the next one's; 0 lets all push at the same moment
+    #[arg(long, value_name = "MS", default_value_t = 5.0)]
+    pub(crate) stagger_ms: f64,
+    /// Consumers, each given every event
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=16))]
+    pub(crate) consumers: u32,
+    /// Seconds of traffic for each row of the table
+    #[arg(long, value_name = "SECONDS", default_value_t = 10.0)]
+    pub(crate) duration: f64,
+    /// Run each case of the CARMA memorandum's tables 1 to 3 (staggered or not; 1 to 3 consumers; 34 and 23 KB)
+    #[arg(long, conflicts_with_all = ["consumers", "bytes", "stagger_ms", "demo"])]
+    pub(crate) paper: bool,
+    /// Leave out the same traffic over plain sockets
+    #[arg(long)]
+    pub(crate) no_sockets: bool,
+    /// Serve at the default address, show a live table, and go on until Ctrl-C
+    #[arg(long, conflicts_with_all = ["json", "json_file"])]
+    pub(crate) demo: bool,
+    /// With --demo: serve at another address than 127.0.0.1:2809
+    #[arg(long, value_name = "HOST:PORT", requires = "demo")]
+    pub(crate) listen: Option<String>,
+    /// How events travel
+    #[command(flatten)]
+    pub(crate) carriage: CarriageOptions,
+    /// How to report
+    #[command(flatten)]
+    pub(crate) report: ReportOptions,
+}
