@@ -8,6 +8,7 @@ use crate::{BenchError, clock};
 const EVERY: u64 = clock::SECOND / 50;
 
 /// What it saw.
+#[derive(Default)]
 pub(super) struct Seen {
     /// How long answers took.
     pub(super) answers: Recorder,
@@ -15,12 +16,6 @@ pub(super) struct Seen {
     pub(super) resident_bytes_max: u64,
     /// The most threads that it had.
     pub(super) threads_max: u64,
-}
-
-impl Default for Seen {
-    fn default() -> Self {
-        Self { answers: Recorder::default(), resident_bytes_max: 0, threads_max: 0 }
-    }
 }
 
 impl Seen {
