@@ -11,6 +11,7 @@ use crate::lane::run::Core;
 /// A connection that nobody uses is kept for this long: a consumer that disconnects while it is pushed to still answers,
 /// and one that comes back finds it open.
 const LINGER: Duration = Duration::from_secs(1);
+
 impl Core {
     /// Ends what has waited too long, and closes connections that nobody uses.
     pub(crate) fn sweep_outgoing(&mut self) {
