@@ -8,7 +8,9 @@ mod filters;
 mod idle;
 mod objections;
 mod probes;
+mod rescheduling;
 mod settings;
+mod teardown;
 
 use self::changes::Changes;
 pub(super) use self::changes::{InfoMode, code_set, difference};
@@ -21,6 +23,9 @@ use self::farewells::Farewells;
 pub use self::idle::AT_ONCE_MAX;
 pub use self::idle::SupplierStanding;
 use self::probes::Probes;
+use self::rescheduling::Rescheduling;
+use self::teardown::Teardowns;
+pub use self::teardown::Unpublished;
 use super::exceptions::{Exception, Raised};
 use super::filters::Filters;
 use super::keys::ObjectKey;
@@ -32,8 +37,8 @@ use super::references::References;
 use super::table::{self, AdminKey, Servant, Target};
 use accounts::{Account, Resource};
 use engine::{
-    AdminId, ChannelId, ChannelLimits, DisconnectReason, FilterId, FilterTarget, Hierarchy, HierarchyLimits,
-    LaneChange, LaneId, Operator, Peer, PoolId, ProxyId, ProxyKey, SettingsPatch, Side, Snapshot, Time, Topics,
+    AdminId, ChannelId, ChannelLimits, DisconnectReason, FilterId, Hierarchy, HierarchyLimits, LaneChange, LaneId,
+    Operator, Peer, PoolId, ProxyId, ProxyKey, SettingsPatch, Side, Snapshot, Time, Topics,
 };
 use giop::cdr::{CharSet, Reader, Writer};
 use giop::ior::Ior;
@@ -72,7 +77,8 @@ pub struct DoorSettings {
 ///
 /// A pure state machine for the administration thread: it is handed requests, and asked what follows from them. After
 /// each [`Door::handle`], [`Door::handle_disconnected`] and [`Door::handle_answer`], call [`Door::publish`] and hand the
-/// result to the lanes *before* the reply is sent, so that a client which was told that it is connected is known to be;
+/// result to the lanes *before* the reply is sent, so that a client which was told that it is connected is known to be (a change
+/// that concerns very many is published later: [`Door::take_unpublished`]);
 /// then call [`Door::poll_effect`] until it gives `None`. It is told the time by [`Door::handle_time`], at the latest when
 /// [`Door::poll_timeout`] asks for it.
 ///
@@ -113,8 +119,14 @@ pub struct Door {
     filter_cuts: u64,
     changes: Changes,
     farewells: Farewells,
+    teardowns: Teardowns,
+    /// What the last request has changed.
+    unpublished: Unpublished,
+    rescheduling: Rescheduling,
     probes: Probes,
-    suppliers: idle::Suppliers,
+    suppliers: idle::Callers,
+    /// Those that gave no reference.
+    pull_consumers: idle::Callers,
     /// The lane's time.
     time: Time,
 }
@@ -170,10 +182,12 @@ pub enum Effect {
         /// How long it could not be reached; nothing if it said, or its server did, that it is no more.
         unreachable_for: Option<Duration>,
     },
-    /// A supplier was not heard of for so long that it was disconnected.
+    /// A client was not heard of for so long that it was disconnected.
     LetGo {
         /// The proxy.
         proxy: ProxyKey,
+        /// Whether it supplied or consumed.
+        side: Side,
         /// The address from which it connected.
         address: Option<IpAddr>,
         /// How long it was not heard of.
@@ -312,8 +326,12 @@ impl Door {
             filter_cuts: 0,
             changes: Changes::default(),
             farewells: Farewells::default(),
+            teardowns: Teardowns::default(),
+            unpublished: Unpublished::default(),
+            rescheduling: Rescheduling::default(),
             probes: Probes::default(),
-            suppliers: idle::Suppliers::default(),
+            suppliers: idle::Callers::default(),
+            pull_consumers: idle::Callers::default(),
             time: Time::default(),
         };
         match door.hierarchy.create_channel(delivery, limits) {
@@ -336,7 +354,9 @@ impl Door {
         let (encoding, phase) = (reply.encoding(), reply.phase());
         self.principal = Some(Arc::clone(call.principal));
         self.farewells.begin();
+        self.note_unpublished();
         let outcome = self.dispatch(call, reply);
+        self.note_unpublished();
         self.principal = None;
         outcome.map_err(|raised| {
             log::debug!(
@@ -382,6 +402,7 @@ impl Door {
     pub fn publish(&mut self) -> Option<Published> {
         self.tell_changes();
         let routing = self.hierarchy.snapshot();
+        self.end_teardowns();
         let is_same = |last: &Published| last.routing.version == routing.version && !self.peers_changed;
         if self.published.as_ref().is_some_and(is_same) {
             return None;
@@ -620,18 +641,6 @@ impl Door {
         Ok(channel)
     }
 
-    pub(super) fn destroy_channel(&mut self, channel: ChannelId) -> Result<(), Raised> {
-        let removed = self.hierarchy.destroy_channel(channel)?;
-        self.forget_all(&removed);
-        self.nonces.remove(&channel);
-        self.ledger.remove_channel(channel);
-        self.nonces_changed = true;
-        self.real_time.remove(&channel);
-        self.forget_filters(channel);
-        self.changes.forget_channel(channel);
-        Ok(())
-    }
-
     // ---- admins ----
 
     pub(super) fn admins(&self, channel: ChannelId, side: Side) -> Result<Vec<AdminId>, Raised> {
@@ -656,15 +665,6 @@ impl Door {
         let admin = AdminKey { channel, side, admin: self.hierarchy.create_admin(channel, side, operator)? };
         self.settle(Thing::Admin(admin), claim);
         Ok(admin)
-    }
-
-    pub(super) fn destroy_admin(&mut self, key: AdminKey) -> Result<(), Raised> {
-        let AdminKey { channel, side, admin } = key;
-        let removed = self.hierarchy.destroy_admin(channel, side, admin)?;
-        self.ledger.remove(Thing::Admin(key));
-        self.forget_all(&removed);
-        self.forget_filters_of(FilterTarget::Admin { channel, side, admin });
-        Ok(())
     }
 
     // ---- proxies ----

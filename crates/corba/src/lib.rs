@@ -41,7 +41,7 @@ mod tests;
 
 pub use door::{
     AT_ONCE_MAX, Call, ClientAnswer, Directory, Door, DoorSettings, Effect, Farewell, PeerAddress, Published, Question,
-    SupplierStanding,
+    SupplierStanding, Unpublished,
 };
 pub use exceptions::Exception;
 pub use exceptions::{NO_ROOM, OBJECT_NOT_EXIST, refused_event};

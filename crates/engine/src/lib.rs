@@ -68,7 +68,7 @@ pub use event::{
 pub use forms::{Forms, NoFields};
 pub use hierarchy::{
     Admin, Attached, Channel, FilterConstraint, FilterRef, FilterTarget, Hierarchy, HierarchyLimits, Mapping, Proxy,
-    ProxyState, Removed, SubscriptionTarget,
+    ProxyState, Removal, Removed, SubscriptionTarget,
 };
 pub use ids::{
     AdminId, ChannelId, FilterId, Form, LaneId, Operator, OutboxId, Peer, PoolId, ProxyId, ProxyKey, ProxyKind, Side,
@@ -81,7 +81,7 @@ pub use lane::{
 };
 pub use lanes::{Discipline, LaneChange, LaneInfo, LaneSpec, Place, PoolSpec, PriorityModel};
 pub use refusal::Refusal;
-pub use routing::{ChannelRoutes, ConsumerRoute, Questions, Snapshot, SupplierRoute};
+pub use routing::{ChannelRoutes, ConsumerRoute, Questions, Remains, Snapshot, SupplierRoute};
 pub use settings::{
     ChannelLimits, DiscardPolicy, FullOutbox, OrderPolicy, OutboxSettings, SettingsPatch, SupplierSettings,
 };

@@ -55,6 +55,11 @@ impl Members {
         self.routes.set(place, Some(Arc::new(route)));
     }
 
+    /// Lets go of a piece of them, where none is asked for any more. Says whether nobody else had it; nothing if there is none.
+    pub(crate) fn let_go(&mut self) -> Option<bool> {
+        self.routes.let_go().or_else(|| self.places.let_go())
+    }
+
     /// Frees a proxy's place.
     pub(crate) fn remove(&mut self, proxy: ProxyId) {
         if let Some(place) = self.place_of(proxy) {

@@ -26,6 +26,41 @@ pub struct Snapshot {
     pub(crate) lanes: Arc<[LaneInfo]>,
 }
 
+/// What is left of a snapshot that nobody uses any more: it can hold the last of very many routes, which are let go of a piece at
+/// a time.
+#[derive(Debug)]
+pub struct Remains {
+    channels: Vec<ChannelRoutes>,
+}
+
+impl Snapshot {
+    /// What nobody else has of it.
+    #[must_use]
+    pub fn into_remains(self) -> Remains {
+        Remains { channels: self.channels.into_iter().filter_map(Arc::into_inner).collect() }
+    }
+}
+
+impl Remains {
+    /// Pieces, of 64 routes each, that are let go of at a time, beside those that others have.
+    const PIECES: usize = 16;
+
+    /// Lets go of some of it. Says whether anything is left.
+    pub fn let_go(&mut self) -> bool {
+        let mut pieces = 0;
+        while let Some(last) = self.channels.last_mut() {
+            match last.consumers.let_go().or_else(|| last.suppliers.let_go()) {
+                Some(was_last) => pieces += usize::from(was_last),
+                None => _ = self.channels.pop(),
+            }
+            if pieces >= Self::PIECES {
+                return true;
+            }
+        }
+        false
+    }
+}
+
 impl ConsumerRoute {
     /// Whether the value of its mapping filter for priority may decide which lane an event is for.
     pub(crate) fn maps_lane(&self) -> bool {

@@ -38,6 +38,11 @@ impl<T, const PIECE: usize> SharedSlots<T, PIECE> {
         self.pieces.is_empty()
     }
 
+    /// Lets go of the last piece. Says whether nobody else had it; nothing if there is none.
+    pub(crate) fn let_go(&mut self) -> Option<bool> {
+        self.pieces.pop().map(|piece| Arc::strong_count(&piece) == 1)
+    }
+
     /// All slots in their order, empty ones included.
     pub(crate) fn iter(&self) -> impl Iterator<Item = Option<&T>> {
         self.pieces.iter().flat_map(|piece| piece.iter().map(Option::as_ref))
@@ -108,6 +113,11 @@ impl<T> SharedMap<T> {
 
     pub(crate) fn len(&self) -> usize {
         self.len
+    }
+
+    /// Lets go of a piece, after which nothing is to be asked for. Says whether nobody else had it; nothing if there is none.
+    pub(crate) fn let_go(&mut self) -> Option<bool> {
+        self.pieces.pop().map(|piece| Arc::strong_count(&piece) == 1)
     }
 
     /// All of them, in no order.

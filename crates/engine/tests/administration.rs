@@ -73,7 +73,11 @@ impl Scene {
     /// Publishes what changed; says how many consumers the lane looked at for it.
     fn publish(&mut self) -> u64 {
         let before = self.lane.counters().members_visited;
-        self.lane.handle_snapshot(self.hierarchy.snapshot(), NOW);
+        let mut snapshot = self.hierarchy.snapshot();
+        while self.hierarchy.has_work() {
+            snapshot = self.hierarchy.snapshot();
+        }
+        self.lane.handle_snapshot(snapshot, NOW);
         self.lane.counters().members_visited - before
     }
 

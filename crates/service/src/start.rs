@@ -3,7 +3,7 @@
 use core::fmt;
 use core::sync::atomic::{AtomicBool, Ordering};
 use core::time::Duration;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::os::fd::AsFd;
@@ -217,6 +217,8 @@ impl Service {
             outside_naming,
             calls: HashMap::new(),
             next_call: 0,
+            remains: VecDeque::new(),
+            unpublished: Vec::new(),
             withheld: BTreeMap::new(),
             inquiry: Inquiry::default(),
             ending: Vec::new(),

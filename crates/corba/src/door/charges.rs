@@ -8,7 +8,7 @@ use super::Door;
 use crate::exceptions::Raised;
 use crate::table::{AdminKey, Level};
 use accounts::{Account, Charge, Refused, Resource, Spent};
-use engine::{AdminId, ChannelId, EventType, FilterId, FilterTarget, Peer, ProxyKey, ProxyState, Side};
+use engine::{ChannelId, EventType, FilterId, FilterTarget, Peer, ProxyKey, ProxyState};
 use giop::ior::{Component, Ior, Profile};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -69,14 +69,6 @@ impl Ledger {
     /// A thing is gone: what was charged for it is given back.
     pub(super) fn remove(&mut self, thing: Thing) {
         self.things.remove(&thing);
-    }
-
-    /// A channel is gone with its admins.
-    pub(super) fn remove_channel(&mut self, channel: ChannelId) {
-        self.things.remove(&Thing::Channel(channel));
-        let first = AdminKey { channel, side: Side::Consumers, admin: AdminId(0) };
-        let last = AdminKey { channel, side: Side::Suppliers, admin: AdminId(u32::MAX) };
-        self.things.extract_if(Thing::Admin(first)..=Thing::Admin(last), |_, _| true).for_each(drop);
     }
 
     pub(super) fn entry(&mut self, thing: Thing) -> &mut Charged {

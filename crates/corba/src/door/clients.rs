@@ -1,6 +1,7 @@
 //! Clients: who is connected to which proxy, and what they are told when that ends.
 
 use super::changes::Told;
+use super::farewells::Farewell;
 use super::probes::Health;
 use super::{Door, Effect, PeerAddress, Thing, octets_of_reference, weights};
 use crate::event::{want_for, want_for_pulling};
@@ -41,8 +42,8 @@ pub(super) enum Tell {
     /// It knows, or is no more.
     No,
     Yes,
-    /// And the request that is being executed is answered when it has been.
-    AndWait,
+    /// And a request is answered when it has been.
+    AndWait(Farewell),
 }
 
 impl Door {
@@ -73,8 +74,8 @@ impl Door {
         if let Some(activity) = &self.hierarchy.proxy(key)?.activity {
             activity.note(self.time);
         }
-        if side == Side::Suppliers {
-            self.note_supplier(key);
+        if side == Side::Suppliers || (kind.pull && peer.is_none()) {
+            self.note_caller(key, side);
         }
         if let Some(peer) = peer {
             let name = client.iiop().map(log_name).unwrap_or_default();
@@ -118,18 +119,12 @@ impl Door {
         peer
     }
 
-    pub(super) fn forget_all(&mut self, removed: &[Removed]) {
-        for proxy in removed {
-            self.forget(proxy, Tell::AndWait);
-        }
-    }
-
     /// Drops what is kept for a proxy that is gone, and tells its client if it is to be told.
     pub(super) fn forget(&mut self, removed: &Removed, tell: Tell) {
         let Some(kind) = self.kinds.remove(&removed.key) else { return };
         self.ledger.remove(Thing::Proxy(removed.key));
         self.forget_filters_of(FilterTarget::Proxy(removed.key));
-        self.suppliers.forget(removed.key);
+        self.callers_mut(removed.side).forget(removed.key);
         let client = removed.peer.and_then(|peer| Some((peer, self.clients.remove(&peer)?)));
         self.changes.forget_proxy(removed.key, client.as_ref().map(|(_, client)| client));
         self.remark(|_| {
@@ -143,7 +138,10 @@ impl Door {
             let to = client.address.ior.clone();
             let by = client.address.by.clone();
             let operation = kind.disconnect_operation(removed.side);
-            let farewell = (tell == Tell::AndWait).then(|| self.farewell());
+            let farewell = match tell {
+                Tell::AndWait(farewell) => self.farewell(farewell),
+                Tell::Yes | Tell::No => None,
+            };
             self.effects.push_back(Effect::Call { to, by, operation, body: Vec::new(), farewell });
         }
         // Only then, so that the call can use the connection that is there.

@@ -21,7 +21,7 @@ pub struct Farewell(u64);
 #[derive(Debug, Default)]
 pub(super) struct Farewells {
     next: u64,
-    /// What the request that is being executed has clients told, and how many.
+    /// What the request that is being executed waits for, and how many there are of these.
     begun: Option<(Farewell, usize)>,
     /// Whom each waits for, and until when. Those that began first end first, because time only goes forward.
     waiting: BTreeMap<Farewell, Waiting>,
@@ -40,8 +40,8 @@ impl Farewells {
         self.begun = None;
     }
 
-    /// The request that is being executed has one more client told.
-    fn one_more(&mut self) -> Farewell {
+    /// The request that is being executed waits for one thing more.
+    pub(super) fn hold(&mut self) -> Farewell {
         let next = &mut self.next;
         let (farewell, count) = self.begun.get_or_insert_with(|| {
             *next += 1;
@@ -51,9 +51,17 @@ impl Farewells {
         *farewell
     }
 
+    /// A request waits for one client more, unless it has been answered: then nobody waits for it.
+    fn one_more(&mut self, farewell: Farewell) -> Option<Farewell> {
+        let begun = self.begun.as_mut().filter(|(begun, _)| *begun == farewell).map(|(_, count)| count);
+        let count = begun.or_else(|| self.waiting.get_mut(&farewell).map(|waiting| &mut waiting.untold))?;
+        *count += 1;
+        Some(farewell)
+    }
+
     /// The request has been executed; what it waits for, if it waits.
     fn take(&mut self, now: Time) -> Option<Farewell> {
-        let (farewell, untold) = self.begun.take()?;
+        let (farewell, untold) = self.begun.take().filter(|(_, untold)| *untold > 0)?;
         if self.waiting.len() < WAITING_MAX {
             self.waiting.insert(farewell, Waiting { until: now + WAIT_MAX, untold });
         } else {
@@ -62,8 +70,12 @@ impl Farewells {
         Some(farewell)
     }
 
-    /// A client has been told, or cannot be.
-    fn told(&mut self, farewell: Farewell) {
+    /// A client has been told, or cannot be; or something else that was waited for is done.
+    pub(super) fn told(&mut self, farewell: Farewell) {
+        if let Some((_, count)) = self.begun.as_mut().filter(|(begun, _)| *begun == farewell) {
+            *count = count.saturating_sub(1);
+            return;
+        }
         let Some(waiting) = self.waiting.get_mut(&farewell) else { return };
         waiting.untold = waiting.untold.saturating_sub(1);
         if waiting.untold == 0 {
@@ -101,9 +113,9 @@ impl Door {
         self.farewells.over.pop_front()
     }
 
-    /// What a client that is told now is waited for by.
-    pub(super) fn farewell(&mut self) -> Farewell {
-        self.farewells.one_more()
+    /// What a client that is told now is waited for by, if somebody waits.
+    pub(super) fn farewell(&mut self, by: Farewell) -> Option<Farewell> {
+        self.farewells.one_more(by)
     }
 }
 
@@ -113,7 +125,7 @@ mod tests {
 
     fn begun(farewells: &mut Farewells, clients: usize, now: Time) -> Option<Farewell> {
         farewells.begin();
-        (0..clients).for_each(|_| _ = farewells.one_more());
+        (0..clients).for_each(|_| _ = farewells.hold());
         farewells.take(now)
     }
 

@@ -1,31 +1,31 @@
-//! Suppliers that nobody hears of any more. One that pushes need not be reachable: without a reference, or with one at which it
-//! never was reached, it cannot be asked whether it still exists, and its proxy would stay for ever when its program ends.
+//! Clients that nobody hears of any more. One that calls need not be reachable: without a reference, or with one at which it never
+//! was reached, it cannot be asked whether it still exists, and its proxy would stay for ever when its program ends.
 //!
 //! Such a supplier is disconnected when nothing has come from it for `SupplierLinger` and the connection on which it
-//! connected is closed; an operator may say at any time that so long was long enough. Lanes note when a supplier was last
-//! heard of ([`engine::Activity`]); nobody is asked about it.
+//! connected is closed; an operator may say at any time that so long was long enough. A consumer that pulls and gave no reference is
+//! disconnected when it has not pulled for `GiveUpAfter`, none of its pulls waits, and that connection is closed: events are kept
+//! for it. Lanes note when a client was last heard of ([`engine::Activity`]); nobody is asked about it.
 
 use super::clients::{Tell, side_name};
 use super::{Door, Effect};
-use crate::table::Level;
 use accounts::{Account, Resource};
-use engine::{Proxy, ProxyKey, Side, Time};
+use engine::{ProxyKey, Side, Time};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::ops::Bound;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Suppliers that are looked at in one go; requests are served before the next.
+/// Suppliers that are looked at in one go, and pull consumers; requests are served before the next.
 const LOOKED_AT_MAX: usize = 64;
 /// Suppliers that are told of, or disconnected, with one call.
 pub const AT_ONCE_MAX: usize = 1_024;
-/// A supplier is not looked at more often, whatever its `SupplierLinger`.
+/// A client is not looked at more often, whatever its `SupplierLinger` or `GiveUpAfter`.
 const LOOK_MIN: Duration = Duration::from_millis(100);
 
-/// The suppliers that are connected, and when they are to be looked at.
+/// Clients of one side that are connected and call, and when they are to be looked at.
 #[derive(Debug, Default)]
-pub(super) struct Suppliers {
+pub(super) struct Callers {
     connected: BTreeMap<ProxyKey, Connected>,
     due: BTreeSet<(Time, ProxyKey)>,
 }
@@ -37,7 +37,7 @@ struct Connected {
     due: Option<Time>,
 }
 
-impl Suppliers {
+impl Callers {
     pub(super) fn forget(&mut self, key: ProxyKey) {
         if let Some(due) = self.connected.remove(&key).and_then(|gone| gone.due) {
             self.due.remove(&(due, key));
@@ -103,73 +103,87 @@ impl Door {
         let is_idle = |supplier: &SupplierStanding| !supplier.is_probed && supplier.idle >= idle_for;
         let idle: Vec<SupplierStanding> = self.suppliers(None).filter(is_idle).take(AT_ONCE_MAX).collect();
         for supplier in &idle {
-            self.let_go(supplier);
+            self.let_go(supplier, Side::Suppliers);
         }
         idle.len()
     }
 
-    /// A supplier has connected.
-    pub(super) fn note_supplier(&mut self, key: ProxyKey) {
+    /// A supplier has connected, or a consumer that pulls and gave no reference.
+    pub(super) fn note_caller(&mut self, key: ProxyKey, side: Side) {
         let Some(activity) = self.hierarchy.proxy(key).ok().and_then(|proxy| proxy.activity.clone()) else { return };
-        self.suppliers.connected.insert(key, Connected { by: self.principal.clone(), due: None });
+        let connected = Connected { by: self.principal.clone(), due: None };
+        self.callers_mut(side).connected.insert(key, connected);
         self.schedule_look(key, activity.last());
     }
 
-    /// Arranges for when a supplier is to be looked at: when it has not been heard of for so long since `then`.
-    fn schedule_look(&mut self, key: ProxyKey, then: Time) {
-        let linger = self.hierarchy.effective_supplier(key).map_or(Duration::ZERO, |settings| settings.supplier_linger);
-        let is_pulled = self.hierarchy.proxy(key).is_ok_and(|proxy| proxy.kind.pull);
-        let Some(connected) = self.suppliers.connected.get_mut(&key) else { return };
-        if let Some(due) = connected.due.take() {
-            self.suppliers.due.remove(&(due, key));
+    pub(super) fn callers_mut(&mut self, side: Side) -> &mut Callers {
+        match side {
+            Side::Suppliers => &mut self.suppliers,
+            Side::Consumers => &mut self.pull_consumers,
         }
-        if linger.is_zero() || is_pulled {
+    }
+
+    /// How long a client may be silent; nothing if for ever.
+    fn patience(&self, key: ProxyKey) -> Option<(Side, Duration)> {
+        let proxy = self.hierarchy.proxy(key).ok()?;
+        let patience = match proxy.side {
+            Side::Suppliers if proxy.kind.pull => Duration::ZERO,
+            Side::Suppliers => self.hierarchy.effective_supplier(key).ok()?.supplier_linger,
+            Side::Consumers => self.hierarchy.effective(key).ok()?.give_up_after,
+        };
+        Some((proxy.side, patience))
+    }
+
+    /// Arranges for when a client is to be looked at: when it has not been heard of for so long since `then`.
+    pub(super) fn schedule_look(&mut self, key: ProxyKey, then: Time) {
+        let (Some((side, patience)), now) = (self.patience(key), self.time) else { return };
+        let callers = self.callers_mut(side);
+        let Some(connected) = callers.connected.get_mut(&key) else { return };
+        if let Some(due) = connected.due.take() {
+            callers.due.remove(&(due, key));
+        }
+        if patience.is_zero() {
             return;
         }
-        let due = (then + linger.max(LOOK_MIN)).max(self.time);
+        let due = (then + patience.max(LOOK_MIN)).max(now);
         connected.due = Some(due);
-        self.suppliers.due.insert((due, key));
+        callers.due.insert((due, key));
     }
 
-    /// Arranges anew for a level's suppliers, because how long they may be idle has changed.
-    pub(super) fn schedule_looks(&mut self, level: Level) {
-        let is_below = |proxy: &&Proxy| level.includes(proxy) && proxy.side == Side::Suppliers;
-        let Ok(channel) = self.hierarchy.channel(level.channel()) else { return };
-        let below = channel.proxies().filter(is_below);
-        let looks = below.filter_map(|proxy| {
-            let key = ProxyKey { channel: channel.id(), proxy: proxy.id };
-            Some((key, proxy.activity.as_ref()?.last()))
-        });
-        for (key, last) in looks.collect::<Vec<_>>() {
-            self.schedule_look(key, last);
-        }
-    }
-
-    /// Looks at those suppliers whose time has come, a few in one go.
-    pub(super) fn look_at_suppliers(&mut self) {
-        for _ in 0..LOOKED_AT_MAX {
-            let Some(&(_, key)) = self.suppliers.due.first().filter(|(due, _)| *due <= self.time) else { return };
-            let Some((standing, last)) = self.look_at(key) else {
-                self.suppliers.forget(key);
-                continue;
-            };
-            let linger = self.hierarchy.effective_supplier(key).map_or(Duration::ZERO, |found| found.supplier_linger);
-            if standing.is_probed || standing.is_open {
-                // It counts as heard of now, so that the next look lies ahead.
-                self.schedule_look(key, self.time);
-            } else if standing.idle < linger.max(LOOK_MIN) {
-                self.schedule_look(key, last);
-            } else {
-                self.let_go(&standing);
+    /// Looks at those clients whose time has come, a few in one go.
+    pub(super) fn look_at_callers(&mut self) {
+        for side in [Side::Suppliers, Side::Consumers] {
+            for _ in 0..LOOKED_AT_MAX {
+                let now = self.time;
+                let first = self.callers_mut(side).due.first().filter(|(due, _)| *due <= now);
+                let Some(&(_, key)) = first else { break };
+                if self.look_at(key, side).is_none() {
+                    self.callers_mut(side).forget(key);
+                }
             }
         }
     }
 
-    fn look_at(&self, key: ProxyKey) -> Option<(SupplierStanding, Time)> {
-        let last = self.hierarchy.proxy(key).ok()?.activity.as_ref()?.last();
+    /// Looks at one: nothing if it is gone.
+    fn look_at(&mut self, key: ProxyKey, side: Side) -> Option<()> {
+        let activity = self.hierarchy.proxy(key).ok()?.activity.clone()?;
         // So that what was heard between the two looks at it counts as well.
-        let standing = self.standing(key, self.suppliers.connected.get(&key)?)?;
-        Some((standing, last))
+        let last = activity.last();
+        let connected = match side {
+            Side::Suppliers => self.suppliers.connected.get(&key)?,
+            Side::Consumers => self.pull_consumers.connected.get(&key)?,
+        };
+        let standing = self.standing(key, connected)?;
+        let (_, patience) = self.patience(key)?;
+        if standing.is_probed || standing.is_open || activity.waits() {
+            // It counts as heard of now, so that the next look lies ahead.
+            self.schedule_look(key, self.time);
+        } else if standing.idle < patience.max(LOOK_MIN) {
+            self.schedule_look(key, last);
+        } else {
+            self.let_go(&standing, side);
+        }
+        Some(())
     }
 
     fn standing(&self, key: ProxyKey, connected: &Connected) -> Option<SupplierStanding> {
@@ -187,10 +201,10 @@ impl Door {
         })
     }
 
-    fn let_go(&mut self, supplier: &SupplierStanding) {
-        if self.disconnect(supplier.key) {
-            let (proxy, address, idle) = (supplier.key, supplier.address, supplier.idle);
-            self.effects.push_back(Effect::LetGo { proxy, address, idle });
+    fn let_go(&mut self, client: &SupplierStanding, side: Side) {
+        if self.disconnect(client.key) {
+            let (proxy, address, idle) = (client.key, client.address, client.idle);
+            self.effects.push_back(Effect::LetGo { proxy, side, address, idle });
         }
     }
 }

@@ -7,15 +7,14 @@
 //! shows by its calls that it lives, and is dead if it has not used its proxy for `GiveUpAfter` either. One that never was
 //! reached, since it is behind a wall, has more time: as long as the connection is open on which it connected, and if it is a
 //! supplier a week, since one that pushes once a day is nothing out of the ordinary, and its proxy costs no event anything.
-//! Clients that gave no reference cannot be asked, and live until they disconnect or their proxy is destroyed; so do
-//! proxies to which nobody connected.
+//! Clients that gave no reference cannot be asked; they are found out by their [silence](super::idle). Proxies to which nobody
+//! connected stay until they are destroyed.
 //!
 //! Whatever happened, a client is asked once in its interval at most. So its next probe always lies ahead, and administration
 //! comes to rest: what is due is a number of clients that only gets smaller while the time stands still.
 
 use super::clients::Tell;
 use super::{Asked, ClientAnswer, Door, Effect, PeerAddress, Question};
-use crate::table::{AdminKey, Level};
 use accounts::Resource;
 use engine::{Peer, ProxyKey, Side, Time};
 use std::collections::BTreeSet;
@@ -82,6 +81,14 @@ impl Door {
     /// that it is to be called again at once.
     pub fn handle_time(&mut self, now: Time) {
         self.time = self.time.max(now);
+        self.go_on_taking_apart();
+        self.go_on_rescheduling();
+        self.ask_who_is_due();
+        self.look_at_callers();
+        self.farewells.handle_time(self.time);
+    }
+
+    fn ask_who_is_due(&mut self) {
         for _ in 0..LOOKED_AT_MAX {
             if self.probes.unanswered >= PROBES_MAX {
                 break;
@@ -93,16 +100,23 @@ impl Door {
             self.probes.due.remove(&(due, peer));
             self.probe(peer);
         }
-        self.look_at_suppliers();
-        self.farewells.handle_time(self.time);
     }
 
     /// When [`Door::handle_time`] has to be called next, if nothing else happens before.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Time> {
+        if self.hierarchy.has_work() || !self.rescheduling.is_empty() {
+            return Some(self.time);
+        }
         // While as many are being asked as may be, the next answer is what is waited for.
         let first = self.probes.due.first().filter(|_| self.probes.unanswered < PROBES_MAX);
-        first.map(|(due, _)| *due).into_iter().chain(self.suppliers.next()).chain(self.farewells.next()).min()
+        first
+            .map(|(due, _)| *due)
+            .into_iter()
+            .chain(self.suppliers.next())
+            .chain(self.pull_consumers.next())
+            .chain(self.farewells.next())
+            .min()
     }
 
     /// Arranges for a client's next probe.
@@ -122,16 +136,6 @@ impl Door {
         let due = (health.asked + interval.max(INTERVAL_MIN)).max(self.time);
         health.due = Some(due);
         self.probes.due.insert((due, peer));
-    }
-
-    /// Arranges for the probes of a level's clients anew, because how often they are asked has changed.
-    pub(super) fn schedule_probes(&mut self, level: Level) {
-        let Ok(channel) = self.hierarchy.channel(level.channel()) else { return };
-        let below = channel.proxies().filter(|proxy| level.includes(proxy));
-        let peers: Vec<Peer> = below.filter_map(|proxy| proxy.peer).collect();
-        for peer in peers {
-            self.schedule(peer);
-        }
     }
 
     /// Takes note that a client connected, which is no sign yet that it can be reached.
@@ -176,7 +180,7 @@ impl Door {
                 self.tell_waiting();
             }
         }
-        self.handle_time(self.time);
+        self.ask_who_is_due();
     }
 
     fn unreachable(&mut self, peer: Peer) {
@@ -223,8 +227,7 @@ impl Door {
     }
 
     fn pace(&self, key: ProxyKey) -> Option<Pace> {
-        let AdminKey { side, .. } = self.admin_of(key).ok()?;
-        let settings = self.effective(Level::Proxy(key, side)).ok()?.settings;
+        let settings = self.hierarchy.effective(key).ok()?;
         Some(Pace { interval: settings.probe_interval, give_up_after: settings.give_up_after })
     }
 }

@@ -119,10 +119,9 @@ impl Door {
     }
 
     fn set_settings(&mut self, level: Level, wanted: Wanted) -> Result<(), Raised> {
-        let probing = |patch: SettingsPatch| (patch.probe_interval, patch.give_up_after);
+        let pace = |patch: SettingsPatch| (patch.probe_interval, patch.give_up_after, patch.supplier_linger);
         let former = self.wanted(level)?.patch;
-        let probes_change = probing(former) != probing(wanted.patch);
-        let linger_changes = former.supplier_linger != wanted.patch.supplier_linger;
+        let reschedules = pace(former) != pace(wanted.patch);
         let (patch, threads) = self.with_pool(former.pool, &wanted)?;
         match level {
             Level::Channel(channel) => {
@@ -138,11 +137,8 @@ impl Door {
             Level::Proxy(proxy, _) => self.hierarchy.set_proxy_settings(proxy, patch)?,
         }
         self.ledger.note_threads(level.into(), threads);
-        if probes_change {
-            self.schedule_probes(level);
-        }
-        if linger_changes {
-            self.schedule_looks(level);
+        if reschedules {
+            self.reschedule(level);
         }
         Ok(())
     }

@@ -142,13 +142,6 @@ impl Door {
         self.drop_peers(peers);
     }
 
-    /// Forgets the filters of other servers that some admins and proxies had.
-    pub(super) fn forget_remote_filters(&mut self, of: impl Fn(FilterTarget) -> bool) {
-        let gone = self.filters.remote.extract_if(.., |target, _| of(*target)).flat_map(|(_, peers)| peers);
-        let gone: Vec<Peer> = gone.collect();
-        self.drop_peers(gone);
-    }
-
     fn drop_peers(&mut self, peers: Vec<Peer>) {
         for peer in peers {
             self.drop_peer(peer);

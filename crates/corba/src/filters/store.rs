@@ -242,17 +242,16 @@ impl Door {
         Ok(())
     }
 
-    /// The channel is gone, and with it all filters of its factory and all use of others' filters in it.
-    pub(crate) fn forget_filters(&mut self, channel: ChannelId) {
-        let gone = self.filters.objects.extract_if(.., |_, filter| filter.channel == channel);
-        let gone: Vec<FilterId> = gone.map(|(id, _)| id).collect();
-        for id in gone {
-            self.forget_thing(Thing::Filter(id));
-        }
+    /// The channel is gone; its filters go one by one.
+    pub(crate) fn forget_filter_bytes(&mut self, channel: ChannelId) {
         self.filters.bytes.remove(&channel);
-        let Filters { objects, lifetimes, .. } = &mut self.filters;
-        lifetimes.retain(|_, of| objects.contains_key(of));
-        self.forget_remote_filters(|target| target.channel() == channel);
+    }
+
+    /// A filter of a channel that is gone is gone from the engine.
+    pub(crate) fn forget_filter(&mut self, id: FilterId) {
+        self.filters.objects.remove(&id);
+        self.filters.lifetimes.remove(&id);
+        self.forget_thing(Thing::Filter(id));
     }
 
     /// The limits that a filter's constraints have to keep.

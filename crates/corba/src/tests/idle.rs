@@ -65,7 +65,7 @@ impl Scene {
         self.d.door.handle_time(self.now);
         assert!(self.d.door.poll_timeout().is_none_or(|due| due > self.now), "the next look lies ahead");
         let let_go = self.d.effects().into_iter().filter_map(|effect| match effect {
-            Effect::LetGo { proxy, address, idle } => Some((proxy, address, idle.as_secs())),
+            Effect::LetGo { proxy, address, idle, .. } => Some((proxy, address, idle.as_secs())),
             Effect::Ask { question, .. } => {
                 self.d.door.handle_answer(question, ClientAnswer::Unreachable);
                 None

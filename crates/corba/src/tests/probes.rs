@@ -290,6 +290,38 @@ fn a_pull_consumer_that_was_never_reached_is_found_dead_by_its_silence() {
     assert_eq!(scene.next(), None);
 }
 
+/// One that gave no reference stayed for ever, too: it cannot be asked, and events were kept for it, though nobody called any more.
+#[test]
+fn a_pull_consumer_without_a_reference_is_found_dead_by_its_silence() {
+    let mut scene = Scene::new();
+    let connection = scene.on_a_connection();
+    let proxy = scene.puller(&Ior::nil());
+    let activity = scene.activity(&proxy);
+    let after = |scene: &mut Scene, seconds: u64| {
+        scene.after(seconds);
+        assert!(scene.d.door.poll_timeout().is_none_or(|due| due > scene.now), "the next look lies ahead");
+        scene.is_there(&proxy)
+    };
+    // Its `GiveUpAfter` is a minute; its connection is open, whatever it does.
+    (0..10).for_each(|_| assert!(after(&mut scene, 60)));
+    drop(connection);
+    for _ in 0..10 {
+        activity.note(scene.now);
+        assert!(after(&mut scene, 59));
+    }
+    // One of its pulls waits, for an hour.
+    let pull = activity.begin_wait();
+    (0..60).for_each(|_| assert!(after(&mut scene, 60)));
+    pull.end(scene.now);
+    assert!(after(&mut scene, 59));
+    // Zero is for ever, and what is set later counts for those that are there.
+    scene.set(&proxy, "GiveUpAfter", 0);
+    (0..10).for_each(|_| assert!(after(&mut scene, 3_600)));
+    scene.set(&proxy, "GiveUpAfter", 90 * SECOND);
+    assert!(!after(&mut scene, 1));
+    assert_eq!(scene.next(), None);
+}
+
 #[test]
 fn a_supplier_behind_a_wall_may_push_once_a_day() {
     const DAY: u64 = 24 * 3_600;
@@ -392,6 +424,8 @@ struct Modelled {
     peer: Peer,
     interval: Duration,
     role: Role,
+    /// It gave no reference, and cannot be asked.
+    is_nameless: bool,
     /// Its `GiveUpAfter` is 0.
     is_kept: bool,
     asked: Option<Time>,
@@ -410,6 +444,17 @@ impl Modelled {
             self.connection = None;
         }
         self.may_be_gone |= peer == Peer::Dead || (peer == Peer::Walled && self.role == Role::Consumer);
+        self.note_silence();
+    }
+
+    fn lose_connection(&mut self) {
+        self.connection = None;
+        self.note_silence();
+    }
+
+    /// Who cannot be asked, has no connection and does not call looks like dead.
+    fn note_silence(&mut self) {
+        self.may_be_gone |= self.is_nameless && self.connection.is_none() && self.peer != Peer::Walled;
     }
 
     /// If it cannot be reached and lives, it calls.
@@ -441,9 +486,11 @@ impl Model {
         self.joined += 1;
         let name = format!("client {}", self.joined);
         let role = *self.random.choice(&[Role::Consumer, Role::Puller, Role::Supplier]).unwrap();
+        let is_nameless = role == Role::Puller && self.random.bool();
         let connection = self.scene.on_a_connection();
         let proxy = match role {
             Role::Consumer => self.scene.consumer(&name),
+            Role::Puller if is_nameless => self.scene.puller(&Ior::nil()),
             Role::Puller => self.scene.puller(&client(&name)),
             Role::Supplier => self.scene.supplier(&client(&name)),
         };
@@ -458,6 +505,7 @@ impl Model {
             peer: Peer::Alive,
             interval,
             role,
+            is_nameless,
             is_kept: seconds == 0,
             asked: None,
             activity,
@@ -498,6 +546,10 @@ impl Model {
                     self.clients.get(name).is_some_and(|client| client.may_be_gone),
                     "{name} lives, and was removed"
                 );
+            }
+            if let Effect::LetGo { proxy, .. } = &effect {
+                let gone = self.clients.iter().find(|(_, client)| proxy_key(&client.proxy) == *proxy);
+                assert!(gone.is_some_and(|(_, client)| client.may_be_gone), "{proxy} lives, and was removed");
             }
             let Effect::Ask { question, to, operation, .. } = effect else { continue };
             let name = String::from_utf8(to.iiop().unwrap().key.clone()).unwrap();
@@ -565,7 +617,7 @@ impl Model {
             4 => {
                 let clients: Vec<String> = self.clients.keys().cloned().collect();
                 if let Some(client) = self.random.choice(&clients).and_then(|name| self.clients.get_mut(name)) {
-                    client.connection = None;
+                    client.lose_connection();
                 }
             }
             _ => {}

@@ -3,7 +3,6 @@
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;
-use alloc::vec::Vec;
 
 use super::compile::Compiler;
 use super::filters::{Attached, FilterTarget, Filters};
@@ -41,12 +40,16 @@ pub struct Admin {
     pub subscription: Subscription,
     /// Its filters and mapping filters.
     pub attached: Attached,
+    /// Its proxies, and how many of them are connected.
+    pub(super) members: BTreeSet<ProxyId>,
+    connected: u32,
 }
 
 impl Admin {
     fn new(id: AdminId, side: Side, operator: Operator) -> Self {
         let (patch, subscription) = (SettingsPatch::default(), Subscription::default());
-        Self { id, side, operator, patch, subscription, attached: Attached::default() }
+        let (attached, members) = (Attached::default(), BTreeSet::new());
+        Self { id, side, operator, patch, subscription, attached, members, connected: 0 }
     }
 }
 
@@ -103,8 +106,11 @@ pub struct Channel {
     topics: Arc<Topics>,
     /// By side and id, so that a side's admins are together, the default one first.
     pub(super) admins: BTreeMap<(Side, AdminId), Admin>,
-    /// Boxed, since ids rise: nodes of the map are half empty then.
+    /// Boxed, since ids rise: nodes of the map are half empty then. Those of admins that were destroyed are among them until
+    /// they are taken out, and are to nobody there.
     pub(super) proxies: BTreeMap<ProxyId, Box<Proxy>>,
+    /// How many admins were destroyed of which there still are proxies.
+    doomed_admins: u32,
     next_admin: u32,
     next_proxy: u32,
     connected_consumers: u32,
@@ -119,6 +125,9 @@ pub struct Channel {
     routes: Option<Arc<ChannelRoutes>>,
     book: Book,
     changes: Changes,
+    /// How many changes the routes have, and will have when the book has taken in what it is at.
+    published: u64,
+    being_taken_in: u64,
 }
 
 impl Channel {
@@ -132,6 +141,7 @@ impl Channel {
             topics: Arc::default(),
             admins: BTreeMap::from([default_admin(Side::Consumers), default_admin(Side::Suppliers)]),
             proxies: BTreeMap::new(),
+            doomed_admins: 0,
             next_admin: 1,
             next_proxy: 0,
             connected_consumers: 0,
@@ -143,6 +153,8 @@ impl Channel {
             routes: None,
             book: Book::default(),
             changes: Changes::default(),
+            published: 0,
+            being_taken_in: 0,
         }
     }
 
@@ -183,7 +195,12 @@ impl Channel {
 
     /// All its proxies, by rising id.
     pub fn proxies(&self) -> impl Iterator<Item = &Proxy> {
-        self.proxies.values().map(Box::as_ref)
+        self.proxies.values().map(Box::as_ref).filter(|proxy| self.is_there(proxy))
+    }
+
+    /// Whether a proxy's admin has not been destroyed.
+    fn is_there(&self, proxy: &Proxy) -> bool {
+        self.doomed_admins == 0 || self.admins.contains_key(&(proxy.side, proxy.admin))
     }
 
     pub(super) fn admin(&self, side: Side, admin: AdminId) -> Result<&Admin, Refusal> {
@@ -191,7 +208,7 @@ impl Channel {
     }
 
     pub(super) fn proxy(&self, proxy: ProxyId) -> Result<&Proxy, Refusal> {
-        let found = self.proxies.get(&proxy).map(Box::as_ref);
+        let found = self.proxies.get(&proxy).map(Box::as_ref).filter(|proxy| self.is_there(proxy));
         found.ok_or(Refusal::ProxyNotFound { proxy: ProxyKey { channel: self.id, proxy } })
     }
 
@@ -240,6 +257,7 @@ impl Channel {
 
     /// For a change of settings or subscription, which the event path must know of.
     pub(super) fn proxy_mut(&mut self, proxy: ProxyId) -> Result<&mut Proxy, Refusal> {
+        self.proxy(proxy)?;
         let key = ProxyKey { channel: self.id, proxy };
         let found = self.proxies.get_mut(&proxy).ok_or(Refusal::ProxyNotFound { proxy: key })?;
         self.changes.note_proxy(proxy);
@@ -308,12 +326,6 @@ impl Channel {
         }
     }
 
-    /// What is attached to each of its admins and proxies.
-    pub(super) fn attached_everywhere(&self) -> impl Iterator<Item = (FilterTarget, &Attached)> {
-        let admins = self.admins.values().map(|admin| (self.target_of_admin(admin), &admin.attached));
-        admins.chain(self.proxies.values().map(|proxy| (self.target_of(proxy), &proxy.attached)))
-    }
-
     pub(super) fn target_of_admin(&self, admin: &Admin) -> FilterTarget {
         FilterTarget::Admin { channel: self.id, side: admin.side, admin: admin.id }
     }
@@ -332,23 +344,42 @@ impl Channel {
         Ok(id)
     }
 
-    /// Takes an admin out with its proxies.
-    pub(super) fn destroy_admin(&mut self, side: Side, admin: AdminId) -> Result<(Admin, Vec<Proxy>), Refusal> {
+    /// Takes an admin out. Its proxies are to be taken out one by one, and then what they had from it.
+    pub(super) fn doom_admin(&mut self, side: Side, admin: AdminId) -> Result<Admin, Refusal> {
         self.admin(side, admin)?;
         if admin == AdminId::DEFAULT {
             return Err(Refusal::DefaultAdmin { channel: self.id, side });
         }
         let gone = self.admins.remove(&(side, admin));
         let gone = gone.ok_or(Refusal::AdminNotFound { channel: self.id, side, admin })?;
-        self.changes.note_admin(side, admin);
-        if !gone.attached.is_empty() {
-            self.compiler.count(side, &gone.attached, false);
+        self.doomed_admins += 1;
+        if gone.connected > 0 {
+            *self.connected_mut(side) -= gone.connected;
             self.note_types_changed(side);
         }
-        let belongs = |proxy: &Proxy| proxy.side == side && proxy.admin == admin;
-        let ids: Vec<ProxyId> = self.proxies.values().filter(|proxy| belongs(proxy)).map(|proxy| proxy.id).collect();
-        let proxies: Result<Vec<Proxy>, Refusal> = ids.into_iter().map(|id| self.destroy_proxy(id)).collect();
-        Ok((gone, proxies?))
+        self.changes.note();
+        Ok(gone)
+    }
+
+    /// Takes out a proxy whose admin was destroyed.
+    pub(super) fn take_doomed(&mut self, proxy: ProxyId) -> Option<Box<Proxy>> {
+        let gone = self.proxies.remove(&proxy)?;
+        self.note_removed(&gone);
+        Some(gone)
+    }
+
+    /// An admin was destroyed, and all its proxies have been taken out.
+    pub(super) fn end_doomed(&mut self, gone: &Admin) {
+        self.doomed_admins -= 1;
+        self.changes.note_admin(gone.side, gone.id);
+        self.compiler.count(gone.side, &gone.attached, false);
+    }
+
+    fn note_removed(&mut self, gone: &Proxy) {
+        if gone.side == Side::Suppliers || gone.state != ProxyState::Unconnected {
+            self.changes.note_proxy(gone.id);
+            self.compiler.count(gone.side, &gone.attached, false);
+        }
     }
 
     pub(super) fn create_proxy(
@@ -383,6 +414,9 @@ impl Channel {
             in_order: false,
         };
         self.proxies.insert(id, Box::new(proxy));
+        if let Some(admin) = self.admins.get_mut(&(side, admin)) {
+            admin.members.insert(id);
+        }
         // A consumer counts on the event path only once it is connected; a supplier's events are refused with a
         // reason from the start.
         if side == Side::Suppliers {
@@ -396,13 +430,12 @@ impl Channel {
         let key = ProxyKey { channel: self.id, proxy };
         let gone = self.proxies.remove(&proxy).ok_or(Refusal::ProxyNotFound { proxy: key })?;
         if gone.state != ProxyState::Unconnected {
-            *self.connected_mut(gone.side) -= 1;
-            self.note_types_changed(gone.side);
+            self.count_connected((gone.side, gone.admin), false);
         }
-        if gone.side == Side::Suppliers || gone.state != ProxyState::Unconnected {
-            self.changes.note_proxy(proxy);
-            self.compiler.count(gone.side, &gone.attached, false);
+        if let Some(admin) = self.admins.get_mut(&(gone.side, gone.admin)) {
+            admin.members.remove(&proxy);
         }
+        self.note_removed(&gone);
         Ok(*gone)
     }
 
@@ -417,14 +450,13 @@ impl Channel {
         if found.state != ProxyState::Unconnected {
             return Err(Refusal::AlreadyConnected { proxy: ProxyKey { channel: self.id, proxy } });
         }
-        let side = found.side;
-        self.check_connected(side)?;
+        let admin = (found.side, found.admin);
+        self.check_connected(found.side)?;
         let found = self.proxy_mut(proxy)?;
         (found.peer, found.want, found.connection) = (peer, want, connection);
         found.state = ProxyState::Active;
         self.count_consumer(proxy, true);
-        *self.connected_mut(side) += 1;
-        self.note_types_changed(side);
+        self.count_connected(admin, true);
         Ok(())
     }
 
@@ -439,10 +471,9 @@ impl Channel {
         let found = self.proxy_mut(proxy)?;
         found.state = ProxyState::Unconnected;
         found.in_order = false;
-        let (peer, side) = (found.peer.take(), found.side);
+        let (peer, admin) = (found.peer.take(), (found.side, found.admin));
         self.count_consumer(proxy, false);
-        *self.connected_mut(side) -= 1;
-        self.note_types_changed(side);
+        self.count_connected(admin, false);
         Ok(peer)
     }
 
@@ -481,6 +512,16 @@ impl Channel {
         }
     }
 
+    /// One more proxy of an admin is connected, or one less: its events or its wishes count, or do not any more.
+    fn count_connected(&mut self, (side, admin): (Side, AdminId), comes: bool) {
+        let step = |count: &mut u32| *count = if comes { *count + 1 } else { count.saturating_sub(1) };
+        step(self.connected_mut(side));
+        if let Some(admin) = self.admins.get_mut(&(side, admin)) {
+            step(&mut admin.connected);
+        }
+        self.note_types_changed(side);
+    }
+
     fn connected_mut(&mut self, side: Side) -> &mut u32 {
         match side {
             Side::Consumers => &mut self.connected_consumers,
@@ -490,21 +531,55 @@ impl Channel {
 
     // ---- routing ----
 
+    /// Whether the routes are not what they should be.
     pub(super) fn is_changed(&self) -> bool {
-        self.routes.is_none() || !self.changes.is_empty()
+        self.routes.is_none() || self.book.is_at_work() || !self.changes.is_empty()
     }
 
-    /// The routes as they are now: the same as before if nothing has changed that the event path must know.
-    pub(super) fn routes(&mut self, filters: &Filters, pools: &Pools) -> Arc<ChannelRoutes> {
-        if let Some(routes) = self.routes.as_ref().filter(|_| self.changes.is_empty()) {
+    /// How many proxies have to be looked at until the routes are what they should be, at most.
+    pub(super) fn work_left(&self) -> usize {
+        self.book.work_left(self) + self.changes.work_left(self)
+    }
+
+    /// A number that rises with each change.
+    pub(super) fn noted(&self) -> u64 {
+        self.changes.count()
+    }
+
+    /// The number of the last change that the routes have.
+    pub(super) fn published(&self) -> u64 {
+        self.published
+    }
+
+    /// The routes as they are now: the same as before if nothing has changed that the event path must know, or not all of it
+    /// is taken in after so many proxies have been looked at.
+    pub(super) fn routes(&mut self, filters: &Filters, pools: &Pools, piece: usize) -> Arc<ChannelRoutes> {
+        if let Some(routes) = self.routes.as_ref().filter(|_| !self.book.is_at_work() && self.changes.is_empty()) {
             return Arc::clone(routes);
         }
-        self.compiler.compile(filters);
-        let (changes, mut book) = (core::mem::take(&mut self.changes), core::mem::take(&mut self.book));
+        let mut book = core::mem::take(&mut self.book);
+        if !book.is_at_work() {
+            // What is changed from now on is taken in afterwards, so that all of it fits together.
+            self.compiler.compile(filters);
+            let changes = self.changes.take();
+            self.being_taken_in = self.changes.count();
+            book.begin(Source { channel: self, compiler: &self.compiler, pools }, changes);
+        }
         let source = Source { channel: self, compiler: &self.compiler, pools };
-        let routes = book.routes(source, changes, self.routes.as_ref());
+        let is_done = book.go_on(source, if self.routes.is_some() { piece } else { usize::MAX });
+        let last = self.routes.as_ref();
+        let routes = last.filter(|_| !is_done).map_or_else(|| book.routes(source, last), Arc::clone);
         self.book = book;
+        if is_done {
+            self.published = self.being_taken_in;
+        }
         self.routes = Some(Arc::clone(&routes));
         routes
+    }
+
+    /// The channel is gone: lets go of a piece of its routes. Says whether there was one.
+    pub(super) fn let_go_of_routes(&mut self) -> bool {
+        self.routes = None;
+        self.book.let_go()
     }
 }

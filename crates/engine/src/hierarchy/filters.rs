@@ -7,7 +7,7 @@ use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use super::{Channel, Hierarchy};
+use super::Hierarchy;
 use crate::{AdminId, ChannelId, ChannelLimits, EventType, FilterId, Peer, ProxyKey, Refusal, Side};
 
 /// A filter as an admin or a proxy refers to it.
@@ -262,7 +262,7 @@ impl Hierarchy {
             home.own_filters.remove(&filter);
         }
         for target in gone.targets.keys() {
-            if let Some(channel) = self.channels.get_mut(&target.channel()) {
+            if let Ok(channel) = self.channel_mut(target.channel()) {
                 // A target that is gone was forgotten by the filter.
                 let _ = channel.change_attached(*target, |attached| attached.drop_filter(filter));
             }
@@ -383,17 +383,6 @@ impl Hierarchy {
 
     // ---- helpers ----
 
-    /// Destroys the filters of a channel that is gone.
-    pub(super) fn destroy_filters_of(&mut self, gone: &Channel) {
-        for (target, attached) in gone.attached_everywhere() {
-            self.filters.forget_all(attached, target);
-        }
-        for filter in &gone.own_filters {
-            // It exists, so this is not refused.
-            let _ = self.destroy_filter(*filter);
-        }
-    }
-
     fn attached(&self, target: FilterTarget) -> Result<&Attached, Refusal> {
         match target {
             FilterTarget::Admin { channel, side, admin } => Ok(&self.admin(channel, side, admin)?.attached),
@@ -418,9 +407,10 @@ impl Hierarchy {
         for target in filter.targets.keys() {
             let channel = target.channel();
             if last.replace(channel) != Some(channel)
-                && let Some(channel) = self.channels.get_mut(&channel)
+                && let Some(found) = self.channels.get_mut(&channel)
             {
-                channel.note_filter_changed(id);
+                found.note_filter_changed(id);
+                self.touched.insert(channel);
             }
         }
     }
@@ -526,6 +516,7 @@ mod tests {
         hierarchy.add_filter(target, FilterRef::Local(mine)).unwrap();
         hierarchy.add_filter(here, FilterRef::Local(theirs)).unwrap();
         hierarchy.destroy_channel(channel).unwrap();
+        while hierarchy.poll_removed().is_some() {}
         assert_eq!(hierarchy.filters(target).unwrap(), []);
         assert!(hierarchy.constraints(mine).is_err() && hierarchy.constraints(theirs).is_ok());
         hierarchy.destroy_filter(theirs).unwrap();
@@ -545,6 +536,7 @@ mod tests {
         }
         assert_eq!(hierarchy.filters.get(filter).unwrap().targets.len(), 2);
         hierarchy.destroy_admin(channel, side, admin).unwrap();
+        while hierarchy.poll_removed().is_some() {}
         assert!(hierarchy.filters.get(filter).unwrap().targets.is_empty());
     }
 
@@ -646,8 +638,9 @@ mod tests {
                 assert_eq!(snapshot.channels()[0].filtering.table.programs.iter().flatten().count(), 1);
                 match target {
                     FilterTarget::Proxy(key) => drop(hierarchy.destroy_proxy(key).unwrap()),
-                    FilterTarget::Admin { .. } => drop(hierarchy.destroy_admin(channel, side, admin).unwrap()),
+                    FilterTarget::Admin { .. } => hierarchy.destroy_admin(channel, side, admin).unwrap(),
                 }
+                while hierarchy.poll_removed().is_some() {}
                 let snapshot = hierarchy.snapshot();
                 let table = &snapshot.channels()[0].filtering.table;
                 assert_eq!((table.programs.iter().flatten().count(), table.texts.iter().flatten().count()), (0, 0));

@@ -7,22 +7,28 @@ mod banks;
 mod channel;
 mod compile;
 mod filters;
+mod leaving;
 mod offers;
 mod pools;
 mod routes;
 
-use alloc::collections::BTreeMap;
+use alloc::boxed::Box;
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 pub use channel::{Admin, Channel, Proxy, ProxyState};
 pub use filters::{Attached, FilterConstraint, FilterRef, FilterTarget, Mapping};
+pub use leaving::Removal;
+
+use core::ops::Bound;
 
 use crate::{
     AdminId, ChannelId, ChannelLimits, EventType, Form, Operator, OutboxSettings, Peer, ProxyId, ProxyKey, ProxyKind,
     Refusal, SettingsPatch, Side, Snapshot, SupplierSettings, Topics, Want,
 };
 use filters::Filters;
+use leaving::Leaving;
 use pools::Pools;
 
 /// How much a [`Hierarchy`] may hold. What is beyond is refused with the limit's value.
@@ -55,6 +61,10 @@ impl Default for HierarchyLimits {
         }
     }
 }
+
+/// How many proxies' routes are made with one snapshot, and of each channel at least, where several have much to take in.
+const PIECE: usize = 1_024;
+const PIECE_MIN: usize = 16;
 
 /// A proxy that a command destroyed, so that the door can tell whoever was connected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -96,6 +106,12 @@ pub struct Hierarchy {
     pools: Pools,
     next_channel: u32,
     next_connection: u64,
+    /// What was destroyed and is being taken apart, in the order in which it was.
+    leaving: VecDeque<Leaving>,
+    /// The channels that commands may have changed since this was last asked.
+    touched: BTreeSet<ChannelId>,
+    /// Whether the last snapshot left something for the next.
+    unfinished: bool,
     /// Whether a channel came or went since the last snapshot; changes inside a channel are noted there.
     channels_changed: bool,
     snapshot: Arc<Snapshot>,
@@ -131,21 +147,18 @@ impl Hierarchy {
         Ok(id)
     }
 
-    /// Destroys a channel with all that is in it; says which proxies went.
+    /// Destroys a channel with all that is in it: it is gone at once, and [`poll_removed`](Self::poll_removed) takes it apart.
     ///
     /// # Errors
     ///
     /// [`Refusal::ChannelNotFound`].
-    pub fn destroy_channel(&mut self, channel: ChannelId) -> Result<Vec<Removed>, Refusal> {
+    pub fn destroy_channel(&mut self, channel: ChannelId) -> Result<(), Refusal> {
         let gone = self.channels.remove(&channel).ok_or(Refusal::ChannelNotFound { channel })?;
         self.channels_changed = true;
-        self.destroy_filters_of(&gone);
+        self.touched.remove(&channel);
         self.pools.note_change(gone.patch().pool, None);
-        let admins = gone.admins.values().map(|admin| admin.patch.pool);
-        for pool in admins.chain(gone.proxies().map(|proxy| proxy.patch.pool)) {
-            self.pools.note_change(pool, None);
-        }
-        Ok(gone.proxies.values().map(|proxy| removed(channel, proxy)).collect())
+        self.leaving.push_back(Leaving::Channel(Box::new(gone)));
+        Ok(())
     }
 
     /// The channels by rising id.
@@ -192,21 +205,16 @@ impl Hierarchy {
         self.channel(channel)?.admin(side, admin)
     }
 
-    /// Destroys an admin with its proxies; says which went.
+    /// Destroys an admin with its proxies: they are gone at once, and [`poll_removed`](Self::poll_removed) takes them apart;
+    /// until then events may go to them.
     ///
     /// # Errors
     ///
     /// [`Refusal::ChannelNotFound`], [`Refusal::AdminNotFound`]; [`Refusal::DefaultAdmin`] for a default one.
-    pub fn destroy_admin(&mut self, channel: ChannelId, side: Side, admin: AdminId) -> Result<Vec<Removed>, Refusal> {
-        let (gone, proxies) = self.channel_mut(channel)?.destroy_admin(side, admin)?;
-        self.filters.forget_all(&gone.attached, FilterTarget::Admin { channel, side, admin });
-        self.pools.note_change(gone.patch.pool, None);
-        for proxy in &proxies {
-            self.pools.note_change(proxy.patch.pool, None);
-            let key = ProxyKey { channel, proxy: proxy.id };
-            self.filters.forget_all(&proxy.attached, FilterTarget::Proxy(key));
-        }
-        Ok(proxies.iter().map(|proxy| removed(channel, proxy)).collect())
+    pub fn destroy_admin(&mut self, channel: ChannelId, side: Side, admin: AdminId) -> Result<(), Refusal> {
+        let admin = self.channel_mut(channel)?.doom_admin(side, admin)?;
+        self.leaving.push_back(Leaving::Admin(channel, Box::new(admin)));
+        Ok(())
     }
 
     // ---- proxies ----
@@ -241,8 +249,27 @@ impl Hierarchy {
         admin: AdminId,
     ) -> Result<impl Iterator<Item = &Proxy>, Refusal> {
         let owner = self.channel(channel)?;
-        owner.admin(side, admin)?;
-        Ok(owner.proxies().filter(move |proxy| proxy.side == side && proxy.admin == admin))
+        let members = owner.admin(side, admin)?.members.iter();
+        Ok(members.filter_map(|proxy| owner.proxy(*proxy).ok()))
+    }
+
+    /// So many of a channel's proxies, or of those of one of its admins, by rising id behind one of them if that is said.
+    pub fn some_proxies(
+        &self,
+        channel: ChannelId,
+        admin: Option<(Side, AdminId)>,
+        behind: Option<ProxyId>,
+        most: usize,
+    ) -> Vec<&Proxy> {
+        let Some(owner) = self.channels.get(&channel) else { return Vec::new() };
+        let range = (behind.map_or(Bound::Unbounded, Bound::Excluded), Bound::Unbounded);
+        match admin {
+            None => owner.proxies.range(range).map(|(_, proxy)| &**proxy).take(most).collect(),
+            Some(key) => {
+                let members = owner.admins.get(&key).into_iter().flat_map(|admin| admin.members.range(range));
+                members.take(most).filter_map(|proxy| owner.proxy(*proxy).ok()).collect()
+            }
+        }
     }
 
     /// A proxy.
@@ -452,15 +479,25 @@ impl Hierarchy {
 
     // ---- routing ----
 
-    /// The routing snapshot of the hierarchy as it is now. The same one as last time if nothing changed that the event
-    /// path must know; otherwise a new one that shares the parts of all channels that did not change.
+    /// The routing snapshot of the hierarchy. The same one as last time if nothing changed that the event path must know;
+    /// otherwise a new one that shares the parts of all channels that did not change.
+    ///
+    /// What concerns very many proxies is taken in in pieces, one with each call: the channel's part stays what it was until
+    /// all is taken in, and what is changed meanwhile is part of the next. [`has_work`](Self::has_work) says whether
+    /// something is left.
     pub fn snapshot(&mut self) -> Arc<Snapshot> {
-        let lanes = self.pools.settle();
+        let changed = self.channels.values().filter(|channel| channel.is_changed()).count();
+        let piece = (PIECE / changed.max(1)).max(PIECE_MIN);
+        let is_last = self.channels.values().all(|channel| channel.work_left() <= piece);
+        let lanes = self.pools.settle(is_last);
         let lanes_changed = lanes != self.snapshot.lanes;
-        if lanes_changed || self.channels_changed || self.channels.values().any(Channel::is_changed) {
+        self.unfinished = false;
+        if lanes_changed || self.channels_changed || changed > 0 {
             self.channels_changed = false;
             let (filters, pools) = (&self.filters, &self.pools);
-            let channels: Vec<_> = self.channels.values_mut().map(|channel| channel.routes(filters, pools)).collect();
+            let routes = |channel: &mut Channel| channel.routes(filters, pools, piece);
+            let channels: Vec<_> = self.channels.values_mut().map(routes).collect();
+            self.unfinished = self.channels.values().any(Channel::is_changed);
             let same = channels.len() == self.snapshot.channels.len()
                 && channels.iter().zip(&self.snapshot.channels).all(|(now, last)| Arc::ptr_eq(now, last));
             if lanes_changed || !same {
@@ -470,8 +507,36 @@ impl Hierarchy {
         Arc::clone(&self.snapshot)
     }
 
+    /// Whether the last [`snapshot`](Self::snapshot) left something for the next, or there is something to
+    /// [take apart](Self::poll_removed).
+    #[must_use]
+    pub fn has_work(&self) -> bool {
+        self.unfinished || !self.leaving.is_empty()
+    }
+
+    /// The channels that commands may have changed since this was last asked, each with a number by which
+    /// [`is_published`](Self::is_published) knows what was changed.
+    pub fn take_touched(&mut self) -> Vec<(ChannelId, u64)> {
+        let touched = core::mem::take(&mut self.touched).into_iter();
+        touched.filter_map(|channel| self.noted(channel)).collect()
+    }
+
+    /// A channel that exists, with the number of what was changed of it last.
+    #[must_use]
+    pub fn noted(&self, channel: ChannelId) -> Option<(ChannelId, u64)> {
+        Some((channel, self.channels.get(&channel)?.noted()))
+    }
+
+    /// Whether the last snapshot has what was changed of a channel until it had that number.
+    #[must_use]
+    pub fn is_published(&self, channel: ChannelId, number: u64) -> bool {
+        self.channels.get(&channel).is_none_or(|channel| channel.published() >= number)
+    }
+
     fn channel_mut(&mut self, channel: ChannelId) -> Result<&mut Channel, Refusal> {
-        self.channels.get_mut(&channel).ok_or(Refusal::ChannelNotFound { channel })
+        let found = self.channels.get_mut(&channel).ok_or(Refusal::ChannelNotFound { channel })?;
+        self.touched.insert(channel);
+        Ok(found)
     }
 }
 

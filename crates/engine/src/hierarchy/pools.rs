@@ -141,19 +141,22 @@ impl Pools {
         }
     }
 
-    /// Ends the pools that nothing refers to. The lanes as they are then; the same ones as last time if none changed.
-    pub(super) fn settle(&mut self) -> Arc<[LaneInfo]> {
+    /// Ends the pools that nothing refers to, if nothing that was published before will be published once more. The lanes as they
+    /// are then; the same ones as last time if none changed.
+    pub(super) fn settle(&mut self, may_end: bool) -> Arc<[LaneInfo]> {
         if core::mem::take(&mut self.unsettled) {
+            self.unsettled = !may_end;
             let Self { pools, lanes, ending, changes, .. } = self;
             pools.retain(|_, pool| {
-                if pool.users == 0 {
+                let ends = pool.users == 0 && may_end;
+                if ends {
                     for lane in &pool.lanes {
                         lanes.remove(lane);
                         ending.insert(*lane);
                         changes.push_back(LaneChange::Ended(*lane));
                     }
                 }
-                pool.users > 0
+                !ends
             });
             if !self.lanes.values().eq(self.published.iter()) {
                 self.published = self.lanes.values().copied().collect();

@@ -7,6 +7,7 @@ use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use core::ops::Bound;
 
 use super::compile::Compiler;
 use super::filters::{Attached, Mapping};
@@ -18,12 +19,14 @@ use crate::shared::{SharedMap, SharedSlots};
 use crate::table::{Filtering, SupplierGroup, SupplierGroups, Target};
 use crate::{
     AdminId, ChannelRoutes, ConsumerRoute, DiscardPolicy, FullOutbox, Interest, OrderPolicy, OutboxSettings, Peer,
-    ProxyId, ProxyKey, Side, SupplierRoute, SupplierSettings, Want,
+    ProxyId, ProxyKey, Side, Subscription, SupplierRoute, SupplierSettings, Want,
 };
 
 /// What has changed since the routes were last made.
 #[derive(Debug, Default)]
 pub(super) struct Changes {
+    /// How many changes there have been since the channel was made.
+    count: u64,
     /// Something of the channel itself.
     any: bool,
     /// What every proxy has from the channel.
@@ -36,25 +39,87 @@ impl Changes {
     /// There is something that concerns no proxy in particular.
     pub(super) fn note(&mut self) {
         self.any = true;
+        self.count += 1;
     }
 
     pub(super) fn note_all(&mut self) {
-        self.any = true;
+        self.note();
         self.all = true;
     }
 
     pub(super) fn note_admin(&mut self, side: Side, admin: AdminId) {
-        self.any = true;
+        self.note();
         self.admins.insert((side, admin));
     }
 
     pub(super) fn note_proxy(&mut self, proxy: ProxyId) {
-        self.any = true;
+        self.note();
         self.proxies.insert(proxy);
     }
 
     pub(super) fn is_empty(&self) -> bool {
         !self.any
+    }
+
+    pub(super) fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// What there is, to be taken in. What comes from now on is for the next time.
+    pub(super) fn take(&mut self) -> Self {
+        core::mem::replace(self, Self { count: self.count, ..Self::default() })
+    }
+
+    /// How many proxies they concern, at most.
+    pub(super) fn work_left(&self, channel: &Channel) -> usize {
+        let of_admin = |key| channel.admins.get(key).map_or(0, |admin| admin.members.len());
+        let beneath = if self.all { channel.proxies.len() } else { self.admins.iter().map(of_admin).sum() };
+        self.proxies.len() + beneath
+    }
+}
+
+/// What is being taken in: proxies to look at.
+#[derive(Debug, Default)]
+struct Work {
+    /// One by one.
+    proxies: BTreeSet<ProxyId>,
+    /// All those of the channel, or of these admins, behind the one that was looked at last.
+    all: bool,
+    admins: BTreeSet<(Side, AdminId)>,
+    last: Option<ProxyId>,
+    /// Whether the routes are others than before.
+    changed: bool,
+    is_open: bool,
+}
+
+impl Work {
+    /// The next proxy to look at.
+    fn next(&mut self, channel: &Channel) -> Option<ProxyId> {
+        if let Some(proxy) = self.proxies.pop_first() {
+            return Some(proxy);
+        }
+        if self.all {
+            let range = (self.last.map_or(Bound::Unbounded, Bound::Excluded), Bound::Unbounded);
+            self.last = channel.proxies.range(range).next().map(|(id, _)| *id);
+            self.all = self.last.is_some();
+            return self.last;
+        }
+        while let Some(key) = self.admins.first() {
+            let range = (self.last.map_or(Bound::Unbounded, Bound::Excluded), Bound::Unbounded);
+            self.last = channel.admins.get(key).and_then(|admin| admin.members.range(range).next()).copied();
+            if self.last.is_some() {
+                return self.last;
+            }
+            self.admins.pop_first();
+        }
+        None
+    }
+
+    /// How many there are to look at, at most.
+    fn left(&self, channel: &Channel) -> usize {
+        let of_admin = |key| channel.admins.get(key).map_or(0, |admin| admin.members.len());
+        let beneath = if self.all { channel.proxies.len() } else { self.admins.iter().map(of_admin).sum() };
+        self.proxies.len() + beneath
     }
 }
 
@@ -69,6 +134,7 @@ pub(super) struct Source<'s> {
 /// A channel's routes, as they are to be published next.
 #[derive(Debug, Default)]
 pub(super) struct Book {
+    work: Work,
     members: Members,
     places: Places,
     suppliers: SharedMap<Arc<SupplierRoute>>,
@@ -94,6 +160,7 @@ struct OfAdmin {
     outboxes: Arc<OutboxSettings>,
     /// Whether the admin or the channel sets `push_window`.
     window_is_set: bool,
+    subscription: Subscription,
     suppliers: SupplierSettings,
     remote: Arc<[Peer]>,
     /// On the suppliers' side.
@@ -125,15 +192,56 @@ impl Places {
 }
 
 impl Book {
-    /// Takes in what has changed. The routes as they were last are given again if nothing came of it.
-    pub(super) fn routes(
-        &mut self,
-        source: Source<'_>,
-        changes: Changes,
-        last: Option<&Arc<ChannelRoutes>>,
-    ) -> Arc<ChannelRoutes> {
+    // ---- what has changed ----
+
+    /// Whether something is being taken in, so that this is not to be published.
+    pub(super) fn is_at_work(&self) -> bool {
+        self.work.is_open
+    }
+
+    /// How many proxies have to be looked at yet for that, at most.
+    pub(super) fn work_left(&self, channel: &Channel) -> usize {
+        self.work.left(channel)
+    }
+
+    /// Begins to take in what has changed.
+    pub(super) fn begin(&mut self, source: Source<'_>, mut changes: Changes) {
+        if changes.all {
+            changes.admins.extend(self.admins.keys());
+        }
+        let mut changed = false;
+        for key in &changes.admins {
+            changed |= self.refresh_admin(source, *key);
+        }
+        let Changes { all, admins, proxies, .. } = changes;
+        let admins = if all { BTreeSet::new() } else { admins };
+        self.work = Work { proxies, all, admins, last: None, changed, is_open: true };
+    }
+
+    /// Looks at so many proxies. Says whether everything is taken in.
+    pub(super) fn go_on(&mut self, source: Source<'_>, piece: usize) -> bool {
+        let channel = source.channel;
+        for _ in 0..piece {
+            let Some(proxy) = self.work.next(channel) else { return true };
+            self.work.changed |= match channel.proxy(proxy) {
+                Ok(found) if found.side == Side::Suppliers => self.set_supplier(source, found),
+                Ok(found) => {
+                    let route = self.consumer(source, found);
+                    self.set_consumer(proxy, route)
+                }
+                Err(_) => self.remove_supplier(proxy) | self.set_consumer(proxy, None),
+            };
+        }
+        self.work.left(channel) == 0
+    }
+
+    /// The routes when everything is taken in: as they were last if nothing came of it.
+    pub(super) fn routes(&mut self, source: Source<'_>, last: Option<&Arc<ChannelRoutes>>) -> Arc<ChannelRoutes> {
         let Source { channel, compiler, pools } = source;
-        let changed = self.amend(source, changes);
+        let changed = core::mem::take(&mut self.work).changed;
+        if changed && !self.wants.keys().eq(self.wanted.iter()) {
+            self.wanted = self.wants.keys().copied().collect();
+        }
         let lanes = if pools.is_empty() {
             Arc::clone(pools.main_only())
         } else {
@@ -177,36 +285,9 @@ impl Book {
         })
     }
 
-    /// Says whether anything came of it.
-    fn amend(&mut self, source: Source<'_>, mut changes: Changes) -> bool {
-        let channel = source.channel;
-        if changes.all {
-            changes.admins.extend(self.admins.keys());
-        }
-        let mut changed = false;
-        for key in &changes.admins {
-            changed |= self.refresh_admin(source, *key);
-        }
-        if changes.all {
-            changes.proxies.extend(channel.proxies().map(|proxy| proxy.id));
-        } else if !changes.admins.is_empty() {
-            let belongs = |proxy: &&Proxy| changes.admins.contains(&(proxy.side, proxy.admin));
-            changes.proxies.extend(channel.proxies().filter(belongs).map(|proxy| proxy.id));
-        }
-        for proxy in changes.proxies {
-            changed |= match channel.proxy(proxy) {
-                Ok(found) if found.side == Side::Suppliers => self.set_supplier(source, found),
-                Ok(found) => {
-                    let route = self.consumer(source, found);
-                    self.set_consumer(proxy, route)
-                }
-                Err(_) => self.remove_supplier(proxy) | self.set_consumer(proxy, None),
-            };
-        }
-        if changed && !self.wants.keys().eq(self.wanted.iter()) {
-            self.wanted = self.wants.keys().copied().collect();
-        }
-        changed
+    /// Lets go of a piece of what there is. Says whether there was one.
+    pub(super) fn let_go(&mut self) -> bool {
+        self.members.let_go().or_else(|| self.suppliers.let_go()).is_some()
     }
 
     // ---- admins ----
@@ -240,6 +321,7 @@ impl Book {
         let mut of_admin = OfAdmin {
             outboxes: Arc::new(admin.patch.over(patch.over(OutboxSettings::default()))),
             window_is_set: admin.patch.push_window.or(patch.push_window).is_some(),
+            subscription: admin.subscription.clone(),
             suppliers: admin.patch.over_supplier(patch.over_supplier(SupplierSettings::default())),
             remote: self.remote(attached),
             local: Box::new([]),
@@ -396,7 +478,7 @@ impl Book {
             suspended: proxy.state == ProxyState::Suspended,
             interest: Interest {
                 proxy: proxy.subscription.clone(),
-                admin: admin.subscription.clone(),
+                admin: of_admin.subscription.clone(),
                 operator: admin.operator,
             },
             pull: proxy.kind.pull,

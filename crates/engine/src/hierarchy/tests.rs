@@ -213,11 +213,126 @@ fn destroying_says_which_proxies_went() {
     let key = ProxyKey { channel, proxy: proxy_of_admin };
     hierarchy.connect(key, Some(Peer(5)), Want(0)).unwrap();
     let other = proxy(&mut hierarchy, channel, Side::Consumers);
-    let gone = hierarchy.destroy_admin(channel, Side::Consumers, admin).unwrap();
-    assert_eq!(gone, [Removed { key, side: Side::Consumers, admin, form: Form(2), peer: Some(Peer(5)) }]);
+    hierarchy.destroy_admin(channel, Side::Consumers, admin).unwrap();
+    let gone = Removed { key, side: Side::Consumers, admin, form: Form(2), peer: Some(Peer(5)) };
+    assert_eq!(taken_apart(&mut hierarchy), [Removal::Proxy(gone), Removal::End(channel)]);
     assert_eq!(hierarchy.channel(channel).unwrap().connected(Side::Consumers), 0);
-    let gone = hierarchy.destroy_channel(channel).unwrap();
-    assert_eq!(gone.iter().map(|gone| gone.key).collect::<Vec<_>>(), [other]);
+    hierarchy.destroy_channel(channel).unwrap();
+    let gone = taken_apart(&mut hierarchy);
+    assert!(matches!(gone[0], Removal::Proxy(gone) if gone.key == other));
+    let admins = gone.iter().filter(|gone| matches!(gone, Removal::Admin { .. }));
+    assert_eq!((admins.count(), gone.last()), (2, Some(&Removal::End(channel))));
+}
+
+/// `destroy` of an admin or a channel with 65,536 consumers took 300 ms in one go, and publishing that 180 more: each of them was
+/// forgotten, and its client told, before any other request was looked at.
+#[test]
+fn what_is_destroyed_is_gone_at_once_and_taken_apart_in_pieces() {
+    const COUNT: u32 = 3_000;
+    for whole in [false, true] {
+        let mut hierarchy = Hierarchy::default();
+        let channel = channel(&mut hierarchy);
+        let side = Side::Consumers;
+        let admin = hierarchy.create_admin(channel, side, Operator::And).unwrap();
+        let mut keys = Vec::new();
+        for number in 0..COUNT {
+            let proxy = hierarchy.create_proxy(channel, side, admin, Form(1), ProxyKind::default()).unwrap();
+            keys.push(ProxyKey { channel, proxy });
+            hierarchy.connect(keys[number as usize], Some(Peer(number.into())), Want(0)).unwrap();
+        }
+        settled(&mut hierarchy);
+        if whole {
+            hierarchy.destroy_channel(channel).unwrap();
+        } else {
+            hierarchy.destroy_admin(channel, side, admin).unwrap();
+            assert_eq!(
+                hierarchy.proxies(channel, side, admin).err(),
+                Some(Refusal::AdminNotFound { channel, side, admin })
+            );
+            let left = hierarchy.channel(channel).unwrap();
+            assert_eq!((left.connected(side), left.proxies().count()), (0, 0));
+            assert_eq!(hierarchy.subscribed_types(channel).unwrap(), []);
+        }
+        for key in &keys {
+            assert!(hierarchy.proxy(*key).is_err() && hierarchy.destroy_proxy(*key).is_err());
+            assert!(hierarchy.set_proxy_settings(*key, SettingsPatch::default()).is_err());
+        }
+        let routed =
+            |hierarchy: &mut Hierarchy| hierarchy.snapshot().channel(channel).map_or(0, |c| c.consumers().count());
+        for number in 0..COUNT {
+            assert!(hierarchy.has_work());
+            if number == 1_000 {
+                assert_eq!(routed(&mut hierarchy), if whole { 0 } else { 2_000 });
+            }
+            let Some(Removal::Proxy(removed)) = hierarchy.poll_removed() else { panic!("a proxy") };
+            assert_eq!((removed.key, removed.peer), (keys[number as usize], Some(Peer(number.into()))));
+        }
+        let rest = taken_apart(&mut hierarchy);
+        assert!(rest.len() < 256 && rest.last() == Some(&Removal::End(channel)));
+        settled(&mut hierarchy);
+        assert_eq!(routed(&mut hierarchy), 0);
+    }
+}
+
+/// `set_qos` on a channel with 65,536 consumers took 150 ms in one go, and publishing that 130 more.
+#[test]
+fn a_change_that_concerns_very_many_is_taken_in_in_pieces_and_published_whole() {
+    const COUNT: u64 = 3_000;
+    let mut hierarchy = Hierarchy::default();
+    let (channel, other) = (channel(&mut hierarchy), channel(&mut hierarchy));
+    let connected = |hierarchy: &mut Hierarchy, channel, peer| {
+        let key = proxy(hierarchy, channel, Side::Consumers);
+        hierarchy.connect(key, Some(Peer(peer)), Want(0)).unwrap();
+        key
+    };
+    let first = connected(&mut hierarchy, channel, 0);
+    (1..COUNT).for_each(|peer| _ = connected(&mut hierarchy, channel, peer));
+    settled(&mut hierarchy);
+    hierarchy.take_touched();
+    let window = |snapshot: &Snapshot, channel| {
+        let consumers = snapshot.channel(channel).unwrap().consumers();
+        let windows: Vec<u16> = consumers.map(|route| route.settings.push_window).collect();
+        (*windows.iter().min().unwrap(), *windows.iter().max().unwrap(), windows.len())
+    };
+    let patch = |window| SettingsPatch { push_window: Some(window), ..SettingsPatch::default() };
+    hierarchy.set_channel_settings(channel, patch(7)).unwrap();
+    let change = hierarchy.take_touched();
+    let is_published = |hierarchy: &Hierarchy, change: &[(ChannelId, u64)]| {
+        change.iter().all(|(at, number)| hierarchy.is_published(*at, *number))
+    };
+    assert_eq!(window(&hierarchy.snapshot(), channel), (1, 1, 3_000));
+    // What others change meanwhile comes with the next part, and in other channels at once.
+    hierarchy.set_channel_settings(channel, patch(8)).unwrap();
+    hierarchy.disconnect(first).unwrap();
+    let later = hierarchy.take_touched();
+    let elsewhere = connected(&mut hierarchy, other, 9);
+    let at_once = hierarchy.take_touched();
+    let snapshot = hierarchy.snapshot();
+    assert_eq!(window(&snapshot, channel), (1, 1, 3_000));
+    assert!(snapshot.channel(other).unwrap().consumer(elsewhere.proxy).is_some());
+    assert!(is_published(&hierarchy, &at_once) && !is_published(&hierarchy, &change));
+    let mut found = BTreeSet::new();
+    while !is_published(&hierarchy, &change) {
+        found.insert(window(&hierarchy.snapshot(), channel));
+    }
+    assert!(found.into_iter().eq([(1, 1, 3_000), (7, 7, 3_000)]), "all of them at once");
+    assert!(is_published(&hierarchy, &change) && !is_published(&hierarchy, &later) && hierarchy.has_work());
+    assert_eq!(window(&hierarchy.snapshot(), channel), (7, 7, 3_000));
+    drop(snapshot);
+    settled(&mut hierarchy);
+    assert_eq!(window(&hierarchy.snapshot(), channel), (8, 8, 2_999));
+    assert!(is_published(&hierarchy, &later) && !hierarchy.has_work());
+}
+
+fn taken_apart(hierarchy: &mut Hierarchy) -> Vec<Removal> {
+    core::iter::from_fn(|| hierarchy.poll_removed()).collect()
+}
+
+fn settled(hierarchy: &mut Hierarchy) {
+    hierarchy.snapshot();
+    while hierarchy.has_work() {
+        hierarchy.snapshot();
+    }
 }
 
 #[test]

@@ -375,6 +375,10 @@ impl Lane {
             Way::Learned | Way::Reset => self.counters.route_misses += 1,
         }
         self.counters.route_resets += u64::from(way == Way::Reset);
+        if way == Way::Reset && state.all.events == 0 {
+            // What a channel does not remember it has no use for, unless events of it wait.
+            self.types.leave(core::mem::take(&mut state.types));
+        }
         if !matches!(way, Way::Amended(_)) && state.types.insert(draft.event_type) {
             self.types.hold(draft.event_type);
         }

@@ -5,12 +5,14 @@
 
 use core::sync::atomic::{AtomicBool, Ordering};
 use core::time::Duration;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::{Instant, SystemTime};
 
 use arc_swap::ArcSwap;
-use engine::{ChannelRoutes, DisconnectReason, LaneChange, LaneId, Notice, ProxyKey, Snapshot, Time, Undelivered};
+use engine::{
+    ChannelRoutes, DisconnectReason, LaneChange, LaneId, Notice, ProxyKey, Remains, Side, Snapshot, Time, Undelivered,
+};
 use giop::cdr::{Encoding, Writer};
 use giop::exception::{Kind, SystemException};
 use giop::ior::Ior;
@@ -39,7 +41,7 @@ use accounts::Account;
 use accounts::Refused;
 use corba::event::UtcClock;
 use corba::remarks::with_lines;
-use corba::{Call, ClientAnswer, Door, Effect, Exception, Farewell, OBJECT_NOT_EXIST, Question};
+use corba::{Call, ClientAnswer, Door, Effect, Exception, Farewell, OBJECT_NOT_EXIST, Question, Unpublished};
 
 /// Requests served before their effects are published, and how long they may take: answers are posted only then.
 const BATCH: usize = 64;
@@ -67,6 +69,8 @@ pub(crate) struct Administration {
     pub(crate) published: Arc<ArcSwap<Published>>,
     /// What was published before, until no lane uses it any more: at most what each lane was told last, and one more.
     pub(crate) retired: Vec<Arc<Published>>,
+    /// What is left of that.
+    pub(crate) remains: VecDeque<Remains>,
     /// The lanes, and their letters.
     pub(crate) roster: Roster,
     /// Requests that wait for their turns.
@@ -80,6 +84,8 @@ pub(crate) struct Administration {
     pub(crate) outside_naming: Option<OutsideNaming>,
     pub(crate) calls: HashMap<u64, Purpose>,
     pub(crate) next_call: u64,
+    /// Answers that wait until what was done is published.
+    pub(crate) unpublished: Vec<(Unpublished, (LaneThread, ToLane))>,
     /// Answers that wait until clients have been told what was done.
     pub(crate) withheld: BTreeMap<Farewell, (LaneThread, ToLane)>,
     pub(crate) inquiry: Inquiry,
@@ -161,9 +167,11 @@ impl Administration {
             for (lane, answer) in answers.drain(..) {
                 self.roster.post(lane, answer);
             }
+            self.answer_published();
             self.carry_out_effects();
         }
-        for (_, (lane, answer)) in core::mem::take(&mut self.withheld) {
+        let unpublished = core::mem::take(&mut self.unpublished).into_iter().map(|(_, answer)| answer);
+        for (lane, answer) in unpublished.chain(core::mem::take(&mut self.withheld).into_values()) {
             self.roster.post(lane, answer);
         }
         self.roster.stop();
@@ -210,7 +218,7 @@ impl Administration {
         self.orders.look();
         self.roster.look();
         let found = self.take_letters(LETTERS, answers);
-        if found != Found::Nothing || !self.requests.is_empty() {
+        if found != Found::Nothing || !self.requests.is_empty() || !self.remains.is_empty() {
             return found == Found::Stop;
         }
         let naming = self.outside_naming.as_ref().and_then(|naming| naming.due);
@@ -301,9 +309,10 @@ impl Administration {
             Wish::Other => {
                 let answered = self.answer(&request);
                 let answer = self.concluded(request, answered);
-                match self.door.take_farewell() {
-                    Some(farewell) => _ = self.withheld.insert(farewell, answer),
-                    None => answers.push(answer),
+                match (self.door.take_farewell(), self.door.take_unpublished()) {
+                    (Some(farewell), _) => _ = self.withheld.insert(farewell, answer),
+                    (None, Some(changed)) => self.unpublished.push((changed, answer)),
+                    (None, None) => answers.push(answer),
                 }
             }
         }
@@ -442,8 +451,14 @@ impl Administration {
     /// Lets go of what was published before and no lane uses any more. What a lane lets go of last, it must free, and
     /// that may take longer than an event.
     fn free_retired(&mut self) {
-        let is_used = |last: &Arc<Published>| Arc::strong_count(last) > 1 || Arc::strong_count(&last.routing) > 1;
-        self.retired.retain(is_used);
+        let is_free = |last: &mut Arc<Published>| Arc::strong_count(last) == 1 && Arc::strong_count(&last.routing) == 1;
+        for free in self.retired.extract_if(.., is_free) {
+            let routing = Arc::into_inner(free).and_then(|last| Arc::into_inner(last.routing));
+            self.remains.extend(routing.map(Snapshot::into_remains));
+        }
+        if self.remains.front_mut().is_some_and(|first| !first.let_go()) {
+            self.remains.pop_front();
+        }
     }
 
     /// Starts the lanes that what is published next will name, and notes those that end.
@@ -601,11 +616,15 @@ impl Administration {
                     };
                     self.say(log::Level::Warn, &format!("disconnected {name} from {proxy}: {why}"));
                 }
-                Effect::LetGo { proxy, address, idle } => {
-                    self.counters.add(Counter::SuppliersIdle, 1);
+                Effect::LetGo { proxy, side, address, idle } => {
+                    let (counter, what) = match side {
+                        Side::Suppliers => (Counter::SuppliersIdle, "supplier"),
+                        Side::Consumers => (Counter::ClientsReaped, "consumer"),
+                    };
+                    self.counters.add(counter, 1);
                     let whose = address.map_or_else(String::new, |address| format!(" of {address}"));
                     let idle = idle.as_millis();
-                    self.say(log::Level::Warn, &format!("disconnected supplier {proxy}{whose}: idle for {idle} ms"));
+                    self.say(log::Level::Warn, &format!("disconnected {what} {proxy}{whose}: idle for {idle} ms"));
                 }
                 Effect::Dismissed { name } => {
                     self.counters.add(Counter::ClientsDismissed, 1);
@@ -627,6 +646,14 @@ impl Administration {
             }
         }
         self.answer_withheld();
+    }
+
+    /// Lets the answers go whose requests' changes are published. Those stay that wait for one that concerns very many.
+    fn answer_published(&mut self) {
+        let Self { unpublished, door, roster, .. } = self;
+        for (_, (lane, answer)) in unpublished.extract_if(.., |(changed, _)| door.is_published(changed)) {
+            roster.post(lane, answer);
+        }
     }
 
     /// Lets the answers go that need not wait for clients any more.

@@ -1,6 +1,6 @@
 //! Administration's operations: each is done to the hierarchy and to its model, and both must say the same.
 
-use engine::{EventType, Form, Operator, Peer, ProxyKey, Side, SubscriptionTarget, Want};
+use engine::{EventType, Form, Operator, Peer, ProxyKey, Removal, Side, SubscriptionTarget, Want};
 
 use super::{PATTERNS, Run, same};
 
@@ -127,14 +127,12 @@ impl Run {
             }
             5..7 => {
                 let admin = self.admin(channel, side);
-                let engine = self.hierarchy.destroy_admin(channel, side, admin);
-                let engine = engine.map(|gone| gone.iter().map(|gone| gone.key).collect::<Vec<_>>());
+                let engine = self.hierarchy.destroy_admin(channel, side, admin).map(|()| self.removed());
                 same("destroy admin", &engine, &self.model.world.destroy_admin(channel, side, admin))?;
                 Ok(format!("destroy admin {admin:?} of {channel:?} {side:?}: {engine:?}"))
             }
             7 => {
-                let engine = self.hierarchy.destroy_channel(channel);
-                let engine = engine.map(|gone| gone.iter().map(|gone| gone.key).collect::<Vec<_>>());
+                let engine = self.hierarchy.destroy_channel(channel).map(|()| self.removed());
                 same("destroy channel", &engine, &self.model.world.destroy_channel(channel))?;
                 Ok(format!("destroy {channel:?}: {engine:?}"))
             }
@@ -148,5 +146,15 @@ impl Run {
                 Ok(format!("create channel {engine:?}: {patch:?} {limits:?}"))
             }
         }
+    }
+
+    /// Takes apart what was destroyed; says which proxies went with it.
+    fn removed(&mut self) -> Vec<ProxyKey> {
+        let removed = core::iter::from_fn(|| self.hierarchy.poll_removed());
+        let proxies = removed.filter_map(|removal| match removal {
+            Removal::Proxy(removed) => Some(removed.key),
+            _ => None,
+        });
+        proxies.collect()
     }
 }

@@ -113,3 +113,21 @@ fn the_types_of_channels_that_are_gone_make_room() {
         assert_eq!(publish(&mut rig, "shared"), (Admission::Accepted { destinations: 1 }, kept));
     }
 }
+
+/// A supplier that makes names up filled the table for as long as its channel lived, the default channel for ever.
+#[test]
+fn the_types_that_a_living_channel_does_not_remember_make_room() {
+    let mut rig = Rig::plain();
+    rig.consumer(SettingsPatch::default());
+    for number in 0..150_000_u32 {
+        let mut draft = rig.lane.begin_event();
+        draft.bytes.push(1);
+        rig.lane.classify(&mut draft, b"d", format!("{number}").as_bytes());
+        let admission = rig.lane.handle_event(rig.source, draft, &NoFields, rig.now);
+        assert_eq!(admission, Admission::Accepted { destinations: 1 });
+        assert_eq!(rig.answer(Outcome::Delivered), Some(1));
+        rig.lane.handle_timeout(rig.now);
+        assert!(rig.lane.types_known() <= 3 * 4_096, "{}", rig.lane.types_known());
+    }
+    assert_eq!(rig.lane.counters().types_not_interned, 0);
+}

@@ -1,0 +1,112 @@
+//! Channels and admins that are destroyed: they and all that is in them are gone at once for whoever asks, and are taken apart a piece
+//! at a time, between other clients' requests. Who destroyed one is answered when nothing is left of it, or after a second, as long
+//! as [farewells](super::farewells) are waited for.
+
+use super::clients::Tell;
+use super::farewells::Farewell;
+use super::{Door, Thing};
+use crate::exceptions::Raised;
+use crate::table::AdminKey;
+use engine::{ChannelId, FilterTarget, Removal};
+use std::collections::VecDeque;
+
+/// Proxies, filters and admins that are taken from what was destroyed before other requests are served.
+const PIECE: usize = 256;
+
+/// What was destroyed and is not all gone.
+#[derive(Debug, Default)]
+pub(super) struct Teardowns {
+    /// Who waits for each, in the order in which they were destroyed.
+    waiting: VecDeque<Farewell>,
+    /// Who waits until it is published that nothing is left.
+    ended: Vec<(Farewell, Unpublished)>,
+}
+
+/// What a request has changed that the event path has to know: which channels, and the number of each one's last change.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Unpublished(Vec<(ChannelId, u64)>);
+
+impl Door {
+    pub(crate) fn destroy_channel(&mut self, channel: ChannelId) -> Result<(), Raised> {
+        self.hierarchy.destroy_channel(channel)?;
+        self.nonces.remove(&channel);
+        self.nonces_changed = true;
+        self.ledger.remove(Thing::Channel(channel));
+        self.real_time.remove(&channel);
+        self.forget_filter_bytes(channel);
+        self.changes.forget_channel(channel);
+        self.begin_taking_apart();
+        Ok(())
+    }
+
+    pub(crate) fn destroy_admin(&mut self, key: AdminKey) -> Result<(), Raised> {
+        let AdminKey { channel, side, admin } = key;
+        self.hierarchy.destroy_admin(channel, side, admin)?;
+        self.ledger.remove(Thing::Admin(key));
+        self.forget_filters_of(FilterTarget::Admin { channel, side, admin });
+        self.begin_taking_apart();
+        Ok(())
+    }
+
+    fn begin_taking_apart(&mut self) {
+        let farewell = self.farewells.hold();
+        self.teardowns.waiting.push_back(farewell);
+        self.go_on_taking_apart();
+        // Its answer is not given before that is published in any case.
+        if self.teardowns.waiting.back() != Some(&farewell) {
+            self.teardowns.ended.retain(|(ended, _)| *ended != farewell);
+            self.farewells.told(farewell);
+        }
+    }
+
+    /// Takes a piece of what was destroyed apart.
+    pub(super) fn go_on_taking_apart(&mut self) {
+        for _ in 0..PIECE {
+            let Some(removal) = self.hierarchy.poll_removed() else { return };
+            match removal {
+                Removal::Proxy(removed) => {
+                    let tell = self.teardowns.waiting.front().map_or(Tell::Yes, |farewell| Tell::AndWait(*farewell));
+                    self.forget(&removed, tell);
+                }
+                Removal::Filter(filter) => self.forget_filter(filter),
+                Removal::Admin { channel, side, admin } => {
+                    self.ledger.remove(Thing::Admin(AdminKey { channel, side, admin }));
+                    self.forget_filters_of(FilterTarget::Admin { channel, side, admin });
+                }
+                Removal::Routes => {}
+                Removal::End(channel) => {
+                    let changed = Unpublished(self.hierarchy.noted(channel).into_iter().collect());
+                    self.teardowns.ended.extend(self.teardowns.waiting.pop_front().map(|ended| (ended, changed)));
+                }
+            }
+        }
+    }
+
+    /// Something was published: whoever waits for what is part of it need not wait any more.
+    pub(super) fn end_teardowns(&mut self) {
+        for (farewell, changed) in core::mem::take(&mut self.teardowns.ended) {
+            if self.is_published(&changed) {
+                self.farewells.told(farewell);
+            } else {
+                self.teardowns.ended.push((farewell, changed));
+            }
+        }
+    }
+
+    /// What the last request has changed that the event path has to know: its reply is to be kept until
+    /// [`is_published`](Self::is_published) says so. `None` if nothing.
+    pub fn take_unpublished(&mut self) -> Option<Unpublished> {
+        Some(core::mem::take(&mut self.unpublished)).filter(|changed| !changed.0.is_empty())
+    }
+
+    /// Whether what [`publish`](Self::publish) gave last has all of that.
+    #[must_use]
+    pub fn is_published(&self, changed: &Unpublished) -> bool {
+        changed.0.iter().all(|(channel, number)| self.hierarchy.is_published(*channel, *number))
+    }
+
+    /// Notes what the request that is being executed has changed.
+    pub(super) fn note_unpublished(&mut self) {
+        self.unpublished = Unpublished(self.hierarchy.take_touched());
+    }
+}
