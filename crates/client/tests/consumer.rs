@@ -2,18 +2,20 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 
-use campanile_client::notify::{CallbackConsumer, Delivery};
-use campanile_client::{Activation, Orb, OrbOptions, ServantError, Served};
-use giop::cdr::{CharSet, Endian, Version};
+use campanile_client::notify::{CallbackConsumer, ConsumerAdmin, Delivery, EventChannel, StructuredProxyPushSupplier};
+use campanile_client::{
+    Activation, ConsumerOptions, Health, Orb, OrbOptions, Servant, ServantError, Served, SimpleConsumer,
+};
+use giop::cdr::{CharSet, Endian, Reader, Version, Writer};
 use giop::exception::{Kind, SystemException};
 use giop::framing::{Inbound, Limits};
-use giop::ior::ORB_TYPE_CAMPANILE;
+use giop::ior::{Ior, ORB_TYPE_CAMPANILE};
 use giop::message::{self, Reply, ReplyStatus, RequestHead, Response, ServiceContexts};
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex};
-use testing::{patient, wait_until};
+use testing::{NextInTime, patient, wait_until};
 
 /// A service that is only a socket.
 struct Pusher {
@@ -195,4 +197,101 @@ fn a_caller_that_does_not_say_where_it_begins_anew_is_refused_nothing() {
     pusher.push((0..4).map(Push::new));
     let replies = [(0, None), (1, Some(Kind::Transient)), (2, None), (3, None)];
     assert_eq!([0; 4].map(|_| pusher.reply()), replies);
+}
+
+// ---- subscriptions ----
+
+/// An object of a service, made by hand.
+struct HandMade<F>(&'static str, F);
+
+impl<F> Servant for HandMade<F>
+where
+    F: Fn(&str, &mut Reader<'_>, &mut Writer<'_>) -> Result<(), ServantError> + Send + Sync + 'static,
+{
+    fn type_id(&self) -> &str {
+        self.0
+    }
+
+    fn invoke(&self, operation: &str, args: &mut Reader<'_>, reply: &mut Writer<'_>) -> Result<(), ServantError> {
+        (self.1)(operation, args, reply)
+    }
+}
+
+/// A channel of one proxy at a time, and the consumers that were connected.
+struct Channel {
+    channel: Activation,
+    proxy: Arc<Mutex<Option<Activation>>>,
+    consumers: Receiver<Ior>,
+    _admin: Activation,
+}
+
+impl Channel {
+    fn new() -> Self {
+        let orb = Orb::new(OrbOptions::default());
+        let (sender, consumers) = channel();
+        let proxy = Arc::new(Mutex::new(None));
+        let (place, of_proxies) = (proxy.clone(), orb.clone());
+        let admin = HandMade(
+            ConsumerAdmin::REPOSITORY_ID,
+            move |operation: &str, _: &mut Reader<'_>, reply: &mut Writer<'_>| {
+                if operation != "obtain_notification_push_supplier" {
+                    return Err(ServantError::bad_operation());
+                }
+                let sender = sender.clone();
+                let made = HandMade(
+                    StructuredProxyPushSupplier::REPOSITORY_ID,
+                    move |operation: &str, args: &mut Reader<'_>, _: &mut Writer<'_>| {
+                        match operation {
+                            "connect_structured_push_consumer" => sender.send(Ior::read(args)?).unwrap(),
+                            "disconnect_structured_push_supplier" => {}
+                            _ => return Err(ServantError::bad_operation()),
+                        }
+                        Ok(())
+                    },
+                );
+                let made = of_proxies.activate(Arc::new(made)).unwrap();
+                made.reference().ior().write(reply);
+                reply.i32(0);
+                *place.lock().unwrap() = Some(made);
+                Ok(())
+            },
+        );
+        let admin = orb.activate(Arc::new(admin)).unwrap();
+        let of_admin = admin.reference().ior().clone();
+        let channel = HandMade(
+            EventChannel::REPOSITORY_ID,
+            move |operation: &str, _: &mut Reader<'_>, reply: &mut Writer<'_>| {
+                if operation != "_get_default_consumer_admin" {
+                    return Err(ServantError::bad_operation());
+                }
+                of_admin.write(reply);
+                Ok(())
+            },
+        );
+        Self { channel: orb.activate(Arc::new(channel)).unwrap(), proxy, consumers, _admin: admin }
+    }
+}
+
+/// A service gave a consumer up that it could not reach, and told it so when it could again. By then the consumer had found its
+/// subscription gone and made it anew: with `ends_when_disconnected` the new one ended, which nobody had disconnected.
+#[test]
+fn a_farewell_that_comes_late_does_not_end_the_subscription_that_was_made_anew() {
+    let service = Channel::new();
+    let options = ConsumerOptions { ends_when_disconnected: true, check_every: None, ..ConsumerOptions::default() };
+    let address = service.channel.reference().ior().to_string();
+    let consumer = SimpleConsumer::connect(&address, None, options, |_| Ok(())).unwrap();
+    let farewell = |to: Ior| {
+        let consumer = Orb::new(OrbOptions::default()).object(to);
+        consumer.invoke("disconnect_structured_push_consumer", |_| ()).map(|_| ())
+    };
+    let first = service.consumers.next_in_time();
+    drop(service.proxy.lock().unwrap().take());
+    assert_eq!(consumer.check().unwrap(), Health::Reconnected);
+    let second = service.consumers.next_in_time();
+    // Whether there is still an object to be told is the consumer's affair.
+    let _ = farewell(first);
+    assert_eq!((consumer.has_ended(), consumer.check().unwrap()), (false, Health::Connected));
+    // That of its own subscription does end it.
+    farewell(second).unwrap();
+    assert_eq!((consumer.has_ended(), consumer.check().unwrap()), (true, Health::Ended));
 }

@@ -5,6 +5,7 @@
 
 use core::fmt;
 use core::time::Duration;
+use std::io;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 
@@ -290,7 +291,7 @@ pub enum ConfigError {
         /// The file.
         path: PathBuf,
         /// What the operating system says.
-        error: std::io::Error,
+        error: io::Error,
     },
     /// The file is not TOML, or has a key that does not exist or a value of the wrong type.
     Malformed {
@@ -310,12 +311,19 @@ pub enum ConfigError {
         /// Largest value allowed.
         max: u64,
     },
-    /// An address is not `HOST:PORT`, or its host has no address.
+    /// An address is not `HOST:PORT`.
     BadAddress {
         /// The key, as in the file.
         key: &'static str,
         /// The value found.
         value: String,
+    },
+    /// The host that the service is to listen at has no address that can be found.
+    UnknownHost {
+        /// What was configured.
+        listen: String,
+        /// What the operating system says.
+        error: io::Error,
     },
     /// The service would listen on every interface and has not been told which address clients are to use.
     NothingToAdvertise {
@@ -335,6 +343,11 @@ impl fmt::Display for ConfigError {
             Self::BadAddress { key, value } => {
                 write!(f, "{key} = \"{value}\" is not an address; write HOST:PORT, for example 127.0.0.1:2809")
             }
+            Self::UnknownHost { listen, error } => write!(
+                f,
+                "cannot listen on {listen}: no address is found for that host ({error}); write an address of this host, for \
+                 example --listen 127.0.0.1:2809, or a name that /etc/hosts or the name server has"
+            ),
             Self::NothingToAdvertise { listen } => write!(
                 f,
                 "listening on {listen} needs an address that clients can reach: add --advertise HOST (or `advertise` in \
@@ -406,11 +419,15 @@ impl Config {
     /// # Errors
     /// When `listen` is not `HOST:PORT` or its host has no address.
     pub fn listen_address(&self) -> Result<SocketAddr, ConfigError> {
-        self.listen
-            .to_socket_addrs()
-            .ok()
-            .and_then(|mut found| found.next())
-            .ok_or_else(|| ConfigError::BadAddress { key: "listen", value: self.listen.clone() })
+        let listen = self.listen.clone();
+        match self.listen.to_socket_addrs().map(|mut found| found.next()) {
+            Ok(Some(address)) => Ok(address),
+            Err(error) if error.kind() == io::ErrorKind::InvalidInput => {
+                Err(ConfigError::BadAddress { key: "listen", value: listen })
+            }
+            Err(error) => Err(ConfigError::UnknownHost { listen, error }),
+            Ok(None) => Err(ConfigError::UnknownHost { listen, error: io::ErrorKind::NotFound.into() }),
+        }
     }
 
     /// The host and port that references carry, given the address that was really bound.
@@ -527,6 +544,22 @@ mod tests {
         assert_eq!(config.advertised(bound("0.0.0.0:2809")).unwrap(), ("192.0.2.10".into(), 2809));
         config.advertise = Some("0.0.0.0".into());
         assert!(config.advertised(bound("0.0.0.0:2809")).is_err());
+    }
+
+    /// `campanile serve --listen nosuch.invalid:2809` was told to write HOST:PORT, which it had.
+    #[test]
+    fn a_host_without_an_address_is_told_apart_from_what_is_no_address() {
+        let error = |listen: &str| Config { listen: listen.into(), ..Config::default() }.listen_address().unwrap_err();
+        // No name server is asked for a name with an empty part.
+        let unknown = error("nosuch..invalid:2809");
+        assert!(matches!(unknown, ConfigError::UnknownHost { .. }), "{unknown}");
+        let unknown = unknown.to_string();
+        assert!(unknown.starts_with("cannot listen on nosuch..invalid:2809: no address is found"), "{unknown}");
+        assert!(unknown.contains("--listen 127.0.0.1:2809"), "{unknown}");
+        for wrong in ["127.0.0.1", "host:port", "127.0.0.1:70000", ""] {
+            let refused = error(wrong).to_string();
+            assert!(refused.contains("write HOST:PORT"), "{wrong}: {refused}");
+        }
     }
 
     #[test]

@@ -467,10 +467,15 @@ fn ceilings(config: &Config, memory: Memory, connections_max: ConnectionsMax) ->
         .with(Resource::KeptBytes, memory.of_administration(), KEPT_BYTES_MIN)
         .with(Resource::Proxies, PROXIES_MAX, PROXIES_MIN)
         .with(Resource::Threads, config.lanes.threads_max.into(), THREADS_MIN)
-        .with(Resource::Channels, HierarchyLimits::default().channels_max.into(), CHANNELS_MIN)
+        .with(Resource::Channels, channels_max(), CHANNELS_MIN)
         .with(Resource::Lookups, resolver::QUEUE as u64, LOOKUPS_MIN)
         .with(Resource::LookupThreads, resolver::THREADS_MAX as u64, 1)
         .with(Resource::Analyses, ANALYSES_MAX, 1)
+}
+
+/// Channels that clients make. The default one is nobody's.
+fn channels_max() -> u64 {
+    u64::from(HierarchyLimits::default().channels_max) - 1
 }
 
 /// Locks memory if that is asked for, and says if it cannot be.

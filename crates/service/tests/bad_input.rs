@@ -24,7 +24,7 @@ use peers::{
     Bare, BareSupplier, Link, REQUEST, assert_serves, numbered, read_message, read_to_end, start, start_limited,
     subscribe, subscribe_to, supply, wait_until,
 };
-use testing::NextInTime;
+use testing::{NextInTime, own_loopback};
 
 /// Held by the test that runs.
 static ALONE: Mutex<()> = Mutex::new(());
@@ -106,6 +106,8 @@ fn suppliers_that_stall_in_the_midst_of_a_request_take_bounded_memory_and_are_en
         message_completion_ms: 5_000,
         message_bytes_max: LARGEST,
         incomplete_bytes_max: INCOMPLETE as u64,
+        // All are from one address, and come to the limit and not to a share of it.
+        client_share_percent: 100,
         ..Limits::default()
     };
     let service = start_limited(limits);
@@ -130,6 +132,7 @@ fn suppliers_that_stall_in_the_midst_of_a_request_take_bounded_memory_and_are_en
     let bound = INCOMPLETE + 4 * LARGEST as usize + SUPPLIERS * (128 << 10) + (32 << 20);
     assert!(most <= bound, "{most} octets, where {bound} are enough");
     assert!(read(&service, Counter::MessagesWaited) > 0);
+    assert!(read(&service, Counter::IncompleteBytesLimit) > 0);
     for mut stream in stalled {
         // Who is closed on while it has sent more than was read finds the connection reset.
         assert!(read_to_end(&mut stream).len() <= 1);
@@ -308,9 +311,11 @@ impl SlowReader {
 /// it their events when it was there again.
 fn calls_to_survive_the_death_behind(proxies: u64) -> u64 {
     let service = start();
-    let process = Bare::new();
+    // It ends and comes back at the same port, which nobody else is to be given meanwhile.
+    let address = own_loopback();
+    let process = Bare { listener: TcpListener::bind((address, 0)).unwrap() };
     for _ in 0..proxies {
-        subscribe(&service, process.reference("127.0.0.1"), &[Property::new("GiveUpAfter", 0_u64)]);
+        subscribe(&service, process.reference(&address.to_string()), &[Property::new("GiveUpAfter", 0_u64)]);
     }
     let orderly = Orderly::connect(&service, None);
     let supplier = supply(&service);
@@ -334,7 +339,7 @@ fn calls_to_survive_the_death_behind(proxies: u64) -> u64 {
     assert_eq!(orderly.next(), event);
     wait_until("a vain try", || read(&service, Counter::ConnectsFailed) >= 1);
     // It is back, and gets what it has not answered, each proxy its events in their order.
-    let listener = TcpListener::bind(("127.0.0.1", port)).unwrap();
+    let listener = TcpListener::bind((address, port)).unwrap();
     let mut link = Bare { listener }.accept();
     for _ in 0..2 * proxies - 2 {
         assert_eq!(link.accept_push(), event);

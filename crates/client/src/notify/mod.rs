@@ -53,7 +53,7 @@ pub use types::{
     QosErrorCode, StructuredEvent, admin_limit, invalid_event_type, property_errors,
 };
 
-pub(crate) use comm::DISCONNECTED;
+pub(crate) use comm::{DISCONNECTED, push_consumer};
 pub(crate) use filter::{constraint_error_text, filter_admin, mapping_filters};
 pub(crate) use proxies::connect;
 pub(crate) use types::{

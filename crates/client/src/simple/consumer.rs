@@ -1,5 +1,6 @@
 //! A consumer that is connected with one call.
 
+use super::subscriber::{End, Receiver};
 use super::watch::Watched;
 use super::{FAREWELL_TIMEOUT, gone_is_fine};
 use crate::backoff::Backoff;
@@ -9,7 +10,7 @@ use crate::notify::{
     StructuredProxyPushSupplier, events_of, find_channel,
 };
 use crate::orb::Role;
-use crate::{Activation, InvokeError, ObjectRef, Orb, OrbOptions, Servant, ServantError, Served, lock};
+use crate::{InvokeError, ObjectRef, Orb, OrbOptions, Servant, ServantError, Served, lock};
 use giop::cdr::{ReadError, Reader};
 use giop::realtime::PriorityModelPolicy;
 use giop::typecode::Work;
@@ -217,7 +218,6 @@ pub struct Gap {
 #[derive(Debug)]
 pub struct SimpleConsumer {
     core: Arc<Core>,
-    activation: Activation,
 }
 
 /// What a consumer and what looks after it share.
@@ -226,10 +226,7 @@ struct Core {
     service: ObjectRef,
     channel: Option<i32>,
     options: ConsumerOptions,
-    /// The consumer's own.
-    reference: ObjectRef,
-    /// The service has said that it disconnected the consumer.
-    disconnected: Arc<AtomicBool>,
+    receiver: Receiver,
     /// The callback has said that it wants no more.
     wants_no_more: Arc<AtomicBool>,
     /// The subscription was made anew since [`SimpleConsumer::check`] was asked last, whoever did it.
@@ -254,6 +251,7 @@ struct Subscription {
     proxy: ObjectRef,
     /// Made for the proxy; it would outlive it.
     filter: Option<Filter>,
+    end: Arc<End>,
 }
 
 /// How it went so far.
@@ -286,8 +284,8 @@ impl SimpleConsumer {
         let service = orb.resolve_service(address)?;
         // Connects before listening: the service is to call back at the address over which it was reached.
         let (found, _) = find_channel(&service, channel)?;
-        let (disconnected, wants_no_more) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
-        let (told, ended, bell) = (disconnected.clone(), wants_no_more.clone(), orb.watch().bell().clone());
+        let wants_no_more = Arc::new(AtomicBool::new(false));
+        let ended = wants_no_more.clone();
         // Those who answer before the callback runs end nothing by it.
         let is_heard = !options.answer_early;
         let deliver = move |delivery: Delivery<'_>, priority| {
@@ -295,12 +293,7 @@ impl SimpleConsumer {
                 Delivery::Structured(reader) => callback(Received { body: ReceivedBody::Structured(reader), priority }),
                 Delivery::Any(reader) => callback(Received { body: ReceivedBody::Any(reader), priority }),
                 Delivery::Batch(reader) => each_of_batch(reader, priority, &mut callback),
-                Delivery::OfferChange { .. } => Ok(()),
-                Delivery::Disconnected => {
-                    told.store(true, Ordering::Release);
-                    bell.ring();
-                    Ok(())
-                }
+                Delivery::OfferChange { .. } | Delivery::Disconnected => Ok(()),
             };
             if is_heard && matches!(outcome, Err(ServantError::User(DISCONNECTED))) {
                 ended.store(true, Ordering::Release);
@@ -309,16 +302,14 @@ impl SimpleConsumer {
         };
         let servant: Arc<dyn Servant> =
             Arc::new(PrioritizedConsumer::new(options.form, deliver).answering_early(options.answer_early));
-        let activation = orb.activate_at(servant, options.priority_model)?;
-        let reference = activation.reference().clone();
-        let subscription = Mutex::new(Some(subscribe(&found, &options, &reference, || {})?));
+        let receiver = Receiver::new(servant, orb.watch().bell().clone());
+        let subscription = Mutex::new(Some(subscribe(&found, &options, &receiver, || {})?));
         let history = Mutex::new(History::new(options.check_every));
         let core = Arc::new(Core {
             service,
             channel,
             options,
-            reference,
-            disconnected,
+            receiver,
             wants_no_more,
             is_renewed: AtomicBool::new(false),
             subscription,
@@ -329,7 +320,7 @@ impl SimpleConsumer {
             let whom: Weak<Core> = Arc::downgrade(&core);
             orb.watch().add(whom, every);
         }
-        Ok(Self { core, activation })
+        Ok(Self { core })
     }
 
     /// Asks the service whether the subscription is still there, and makes it anew if not. Without being called for, that is done
@@ -371,7 +362,7 @@ impl SimpleConsumer {
     /// ([`ConsumerOptions::shared_end_point`]).
     #[must_use]
     pub fn served(&self) -> Served {
-        self.activation.orb().served()
+        self.core.service.orb().served()
     }
 
     /// The proxy that pushes to it now; `None` once closed.
@@ -385,7 +376,9 @@ impl SimpleConsumer {
     /// # Errors
     /// If the service could not be told; a proxy that is gone already is no error.
     pub fn close(self) -> Result<(), InvokeError> {
-        let Some(Subscription { proxy, filter }) = lock(&self.core.subscription).take() else { return Ok(()) };
+        let Some(Subscription { proxy, filter, end: _until_told }) = lock(&self.core.subscription).take() else {
+            return Ok(());
+        };
         gone_is_fine(proxy.call_void(self.core.farewell(), |_| ()))?;
         filter.map_or(Ok(()), |filter| gone_is_fine(filter.object().call_void("destroy", |_| ())))
     }
@@ -421,8 +414,11 @@ impl Core {
     }
 
     fn has_ended(&self) -> bool {
-        self.wants_no_more.load(Ordering::Acquire)
-            || (self.options.ends_when_disconnected && self.disconnected.load(Ordering::Acquire))
+        let is_disconnected = || {
+            let subscription = lock(&self.subscription);
+            subscription.as_ref().is_some_and(|subscription| subscription.end.is_disconnected())
+        };
+        self.wants_no_more.load(Ordering::Acquire) || (self.options.ends_when_disconnected && is_disconnected())
     }
 
     fn renew_if_lost(&self) -> Result<State, InvokeError> {
@@ -430,8 +426,6 @@ impl Core {
         if self.has_ended() {
             return Ok(State::Ended);
         }
-        // Also where the service has said that it disconnected the consumer: it may have said so of a proxy that was found gone, and
-        // replaced, before.
         if !old.proxy.non_existent()? {
             return Ok(State::InPlace);
         }
@@ -441,7 +435,7 @@ impl Core {
         }
         let (channel, _) = find_channel(&self.service, self.channel)?;
         // Before the first event comes: whoever gets it knows that others are missing.
-        let renewed = subscribe(&channel, &self.options, &self.reference, || lock(&self.history).end_gap())
+        let renewed = subscribe(&channel, &self.options, &self.receiver, || lock(&self.history).end_gap())
             .inspect_err(|_| {
                 lock(&self.history).gap_goes_on();
             })?;
@@ -511,13 +505,14 @@ impl History {
 fn subscribe(
     channel: &EventChannel,
     options: &ConsumerOptions,
-    consumer: &ObjectRef,
+    receiver: &Receiver,
     begins: impl FnOnce(),
 ) -> Result<Subscription, InvokeError> {
+    let end = Arc::new(receiver.end(channel.object().orb(), options.form, options.priority_model)?);
     // The filter before the proxy: a constraint that is refused leaves nothing behind.
     let filter = options.constraint.as_deref().map(|constraint| make_filter(channel, constraint)).transpose()?;
-    match attach(channel, options, filter.as_ref(), consumer, begins) {
-        Ok(proxy) => Ok(Subscription { proxy, filter }),
+    match attach(channel, options, filter.as_ref(), end.reference(), begins) {
+        Ok(proxy) => Ok(Subscription { proxy, filter, end }),
         Err(error) => {
             // The first error is the one to tell.
             let _ = filter.map(|filter| filter.destroy());

@@ -5,6 +5,7 @@
 //! service when they are dropped.
 
 mod consumer;
+mod subscriber;
 mod supplier;
 mod watch;
 

@@ -217,6 +217,39 @@ fn proxies_and_channels_end_at_the_share_of_their_client() {
     assert_eq!(scene.accounts.used(Resource::Channels), 4);
 }
 
+/// Where all clients come from one address there may be no shares: then the limit itself refuses, and is told apart.
+#[test]
+fn without_shares_channels_proxies_threads_and_memory_end_at_their_limits() {
+    let ceilings = Ceilings::new(100).with(Resource::Proxies, 3, 0).with(Resource::Channels, 2, 0);
+    let mut scene = Scene::with(ceilings.with(Resource::Threads, 4, 0).with(Resource::KeptBytes, MIB, 0));
+    let (channel, factory) = (scene.channel(), scene.d.bootstrap("NotificationService"));
+    scene.try_channel(&factory).unwrap();
+    let refused = |scene: &mut Scene, what: Result<Ior, Thrown>, resource| {
+        assert_eq!(what.unwrap_err().name(), "NO_RESOURCES", "{resource:?}");
+        let spent: Vec<Spent> = scene.refused().iter().map(|refused| refused.spent).collect();
+        assert_eq!(spent, [Spent { resource, by: SpentBy::All }]);
+    };
+    let more = scene.try_channel(&factory);
+    refused(&mut scene, more, Resource::Channels);
+    (0..3).for_each(|_| _ = scene.proxy(&channel).unwrap());
+    let more = scene.proxy(&channel);
+    refused(&mut scene, more, Resource::Proxies);
+    let more = scene.d.quick(&channel, "set_qos", |w| write_pool(5, w)).map(|_| factory.clone());
+    refused(&mut scene, more, Resource::Threads);
+    let more = scene.d.quick(&channel, "set_qos", |w| write_pool(4, w));
+    more.unwrap();
+    let naming = scene.d.bootstrap("NameService");
+    let refusal = (0..40).find_map(|number| {
+        let bound = scene.d.quick(&naming, "bind", |w| {
+            write_name(&number.to_string(), w);
+            large(60_000).write(w);
+        });
+        bound.err()
+    });
+    let more = refusal.map_or(Ok(factory), Err);
+    refused(&mut scene, more, Resource::KeptBytes);
+}
+
 /// Everything that can be kept, made and then let go of by destroying the channel, each thing, or its name.
 #[test]
 fn what_was_charged_is_given_back_when_everything_is_gone() {

@@ -101,6 +101,29 @@ fn another_clients_name_is_answered_while_a_clients_hundred_are_being_looked_up(
 }
 
 #[test]
+fn names_of_many_clients_wait_where_all_threads_are_at_work() {
+    let mut bench = Bench::new();
+    for last in 2..22 {
+        let client = bench.client(last);
+        (0..2).for_each(|number| bench.ask(&client, &format!("slow-{last}-{number}.example"), last.into()));
+    }
+    testing::wait_until("one too many", || bench.counters.read(Counter::LookupThreadsLimit) > 0);
+    assert!(bench.counters.read(Counter::LookupsBegun) <= THREADS_MAX as u64);
+    // Each that ends makes room for the next.
+    for _ in 0..40 {
+        let mut end = None;
+        testing::wait_until("a name to be looked up", || {
+            end = bench.begun.lock().unwrap().pop();
+            end.is_some()
+        });
+        end.unwrap().1.send(Ok(vec![[10, 0, 0, 1].into()])).unwrap();
+    }
+    let mut answered: Vec<u64> = (0..40).map(|_| bench.answer().0).collect();
+    answered.sort_unstable();
+    assert_eq!(answered, (2..22).flat_map(|last| [last, last]).collect::<Vec<u64>>());
+}
+
+#[test]
 fn a_name_that_was_found_is_not_looked_up_again_for_another_port_or_client() {
     let mut bench = Bench::new();
     let (one, two) = (bench.client(2), bench.client(3));

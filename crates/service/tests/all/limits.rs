@@ -9,20 +9,21 @@ use std::path::Path;
 
 use client::notify::{
     ClientType, ConstraintExp, EventChannel, EventChannelFactory, FilterFactory, Property, ProxyPullConsumer,
-    SequenceProxyPushSupplier,
+    SequenceProxyPushSupplier, ThreadPool,
 };
 use client::{InvokeError, Orb, OrbOptions};
 use giop::cdr::{CharSet, Version};
 use giop::exception::Kind;
 use giop::ior::Ior;
 use giop::message::{Reply, ReplyStatus, Request, RequestHead};
+use giop::realtime::PriorityModel;
 use rustix::net::{AddressFamily, SocketType};
-use service::{Counter, Limits, Service};
+use service::{Config, Counter, Lanes, Limits, Service};
 
 use crate::kinds::new_channel;
 use crate::peers::{
     Bare, BareSupplier, REQUEST, await_count, numbered, read_message, request, request_with, start, start_limited,
-    subscribe_to, wait_until,
+    start_with, subscribe_to, wait_until,
 };
 
 fn read(service: &Service, counter: Counter) -> u64 {
@@ -458,7 +459,16 @@ fn pulls_whose_answers_are_not_read_are_answered_when_those_before_them_are() {
 
 #[test]
 fn names_with_large_references_end_at_the_share_of_their_client_while_others_bind_theirs() {
-    let service = start_limited(Limits { memory_bytes: Some(64 << 20), ..Limits::default() });
+    // Where there are no shares, at the limit.
+    let cases = [(75, Counter::KeptBytesShare), (100, Counter::KeptBytesLimit)];
+    for (client_share_percent, reached) in cases {
+        names_with_large_references_end_at(client_share_percent, reached);
+    }
+}
+
+fn names_with_large_references_end_at(client_share_percent: u8, reached: Counter) {
+    let limits = Limits { memory_bytes: Some(64 << 20), client_share_percent, ..Limits::default() };
+    let service = start_limited(limits);
     let naming = Orb::new(OrbOptions::default()).resolve(&service.corbaloc("NameService")).unwrap();
     let context = client::naming::NamingContext::unchecked(naming.clone());
     let mut far = Bare::new().reference("127.0.0.1");
@@ -470,13 +480,37 @@ fn names_with_large_references_end_at_the_share_of_their_client_while_others_bin
     // A quarter of the budget is for administration, three quarters of that for an address that is alone.
     let refusal = (0..400).find_map(|number| bind(number).err()).unwrap();
     assert_eq!(kind(&refusal), Some(Kind::NoResources));
-    assert!(read(&service, Counter::KeptBytesShare) >= 1);
-    assert_eq!(read(&service, Counter::KeptBytesLimit), 0);
+    let counted = [Counter::KeptBytesShare, Counter::KeptBytesLimit];
+    assert_eq!(counted.map(|counter| read(&service, counter) >= 1), counted.map(|counter| counter == reached));
     // What was bound is there, and there is room again when some of it is gone.
     let name = [client::naming::NameComponent::new("0")];
     assert!(context.resolve(&name).is_ok());
     context.unbind(&name).unwrap();
     bind(1_000).unwrap();
+}
+
+/// The default channel took one of the places, but of nobody's: the last that a client might have was refused by a limit that no counter
+/// knew of.
+#[test]
+fn channels_and_threads_of_pools_that_are_too_many_are_refused_and_counted() {
+    let limits = Limits { memory_bytes: Some(1 << 30), client_share_percent: 100, ..Limits::default() };
+    let service = start_limited(limits);
+    let factory = Orb::new(OrbOptions::default()).resolve(&service.corbaloc("NotificationService")).unwrap();
+    let factory = EventChannelFactory::narrow(factory).unwrap();
+    let refusal = (0..5_000).find_map(|_| factory.create_channel(&[], &[]).err()).unwrap();
+    assert_eq!(kind(&refusal), Some(Kind::NoResources));
+    assert_eq!(factory.get_all_channels().unwrap().len(), 4_096);
+    assert_eq!((read(&service, Counter::ChannelsLimit), read(&service, Counter::ChannelsShare)), (1, 0));
+
+    let lanes = Lanes { threads_max: 16, ..Lanes::default() };
+    let service = start_with(Config { lanes, ..Config::default() });
+    let channel = new_channel(&service);
+    let pool = |threads| ThreadPool::new(PriorityModel::ServerDeclared, 10, threads).into();
+    // One address has twelve of them.
+    let refusal = channel.set_qos(&[pool(13)]).unwrap_err();
+    assert_eq!(kind(&refusal), Some(Kind::NoResources));
+    assert_eq!(read(&service, Counter::ThreadsShare), 1);
+    channel.set_qos(&[pool(2)]).unwrap();
 }
 
 // ---- the document ----
