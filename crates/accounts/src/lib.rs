@@ -12,8 +12,10 @@
 //! Claims and returns come from any thread, take no lock and allocate nothing. Only the table of addresses
 //! ([`Addresses`]) belongs to one thread, the lane that accepts connections.
 
+mod principal;
 mod refused;
 
+pub use principal::Principal;
 pub use refused::Refused;
 
 use core::sync::atomic::{AtomicU64, Ordering};

@@ -193,11 +193,6 @@ pub enum Effect {
         /// How long it was not heard of.
         idle: Duration,
     },
-    /// An operator has disconnected a client.
-    Dismissed {
-        /// What its proxy is called in logs.
-        name: String,
-    },
     /// A client came or went: a line for those who look for a mistake. Made only where such lines are logged.
     Remark(String),
     /// No client goes by this handle any more: what was kept for it, such as its connection, can go.

@@ -5,10 +5,15 @@
 //! have a thread of their own ([`analyses`]); [`notices`] says in the log what happened; [`drain`] ends the service.
 
 pub(crate) mod analyses;
-mod answers;
 pub(crate) mod client_lines;
 pub(crate) mod drain;
+pub(crate) mod effects;
+pub(crate) mod inquiry;
 mod notices;
+pub(crate) mod program;
 pub(crate) mod refusals;
 pub(crate) mod run;
+pub(crate) mod statistics;
 pub(crate) mod turns;
+pub(crate) mod values;
+pub(crate) mod waiting;

@@ -22,9 +22,9 @@ mod memory;
 mod published;
 mod resolver;
 mod start;
-mod statistics;
 
 pub use admin::drain::Undone;
+pub use admin::values::{Answer, Command, ConsumerStanding, Declined, Dropped, Query};
 pub use config::{
     Channel, Config, ConfigError, Delivery, Discipline, Lanes, Limits, Naming, NarrowCodeSet, PriorityMapping,
     Scheduling,

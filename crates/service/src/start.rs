@@ -16,17 +16,20 @@ use arc_swap::ArcSwap;
 use engine::{ChannelLimits, HierarchyLimits, SettingsPatch, SharedMemory};
 use giop::cdr::CharSet;
 use giop::framing;
-use hashbrown::HashMap;
 
 use crate::admin::analyses::Analyses;
 use crate::admin::client_lines::ClientLines;
 use crate::admin::drain::Undone;
+use crate::admin::inquiry::Inquiry;
+use crate::admin::program;
 use crate::admin::refusals::Refusals;
-use crate::admin::run::{Administration, Inquiry, LINES, OutsideNaming};
+use crate::admin::run::{Administration, LINES};
 use crate::admin::turns::Turns;
 use crate::announcement::Announcement;
 use crate::config::{Config, ConfigError, Limits, NarrowCodeSet};
 use crate::counters::Counters;
+use crate::doors::Objects;
+use crate::doors::giop::outside_naming::OutsideNaming;
 use crate::lane::io::system::Bell;
 use crate::lane::io::unfinished::Reserve;
 use crate::lane::links::mail::ToAdministration;
@@ -140,8 +143,8 @@ pub struct Service {
     counters: Counters,
     remarks: Vec<String>,
     announcement: Arc<Announcement>,
-    /// Looked at once, by whoever stops the service.
-    administration: Mutex<Post<ToAdministration>>,
+    /// For what the program asks, and for whoever stops the service.
+    pub(crate) administration: Mutex<Post<ToAdministration>>,
     administration_thread: Option<JoinHandle<Undone>>,
     stopper: Stopper,
 }
@@ -195,7 +198,7 @@ impl Service {
 
         let counters = Counters::new(config.lanes.threads_max.into());
         let bell = Arc::new(Bell::new()?);
-        let (administration, orders) = post_to(&bell, 1);
+        let (administration, orders) = post_to(&bell, program::LETTERS);
         let (origin, mut remarks) = (Instant::now(), remarks_on_memory(&config));
         let common = common(&config, memory, &published, connections_max, origin);
         let roster = roster(&config, common, &counters, &bell, listener)?;
@@ -204,7 +207,7 @@ impl Service {
         let administrator = Administration {
             drain: None,
             hurry: Arc::clone(&stopper.hurry),
-            door,
+            objects: Objects::new(door, outside_naming),
             published,
             retired: Vec::new(),
             roster,
@@ -214,9 +217,6 @@ impl Service {
             bell,
             counters: counters.of_administration(),
             registry: counters.clone(),
-            outside_naming,
-            calls: HashMap::new(),
-            next_call: 0,
             remains: VecDeque::new(),
             unpublished: Vec::new(),
             withheld: BTreeMap::new(),
@@ -323,7 +323,7 @@ impl Service {
 
     fn stop(&mut self, limit: Option<Duration>) -> Undone {
         let Some(thread) = self.administration_thread.take() else { return Undone::default() };
-        // There is room: it is the only letter from here. Administration ends the lanes when it has answered.
+        // There is room: nobody asks at the same time. Administration ends the lanes when it has answered.
         if let Ok(administration) = self.administration.get_mut() {
             let _ = administration.post(ToAdministration::Stop(limit));
         }
@@ -553,7 +553,7 @@ fn outside_naming(config: &Config, announcement: &Arc<Announcement>) -> Result<O
     };
     let announcement = Arc::clone(announcement);
     announcement.remove_file().map_err(|error| not_written(&announcement, error))?;
-    Ok(Some(OutsideNaming { url: url.clone(), context, due: Some(Instant::now()), announcement }))
+    Ok(Some(OutsideNaming::new(url.clone(), context, announcement)))
 }
 
 /// Each connection takes a descriptor; the soft limit is often 1024, far below what the service is allowed. Says what the

@@ -78,15 +78,11 @@ impl Door {
     }
 
     /// Disconnects whoever is connected to a proxy, because an operator says so. Its client is told, where it gave a
-    /// reference. False if there is no such proxy.
-    pub fn dismiss(&mut self, key: ProxyKey) -> bool {
-        let Ok(side) = self.hierarchy.proxy(key).map(|proxy| proxy.side) else { return false };
+    /// reference. Says what the proxy was called in logs; nothing if there is no such proxy.
+    pub fn dismiss(&mut self, key: ProxyKey) -> Option<String> {
+        let side = self.hierarchy.proxy(key).ok()?.side;
         let name = self.name(side_name(side), key);
-        let is_gone = self.disconnect(key);
-        if is_gone {
-            self.effects.push_back(Effect::Dismissed { name });
-        }
-        is_gone
+        self.disconnect(key).then_some(name)
     }
 
     fn disconnect(&mut self, key: ProxyKey) -> bool {

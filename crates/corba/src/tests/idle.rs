@@ -166,8 +166,9 @@ fn an_operator_sees_who_is_idle_since_when_and_disconnects_one_or_all_of_them() 
     assert_eq!((first.address, first.is_open, first.is_probed, first.is_pulled), (Some(who.ip()), true, false, false));
     let behind = scene.d.door.suppliers(Some(proxy_key(&proxies[1])));
     assert_eq!(behind.map(|supplier| supplier.key).collect::<Vec<_>>(), [proxy_key(&proxies[2])]);
-    assert!(scene.d.door.dismiss(proxy_key(&proxies[0])));
-    assert!(!scene.d.door.dismiss(proxy_key(&proxies[0])), "it is gone");
+    let named = scene.d.door.dismiss(proxy_key(&proxies[0])).unwrap();
+    assert!(named.starts_with("supplier proxy "), "{named}");
+    assert_eq!(scene.d.door.dismiss(proxy_key(&proxies[0])), None, "it is gone");
     assert_eq!(scene.d.door.disconnect_idle(Duration::from_secs(10)), 1);
     assert_eq!(scene.standing(), [(4, 5)]);
 }

@@ -6,17 +6,14 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::Builder;
 
-use giop::message::{Header, MessageKind, Request};
-
-use super::answers::{Answered, answer_with};
 use super::turns::{Client, Turns};
-use crate::doors::giop::mail;
+use crate::doors::{Answered, Request};
 use crate::lane::io::system::Bell;
 use accounts::{Charge, Resource, Spent};
 
 /// An analysis that was asked for.
 struct Wanted {
-    request: mail::Request,
+    request: Request,
     /// What its client is charged until it is answered.
     charge: Charge,
 }
@@ -24,7 +21,7 @@ struct Wanted {
 /// One that is done.
 struct Done {
     wanted: Wanted,
-    answered: Option<Answered>,
+    answered: Answered,
 }
 
 /// All that were asked for and are not answered.
@@ -35,16 +32,6 @@ pub(crate) struct Analyses {
     done: Receiver<Done>,
     to_done: Sender<Done>,
     bell: Arc<Bell>,
-}
-
-/// Whether a request is for an analysis.
-pub(super) fn is_wanted(request: &mail::Request) -> bool {
-    let Ok(header) = Header::parse(&request.message) else { return false };
-    header.kind == MessageKind::Request
-        && Request::parse(&request.message, &header).is_ok_and(|parsed| {
-            parsed.operation == corba::ANALYSE.as_bytes()
-                && parsed.target.key().is_some_and(corba::is_scheduling_service)
-        })
 }
 
 impl Analyses {
@@ -58,8 +45,8 @@ impl Analyses {
     ///
     /// # Errors
     /// When its client has as many as it may have. Gives the request back.
-    pub(super) fn add(&mut self, request: mail::Request) -> Result<(), (mail::Request, Spent)> {
-        match request.charge.account().charge(Resource::Analyses, 1) {
+    pub(super) fn add(&mut self, request: Request) -> Result<(), (Request, Spent)> {
+        match request.account().charge(Resource::Analyses, 1) {
             Ok(charge) => {
                 let of = Client::of(&request);
                 self.waiting.push(of, Wanted { request, charge });
@@ -70,7 +57,7 @@ impl Analyses {
     }
 
     /// One that is done, with its answer; and has the thread begin with the next.
-    pub(super) fn poll(&mut self) -> Option<(mail::Request, Option<Answered>)> {
+    pub(super) fn poll(&mut self) -> Option<(Request, Answered)> {
         let done = self.done.try_recv().ok();
         self.is_busy &= done.is_none();
         self.begin();
@@ -81,7 +68,7 @@ impl Analyses {
     }
 
     /// One that nobody has begun with, which is not wanted any more.
-    pub(super) fn take_waiting(&mut self) -> Option<mail::Request> {
+    pub(super) fn take_waiting(&mut self) -> Option<Request> {
         self.waiting.pop().map(|wanted| wanted.request)
     }
 
@@ -123,8 +110,6 @@ impl Analyses {
 }
 
 fn done(wanted: Wanted) -> Done {
-    let answered = answer_with(&wanted.request, |parsed, header, reply| {
-        corba::analyse_apart(parsed.body(&wanted.request.message, header, wanted.request.chars), reply)
-    });
+    let answered = wanted.request.analyse();
     Done { wanted, answered }
 }

@@ -5,8 +5,8 @@ use std::net::IpAddr;
 use engine::Time;
 use hashbrown::HashMap;
 
+use crate::doors::Remarks;
 use crate::lane::reports::Allowance;
-use corba::remarks::Remarks;
 
 /// How many lines clients may cause in a second by what they ask for: each address, and all together.
 pub(crate) struct ClientLines {

@@ -1,47 +1,40 @@
 //! The administration thread.
 //!
-//! It runs at the lowest priority, owns all objects (through the CORBA door), executes requests in batches, publishes one
-//! new routing snapshot per batch, and only then lets the replies go: a client that has been told "connected" is.
+//! It runs at the lowest priority, owns all objects, executes requests in batches, publishes one new routing snapshot per batch,
+//! and only then lets the replies go: a client that has been told "connected" is.
 
 use core::sync::atomic::{AtomicBool, Ordering};
 use core::time::Duration;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
-use std::time::{Instant, SystemTime};
+use std::time::Instant;
 
 use arc_swap::ArcSwap;
 use engine::{
-    ChannelRoutes, DisconnectReason, LaneChange, LaneId, Notice, ProxyKey, Remains, Side, Snapshot, Time, Undelivered,
+    ChannelRoutes, DisconnectReason, LaneChange, LaneId, Notice, ProxyKey, Remains, Snapshot, Time, Undelivered,
 };
-use giop::cdr::{Encoding, Writer};
-use giop::exception::{Kind, SystemException};
-use giop::ior::Ior;
-use giop::message::{self, Header, LocateStatus, MessageKind, Request, Response};
-use hashbrown::HashMap;
 
-use crate::admin::analyses::{self, Analyses};
-use crate::admin::answers::{Answered, answer_with, reply_head};
+use crate::admin::analyses::Analyses;
 use crate::admin::client_lines::ClientLines;
 use crate::admin::drain::{Drain, Next, Undone};
+use crate::admin::effects::Effect;
+use crate::admin::inquiry::Inquiry;
 use crate::admin::notices::{describe_notice, describe_supplier};
 use crate::admin::refusals::Refusals;
+use crate::admin::statistics;
 use crate::admin::turns::{Client, Turns};
-use crate::announcement::Announcement;
+use crate::admin::values::{Answer, Command, Declined, Query};
+use crate::admin::waiting::{Sending, Waiting};
 use crate::counters::{Block, Counter, Counters};
-use crate::doors::giop::mail::{self, CallFailure, OWN_ENDIAN, Reply};
+use crate::doors::{Answered, Farewell, Fault, Objects, Request, SupplierStanding, Unpublished, Wish};
 use crate::lane::draining::LookedAt;
 use crate::lane::io::system::Bell;
-use crate::lane::links::mail::{LaneThread, SupplierNews, Survey, Surveys, ToAdministration, ToLane};
+use crate::lane::links::mail::{LaneThread, SupplierNews, ToAdministration, ToLane};
 use crate::lane::links::post::Inbox;
 use crate::lane::links::roster::Roster;
-use crate::lane::reports::{Allowance, printable};
+use crate::lane::reports::Allowance;
 use crate::published::Published;
-use crate::statistics;
-use accounts::Account;
 use accounts::Refused;
-use corba::event::UtcClock;
-use corba::remarks::with_lines;
-use corba::{Call, ClientAnswer, Door, Effect, Exception, Farewell, OBJECT_NOT_EXIST, Question, Unpublished};
 
 /// Requests served before their effects are published, and how long they may take: answers are posted only then.
 const BATCH: usize = 64;
@@ -52,20 +45,15 @@ const SUMS_UP_IN: Duration = Duration::from_secs(1);
 const LETTERS: usize = 1_024;
 /// How long requests are served yet when the service is told to stop.
 const STOPPING_FOR: Duration = Duration::from_millis(100);
-/// What the others are told then: nothing was done, and there may be another service soon.
-const SHUTTING_DOWN: SystemException = SystemException::new(Kind::Transient, 0);
-/// Longest wait for a client to answer a call of ours, such as `disconnect_push_consumer`.
-const CALL_TIMEOUT: Duration = Duration::from_secs(10);
 /// Lines in a second about consumers that were disconnected and clients that could not be told something.
 pub(crate) const LINES: u32 = 100;
 /// Octets of an answer, and so of what one connection is owed beside what it has left unread.
 const ANSWER_BYTES_MAX: usize = 16 << 20;
-/// An outside naming service that cannot be reached is tried again after this time.
-const NAMING_RETRY: Duration = Duration::from_secs(5);
 
 /// The administration thread.
 pub(crate) struct Administration {
-    pub(crate) door: Door,
+    /// What clients can name, and what follows from what is done to it.
+    pub(crate) objects: Objects,
     pub(crate) published: Arc<ArcSwap<Published>>,
     /// What was published before, until no lane uses it any more: at most what each lane was told last, and one more.
     pub(crate) retired: Vec<Arc<Published>>,
@@ -74,20 +62,17 @@ pub(crate) struct Administration {
     /// The lanes, and their letters.
     pub(crate) roster: Roster,
     /// Requests that wait for their turns.
-    pub(crate) requests: Turns<mail::Request>,
+    pub(crate) requests: Turns<Request>,
     pub(crate) analyses: Analyses,
     /// What the service itself wants, and the bell for that and all letters.
     pub(crate) orders: Inbox<ToAdministration>,
     pub(crate) bell: Arc<Bell>,
     pub(crate) counters: Arc<Block>,
     pub(crate) registry: Counters,
-    pub(crate) outside_naming: Option<OutsideNaming>,
-    pub(crate) calls: HashMap<u64, Purpose>,
-    pub(crate) next_call: u64,
     /// Answers that wait until what was done is published.
-    pub(crate) unpublished: Vec<(Unpublished, (LaneThread, ToLane))>,
+    pub(crate) unpublished: Vec<(Unpublished, Sending)>,
     /// Answers that wait until clients have been told what was done.
-    pub(crate) withheld: BTreeMap<Farewell, (LaneThread, ToLane)>,
+    pub(crate) withheld: BTreeMap<Farewell, Sending>,
     pub(crate) inquiry: Inquiry,
     /// Lanes that are to end when what was published last is out.
     pub(crate) ending: Vec<LaneId>,
@@ -104,38 +89,6 @@ pub(crate) struct Administration {
     pub(crate) remarks: Allowance,
 }
 
-/// What lanes are asked about how they stand.
-#[derive(Default)]
-pub(crate) struct Inquiry {
-    /// Requests that wait until the lanes have told how they stand, and those that came after they were asked. They are
-    /// asked once for all of them, since their telling takes time from the events.
-    surveying: Vec<mail::Request>,
-    to_survey: Vec<mail::Request>,
-    /// What the lanes have told so far, and those that have yet to.
-    survey: Surveys,
-    asked: Vec<LaneThread>,
-}
-
-/// An outside naming service in which the factory is to be bound.
-pub(crate) struct OutsideNaming {
-    pub(crate) url: String,
-    pub(crate) context: Ior,
-    /// When to try next; nothing while a try is under way or after it succeeded.
-    pub(crate) due: Option<Instant>,
-    /// To be made when the name is bound.
-    pub(crate) announcement: Arc<Announcement>,
-}
-
-/// What a call of ours was for.
-pub(crate) enum Purpose {
-    /// Telling a client something; how it went is only logged.
-    Telling { operation: &'static str, whom: String, farewell: Option<Farewell> },
-    /// Asking a client something that the door wants to know.
-    Asking(Question),
-    /// Binding the factory in the outside naming service.
-    Naming,
-}
-
 /// What was found when letters were taken.
 #[derive(PartialEq, Eq)]
 enum Found {
@@ -146,7 +99,7 @@ enum Found {
 }
 
 /// The answers to what a batch asked. They wait until what they speak of is published.
-type Answers = Vec<(LaneThread, ToLane)>;
+type Answers = Vec<Sending>;
 
 impl Administration {
     /// Runs until told to stop, and ends the lanes then.
@@ -154,7 +107,7 @@ impl Administration {
         let mut answers = Vec::new();
         let mut stopping = false;
         while !stopping {
-            self.door.handle_time(self.now());
+            self.objects.handle_time(self.now());
             self.carry_out_effects();
             self.sums_up();
             stopping = self.go_on_draining() || self.receive(&mut answers);
@@ -164,16 +117,13 @@ impl Administration {
                 self.serve_requests(&mut answers);
             }
             self.publish();
-            for (lane, answer) in answers.drain(..) {
-                self.roster.post(lane, answer);
-            }
+            answers.drain(..).for_each(|answer| self.send(answer));
             self.answer_published();
             self.carry_out_effects();
         }
         let unpublished = core::mem::take(&mut self.unpublished).into_iter().map(|(_, answer)| answer);
-        for (lane, answer) in unpublished.chain(core::mem::take(&mut self.withheld).into_values()) {
-            self.roster.post(lane, answer);
-        }
+        let withheld = core::mem::take(&mut self.withheld).into_values();
+        unpublished.chain(withheld).for_each(|answer| self.send(answer));
         self.roster.stop();
         self.tell_undone()
     }
@@ -206,14 +156,17 @@ impl Administration {
         undone
     }
 
-    /// Takes the letters that are there, and waits if there is nothing to do until one comes or the door is to be told the
-    /// time. Also looks after the outside naming service while it has not taken the name. True if the service is to stop.
-    fn receive(&mut self, answers: &mut Answers) -> bool {
-        let naming = self.outside_naming.as_ref().and_then(|naming| naming.due);
-        // Looked at first, because where there is always a letter no wait ever times out.
-        if naming.is_some_and(|due| due <= Instant::now()) {
-            self.bind_outside();
+    fn send(&mut self, answer: Sending) {
+        match answer {
+            Sending::ToClient(lane, letter) => _ = self.roster.post(lane, letter),
+            // Nobody waits any more if it cannot be sent.
+            Sending::ToProgram(to, answer) => _ = to.try_send(answer),
         }
+    }
+
+    /// Takes the letters that are there, and waits if there is nothing to do until one comes or the objects are to be told the
+    /// time. True if the service is to stop.
+    fn receive(&mut self, answers: &mut Answers) -> bool {
         // What is posted after this rings, if it is not found here already.
         self.orders.look();
         self.roster.look();
@@ -221,14 +174,13 @@ impl Administration {
         if found != Found::Nothing || !self.requests.is_empty() || !self.remains.is_empty() {
             return found == Found::Stop;
         }
-        let naming = self.outside_naming.as_ref().and_then(|naming| naming.due);
-        let probing = self.door.poll_timeout().map(|due| self.origin + Duration::from_nanos(due.0));
+        let objects = self.objects.poll_timeout().map(|due| self.origin + Duration::from_nanos(due.0));
         let draining = self.drain.as_ref().map(|drain| match drain.next(Instant::now(), false) {
             Next::Wait(due) => due,
             Next::Ask | Next::End => Instant::now(),
         });
         let summing_up = self.sums_up().then(|| Instant::now() + SUMS_UP_IN);
-        let due = naming.into_iter().chain(probing).chain(draining).chain(summing_up).min();
+        let due = objects.into_iter().chain(draining).chain(summing_up).min();
         self.bell.wait(due.map(|due| due.saturating_duration_since(Instant::now())));
         self.take_letters(LETTERS, answers) == Found::Stop
     }
@@ -284,54 +236,120 @@ impl Administration {
             if Instant::now() < until {
                 self.serve_request(request, answers);
             } else {
-                self.refuse(request, SHUTTING_DOWN, answers);
+                answers.push(self.answered(Waiting::Client(request), Err(Declined::Stopping)));
             }
         }
         while let Some(request) = self.analyses.take_waiting() {
-            self.refuse(request, SHUTTING_DOWN, answers);
+            answers.push(self.answered(Waiting::Client(request), Err(Declined::Stopping)));
         }
     }
 
-    fn serve_request(&mut self, request: mail::Request, answers: &mut Answers) {
-        match wish(&request) {
-            Wish::Survey => {
-                self.inquiry.to_survey.push(request);
-                self.survey();
-            }
-            Wish::Analysis => match self.analyses.add(request) {
-                Ok(()) => {}
-                Err((request, spent)) => {
-                    let refused = Refused::new(spent, request.charge.account());
-                    self.note_refused(&refused);
-                    self.refuse(request, SystemException::new(Kind::NoResources, 0), answers);
+    fn serve_request(&mut self, request: Request, answers: &mut Answers) {
+        match request.wish() {
+            Wish::Query(query) => self.answer_query(query, Waiting::Client(request), answers),
+            Wish::Command(command) => self.obey(&command, Waiting::Client(request), answers),
+            Wish::Analysis => {
+                if let Err((request, spent)) = self.analyses.add(request) {
+                    self.note_refused(&Refused::new(spent, request.account()));
+                    answers.push(self.answered(Waiting::Client(request), Err(Declined::NoResources)));
                 }
-            },
-            Wish::Other => {
-                let answered = self.answer(&request);
+            }
+            Wish::Own => {
+                let answered = self.execute(&request);
                 let answer = self.concluded(request, answered);
-                match (self.door.take_farewell(), self.door.take_unpublished()) {
-                    (Some(farewell), _) => _ = self.withheld.insert(farewell, answer),
-                    (None, Some(changed)) => self.unpublished.push((changed, answer)),
-                    (None, None) => answers.push(answer),
-                }
+                self.send_when_told(answer, answers);
             }
         }
     }
 
-    /// What a lane is told when a request is answered.
-    fn concluded(&self, request: mail::Request, answered: Option<Answered>) -> (LaneThread, ToLane) {
-        let Answered { bytes, exception } = answered.unwrap_or_default();
-        if let Some(exception) = &exception {
-            self.count_exception(exception);
+    /// An answer goes when what it speaks of is published, or when clients have been told of it, too.
+    fn send_when_told(&mut self, answer: Sending, answers: &mut Answers) {
+        match (self.objects.take_farewell(), self.objects.take_unpublished()) {
+            (Some(farewell), _) => _ = self.withheld.insert(farewell, answer),
+            (None, Some(changed)) => self.unpublished.push((changed, answer)),
+            (None, None) => answers.push(answer),
         }
-        let bytes = self.limited(&request, bytes);
-        request.answered(bytes)
     }
 
-    /// A request is answered with an exception, and nothing was done.
-    fn refuse(&self, request: mail::Request, exception: SystemException, answers: &mut Answers) {
-        let answered = answer_with(&request, |_, _, _| Err(Exception::System(exception)));
-        answers.push(self.concluded(request, answered));
+    /// Has a request executed that is the objects' own.
+    fn execute(&mut self, request: &Request) -> Answered {
+        let (ip, now) = (request.account().ip(), self.now());
+        let most = self.client_lines.left(ip, now);
+        let (answered, remarks) = self.objects.execute(request, most);
+        self.client_lines.note(ip, now, remarks);
+        self.counters.add(Counter::LogLinesLeftOut, remarks.left_out.into());
+        self.counters.add(Counter::FilterCallsCut, self.objects.take_filter_cuts());
+        while let Some(refused) = self.objects.poll_refused() {
+            self.note_refused(&refused);
+        }
+        answered
+    }
+
+    // ---- queries and commands ----
+
+    /// Answers a query, at once or when the lanes have told how they stand.
+    fn answer_query(&mut self, query: Query, waiting: Waiting, answers: &mut Answers) {
+        let answer = match query {
+            Query::Counters => Answer::Counters(self.registry.snapshot()),
+            Query::Lanes => Answer::Lanes(self.registry.lanes()),
+            Query::Suppliers { behind } => {
+                self.objects.handle_time(self.now());
+                let named = |supplier: SupplierStanding| {
+                    let name = self.name_of("supplier", supplier.key);
+                    (supplier, name)
+                };
+                Answer::Suppliers(self.objects.suppliers(behind).into_iter().map(named).collect())
+            }
+            Query::Consumers | Query::Drops => {
+                self.inquiry.add(query, waiting);
+                return self.survey();
+            }
+        };
+        answers.push(self.answered(waiting, Ok(answer)));
+    }
+
+    /// Does what somebody wants to be done.
+    fn obey(&mut self, command: &Command, waiting: Waiting, answers: &mut Answers) {
+        self.objects.handle_time(self.now());
+        let by = waiting.principal();
+        let answer = match *command {
+            Command::Disconnect(key) => Answer::Disconnected(self.objects.dismiss(key, &by).into()),
+            Command::DisconnectIdle(idle) => {
+                let count = self.objects.disconnect_idle(idle);
+                Answer::Disconnected(u32::try_from(count).unwrap_or(u32::MAX))
+            }
+        };
+        let answer = self.answered(waiting, Ok(answer));
+        self.send_when_told(answer, answers);
+    }
+
+    /// An answer of administration's as whoever waits for it gets it.
+    fn answered(&self, waiting: Waiting, answer: Result<Answer, Declined>) -> Sending {
+        match waiting {
+            Waiting::Client(request) => {
+                let answered = match &answer {
+                    Ok(answer) => request.reply(answer),
+                    Err(why) => request.decline(*why),
+                };
+                self.concluded(request, answered)
+            }
+            Waiting::Program(to) => Sending::ToProgram(to, answer),
+        }
+    }
+
+    /// What a lane is told when a request is answered: or a refusal where the answer would be larger than clients accept a message
+    /// to be.
+    fn concluded(&self, request: Request, answered: Answered) -> Sending {
+        let Answered { mut bytes, fault } = answered;
+        if let Some(fault) = fault {
+            self.count_fault(fault);
+        }
+        if bytes.len() > ANSWER_BYTES_MAX {
+            self.counters.add(Counter::AnswersTooLarge, 1);
+            bytes = request.decline(Declined::TooLarge).bytes;
+        }
+        let (lane, letter) = request.answered(bytes);
+        Sending::ToClient(lane, letter)
     }
 
     /// The time since it was begun with.
@@ -343,18 +361,20 @@ impl Administration {
     fn serve(&mut self, from: LaneThread, letter: ToAdministration, answers: &mut Answers) {
         match letter {
             ToAdministration::Survey { piece, is_last } => {
-                self.inquiry.survey.take_in(from, piece);
+                self.inquiry.take_in(from, piece);
                 if is_last {
                     self.surveyed(from, answers);
                 }
             }
+            ToAdministration::Query(query, to) => self.answer_query(query, Waiting::Program(to), answers),
+            ToAdministration::Command(command, to) => self.obey(&command, Waiting::Program(to), answers),
             ToAdministration::Notice(notice, why) => self.note(&notice, why.as_deref()),
             ToAdministration::Supplier { key, news } => self.note_supplier(key, &news),
-            ToAdministration::Answered { call, result } => self.answered(call, result),
+            ToAdministration::Returned { call, how } => self.objects.handle_returned(call, how),
             ToAdministration::Log(level, text) => log::log!(level, "{text}"),
             ToAdministration::Ended => {
                 if let Some(lane) = self.roster.ended(from) {
-                    self.door.lane_gone(lane);
+                    self.objects.lane_gone(lane);
                 }
                 self.surveyed(from, answers);
                 if let Some(drain) = &mut self.drain {
@@ -378,65 +398,34 @@ impl Administration {
         }
     }
 
-    /// Asks the lanes how they stand, unless they are being asked already.
+    /// Asks the lanes how they stand, if somebody wants to know, unless they are being asked already.
     fn survey(&mut self) {
-        if self.inquiry.surveying.is_empty() && !self.inquiry.to_survey.is_empty() {
-            core::mem::swap(&mut self.inquiry.surveying, &mut self.inquiry.to_survey);
-            let drops = self.inquiry.surveying.iter().any(|request| asks(request, statistics::GET_DROPS));
-            self.inquiry.asked = self.roster.threads().collect();
-            for at in 0..self.inquiry.asked.len() {
-                let Some(lane) = self.inquiry.asked.get(at) else { break };
-                self.roster.post(*lane, ToLane::Survey { drops });
-            }
+        let Some((lanes, drops)) = self.inquiry.begin(self.roster.threads()) else { return };
+        for lane in lanes {
+            self.roster.post(lane, ToLane::Survey { drops });
         }
     }
 
     /// A lane has told how it stands, or has ended. Answers everybody who asked when all have.
     fn surveyed(&mut self, from: LaneThread, answers: &mut Answers) {
-        let before = self.inquiry.asked.len();
-        self.inquiry.asked.retain(|lane| *lane != from);
-        if before == 0 || !self.inquiry.asked.is_empty() {
-            return;
-        }
-        let mut survey = core::mem::take(&mut self.inquiry.survey).together();
-        survey.outboxes = statistics::told_of(survey.outboxes);
-        for request in core::mem::take(&mut self.inquiry.surveying) {
-            let bytes = self.describe(&survey, &request).unwrap_or_default();
-            let bytes = self.limited(&request, bytes);
-            answers.push(request.answered(bytes));
+        let Some((survey, waiting)) = self.inquiry.told(from) else { return };
+        let consumers = statistics::consumers(survey.outboxes, self.now(), |key| self.name(key));
+        let drops = statistics::drops(survey.drops, |key| self.name(key));
+        let beyond = survey.drops_beyond;
+        for (query, waiting) in waiting {
+            let answer = match query {
+                Query::Drops => Answer::Drops { drops: drops.clone(), beyond },
+                _ => Answer::Consumers(consumers.clone()),
+            };
+            answers.push(self.answered(waiting, Ok(answer)));
         }
         self.survey();
-    }
-
-    fn describe(&self, survey: &Survey, request: &mail::Request) -> Option<Vec<u8>> {
-        let header = Header::parse(&request.message).ok()?;
-        let parsed = Request::parse(&request.message, &header).ok()?;
-        let mut bytes = Vec::new();
-        let open = message::begin_reply(&mut bytes, &reply_head(&parsed, &header));
-        let mut writer = open.body(&mut bytes, request.chars);
-        if parsed.operation == statistics::GET_DROPS.as_bytes() {
-            statistics::write_drops(survey, |key| self.name(key), &mut writer);
-        } else {
-            statistics::write_consumers(&survey.outboxes, self.now(), |key| self.name(key), &mut writer);
-        }
-        open.finish(&mut bytes);
-        Some(bytes)
-    }
-
-    /// An answer, or an exception where it would be larger than clients accept a message to be.
-    fn limited(&self, request: &mail::Request, bytes: Vec<u8>) -> Vec<u8> {
-        if bytes.len() <= ANSWER_BYTES_MAX {
-            return bytes;
-        }
-        self.counters.add(Counter::AnswersTooLarge, 1);
-        let too_large = Exception::System(SystemException::new(Kind::ImpLimit, 0));
-        answer_with(request, |_, _, _| Err(too_large)).unwrap_or_default().bytes
     }
 
     fn publish(&mut self) {
         self.free_retired();
         self.change_lanes();
-        if let Some(published) = self.door.publish().map(Published::from) {
+        if let Some(published) = self.objects.publish() {
             let concerned = lanes_concerned(&self.published.load().routing, &published.routing);
             self.retired.push(self.published.swap(Arc::new(published)));
             self.roster.ring(|lane| concerned.contains(&lane));
@@ -463,62 +452,17 @@ impl Administration {
 
     /// Starts the lanes that what is published next will name, and notes those that end.
     fn change_lanes(&mut self) {
-        while let Some(change) = self.door.poll_lane() {
+        while let Some(change) = self.objects.poll_lane() {
             match change {
                 LaneChange::Started(info) => {
                     if let Err(error) = self.roster.start(&info) {
                         self.counters.add(Counter::LanesRefused, 1);
                         log::error!("lane {} cannot be started: {error}; the main lane serves what is its", info.id.0);
-                        self.door.lane_unavailable(info.id);
+                        self.objects.lane_unavailable(info.id);
                     }
                 }
                 LaneChange::Ended(lane) => self.ending.push(lane),
             }
-        }
-    }
-
-    /// Executes one request or locate request.
-    fn answer(&mut self, request: &mail::Request) -> Option<Answered> {
-        let header = Header::parse(&request.message).ok()?;
-        if header.kind == MessageKind::LocateRequest {
-            let locate = message::LocateRequest::parse(&request.message, &header).ok()?;
-            let here = locate.target.key().is_some_and(|key| key == statistics::KEY || self.door.locate(key));
-            let status = if here { LocateStatus::ObjectHere } else { LocateStatus::UnknownObject };
-            let mut bytes = Vec::new();
-            message::locate_reply(&mut bytes, header.version, header.endian, locate.request_id, status);
-            return Some(Answered { bytes, exception: None });
-        }
-        answer_with(request, |parsed, header, reply| self.execute(parsed, header, request, reply))
-    }
-
-    fn execute(
-        &mut self,
-        parsed: &Request<'_>,
-        header: &Header,
-        request: &mail::Request,
-        reply: &mut Writer<'_>,
-    ) -> Result<(), Exception> {
-        let args = parsed.body(&request.message, header, request.chars);
-        let missing = |kind| Exception::System(SystemException::new(kind, 0));
-        let key = parsed.target.key().ok_or(Exception::System(OBJECT_NOT_EXIST))?;
-        let operation = core::str::from_utf8(parsed.operation).map_err(|_| missing(Kind::BadOperation))?;
-        let call = Call { key, operation, args, principal: request.charge.account() };
-        if key == statistics::KEY {
-            self.door.handle_time(self.now());
-            let (door, registry) = (&mut self.door, &self.registry);
-            statistics::handle(registry, door, &call, reply)
-        } else {
-            self.door.handle_utc(time_now());
-            let (ip, now) = (request.charge.account().ip(), self.now());
-            let most = self.client_lines.left(ip, now);
-            let (outcome, remarks) = with_lines(most, || self.door.handle(&call, reply));
-            self.client_lines.note(ip, now, remarks);
-            self.counters.add(Counter::LogLinesLeftOut, remarks.left_out.into());
-            self.counters.add(Counter::FilterCallsCut, self.door.take_filter_cuts());
-            while let Some(refused) = self.door.poll_refused() {
-                self.note_refused(&refused);
-            }
-            outcome
         }
     }
 
@@ -531,14 +475,13 @@ impl Administration {
         }
     }
 
-    fn count_exception(&self, exception: &Exception) {
+    fn count_fault(&self, fault: Fault) {
         self.counters.add(Counter::RequestExceptions, 1);
-        let Exception::System(system) = exception else { return };
-        let counter = match system.kind {
-            Kind::ObjectNotExist => Counter::WrongKeys,
-            Kind::BadOperation => Counter::WrongOperations,
-            Kind::Marshal => Counter::WrongBodies,
-            _ => return,
+        let counter = match fault {
+            Fault::Object => Counter::WrongKeys,
+            Fault::Operation => Counter::WrongOperations,
+            Fault::Arguments => Counter::WrongBodies,
+            Fault::Other => return,
         };
         self.counters.add(counter, 1);
     }
@@ -554,7 +497,7 @@ impl Administration {
             if matches!(reason, DisconnectReason::HeldSuppliers { .. }) {
                 self.counters.add(Counter::ConsumersHolding, 1);
             }
-            self.door.handle_disconnected(*key, *reason);
+            self.objects.handle_disconnected(*key, *reason);
         } else {
             // The lane has seen to it that they are not too many.
             log::log!(level, "{text}");
@@ -569,7 +512,7 @@ impl Administration {
             if *reason != DisconnectReason::Gone {
                 self.counters.add(Counter::SuppliersGivenUp, 1);
             }
-            self.door.handle_disconnected(key, *reason);
+            self.objects.handle_disconnected(key, *reason);
         } else {
             // The lane has seen to it that they are not too many.
             log::log!(level, "{text}");
@@ -595,143 +538,55 @@ impl Administration {
     }
 
     fn name_of(&self, what: &str, key: ProxyKey) -> String {
-        self.door.name(what, key)
+        self.objects.name(what, key)
     }
 
     fn carry_out_effects(&mut self) {
-        while let Some(effect) = self.door.poll_effect() {
+        while let Some(effect) = self.objects.poll_effect() {
+            if let Some(line) = effect.line() {
+                line.counter.into_iter().for_each(|counter| self.counters.add(counter, 1));
+                self.say(line.level, &line.text);
+            }
             match effect {
-                Effect::Call { to, by, operation, body, farewell } => {
-                    let whom = to.iiop().map_or_else(String::new, |p| format!("{}:{}", printable(&p.host), p.port));
-                    self.call((to, by), operation, body, Purpose::Telling { operation, whom, farewell });
-                }
-                Effect::Ask { question, to, by, operation, body } => {
-                    self.call((to, by), operation, body, Purpose::Asking(question));
-                }
-                Effect::Reaped { proxy, name, unreachable_for } => {
-                    self.counters.add(Counter::ClientsReaped, 1);
-                    let why = match unreachable_for {
-                        Some(time) => format!("it could not be reached for {} ms", time.as_millis()),
-                        None => "it does not exist any more".into(),
-                    };
-                    self.say(log::Level::Warn, &format!("disconnected {name} from {proxy}: {why}"));
-                }
-                Effect::LetGo { proxy, side, address, idle } => {
-                    let (counter, what) = match side {
-                        Side::Suppliers => (Counter::SuppliersIdle, "supplier"),
-                        Side::Consumers => (Counter::ClientsReaped, "consumer"),
-                    };
-                    self.counters.add(counter, 1);
-                    let whose = address.map_or_else(String::new, |address| format!(" of {address}"));
-                    let idle = idle.as_millis();
-                    self.say(log::Level::Warn, &format!("disconnected {what} {proxy}{whose}: idle for {idle} ms"));
-                }
-                Effect::Dismissed { name } => {
-                    self.counters.add(Counter::ClientsDismissed, 1);
-                    self.say(log::Level::Warn, &format!("disconnected {name}: an operator has let it go"));
-                }
-                Effect::Remark(text) => {
-                    let now = self.now();
-                    if let Some(sum) = self.remarks.sum_up(now) {
-                        log::debug!("{sum}");
-                    }
-                    if self.remarks.take(now, true) {
-                        log::debug!("{text}");
-                    } else {
-                        self.counters.add(Counter::LogLinesLeftOut, 1);
-                    }
-                }
-                // The lane forgets whoever is not in the published peers any more.
-                Effect::ReleasePeer(_) => {}
+                Effect::Call(call, what) => _ = self.roster.post(LaneThread::MAIN, ToLane::Call { call, what }),
+                Effect::Remark(text) => self.remark(&text),
+                _ => {}
             }
         }
         self.answer_withheld();
     }
 
+    /// Tells those who look for a mistake, unless there is too much to tell.
+    fn remark(&mut self, text: &str) {
+        let now = self.now();
+        if let Some(sum) = self.remarks.sum_up(now) {
+            log::debug!("{sum}");
+        }
+        if self.remarks.take(now, true) {
+            log::debug!("{text}");
+        } else {
+            self.counters.add(Counter::LogLinesLeftOut, 1);
+        }
+    }
+
     /// Lets the answers go whose requests' changes are published. Those stay that wait for one that concerns very many.
     fn answer_published(&mut self) {
-        let Self { unpublished, door, roster, .. } = self;
-        for (_, (lane, answer)) in unpublished.extract_if(.., |(changed, _)| door.is_published(changed)) {
-            roster.post(lane, answer);
-        }
+        let Self { unpublished, objects, .. } = self;
+        let published: Vec<Sending> = unpublished
+            .extract_if(.., |(changed, _)| objects.is_published(changed))
+            .map(|(_, answer)| answer)
+            .collect();
+        published.into_iter().for_each(|answer| self.send(answer));
     }
 
     /// Lets the answers go that need not wait for clients any more.
     fn answer_withheld(&mut self) {
-        while let Some((farewell, all_told)) = self.door.poll_farewell() {
+        while let Some((farewell, all_told)) = self.objects.poll_farewell() {
             if !all_told {
                 self.counters.add(Counter::DestroysNotWaitedFor, 1);
             }
-            if let Some((lane, answer)) = self.withheld.remove(&farewell) {
-                self.roster.post(lane, answer);
-            }
-        }
-    }
-
-    /// Has the main lane call an object, of which a client gave the reference if that is known.
-    fn call(
-        &mut self,
-        (to, by): (Ior, Option<Arc<Account>>),
-        operation: &'static str,
-        body: Vec<u8>,
-        purpose: Purpose,
-    ) {
-        let call = self.next_call;
-        self.next_call += 1;
-        self.calls.insert(call, purpose);
-        let letter = ToLane::Call { call, to, by, operation, body, timeout: CALL_TIMEOUT };
-        self.roster.post(LaneThread::MAIN, letter);
-    }
-
-    fn answered(&mut self, call: u64, result: Result<Reply, CallFailure>) {
-        match (self.calls.remove(&call), result) {
-            (None, _) => {}
-            (Some(Purpose::Telling { operation, whom, farewell }), result) => {
-                if let Some(farewell) = farewell {
-                    self.door.handle_told(farewell);
-                }
-                match result {
-                    Ok(reply) => log::debug!("told {whom} {operation}; {} bytes came back", reply.reader().remaining()),
-                    Err(failure) => {
-                        self.say(log::Level::Info, &format!("could not tell {whom} {operation}: {failure}"))
-                    }
-                }
-            }
-            (Some(Purpose::Asking(question)), result) => self.door.handle_answer(question, client_answer(&result)),
-            (Some(Purpose::Naming), result) => self.outside_answered(result.map(drop)),
-        }
-    }
-
-    /// Binds the factory in the outside naming service under the name by which clients look for it.
-    fn bind_outside(&mut self) {
-        let Some(naming) = &mut self.outside_naming else { return };
-        naming.due = None;
-        let context = naming.context.clone();
-        let mut body = Vec::new();
-        let mut writer = Writer::new(&mut body, Encoding::new(OWN_ENDIAN));
-        writer.u32(1);
-        writer.string("NotifyEventChannelFactory");
-        writer.string("");
-        self.door.factory_reference().write(&mut writer);
-        self.call((context, None), "rebind", body, Purpose::Naming);
-    }
-
-    fn outside_answered(&mut self, result: Result<(), CallFailure>) {
-        let Some(naming) = &mut self.outside_naming else { return };
-        match result {
-            Ok(()) => {
-                log::info!("bound NotifyEventChannelFactory in {}", naming.url);
-                if let Err(error) = naming.announcement.make(&self.door.factory_reference().to_string()) {
-                    log::error!("cannot write the reference file: {error}");
-                }
-            }
-            Err(failure) => {
-                log::warn!(
-                    "cannot bind NotifyEventChannelFactory in {} ({failure}); next try in {} s",
-                    naming.url,
-                    NAMING_RETRY.as_secs()
-                );
-                naming.due = Some(Instant::now() + NAMING_RETRY);
+            if let Some(answer) = self.withheld.remove(&farewell) {
+                self.send(answer);
             }
         }
     }
@@ -750,57 +605,4 @@ fn lanes_concerned(before: &Snapshot, now: &Snapshot) -> BTreeSet<LaneId> {
         concerned.extend(changed.flat_map(|channel| channel.lanes()));
     }
     concerned
-}
-
-/// What time it is in the world, as a `TimeBase::TimeT`.
-fn time_now() -> u64 {
-    let since_1970 = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    UtcClock::new(Time(0), since_1970).utc
-}
-
-/// What the door needs to know of how a call of a client ended.
-fn client_answer(result: &Result<Reply, CallFailure>) -> ClientAnswer {
-    match result {
-        Ok(reply) => ClientAnswer::Returned(reply.reader().bool().ok()),
-        Err(CallFailure::Unreachable(_)) => ClientAnswer::Unreachable,
-        Err(CallFailure::TimedOut) => ClientAnswer::TimedOut,
-        Err(CallFailure::User(_)) => ClientAnswer::Raised,
-        Err(CallFailure::System(exception)) => match exception.kind {
-            Kind::NoImplement | Kind::BadOperation => ClientAnswer::NotImplemented,
-            Kind::ObjectNotExist => ClientAnswer::Gone,
-            _ => ClientAnswer::Raised,
-        },
-    }
-}
-
-/// Who is to serve a request.
-enum Wish {
-    /// The lanes have to be asked how they stand.
-    Survey,
-    /// The thread that analyses.
-    Analysis,
-    /// Administration itself.
-    Other,
-}
-
-fn wish(request: &mail::Request) -> Wish {
-    if asks(request, statistics::GET_CONSUMERS) || asks(request, statistics::GET_DROPS) {
-        Wish::Survey
-    } else if analyses::is_wanted(request) {
-        Wish::Analysis
-    } else {
-        Wish::Other
-    }
-}
-
-/// Whether a request is for this operation of the `Statistics` object.
-fn asks(request: &mail::Request, operation: &str) -> bool {
-    Header::parse(&request.message).is_ok_and(|header| {
-        header.kind == MessageKind::Request
-            && Request::parse(&request.message, &header).is_ok_and(|parsed| {
-                parsed.target.key() == Some(statistics::KEY)
-                    && parsed.operation == operation.as_bytes()
-                    && parsed.response != Response::None
-            })
-    })
 }

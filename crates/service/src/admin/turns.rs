@@ -7,7 +7,7 @@ use std::net::IpAddr;
 
 use hashbrown::HashMap;
 
-use crate::doors::giop::mail::Request;
+use crate::doors::Request;
 
 /// A connection: its lane's thread, and its number there.
 type Connection = (u32, u64);
@@ -22,8 +22,7 @@ pub(super) struct Client {
 impl Client {
     /// Who has sent a request.
     pub(super) fn of(request: &Request) -> Self {
-        let connection = (request.lane.0, request.connection.to_bits());
-        Self { address: request.charge.account().ip(), connection }
+        Self { address: request.account().ip(), connection: request.connection() }
     }
 }
 

@@ -7,6 +7,7 @@
 //! administration, whose own calls to clients are [`admin_calls`].
 
 pub(crate) mod admin_calls;
+mod answers;
 pub(crate) mod body;
 pub(crate) mod delivery;
 pub(crate) mod foreign_pushes;
@@ -18,7 +19,9 @@ pub(crate) mod longest_idle;
 pub(crate) mod losses;
 pub(crate) mod mail;
 pub(crate) mod moving;
+pub(crate) mod objects;
 pub(crate) mod outgoing;
+pub(crate) mod outside_naming;
 pub(crate) mod pending;
 pub(crate) mod pull_consumers;
 pub(crate) mod pull_suppliers;
@@ -27,6 +30,7 @@ pub(crate) mod recall;
 pub(crate) mod remote_filters;
 pub(crate) mod replies;
 pub(crate) mod routes;
+mod statistics;
 pub(crate) mod take_in;
 pub(crate) mod unused;
 pub(crate) mod upkeep;

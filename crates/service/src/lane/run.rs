@@ -435,8 +435,8 @@ impl Worker {
                     }
                     self.pass_reply(connection, request_bytes, |output| output.push_bytes(bytes));
                 }
-                ToLane::Call { call, to, by, operation, body, timeout } => {
-                    self.core.begin_call(call, &to, by, operation, body, timeout);
+                ToLane::Call { call, what } => {
+                    self.core.call_client(call, what);
                     self.core.clock.plan_sweep();
                 }
                 ToLane::Survey { drops } => self.core.begin_survey(drops),

@@ -6,9 +6,9 @@ use std::net::TcpStream;
 use giop::cdr::{CharSet, Version, Writer};
 use giop::exception::{Kind, SystemException};
 use giop::message::{Reply, ReplyStatus};
-use service::{Counter, Limits, Service};
+use service::{Answer, Command, Counter, Limits, Query, Service};
 
-use crate::peers::{assert_serves, read_message, request, start, start_limited, wait_until};
+use crate::peers::{Bare, assert_serves, read_message, request, start, start_limited, subscribe, supply, wait_until};
 
 /// An analysis that takes as long as one may: all of the processor is used, and something blocks, so that the busy period
 /// never ends and is looked at until the steps are spent.
@@ -79,4 +79,36 @@ fn a_client_has_its_share_of_the_requests_that_wait_for_administration() {
         wait_until("more than there is for it", || service.counters().read(counter) > 0);
         assert!(service.counters().read(Counter::AdministrationFull) > 0);
     }
+}
+
+#[test]
+fn the_program_that_a_service_is_part_of_asks_and_commands_what_clients_do_over_the_object_statistics() {
+    let service = start();
+    let bare = Bare::new();
+    let _proxy = subscribe(&service, bare.reference("127.0.0.1"), &[]);
+    let _supplier = supply(&service);
+    let Ok(Answer::Consumers(consumers)) = service.ask(Query::Consumers) else { panic!("consumers") };
+    let [consumer] = &consumers[..] else { panic!("one: {consumers:?}") };
+    assert_eq!((consumer.state.as_str(), consumer.outbox.backlog_events), ("active", 0));
+    assert!(consumer.name.contains("consumer proxy"), "{}", consumer.name);
+    let Ok(Answer::Drops { drops, beyond: 0 }) = service.ask(Query::Drops) else { panic!("drops") };
+    assert!(drops.is_empty(), "{drops:?}");
+    let Ok(Answer::Lanes(lanes)) = service.ask(Query::Lanes) else { panic!("lanes") };
+    assert_eq!(lanes.iter().map(service::LaneCounters::name).collect::<Vec<_>>(), ["lane"]);
+    let Ok(Answer::Counters(counters)) = service.ask(Query::Counters) else { panic!("counters") };
+    assert!(counters.iter().any(|(name, value)| *name == "connections_accepted" && *value > 0), "{counters:?}");
+    let suppliers = |behind| match service.ask(Query::Suppliers { behind }) {
+        Ok(Answer::Suppliers(suppliers)) => suppliers,
+        other => panic!("suppliers, and not {other:?}"),
+    };
+    let [(supplier, name)] = &suppliers(None)[..] else { panic!("one supplier") };
+    assert!(name.contains("supplier proxy") && supplier.is_open, "{name}, {supplier:?}");
+    assert!(suppliers(Some(supplier.key)).is_empty());
+    let disconnected = |key| match service.command(Command::Disconnect(key)) {
+        Ok(Answer::Disconnected(count)) => count,
+        other => panic!("a number, and not {other:?}"),
+    };
+    assert_eq!([disconnected(supplier.key), disconnected(supplier.key)], [1, 0]);
+    assert!(suppliers(None).is_empty(), "what was commanded is done when the command is answered");
+    assert_eq!(service.counters().read(Counter::ClientsDismissed), 1);
 }

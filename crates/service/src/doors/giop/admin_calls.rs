@@ -1,6 +1,5 @@
 //! Administration's calls to clients, such as `disconnect_push_consumer`.
 
-use core::time::Duration;
 use std::sync::Arc;
 
 use engine::Time;
@@ -9,7 +8,8 @@ use giop::ior::Ior;
 use giop::message::{self, RequestHead, Response, ServiceContexts};
 
 use crate::counters::Counter;
-use crate::doors::giop::mail::{CallFailure, OWN_ENDIAN, Reply};
+use crate::doors::Returned;
+use crate::doors::giop::mail::{self, CallFailure, OWN_ENDIAN, Reply};
 use crate::doors::giop::outgoing::Outgoings;
 use crate::doors::giop::pending::Pending;
 use crate::doors::giop::replies::Verdict;
@@ -40,18 +40,11 @@ pub(crate) struct Asked {
 }
 
 impl Core {
-    /// Begins a call; `by` gave the reference.
-    pub(crate) fn begin_call(
-        &mut self,
-        id: u64,
-        to: &Ior,
-        by: Option<Arc<Account>>,
-        operation: &'static str,
-        body: Vec<u8>,
-        timeout: Duration,
-    ) {
+    /// Begins a call.
+    pub(crate) fn begin_call(&mut self, id: u64, call: mail::Call) {
+        let mail::Call { to, by, operation, body, timeout } = call;
         let call = Call { id, by, operation, body, deadline: self.clock.now + timeout, forwards: 0 };
-        self.send_call(to, call);
+        self.send_call(&to, call);
     }
 
     /// Sends a call, for the first time or to where it was forwarded.
@@ -120,7 +113,7 @@ impl Core {
     fn finish_call(&mut self, call: &Call, result: Result<Reply, CallFailure>) {
         self.doors.giop.outgoing.calls.remove(&call.id);
         self.doors.giop.outgoing.stale = true;
-        self.office.reports.post(ToAdministration::Answered { call: call.id, result });
+        self.office.reports.post(ToAdministration::Returned { call: call.id, how: Returned::Giop(result) });
     }
 
     pub(crate) fn end_late_calls(&mut self) {

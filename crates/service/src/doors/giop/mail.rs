@@ -1,12 +1,16 @@
 //! What this door and administration tell each other: requests and their answers, and calls of clients' objects.
 
+use core::time::Duration;
+use std::sync::Arc;
+
 use giop::cdr::{CharSet, Encoding, Endian, Reader, Version};
 use giop::exception::SystemException;
+use giop::ior::Ior;
 
 use crate::lane::io::slots::Token;
 use crate::lane::links::mail::{LaneThread, ToLane};
 use crate::lane::reports::printable;
-use accounts::Charge;
+use accounts::{Account, Charge};
 
 /// A request for an object that administration owns, as it arrived.
 #[derive(Debug)]
@@ -31,6 +35,20 @@ impl Request {
         let Self { lane, connection, message, may_be_large, .. } = self;
         (lane, ToLane::Reply { connection, bytes, request_bytes: message.len(), may_be_large })
     }
+}
+
+/// A call of a client's object.
+#[derive(Debug)]
+pub(crate) struct Call {
+    /// The object.
+    pub(crate) to: Ior,
+    /// Who gave its reference, if that is known.
+    pub(crate) by: Option<Arc<Account>>,
+    pub(crate) operation: &'static str,
+    /// Its arguments, in our byte order from position 0 of a body of GIOP 1.2.
+    pub(crate) body: Vec<u8>,
+    /// How long the client may take to answer.
+    pub(crate) timeout: Duration,
 }
 
 /// What a client answered to a call of ours: the body of its reply, as it arrived.

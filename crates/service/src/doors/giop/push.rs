@@ -17,11 +17,11 @@ use giop::realtime;
 use giop::typecode::Work;
 
 use crate::counters::Counter;
-use crate::doors::giop::Door;
 use crate::doors::giop::incoming::Caller;
 use crate::doors::giop::large_answers;
 use crate::doors::giop::mail;
 use crate::doors::giop::recall::Recalled;
+use crate::doors::{self, giop::Door};
 use crate::lane::intake::admission::{OwedTo, Submission};
 use crate::lane::io::slots::Token;
 use crate::lane::links::mail::ToAdministration;
@@ -307,7 +307,7 @@ impl Core {
                 let (lane, chars, message) = (self.identity.thread, caller.chars, message.bytes.to_vec());
                 let request = mail::Request { lane, connection, message, chars, charge, may_be_large };
                 self.tally();
-                self.office.administration.post(ToAdministration::Request(request)).is_ok()
+                self.office.administration.post(ToAdministration::Request(doors::Request::Giop(request))).is_ok()
             }
             Err(spent) => {
                 self.counters.add(Counter::of_refusal(spent), 1);

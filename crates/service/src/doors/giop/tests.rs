@@ -19,7 +19,8 @@ use giop::url::Corbaloc;
 use rustix::net::{AddressFamily, SocketType, bind, connect, socket};
 
 use crate::counters::{Counter, Counters};
-use crate::doors::giop::mail::{CallFailure, Reply};
+use crate::doors::giop::mail::{self, CallFailure, Reply};
+use crate::doors::{Request, Returned};
 use crate::lane::io::shares::Share;
 use crate::lane::io::system::Bell;
 use crate::lane::io::unfinished::Reserve;
@@ -28,7 +29,7 @@ use crate::lane::links::mail::{LaneThread, Lookup, Resolved, ToAdministration, T
 use crate::lane::links::post::{Inbox, Post, post_to};
 use crate::lane::run::{Common, LaneEnds, Worker, WorkerOptions};
 use crate::published::Published;
-use accounts::{Accounts, Ceilings, Resource};
+use accounts::{Account, Accounts, Ceilings, Resource};
 use corba::naming::NamingLimits;
 use corba::{Door, DoorSettings};
 
@@ -146,7 +147,7 @@ impl Bench {
     fn call_by_name(&mut self) -> Lookup {
         let location: Corbaloc = "corbaloc::1.2@several.example:4711/object".parse().unwrap();
         let to: Ior = location.to_ior("IDL:x:1.0");
-        self.lane.core.begin_call(7, &to, None, "operation", Vec::new(), Duration::from_secs(10));
+        self.lane.core.begin_call(7, call(to, None, Vec::new()));
         self.lookups.take().unwrap()
     }
 
@@ -154,7 +155,7 @@ impl Bench {
     fn result(&mut self) -> Result<Reply, CallFailure> {
         loop {
             match self.administration.take() {
-                Some(ToAdministration::Answered { call: 7, result }) => return result,
+                Some(ToAdministration::Returned { call: 7, how: Returned::Giop(result) }) => return result,
                 Some(_) => {}
                 None => self.lane.round_within(Duration::from_millis(10)),
             }
@@ -324,11 +325,18 @@ fn asking(request_id: u32, operation: &str) -> Vec<u8> {
 }
 
 /// The requests that administration has been given.
-fn requests(bench: &mut Bench) -> Vec<crate::doors::giop::mail::Request> {
+fn requests(bench: &mut Bench) -> Vec<mail::Request> {
     let letters = core::iter::from_fn(|| bench.administration.take());
-    letters
-        .filter_map(|letter| if let ToAdministration::Request(request) = letter { Some(request) } else { None })
-        .collect()
+    let request = |letter| match letter {
+        ToAdministration::Request(Request::Giop(request)) => Some(request),
+        _ => None,
+    };
+    letters.filter_map(request).collect()
+}
+
+/// A call of administration's.
+fn call(to: Ior, by: Option<Arc<Account>>, body: Vec<u8>) -> mail::Call {
+    mail::Call { to, by, operation: "operation", body, timeout: Duration::from_secs(10) }
 }
 
 #[test]
@@ -389,14 +397,7 @@ fn what_is_not_read_is_charged_in_both_directions_until_the_clients_are_gone() {
     let location: Corbaloc = format!("corbaloc::1.2@{}/object", listener.local_addr().unwrap()).parse().unwrap();
     let to: Ior = location.to_ior("IDL:x:1.0");
     let account = bench.accounts.account_of("127.0.0.2".parse().unwrap());
-    bench.lane.core.begin_call(
-        7,
-        &to,
-        Some(Arc::clone(&account)),
-        "operation",
-        vec![0; OCTETS],
-        Duration::from_secs(10),
-    );
+    bench.lane.core.begin_call(7, call(to.clone(), Some(Arc::clone(&account)), vec![0; OCTETS]));
     let (called, _) = listener.accept().unwrap();
     while bench.counters.read(Counter::UnreadWaited) == 0 {
         bench.lane.round_within(Duration::from_millis(10));
@@ -405,7 +406,7 @@ fn what_is_not_read_is_charged_in_both_directions_until_the_clients_are_gone() {
     let of_call = account.used(Resource::ReplyBytes);
     assert!(of_call > 8 << 20 && of_call <= (OCTETS as u64) + 1_000, "{of_call}");
     // It is called no more: of lists of event types that it was told of, one joined the other there.
-    bench.lane.core.begin_call(8, &to, Some(Arc::clone(&account)), "operation", vec![0; 10], Duration::from_secs(10));
+    bench.lane.core.begin_call(8, call(to, Some(Arc::clone(&account)), vec![0; 10]));
     assert_eq!(bench.counters.read(Counter::CallsNotMade), 1);
     drop(called);
     while account.used(Resource::ReplyBytes) > 0 {
@@ -468,7 +469,7 @@ fn names_beyond_a_clients_share_are_not_looked_up_and_counted() {
         for number in 0..5 {
             let location: Corbaloc = format!("corbaloc::1.2@{number}-{percent}.example:4711/object").parse().unwrap();
             let (to, by) = (location.to_ior("IDL:x:1.0"), Some(Arc::clone(&client)));
-            bench.lane.core.begin_call(7, &to, by, "operation", Vec::new(), Duration::from_secs(10));
+            bench.lane.core.begin_call(7, call(to, by, Vec::new()));
             waiting.extend(bench.lookups.take());
         }
         assert!(bench.counters.read(counter) > 0 && waiting.len() < 5, "{} wait", waiting.len());

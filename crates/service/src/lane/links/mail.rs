@@ -5,16 +5,16 @@
 
 use core::time::Duration;
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::mpsc::SyncSender;
 use std::time::Instant;
 
 use engine::{DisconnectReason, Notice, OutboxStats, ProxyKey, TypeDrops, Undelivered};
-use giop::ior::Ior;
 
-use crate::doors::giop::mail::{CallFailure, Reply, Request};
+use crate::admin::values::{Answer, Command, Declined, Query};
+use crate::doors::{Call, Request, Returned};
 use crate::lane::draining::LookedAt;
 use crate::lane::io::slots::Token;
-use accounts::{Account, Charge};
+use accounts::Charge;
 
 /// A lane's thread. The id of a lane that has ended is used again; this is not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,18 +29,33 @@ impl LaneThread {
 pub(crate) enum ToAdministration {
     /// A request or locate request.
     Request(Request),
+    /// The program that the service is part of asks something, or wants something done, and waits to be told.
+    Query(Query, SyncSender<Result<Answer, Declined>>),
+    Command(Command, SyncSender<Result<Answer, Declined>>),
     /// Something the engine wants known; of a consumer that begins to fail, why.
     Notice(Notice, Option<String>),
     /// A call that administration asked for has ended.
-    Answered { call: u64, result: Result<Reply, CallFailure> },
+    Returned {
+        call: u64,
+        how: Returned,
+    },
     /// Something about a supplier that is pulled from.
-    Supplier { key: ProxyKey, news: SupplierNews },
+    Supplier {
+        key: ProxyKey,
+        news: SupplierNews,
+    },
     /// Something to log, which a lane does not do itself because a log can block.
     Log(log::Level, String),
     /// A piece of the answer to [`ToLane::Survey`], which may be the last.
-    Survey { piece: Survey, is_last: bool },
+    Survey {
+        piece: Survey,
+        is_last: bool,
+    },
     /// A piece of the answer to [`ToLane::Drain`]; with the last, what else there is to tell.
-    Left { piece: Vec<Undelivered>, last: Option<LookedAt> },
+    Left {
+        piece: Vec<Undelivered>,
+        last: Option<LookedAt>,
+    },
     /// The lane was to end and has: nobody posts to it any more, and it has nothing left. Its last letter.
     Ended,
     /// The service is to stop: when what it took is delivered, or this time is over; at once if there is none.
@@ -124,8 +139,8 @@ pub(crate) enum SupplierNews {
 pub(crate) enum ToLane {
     /// What a connection's request of that size is answered; nothing if it is one-way. Every request gets one.
     Reply { connection: Token, bytes: Vec<u8>, request_bytes: usize, may_be_large: bool },
-    /// A call to a client's object.
-    Call { call: u64, to: Ior, by: Option<Arc<Account>>, operation: &'static str, body: Vec<u8>, timeout: Duration },
+    /// Call a client, and tell how that ended.
+    Call { call: u64, what: Call },
     /// Tell how each outbox stands and, if asked, what was dropped by event type.
     Survey { drops: bool },
     /// A lane ends: nothing more is posted to it.

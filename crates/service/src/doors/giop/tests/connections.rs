@@ -4,7 +4,7 @@ use super::*;
 
 impl Bench {
     /// Serves rounds until administration has a request.
-    fn request(&mut self) -> crate::doors::giop::mail::Request {
+    fn request(&mut self) -> mail::Request {
         loop {
             self.lane.round_within(Duration::from_millis(10));
             if let Some(request) = requests(self).pop() {
@@ -61,7 +61,7 @@ fn what_is_done_for_a_connection_to_a_client_is_charged_to_the_host_that_it_lead
     let location: Corbaloc = format!("corbaloc::1.2@{}/object", client.local_addr().unwrap()).parse().unwrap();
     let named_by = bench.accounts.account_of([127, 0, 0, 2].into());
     let to: Ior = location.to_ior("IDL:x:1.0");
-    bench.lane.core.begin_call(7, &to, Some(named_by), "operation", Vec::new(), Duration::from_secs(10));
+    bench.lane.core.begin_call(7, call(to, Some(named_by), Vec::new()));
     let charged = |bench: &mut Bench| {
         let connections = &mut bench.lane.core.doors.giop.outgoing.connections;
         let slices: Vec<_> = connections.iter_mut().map(|(_, connection)| connection.put_off().0).collect();

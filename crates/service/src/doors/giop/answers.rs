@@ -1,32 +1,16 @@
 //! Answers of administration as messages.
 
 use giop::cdr::Writer;
+use giop::exception::Kind;
 use giop::message::{self, Header, ReplyHead, ReplyStatus, Request, Response, ServiceContexts};
 use giop::realtime;
 
 use crate::doors::giop::mail;
+use crate::doors::{Answered, Fault};
 use corba::Exception;
 
-/// How the reply to a request begins.
-pub(super) const fn reply_head(request: &Request<'_>, header: &Header) -> ReplyHead<'static> {
-    ReplyHead {
-        version: header.version,
-        endian: header.endian,
-        request_id: request.request_id,
-        status: ReplyStatus::NoException,
-        contexts: &[],
-    }
-}
-
-/// The answer to a request, as a message, and the exception if it is one. Empty for a one-way request.
-#[derive(Default)]
-pub(super) struct Answered {
-    pub(super) bytes: Vec<u8>,
-    pub(super) exception: Option<Exception>,
-}
-
-/// Answers a request, other than a locate request, by what this writes.
-pub(super) fn answer_with(
+/// Answers a request, other than a locate request, by what this writes. The answer is empty for a one-way request.
+pub(crate) fn answer_with(
     request: &mail::Request,
     execute: impl FnOnce(&Request<'_>, &Header, &mut Writer<'_>) -> Result<(), Exception>,
 ) -> Option<Answered> {
@@ -36,7 +20,13 @@ pub(super) fn answer_with(
     let echo = echo.and_then(|data| realtime::parse_priority_context(data).ok());
     let echo = echo.map(|priority| realtime::priority_context(priority, header.endian));
     let echo = echo.as_ref().map(|data| (ServiceContexts::RT_CORBA_PRIORITY, data.as_slice()));
-    let head = ReplyHead { contexts: echo.as_slice(), ..reply_head(&parsed, &header) };
+    let head = ReplyHead {
+        version: header.version,
+        endian: header.endian,
+        request_id: parsed.request_id,
+        status: ReplyStatus::NoException,
+        contexts: echo.as_slice(),
+    };
     let mut bytes = Vec::new();
     let mut open = message::begin_reply(&mut bytes, &head);
     let exception = execute(&parsed, &header, &mut open.body(&mut bytes, request.chars)).err();
@@ -53,5 +43,18 @@ pub(super) fn answer_with(
     if parsed.response == Response::None {
         bytes.clear();
     }
-    Some(Answered { bytes, exception })
+    Some(Answered { bytes, fault: exception.as_ref().map(fault) })
+}
+
+/// What an exception says of its request.
+fn fault(exception: &Exception) -> Fault {
+    match exception {
+        Exception::System(system) => match system.kind {
+            Kind::ObjectNotExist => Fault::Object,
+            Kind::BadOperation => Fault::Operation,
+            Kind::Marshal => Fault::Arguments,
+            _ => Fault::Other,
+        },
+        Exception::User { .. } => Fault::Other,
+    }
 }

@@ -1,0 +1,77 @@
+//! Asking the lanes how they stand, for whoever wants to know: once for all who want to at that time, since their telling takes
+//! time from the events.
+
+use crate::admin::values::Query;
+use crate::admin::waiting::Waiting;
+use crate::lane::links::mail::{LaneThread, Survey, Surveys};
+
+/// Who waits for the lanes to tell, and what they have told so far.
+#[derive(Default)]
+pub(crate) struct Inquiry {
+    /// Those for whom the lanes are being asked, and those that came since.
+    asking: Vec<(Query, Waiting)>,
+    next: Vec<(Query, Waiting)>,
+    survey: Surveys,
+    /// The lanes that have yet to tell.
+    untold: Vec<LaneThread>,
+}
+
+impl Inquiry {
+    /// Somebody wants to know.
+    pub(super) fn add(&mut self, query: Query, waiting: Waiting) {
+        self.next.push((query, waiting));
+    }
+
+    /// Begins to ask these lanes if somebody wants to know and they are not being asked; and says so, and whether they are to tell
+    /// what was dropped, too.
+    pub(super) fn begin(&mut self, lanes: impl Iterator<Item = LaneThread>) -> Option<(Vec<LaneThread>, bool)> {
+        if !self.asking.is_empty() || self.next.is_empty() {
+            return None;
+        }
+        core::mem::swap(&mut self.asking, &mut self.next);
+        self.untold = lanes.collect();
+        let drops = self.asking.iter().any(|(query, _)| *query == Query::Drops);
+        Some((self.untold.clone(), drops))
+    }
+
+    /// A lane tells a piece.
+    pub(super) fn take_in(&mut self, from: LaneThread, piece: Survey) {
+        self.survey.take_in(from, piece);
+    }
+
+    /// A lane has told all, or has ended. If it was the last: what all have told, and who wanted to know.
+    pub(super) fn told(&mut self, from: LaneThread) -> Option<(Survey, Vec<(Query, Waiting)>)> {
+        let before = self.untold.len();
+        self.untold.retain(|lane| *lane != from);
+        let is_last = before > 0 && self.untold.is_empty();
+        is_last.then(|| (core::mem::take(&mut self.survey).together(), core::mem::take(&mut self.asking)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc::sync_channel;
+
+    fn somebody() -> Waiting {
+        Waiting::Program(sync_channel(1).0)
+    }
+
+    #[test]
+    fn lanes_are_asked_once_for_all_who_want_to_know_and_again_for_those_who_came_since() {
+        let lanes = [LaneThread(0), LaneThread(1)];
+        let mut inquiry = Inquiry::default();
+        assert!(inquiry.begin(lanes.into_iter()).is_none(), "nobody wants to know");
+        inquiry.add(Query::Consumers, somebody());
+        assert_eq!(inquiry.begin(lanes.into_iter()), Some((lanes.to_vec(), false)));
+        inquiry.add(Query::Drops, somebody());
+        inquiry.add(Query::Consumers, somebody());
+        assert!(inquiry.begin(lanes.into_iter()).is_none(), "they are being asked");
+        assert!(inquiry.told(lanes[1]).is_none());
+        let (_, waiting) = inquiry.told(lanes[0]).unwrap();
+        assert_eq!(waiting.iter().map(|(query, _)| *query).collect::<Vec<_>>(), [Query::Consumers]);
+        assert!(inquiry.told(lanes[0]).is_none(), "one that ends was not asked");
+        assert_eq!(inquiry.begin(lanes.into_iter().take(1)), Some((vec![lanes[0]], true)));
+        assert_eq!(inquiry.told(lanes[0]).unwrap().1.len(), 2);
+    }
+}

@@ -1,0 +1,158 @@
+//! How consumers stand and what was dropped, put together from what the lanes tell.
+
+use core::cmp::Reverse;
+
+use engine::{DiscardReason, Holding, OutboxState, OutboxStats, ProxyKey, Time};
+
+use crate::admin::values::{ConsumerStanding, Dropped};
+use crate::counters::Counter;
+use crate::lane::links::mail::NamedDrops;
+use crate::lane::tally::DROPPED;
+
+/// Consumers that are told of in one answer.
+const CONSUMERS_MAX: usize = 8_192;
+
+/// How the consumers stand that are told of.
+pub(super) fn consumers(
+    outboxes: Vec<OutboxStats>,
+    now: Time,
+    name: impl Fn(ProxyKey) -> String,
+) -> Vec<ConsumerStanding> {
+    let standing = |outbox: OutboxStats| ConsumerStanding {
+        name: name(outbox.key),
+        state: standing(outbox.state, outbox.holds, now),
+        outbox,
+    };
+    told_of(outboxes).into_iter().map(standing).collect()
+}
+
+/// What was dropped, consumer by consumer, and what most was dropped of first.
+pub(super) fn drops(mut drops: Vec<NamedDrops>, name: impl Fn(ProxyKey) -> String) -> Vec<Dropped> {
+    let order = |named: &NamedDrops| (named.drops.key, Reverse(named.drops.events));
+    drops.sort_by(|one, other| {
+        let by_name = || (&one.domain, &one.name).cmp(&(&other.domain, &other.name));
+        order(one).cmp(&order(other)).then_with(by_name)
+    });
+    let dropped = |NamedDrops { drops, domain, name: event_type }: NamedDrops| Dropped {
+        key: drops.key,
+        name: name(drops.key),
+        domain,
+        event_type,
+        reason: reason_name(drops.reason),
+        events: drops.events,
+    };
+    drops.into_iter().map(dropped).collect()
+}
+
+/// Puts together what the lanes say of one consumer: it may have an outbox on each.
+fn join(mut outboxes: Vec<OutboxStats>) -> Vec<OutboxStats> {
+    // Of several, the one that is worst off comes first, and says in which state it is.
+    outboxes.sort_by_key(|outbox| (outbox.key, Reverse(outbox.backlog_bytes)));
+    outboxes.dedup_by(|other, first| {
+        let same = other.key == first.key;
+        if same {
+            first.backlog_events += other.backlog_events;
+            first.backlog_bytes += other.backlog_bytes;
+            first.in_flight += other.in_flight;
+            first.delayed += other.delayed;
+            first.pulls_waiting += other.pulls_waiting;
+            first.delivered += other.delivered;
+            first.discards.join(&other.discards);
+            first.failures = first.failures.max(other.failures);
+            first.holds = [first.holds, other.holds].into_iter().flatten().min_by_key(|holds| holds.since);
+        }
+        same
+    });
+    outboxes
+}
+
+/// The consumers that are told of: so many at most, those with the largest backlogs, and of these the largest first.
+fn told_of(outboxes: Vec<OutboxStats>) -> Vec<OutboxStats> {
+    let mut outboxes = join(outboxes);
+    let by_backlog = |outbox: &OutboxStats| (Reverse(outbox.backlog_bytes), outbox.key);
+    if outboxes.len() > CONSUMERS_MAX {
+        // Before they are put in order, so that this takes time in proportion to their number only.
+        outboxes.select_nth_unstable_by_key(CONSUMERS_MAX, by_backlog);
+        outboxes.truncate(CONSUMERS_MAX);
+    }
+    outboxes.sort_unstable_by_key(by_backlog);
+    outboxes
+}
+
+/// A reason's name: that of its counter without `lane_dropped_`.
+pub(crate) fn reason_name(reason: DiscardReason) -> &'static str {
+    let counter = DROPPED.iter().find(|(_, of)| *of == reason).map_or(Counter::Dropped, |(counter, _)| *counter);
+    counter.name().strip_prefix("lane_dropped_").unwrap_or(counter.name())
+}
+
+/// What a consumer is doing and, if suppliers wait for it, since when and until when at most.
+fn standing(state: OutboxState, holds: Option<Holding>, now: Time) -> String {
+    let state = state_name(state);
+    let Some(Holding { since, until }) = holds else { return state.to_owned() };
+    let held = now.since(since).as_secs();
+    let left = match until {
+        Some(until) => format!("for {} s more at most", until.since(now).as_secs()),
+        None => "and it is not disconnected for that".to_owned(),
+    };
+    format!("{state}, HOLDS SUPPLIERS for {held} s, {left}")
+}
+
+const fn state_name(state: OutboxState) -> &'static str {
+    match state {
+        OutboxState::Active => "active",
+        OutboxState::Suspended => "suspended",
+        OutboxState::NoRoom => "socket full",
+        OutboxState::BackingOff => "failing",
+        OutboxState::Disconnected => "disconnected",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use core::time::Duration;
+    use engine::{AdminId, ChannelLimits, Form, Hierarchy, Lane, Peer, ProxyId, ProxyKind, SettingsPatch, Side, Want};
+
+    /// How the outbox of a consumer stands that has just connected.
+    fn idle() -> OutboxStats {
+        let mut hierarchy = Hierarchy::default();
+        let channel = hierarchy.create_channel(SettingsPatch::default(), ChannelLimits::default()).unwrap();
+        let (side, form, kind) = (Side::Consumers, Form(1), ProxyKind::default());
+        let proxy = hierarchy.create_proxy(channel, side, AdminId::DEFAULT, form, kind).unwrap();
+        hierarchy.connect(ProxyKey { channel, proxy }, Some(Peer(1)), Want(0)).unwrap();
+        let mut lane = Lane::new(Time(0));
+        lane.handle_snapshot(hierarchy.snapshot(), Time(0));
+        lane.outboxes_at(0, 1).unwrap().next().unwrap()
+    }
+
+    /// A client can have many thousand consumers, and everybody who asked how consumers stand had all of them copied, put in
+    /// order and written down in one go: administration did nothing else meanwhile.
+    #[test]
+    fn of_many_consumers_those_with_the_largest_backlogs_are_told_of() {
+        let (idle, number_of) = (idle(), |number: usize| u32::try_from(number).unwrap());
+        let consumer = |number: usize| OutboxStats {
+            key: ProxyKey { proxy: ProxyId(number_of(number)), ..idle.key },
+            // Neither rising nor falling; 7,919 is a prime.
+            backlog_bytes: u64::from(number_of(number) * 7_919 % 10_007),
+            ..idle
+        };
+        let told = told_of((0..10_007).map(consumer).collect());
+        let backlogs: Vec<u64> = told.iter().map(|outbox| outbox.backlog_bytes).collect();
+        let largest: Vec<u64> = (0..10_007).rev().take(CONSUMERS_MAX).collect();
+        assert_eq!(backlogs, largest);
+        assert_eq!(told_of((0..5).map(consumer).collect()).len(), 5);
+    }
+
+    #[test]
+    fn who_holds_suppliers_is_told_with_since_when_and_until_when() {
+        let since = Time(0) + Duration::from_secs(5);
+        let now = since + Duration::from_secs(12);
+        assert_eq!(standing(OutboxState::Active, None, now), "active");
+        let holds = Holding { since, until: Some(since + Duration::from_secs(30)) };
+        let text = "active, HOLDS SUPPLIERS for 12 s, for 18 s more at most";
+        assert_eq!(standing(OutboxState::Active, Some(holds), now), text);
+        let holds = Holding { since, until: None };
+        let text = "suspended, HOLDS SUPPLIERS for 12 s, and it is not disconnected for that";
+        assert_eq!(standing(OutboxState::Suspended, Some(holds), now), text);
+    }
+}

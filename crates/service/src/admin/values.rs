@@ -1,0 +1,119 @@
+//! What administration is asked and what it answers: plain values in which no protocol has a part.
+//!
+//! Whoever asks on whichever way is a caller of these: the `Statistics` object and with it the command line, and the program that
+//! the service is part of ([`Service::ask`](crate::Service::ask), [`Service::command`](crate::Service::command)). A way in
+//! only reads its clients' words into a [`Query`] or a [`Command`] and puts the [`Answer`] into theirs. With each goes the
+//! [`Principal`](accounts::Principal) who asks.
+
+use core::time::Duration;
+
+use engine::{OutboxStats, ProxyKey};
+
+use crate::counters::LaneCounters;
+use crate::doors::SupplierStanding;
+
+/// What somebody wants to know. It changes nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Query {
+    /// What the service has counted: [`Answer::Counters`].
+    Counters,
+    /// What each lane has counted by itself: [`Answer::Lanes`].
+    Lanes,
+    /// How consumers stand: [`Answer::Consumers`]. All lanes are asked, a piece in each of their rounds.
+    Consumers,
+    /// What was dropped: [`Answer::Drops`]. All lanes are asked, a piece in each of their rounds.
+    Drops,
+    /// How the connected suppliers stand: [`Answer::Suppliers`].
+    Suppliers {
+        /// The first of those behind this proxy, by channel and proxy; default: of all.
+        behind: Option<ProxyKey>,
+    },
+}
+
+/// What somebody wants to be done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Command {
+    /// Disconnect whoever is connected to a proxy of either side. Its client is told, where it gave a reference:
+    /// [`Answer::Disconnected`], 0 if there is no such proxy.
+    Disconnect(ProxyKey),
+    /// Disconnect suppliers that cannot be asked whether they exist and were not heard of for so long, 1,024 at most:
+    /// [`Answer::Disconnected`].
+    DisconnectIdle(Duration),
+}
+
+/// What a query or a command is answered.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub enum Answer {
+    /// Each counter's name and value, in the order of [`Counter::ALL`](crate::Counter::ALL).
+    Counters(Vec<(&'static str, u64)>),
+    /// The lanes that there are, the main one first.
+    Lanes(Vec<LaneCounters>),
+    /// The consumers with the largest backlogs, the largest first: 8,192 at most.
+    Consumers(Vec<ConsumerStanding>),
+    /// What was dropped, consumer by consumer, and what most was dropped of first: 1,024 entries of each lane at most.
+    Drops {
+        /// The entries.
+        drops: Vec<Dropped>,
+        /// How many more events were dropped than there are entries for.
+        beyond: u64,
+    },
+    /// Connected suppliers by channel and proxy, 1,024 at most, each with what it is called.
+    Suppliers(Vec<(SupplierStanding, String)>),
+    /// How many clients were disconnected.
+    Disconnected(u32),
+}
+
+/// How a consumer stands, on all lanes together.
+#[derive(Debug, Clone)]
+pub struct ConsumerStanding {
+    /// What it is called in logs.
+    pub name: String,
+    /// What it is doing: active, suspended, socket full, failing or disconnected; and, for people, whether suppliers wait for it.
+    pub state: String,
+    /// Its numbers. `state` and `holds` of it are those of the lane on which it is worst off.
+    pub outbox: OutboxStats,
+}
+
+/// What was dropped of one event type for one consumer for one reason.
+#[derive(Debug, Clone)]
+pub struct Dropped {
+    /// The consumer's proxy, which may be gone.
+    pub key: ProxyKey,
+    /// What the consumer is called in logs.
+    pub name: String,
+    /// The event type's domain, and
+    pub domain: String,
+    /// its name. Both are `*` for all types that have no number.
+    pub event_type: String,
+    /// Why: the name of the reason's counter without `lane_dropped_`.
+    pub reason: &'static str,
+    /// How many events.
+    pub events: u64,
+}
+
+/// Why something was not answered, or not done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Declined {
+    /// The service is about to end. Nothing was done.
+    Stopping,
+    /// A limit, or the client's share of it, is reached. Nothing was done.
+    NoResources,
+    /// The answer would be larger than clients accept a message to be: 16 MiB.
+    TooLarge,
+}
+
+impl core::fmt::Display for Declined {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str(match self {
+            Self::Stopping => "the service is about to end",
+            Self::NoResources => "a limit of the service, or the client's share of it, is reached",
+            Self::TooLarge => "the answer would be larger than 16 MiB",
+        })
+    }
+}
+
+impl core::error::Error for Declined {}

@@ -1,0 +1,351 @@
+//! The objects that CORBA clients name, as administration reaches them.
+//!
+//! Administration hands requests in, and gets answers and [`Effect`]s, as the door's own state machine ([`corba::Door`]) gives
+//! them; here lie the messages around those, the calls of clients that are under way, and the outside naming service. Channels, admins
+//! and proxies of whichever door are kept by that state machine, too, so that what is published comes from here.
+
+use core::time::Duration;
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use engine::{DisconnectReason, LaneChange, LaneId, ProxyKey, Time};
+use giop::cdr::{Encoding, Writer};
+use giop::exception::{Kind, SystemException};
+use giop::ior::Ior;
+use giop::message::{self, Header, LocateStatus, MessageKind, Request as Parsed, Response};
+use hashbrown::HashMap;
+
+use crate::admin::effects::Effect;
+use crate::admin::values::{Answer, Declined};
+use crate::doors::giop::answers::answer_with;
+use crate::doors::giop::mail::{self, CallFailure, OWN_ENDIAN, Reply, Request};
+use crate::doors::giop::outside_naming::OutsideNaming;
+use crate::doors::giop::statistics;
+use crate::doors::{Answered, Call, Wish};
+use crate::lane::reports::printable;
+use crate::published::Published;
+use accounts::{Account, Principal, Refused};
+use corba::event::UtcClock;
+use corba::remarks::{Remarks, with_lines};
+use corba::{
+    AT_ONCE_MAX, ClientAnswer, Door, Exception, Farewell, OBJECT_NOT_EXIST, Question, SupplierStanding, Unpublished,
+};
+
+/// Longest wait for a client to answer a call of ours, such as `disconnect_push_consumer`.
+const CALL_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// The objects, and the calls of clients that follow from what is done to them.
+pub(crate) struct Objects {
+    door: Door,
+    /// What the calls that are under way are for.
+    calls: HashMap<u64, Purpose>,
+    next_call: u64,
+    naming: Option<OutsideNaming>,
+    effects: VecDeque<Effect>,
+    now: Time,
+}
+
+/// What a call of ours is for.
+enum Purpose {
+    /// Telling a client something; how it went is only logged.
+    Telling { operation: &'static str, whom: String, farewell: Option<Farewell> },
+    /// Asking a client something that the door wants to know.
+    Asking(Question),
+    /// Binding the factory in the outside naming service.
+    Naming,
+}
+
+impl Objects {
+    pub(crate) fn new(door: Door, naming: Option<OutsideNaming>) -> Self {
+        Self { door, calls: HashMap::new(), next_call: 0, naming, effects: VecDeque::new(), now: Time(0) }
+    }
+
+    // ---- time ----
+
+    /// Takes note of the time. To be called when [`Objects::poll_timeout`] says so.
+    pub(crate) fn handle_time(&mut self, now: Time) {
+        self.now = now;
+        self.door.handle_time(now);
+        if self.naming.as_ref().and_then(|naming| naming.due).is_some_and(|due| due <= now) {
+            self.bind_outside();
+        }
+    }
+
+    /// When it has to be told the time next, if nothing else happens before.
+    pub(crate) fn poll_timeout(&self) -> Option<Time> {
+        let naming = self.naming.as_ref().and_then(|naming| naming.due);
+        self.door.poll_timeout().into_iter().chain(naming).min()
+    }
+
+    // ---- requests ----
+
+    /// What a request is for administration.
+    pub(crate) fn wish(request: &Request) -> Wish {
+        let Ok(header) = Header::parse(&request.message) else { return Wish::Own };
+        if header.kind != MessageKind::Request {
+            return Wish::Own;
+        }
+        let Ok(parsed) = Parsed::parse(&request.message, &header) else { return Wish::Own };
+        let (Some(key), Ok(operation)) = (parsed.target.key(), core::str::from_utf8(parsed.operation)) else {
+            return Wish::Own;
+        };
+        if operation == corba::ANALYSE && corba::is_scheduling_service(key) {
+            return Wish::Analysis;
+        }
+        let args = parsed.body(&request.message, &header, request.chars);
+        match statistics::read(operation, args).filter(|_| key == statistics::KEY) {
+            // Nobody would get what is found out.
+            Some(Wish::Query(_)) if parsed.response == Response::None => Wish::Own,
+            Some(wish) => wish,
+            None => Wish::Own,
+        }
+    }
+
+    /// Executes a request that is the objects' own, which may cause so many log lines; says how many it did.
+    pub(crate) fn execute_giop(&mut self, request: &Request, lines: u32) -> (Option<Answered>, Remarks) {
+        self.door.handle_utc(utc_now());
+        with_lines(lines, || self.answer_own(request))
+    }
+
+    fn answer_own(&mut self, request: &Request) -> Option<Answered> {
+        let header = Header::parse(&request.message).ok()?;
+        if header.kind == MessageKind::LocateRequest {
+            let locate = message::LocateRequest::parse(&request.message, &header).ok()?;
+            let here = locate.target.key().is_some_and(|key| key == statistics::KEY || self.door.locate(key));
+            let status = if here { LocateStatus::ObjectHere } else { LocateStatus::UnknownObject };
+            let mut bytes = Vec::new();
+            message::locate_reply(&mut bytes, header.version, header.endian, locate.request_id, status);
+            return Some(Answered { bytes, fault: None });
+        }
+        answer_with(request, |parsed, header, reply| self.call(parsed, header, request, reply))
+    }
+
+    fn call(
+        &mut self,
+        parsed: &Parsed<'_>,
+        header: &Header,
+        request: &Request,
+        reply: &mut Writer<'_>,
+    ) -> Result<(), Exception> {
+        let args = parsed.body(&request.message, header, request.chars);
+        let missing = |kind| Exception::System(SystemException::new(kind, 0));
+        let key = parsed.target.key().ok_or(Exception::System(OBJECT_NOT_EXIST))?;
+        let operation = core::str::from_utf8(parsed.operation).map_err(|_| missing(Kind::BadOperation))?;
+        if key == statistics::KEY {
+            return statistics::handle(operation, args, reply);
+        }
+        self.door.handle(&corba::Call { key, operation, args, principal: request.charge.account() }, reply)
+    }
+
+    /// Puts what administration answers to a query or a command into a reply.
+    pub(crate) fn reply(request: &Request, answer: &Answer) -> Option<Answered> {
+        answer_with(request, |parsed, _, reply| {
+            statistics::write(core::str::from_utf8(parsed.operation).unwrap_or_default(), answer, reply);
+            Ok(())
+        })
+    }
+
+    /// The reply to a request that is not answered, for a reason of administration's.
+    pub(crate) fn decline(request: &Request, why: Declined) -> Option<Answered> {
+        let kind = match why {
+            // There may be another service soon.
+            Declined::Stopping => Kind::Transient,
+            Declined::NoResources => Kind::NoResources,
+            Declined::TooLarge => Kind::ImpLimit,
+        };
+        answer_with(request, |_, _, _| Err(Exception::System(SystemException::new(kind, 0))))
+    }
+
+    /// Does a scheduling analysis. It needs nothing of the objects, and can take a second: on whichever thread has the time.
+    pub(crate) fn analyse(request: &Request) -> Option<Answered> {
+        answer_with(request, |parsed, header, reply| {
+            corba::analyse_apart(parsed.body(&request.message, header, request.chars), reply)
+        })
+    }
+
+    /// Whether the reply to what was executed last is to be kept until [`Objects::poll_farewell`] names it.
+    pub(crate) fn take_farewell(&mut self) -> Option<Farewell> {
+        self.door.take_farewell()
+    }
+
+    /// The next reply that is not to be kept any longer, and whether all clients that it waited for have been told.
+    pub(crate) fn poll_farewell(&mut self) -> Option<(Farewell, bool)> {
+        self.door.poll_farewell()
+    }
+
+    /// What was executed last has changed of what lanes have to know: its reply is to be kept until that is published.
+    pub(crate) fn take_unpublished(&mut self) -> Option<Unpublished> {
+        self.door.take_unpublished()
+    }
+
+    /// Whether what was published last has all of that.
+    pub(crate) fn is_published(&self, changed: &Unpublished) -> bool {
+        self.door.is_published(changed)
+    }
+
+    /// What a client was refused because it would have been too much, since this was last asked.
+    pub(crate) fn poll_refused(&mut self) -> Option<Refused> {
+        self.door.poll_refused()
+    }
+
+    /// Evaluations that clients asked filters for and that were cut, since this was last asked.
+    pub(crate) fn take_filter_cuts(&mut self) -> u64 {
+        self.door.take_filter_cuts()
+    }
+
+    // ---- what is kept ----
+
+    /// What the event path has to know, if that changed since it was last asked for.
+    pub(crate) fn publish(&mut self) -> Option<Published> {
+        self.door.publish().map(Published::from)
+    }
+
+    /// The next lane to start before what is published is handed to the lanes, or to end after that.
+    pub(crate) fn poll_lane(&mut self) -> Option<LaneChange> {
+        self.door.poll_lane()
+    }
+
+    /// The thread of a lane that was to end has ended.
+    pub(crate) fn lane_gone(&mut self, lane: LaneId) {
+        self.door.lane_gone(lane);
+    }
+
+    /// A lane cannot be started.
+    pub(crate) fn lane_unavailable(&mut self, lane: LaneId) {
+        self.door.lane_unavailable(lane);
+    }
+
+    /// A lane gave a client up.
+    pub(crate) fn handle_disconnected(&mut self, key: ProxyKey, reason: DisconnectReason) {
+        self.door.handle_disconnected(key, reason);
+    }
+
+    /// A proxy and its client as an operator would call them, where `what` is the side that the client is on.
+    pub(crate) fn name(&self, what: &str, key: ProxyKey) -> String {
+        self.door.name(what, key)
+    }
+
+    /// How connected suppliers stand, by channel and proxy: the first of those behind a proxy, or of all.
+    pub(crate) fn suppliers(&self, behind: Option<ProxyKey>) -> Vec<SupplierStanding> {
+        self.door.suppliers(behind).take(AT_ONCE_MAX).collect()
+    }
+
+    /// Disconnects whoever is connected to a proxy, because somebody says so. False if there is no such proxy.
+    pub(crate) fn dismiss(&mut self, key: ProxyKey, by: &Principal) -> bool {
+        let dismissed = self.door.dismiss(key);
+        let is_gone = dismissed.is_some();
+        self.effects.extend(dismissed.map(|name| Effect::Dismissed { name, by: by.to_string() }));
+        is_gone
+    }
+
+    /// Disconnects suppliers that cannot be asked whether they exist and were not heard of for so long. Says how many.
+    pub(crate) fn disconnect_idle(&mut self, idle: Duration) -> usize {
+        self.door.disconnect_idle(idle)
+    }
+
+    // ---- effects ----
+
+    /// The next thing that follows from what was done.
+    pub(crate) fn poll_effect(&mut self) -> Option<Effect> {
+        if let Some(effect) = self.effects.pop_front() {
+            return Some(effect);
+        }
+        while let Some(effect) = self.door.poll_effect() {
+            return Some(match effect {
+                corba::Effect::Call { to, by, operation, body, farewell } => {
+                    let whom = to.iiop().map_or_else(String::new, |p| format!("{}:{}", printable(&p.host), p.port));
+                    self.begin((to, by), operation, body, Purpose::Telling { operation, whom, farewell })
+                }
+                corba::Effect::Ask { question, to, by, operation, body } => {
+                    self.begin((to, by), operation, body, Purpose::Asking(question))
+                }
+                corba::Effect::Reaped { proxy, name, unreachable_for } => {
+                    Effect::Reaped { proxy, name, unreachable_for }
+                }
+                corba::Effect::LetGo { proxy, side, address, idle } => Effect::LetGo { proxy, side, address, idle },
+                corba::Effect::Remark(text) => Effect::Remark(text),
+                // The lane forgets whoever is not in the published peers any more.
+                corba::Effect::ReleasePeer(_) => continue,
+            });
+        }
+        None
+    }
+
+    /// Notes a call, of an object of which a client gave the reference if that is known.
+    fn begin(
+        &mut self,
+        (to, by): (Ior, Option<Arc<Account>>),
+        operation: &'static str,
+        body: Vec<u8>,
+        purpose: Purpose,
+    ) -> Effect {
+        let id = self.next_call;
+        self.next_call += 1;
+        self.calls.insert(id, purpose);
+        Effect::Call(id, Call::Giop(mail::Call { to, by, operation, body, timeout: CALL_TIMEOUT }))
+    }
+
+    /// A call has ended.
+    pub(crate) fn handle_giop_returned(&mut self, call: u64, result: Result<Reply, CallFailure>) {
+        match (self.calls.remove(&call), result) {
+            (None, _) => {}
+            (Some(Purpose::Telling { operation, whom, farewell }), result) => {
+                if let Some(farewell) = farewell {
+                    self.door.handle_told(farewell);
+                }
+                match result {
+                    Ok(reply) => log::debug!("told {whom} {operation}; {} bytes came back", reply.reader().remaining()),
+                    Err(failure) => {
+                        let text = format!("could not tell {whom} {operation}: {failure}");
+                        self.effects.push_back(Effect::NotTold(text));
+                    }
+                }
+            }
+            (Some(Purpose::Asking(question)), result) => self.door.handle_answer(question, client_answer(&result)),
+            (Some(Purpose::Naming), result) => {
+                let factory = self.door.factory_reference();
+                if let Some(naming) = &mut self.naming {
+                    let failure = result.as_ref().err().map(|failure| failure as &dyn core::fmt::Display);
+                    naming.tried(failure, &factory, self.now);
+                }
+            }
+        }
+    }
+
+    /// Binds the factory in the outside naming service under the name by which clients look for it.
+    fn bind_outside(&mut self) {
+        let Some(naming) = &mut self.naming else { return };
+        naming.due = None;
+        let context = naming.context.clone();
+        let mut body = Vec::new();
+        let mut writer = Writer::new(&mut body, Encoding::new(OWN_ENDIAN));
+        writer.u32(1);
+        writer.string("NotifyEventChannelFactory");
+        writer.string("");
+        self.door.factory_reference().write(&mut writer);
+        let effect = self.begin((context, None), "rebind", body, Purpose::Naming);
+        self.effects.push_back(effect);
+    }
+}
+
+/// What time it is in the world, as a `TimeBase::TimeT`.
+fn utc_now() -> u64 {
+    let since_1970 = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    UtcClock::new(Time(0), since_1970).utc
+}
+
+/// What the door needs to know of how a call of a client ended.
+fn client_answer(result: &Result<Reply, CallFailure>) -> ClientAnswer {
+    match result {
+        Ok(reply) => ClientAnswer::Returned(reply.reader().bool().ok()),
+        Err(CallFailure::Unreachable(_)) => ClientAnswer::Unreachable,
+        Err(CallFailure::TimedOut) => ClientAnswer::TimedOut,
+        Err(CallFailure::User(_)) => ClientAnswer::Raised,
+        Err(CallFailure::System(exception)) => match exception.kind {
+            Kind::NoImplement | Kind::BadOperation => ClientAnswer::NotImplemented,
+            Kind::ObjectNotExist => ClientAnswer::Gone,
+            _ => ClientAnswer::Raised,
+        },
+    }
+}

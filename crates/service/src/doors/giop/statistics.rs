@@ -1,0 +1,143 @@
+//! The `Statistics` object: what administration answers, for whoever speaks CORBA.
+//!
+//! Found at `corbaloc::host:port/Statistics`. Its IDL is in `docs/idl/Campanile.idl`. Each of its operations is a [`Query`] or a
+//! [`Command`]; here is only how they are read and how the answers are written.
+
+use core::time::Duration;
+
+use engine::{ChannelId, ProxyId, ProxyKey};
+use giop::cdr::{ReadError, Reader, Writer};
+use giop::exception::{Kind, SystemException};
+
+use crate::admin::statistics::reason_name;
+use crate::admin::values::{Answer, Command, ConsumerStanding, Dropped, Query};
+use crate::counters::LaneCounters;
+use crate::doors::Wish;
+use crate::lane::tally::DROPPED;
+use corba::{Exception, SupplierStanding};
+
+/// The object's key.
+pub(crate) const KEY: &[u8] = b"Statistics";
+/// Its repository id.
+const ID: &str = "IDL:Campanile/Statistics:1.0";
+
+/// What an operation asks for; nothing if it is none of these, or its arguments cannot be read.
+pub(crate) fn read(operation: &str, args: Reader<'_>) -> Option<Wish> {
+    Some(match operation {
+        "get_statistics" => Wish::Query(Query::Counters),
+        "get_lanes" => Wish::Query(Query::Lanes),
+        "get_consumers" => Wish::Query(Query::Consumers),
+        "get_drops" => Wish::Query(Query::Drops),
+        "get_suppliers" => Wish::Query(Query::Suppliers { behind: None }),
+        "get_suppliers_behind" => Wish::Query(Query::Suppliers { behind: Some(read_key(args).ok()?) }),
+        "disconnect" => Wish::Command(Command::Disconnect(read_key(args).ok()?)),
+        "disconnect_idle" => Wish::Command(Command::DisconnectIdle(read_idle(args).ok()?)),
+        _ => return None,
+    })
+}
+
+fn read_key(mut args: Reader<'_>) -> Result<ProxyKey, ReadError> {
+    let key = ProxyKey { channel: ChannelId(args.u32()?), proxy: ProxyId(args.u32()?) };
+    args.finish("the arguments")?;
+    Ok(key)
+}
+
+fn read_idle(mut args: Reader<'_>) -> Result<Duration, ReadError> {
+    let idle = Duration::from_millis(args.u64()?);
+    args.finish("the arguments")?;
+    Ok(idle)
+}
+
+/// Executes what is neither a query nor a command: what every object answers about itself.
+///
+/// # Errors
+/// `BAD_OPERATION` for what the object does not have, `MARSHAL` for arguments that cannot be read.
+pub(crate) fn handle(operation: &str, mut args: Reader<'_>, reply: &mut Writer<'_>) -> Result<(), Exception> {
+    let raise = |kind| Exception::System(SystemException::new(kind, 0));
+    match operation {
+        "_is_a" => {
+            let id = args.text().map_err(|_| raise(Kind::Marshal))?;
+            reply.bool(id == ID || id == "IDL:omg.org/CORBA/Object:1.0");
+        }
+        "_non_existent" | "_not_existent" => reply.bool(false),
+        "get_suppliers_behind" | "disconnect" | "disconnect_idle" => return Err(raise(Kind::Marshal)),
+        _ => return Err(raise(Kind::BadOperation)),
+    }
+    Ok(())
+}
+
+/// Writes the result of an operation.
+pub(crate) fn write(operation: &str, answer: &Answer, reply: &mut Writer<'_>) {
+    match answer {
+        Answer::Counters(counters) => write_counters(counters, reply),
+        Answer::Lanes(lanes) => write_lanes(lanes, reply),
+        Answer::Consumers(consumers) => write_consumers(consumers, reply),
+        Answer::Drops { drops, beyond } => write_drops(drops, *beyond, reply),
+        Answer::Suppliers(suppliers) => write_suppliers(suppliers, reply),
+        Answer::Disconnected(count) if operation == "disconnect" => reply.bool(*count > 0),
+        Answer::Disconnected(count) => reply.u32(*count),
+    }
+}
+
+fn write_counters(counters: &[(&str, u64)], reply: &mut Writer<'_>) {
+    reply.length(counters.len());
+    for (name, value) in counters {
+        reply.string(name);
+        reply.u64(*value);
+    }
+}
+
+fn write_lanes(lanes: &[LaneCounters], reply: &mut Writer<'_>) {
+    reply.length(lanes.len());
+    for lane in lanes {
+        reply.u32(lane.id().into());
+        reply.string(&lane.name());
+        write_counters(&lane.snapshot(), reply);
+    }
+}
+
+fn write_consumers(consumers: &[ConsumerStanding], reply: &mut Writer<'_>) {
+    reply.length(consumers.len());
+    for ConsumerStanding { name, state, outbox } in consumers {
+        reply.u32(outbox.key.channel.0);
+        reply.u32(outbox.key.proxy.0);
+        reply.string(name);
+        reply.string(state);
+        reply.u64(outbox.backlog_events);
+        reply.u64(outbox.backlog_bytes);
+        reply.u64(outbox.delivered);
+        reply.u64(outbox.discards.total());
+        reply.u32(outbox.in_flight);
+        reply.u32(outbox.failures);
+        let reasons = DROPPED.iter().map(|(_, reason)| (reason_name(*reason), outbox.discards.of(*reason)));
+        let reasons: Vec<_> = reasons.filter(|(_, count)| *count > 0).collect();
+        write_counters(&reasons, reply);
+        reply.u64(outbox.delayed);
+        reply.u32(outbox.pulls_waiting);
+    }
+}
+
+fn write_drops(drops: &[Dropped], beyond: u64, reply: &mut Writer<'_>) {
+    reply.length(drops.len());
+    for Dropped { key, name, domain, event_type, reason, events } in drops {
+        reply.u32(key.channel.0);
+        reply.u32(key.proxy.0);
+        [name, domain, event_type].into_iter().for_each(|text| reply.string(text));
+        reply.string(reason);
+        reply.u64(*events);
+    }
+    reply.u64(beyond);
+}
+
+fn write_suppliers(suppliers: &[(SupplierStanding, String)], reply: &mut Writer<'_>) {
+    reply.length(suppliers.len());
+    for (SupplierStanding { key, address, is_pulled, is_probed, is_open, events, idle }, name) in suppliers {
+        reply.u32(key.channel.0);
+        reply.u32(key.proxy.0);
+        reply.string(name);
+        reply.string(&address.map_or_else(String::new, |address| address.to_string()));
+        [*is_pulled, *is_probed, *is_open].into_iter().for_each(|flag| reply.bool(flag));
+        reply.u64(*events);
+        reply.u64(u64::try_from(idle.as_millis()).unwrap_or(u64::MAX));
+    }
+}
