@@ -28,11 +28,11 @@ check:
 install-test-tools:
 	interop/install.sh
 
-# Campanile beside floors and peers, which this installs: about an hour. Writes docs/performance.md and bench/results; see
+# Campanile beside floors and peers, which this installs: about an hour. Writes docs/performance/ and bench/results; see
 # bench/README.md. Fails, when all is written, if an aim was missed.
 bench: build install-test-tools
 	bench/peers/install.sh
-	$(CAMPANILE_BENCH) performance --results bench/results --page docs/performance.md
+	$(CAMPANILE_BENCH) performance --results bench/results --page docs/performance
 
 # Each parser fuzzed for a minute (needs nightly Rust and cargo-fuzz).
 fuzz:

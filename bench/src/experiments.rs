@@ -1,22 +1,19 @@
-//! The experiments of two papers, each one command: `paths-load`, `paths-latency`, `paths-jitter`, `paths-number` and
-//! `overhead` (paper 000, section 4), and `isolation` (paper 001, section VI).
+//! The experiments of two papers, each one command: `paths-load`, `paths-latency`, `paths-jitter`, `paths-number` and `overhead`
+//! (Gore, Pyarali, Gill and Schmidt: *The Design and Performance of a Real-time Notification Service*, section 4), and `isolation`
+//! (Bauer, Garcés-Erice and Rooney: *Tempo: A Simple Time-Sensitive Messaging System*, section VI).
 //!
 //! Each runs with the service as real-time and as plain service side by side, both in turn throughout. Suppliers, consumers and
 //! services are processes of their own; `--one-cpu` confines all of them to one core, as the paper's testbed was, and leaves
 //! the experimenter on another where there is one. Each answers a table, one JSON object, and charts as SVG.
 
-use std::fs;
-use std::io::Write;
-use std::path::Path;
-
 use serde::Serialize;
+use serde_json::Value;
 
 use crate::output::write_json;
-use crate::table::{Cell, Table};
+use crate::report::{self, Aim, Charts, Tables, at, judge, number, text};
 use crate::{BenchError, ExperimentOptions, Machine, Output, clock};
 
 pub(crate) mod ability;
-pub(crate) mod chart;
 mod line;
 mod paired;
 pub(crate) mod party;
@@ -66,42 +63,45 @@ pub(crate) struct Circumstances {
     pub(crate) seconds: f64,
 }
 
-/// What an experiment is to show, and whether it did.
+/// The report of an experiment: the one JSON object.
 #[derive(Debug, Clone, Serialize)]
-pub(crate) struct Aim {
-    /// What was to be shown.
-    pub(crate) aim: String,
-    /// What was found.
-    pub(crate) found: String,
-    /// Whether that is what was to be shown; `null` where it could not be judged.
-    pub(crate) met: Option<bool>,
-}
-
-/// What every experiment's report begins with.
-#[derive(Debug, Clone, Serialize)]
-pub(crate) struct Head {
+struct Report<R> {
     /// The experiment: its sub-command.
-    pub(crate) benchmark: &'static str,
+    benchmark: &'static str,
     /// Where and how it was run.
     #[serde(flatten)]
-    pub(crate) circumstances: Circumstances,
+    circumstances: Circumstances,
     /// What was to be shown.
-    pub(crate) aims: Vec<Aim>,
-    /// What the charts say beneath their titles.
-    #[serde(skip)]
-    subtitle: String,
+    aims: Vec<Aim>,
+    /// What was found.
+    #[serde(flatten)]
+    found: R,
 }
 
-/// What every experiment's report can do.
-trait Report: Serialize {
-    /// What it begins with.
-    fn head(&self) -> &Head;
-    /// The same, to be completed at the end.
-    fn head_mut(&mut self) -> &mut Head;
-    /// The tables, each with a line above it.
-    fn tables(&self) -> Vec<(String, Table)>;
-    /// The charts: names of files without their ending, and documents.
-    fn charts(&self) -> Vec<(String, String)>;
+/// A kind of experiment, and what is read out of its reports.
+#[derive(Debug, Clone, Copy)]
+struct Kind {
+    /// Its sub-command.
+    name: &'static str,
+    tables: fn(&Value) -> Tables,
+    charts: fn(&Value) -> Charts,
+}
+
+/// What a chart says beneath its title: what was run, and where.
+fn subtitle(report: &Value, what: &str) -> String {
+    let cores = match at(report, "core") {
+        Value::Null => crate::table::counted(
+            at(report, "machine.cores").as_u64().and_then(|cores| cores.try_into().ok()).unwrap_or(u32::MAX),
+            "core",
+        ),
+        _ => "all on one core".to_owned(),
+    };
+    format!("{what}; {cores}, {}", text(report, "machine.processor"))
+}
+
+/// What the axis of loads says.
+fn load_in_units(report: &Value) -> String {
+    format!("load, units of {:.0} µs of work for each event", number(report, "unit_us").unwrap_or(0.0))
 }
 
 /// What all experiments of a run stand on.
@@ -160,21 +160,6 @@ impl Bed {
             (true, false) => full,
         }
     }
-
-    /// What a report begins with; `subtitle` says what was run, for the charts.
-    fn head(&self, benchmark: &'static str, subtitle: &str, aims: Vec<Aim>) -> Head {
-        Head { benchmark, circumstances: self.circumstances.clone(), aims, subtitle: self.subtitle(subtitle) }
-    }
-
-    /// What the charts say beneath their titles.
-    fn subtitle(&self, more: &str) -> String {
-        let Circumstances { machine, one_cpu, core, .. } = &self.circumstances;
-        let cores = match (one_cpu, core) {
-            (true, Some(_)) => "all on one core".to_owned(),
-            _ => crate::table::counted(u32::try_from(machine.cores).unwrap_or(u32::MAX), "core"),
-        };
-        format!("{more}; {cores}, {}", machine.processor)
-    }
 }
 
 /// Both services, each with the same paths; they take turns.
@@ -200,80 +185,45 @@ impl Pair {
 }
 
 /// Runs one experiment and writes its report.
-fn conduct<R: Report>(
+fn conduct<R: Serialize>(
+    kind: &Kind,
     options: &ExperimentOptions,
     out: &mut Output<'_>,
-    measure: impl FnOnce(&Bed, &mut Output<'_>) -> Result<R, BenchError>,
+    measure: impl FnOnce(&Bed, &mut Output<'_>) -> Result<(Vec<Aim>, R), BenchError>,
 ) -> Result<(), BenchError> {
     if options.seconds.is_some_and(|seconds| !(seconds > 0.0 && seconds <= 3600.0)) {
         return Err(BenchError::Option { name: "--seconds", must_be: "above 0 and at most 3600" });
     }
-    let began = clock::now();
     let bed = Bed::make(options)?;
-    let mut report = measure(&bed, out)?;
-    out.end_progress()?;
-    complete(&mut report.head_mut().circumstances, began);
+    let report = found(kind, &bed, out, measure)?;
     write_json(&report, &options.report, out)?;
+    let value = report::value_of(&report)?;
     if let Some(folder) = &options.svg_dir {
-        write_charts(&report, folder)?;
+        report::write_charts(&(kind.charts)(&value), folder)?;
     }
     if !options.report.json {
-        write_tables(&report, out)?;
+        report::write_tables(&(kind.tables)(&value), out)?;
+        report::table_of_aims(&report.aims).write(out)?;
+        report.circumstances.real_time.write_remarks(out)?;
+        report.circumstances.machine.write_remarks(out)?;
     }
-    judge(&report.head().aims)
+    judge(&report.aims)
 }
 
-/// Says which aims were missed, once all has been reported.
-pub(crate) fn judge<'a>(aims: impl IntoIterator<Item = &'a Aim>) -> Result<(), BenchError> {
-    let (mut judged, mut missed) = (0, Vec::new());
-    for Aim { aim, found, met } in aims {
-        judged += usize::from(met.is_some());
-        if *met == Some(false) {
-            missed.push(format!("\n  {aim}: found {found}"));
-        }
-    }
-    if missed.is_empty() {
-        return Ok(());
-    }
-    Err(BenchError::NotShown { found: format!("{} of {judged} aims missed:{}", missed.len(), missed.concat()) })
-}
-
-fn complete(circumstances: &mut Circumstances, began: u64) {
+/// What an experiment found, with where and how it was run.
+fn found<R: Serialize>(
+    kind: &Kind,
+    bed: &Bed,
+    out: &mut Output<'_>,
+    measure: impl FnOnce(&Bed, &mut Output<'_>) -> Result<(Vec<Aim>, R), BenchError>,
+) -> Result<Report<R>, BenchError> {
+    let began = clock::now();
+    let (aims, found) = measure(bed, out)?;
+    out.end_progress()?;
+    let mut circumstances = bed.circumstances.clone();
     circumstances.machine.note_stolen();
     circumstances.seconds = (clock::seconds(clock::now() - began) * 10.0).round() / 10.0;
-}
-
-fn write_charts(report: &impl Report, folder: &Path) -> Result<(), BenchError> {
-    fs::create_dir_all(folder).map_err(BenchError::io("making the folder of --svg-dir"))?;
-    for (name, svg) in report.charts() {
-        fs::write(folder.join(format!("{name}.svg")), svg).map_err(BenchError::io("writing a chart"))?;
-    }
-    Ok(())
-}
-
-fn write_tables(report: &impl Report, out: &mut Output<'_>) -> Result<(), BenchError> {
-    for (title, table) in report.tables() {
-        writeln!(out, "{title}")?;
-        table.write(out)?;
-        writeln!(out)?;
-    }
-    let mut table = Table::new(["aim", "found", "met"]);
-    for Aim { aim, found, met } in &report.head().aims {
-        table.row([aim.as_str().into(), found.as_str().into(), Cell::Text(verdict(*met).to_owned())]);
-    }
-    table.write(out)?;
-    let circumstances = &report.head().circumstances;
-    circumstances.real_time.write_remarks(out)?;
-    circumstances.machine.write_remarks(out)?;
-    Ok(())
-}
-
-pub(crate) const fn verdict(met: Option<bool>) -> &'static str {
-    match met {
-        Some(true) => "yes",
-        Some(false) => "no",
-        None => "–",
-    }
+    Ok(Report { benchmark: kind.name, circumstances, aims, found })
 }
 
 /// A figure divided by another, if there are both.

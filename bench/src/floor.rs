@@ -11,6 +11,7 @@ use serde::Serialize;
 
 use crate::latency::ratio;
 use crate::output::write_json;
+use crate::report::{Aim, judge, table_of_aims};
 use crate::spin::Spinners;
 use crate::table::{Cell, Table};
 use crate::{BenchError, Contender, FloorOptions, Machine, Output, campanile, clock};
@@ -95,10 +96,39 @@ pub(crate) fn run(options: &FloorOptions, out: &mut Output<'_>) -> Result<(), Be
     let report = measure(options, out)?;
     out.end_progress()?;
     write_json(&report, &options.report, out)?;
+    let aims = aims(&report);
     if !options.report.json {
         write_tables(&report, out)?;
+        writeln!(out)?;
+        table_of_aims(&aims).write(out)?;
     }
-    Ok(())
+    judge(&aims)
+}
+
+/// What paced events are to cost, in either series.
+fn aims(report: &Report) -> Vec<Aim> {
+    const MEDIAN_AT_MOST: f64 = 1.15;
+    // A wait, a read and a write each for the event and for its reply; what the lane does once a second is not an event's.
+    const SYSTEM_CALLS_AT_MOST: f64 = 6.05;
+    const ALLOCATIONS_BELOW: f64 = 0.001;
+    let mut aims = Vec::new();
+    for series in Series::ALL {
+        let Some(ratios) = report.all_ratios.get(&format!("{}.{}", series.key(), Load::Paced.name())) else { continue };
+        let mut aim = |aim: String, found: Option<f64>, met: Option<bool>| {
+            let found = found.map_or_else(|| "not measured".to_owned(), |found| format!("{found:.3}"));
+            aims.push(Aim { aim: format!("{}, paced: {aim}", series.name()), found, met });
+        };
+        let Ratios { latency_p50, allocations_per_event, syscalls_per_event, .. } = *ratios;
+        // The median of a second's events is where the scheduler has put the parties.
+        let judged = latency_p50.filter(|_| !report.settings.quick);
+        let met = judged.map(|ratio| ratio <= MEDIAN_AT_MOST);
+        aim(format!("median latency at most {MEDIAN_AT_MOST} × the bare relay's"), latency_p50, met);
+        let met = allocations_per_event.map(|count| count < ALLOCATIONS_BELOW);
+        aim("0 allocations per event".to_owned(), allocations_per_event, met);
+        let met = syscalls_per_event.map(|count| count <= SYSTEM_CALLS_AT_MOST);
+        aim("6 system calls per event".to_owned(), syscalls_per_event, met);
+    }
+    aims
 }
 
 fn check(options: &FloorOptions) -> Result<(), BenchError> {
@@ -456,6 +486,16 @@ mod tests {
         }
         assert!(json.pointer("/omniorb_note").unwrap().is_null());
         assert!(json.pointer("/relay/as_is/paced/allocations_per_event").unwrap().is_null());
+    }
+
+    #[test]
+    fn a_quick_run_judges_what_is_counted_and_a_full_one_the_latency_too() {
+        let mut report = report(None);
+        let met = |report: &Report| aims(report).iter().map(|aim| aim.met).collect::<Vec<_>>();
+        for (quick, latency) in [(true, None), (false, Some(false))] {
+            report.settings.quick = quick;
+            assert_eq!(met(&report), [latency, Some(true), Some(true)].repeat(2));
+        }
     }
 
     #[test]

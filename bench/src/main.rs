@@ -18,6 +18,7 @@ mod order;
 mod performance;
 mod pipeline;
 mod relay;
+mod report;
 mod spin;
 
 use std::io::{self, IsTerminal};

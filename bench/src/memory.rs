@@ -107,7 +107,7 @@ pub(crate) fn run(options: &MemoryOptions, out: &mut Output<'_>) -> Result<(), B
     if !options.report.json {
         write_tables(&report, out)?;
     }
-    Ok(())
+    crate::report::judge(&crate::performance::of_memory(Some(&report.found)))
 }
 
 /// Has so many clients come and go, each with so many proxies.

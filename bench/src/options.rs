@@ -29,22 +29,22 @@ pub(crate) enum Command {
     /// What clients that mean harm, or die, cost everybody else: one attack after the other, or all at once
     #[command(after_help = HOSTILE_EXAMPLES)]
     Hostile(HostileOptions),
-    /// Three paths of 100 events/s under rising load: which of them keep up (paper 000, figures 9 and 10)
+    /// Three paths of 100 events/s under rising load: which of them keep up (Gore et al., figures 9 and 10)
     #[command(after_help = PATHS_LOAD_EXAMPLES)]
     PathsLoad(ExperimentOptions),
-    /// How latencies are spread where the low path has failed (paper 000, figures 11 and 12)
+    /// How latencies are spread where the low path has failed (Gore et al., figures 11 and 12)
     #[command(after_help = PATHS_LATENCY_EXAMPLES)]
     PathsLatency(ExperimentOptions),
-    /// How even the high path's latency stays under load and beside 20 saturating low paths (paper 000, figure 13)
+    /// How even the high path's latency stays under load and beside 20 saturating low paths (Gore et al., figure 13)
     #[command(after_help = PATHS_JITTER_EXAMPLES)]
     PathsJitter(ExperimentOptions),
-    /// The high path beside 1 to 100 low paths (paper 000, figure 14)
+    /// The high path beside 1 to 100 low paths (Gore et al., figure 14)
     #[command(after_help = PATHS_NUMBER_EXAMPLES)]
     PathsNumber(ExperimentOptions),
-    /// What priorities cost, and a service beside 2 and 3 hops without one (paper 000, figure 15)
+    /// What priorities cost, and a service beside 2 and 3 hops without one (Gore et al., figure 15)
     #[command(after_help = OVERHEAD_EXAMPLES)]
     Overhead(ExperimentOptions),
-    /// What a publisher suffers from another one's flood (paper 001, figures 11 and 12)
+    /// What a publisher suffers from another one's flood (Bauer et al., Tempo, figures 11 and 12)
     #[command(after_help = ISOLATION_EXAMPLES)]
     Isolation(ExperimentOptions),
     /// What the service does for one event, seen from outside: system calls in order, context switches, allocations
@@ -181,7 +181,8 @@ const PERFORMANCE_EXAMPLES: &str = "\
 Examples:
   campanile-bench performance --quick                          a check, in about four minutes
   campanile-bench performance --rounds 1                       every row, in about 28 minutes
-  campanile-bench performance --results bench/results --page docs/performance.md
+  campanile-bench performance --results bench/results --page docs/performance
+  campanile-bench performance --stored                         the charts again, of the stored report
   campanile-bench performance --only campanile,relay,writev --json | jq .aims
 
 Contenders: campanile, relay (a bare TCP relay), relay-again (the same once
@@ -195,7 +196,7 @@ Examples:
   campanile-bench endurance --minutes 1 --rates 1000
   campanile-bench endurance --together                         both rates in half an hour
   campanile-bench endurance --rates 250 --beside relay         the bare relay at the same time
-  campanile-bench endurance --page docs/performance.md --results bench/results
+  campanile-bench endurance --page docs/performance --results bench/results
 
 The kernel's trace of its scheduler explains late events where it may be read
 (tracefs, root). Beside Campanile: relay, relay-again, writev, jacorb,
@@ -213,6 +214,7 @@ Examples:
 const EXPERIMENTS_EXAMPLES: &str = "\
 Examples:
   campanile-bench experiments --into docs/experiments --results bench/results
+  campanile-bench experiments --into docs/experiments --stored     charts and page again, of the stored reports
   campanile-bench experiments --quick --into /var/tmp/experiments
 
 Takes less than 15 minutes, with --quick five. Charts go into the folder, the
@@ -257,9 +259,13 @@ pub(crate) struct PerformanceOptions {
     /// Also write the JSON object into this folder, under date and commit
     #[arg(long, value_name = "DIR")]
     pub(crate) results: Option<PathBuf>,
-    /// Write tables into this page, in place of those that are there, and charts into the folder of its name beside it
-    #[arg(long, value_name = "PATH")]
+    /// Write a page of tables (tables.md) and the charts into this folder
+    #[arg(long, value_name = "DIR")]
     pub(crate) page: Option<PathBuf>,
+    /// Measure nothing: draw the charts of the latest report in the folder of --results [default: bench/results] into that of --page
+    /// [default: docs/performance]
+    #[arg(long, conflicts_with_all = ["quick", "rounds", "only", "json", "json_file"])]
+    pub(crate) stored: bool,
     /// How to report
     #[command(flatten)]
     pub(crate) report: ReportOptions,
@@ -286,8 +292,8 @@ pub(crate) struct EnduranceOptions {
     /// Also write the JSON object into this folder, under date and commit
     #[arg(long, value_name = "DIR")]
     pub(crate) results: Option<PathBuf>,
-    /// Write tables into this page, in place of those that are there
-    #[arg(long, value_name = "PATH")]
+    /// Write a page of tables (endurance.md) into this folder
+    #[arg(long, value_name = "DIR")]
     pub(crate) page: Option<PathBuf>,
     /// How to report
     #[command(flatten)]
@@ -502,6 +508,9 @@ pub(crate) struct ExperimentsOptions {
     /// Also write each experiment's JSON object into this folder, under date, commit and name
     #[arg(long, value_name = "DIR")]
     pub(crate) results: Option<PathBuf>,
+    /// Measure nothing: draw the charts and write the page of the latest reports in the folder of --results [default: bench/results]
+    #[arg(long, conflicts_with_all = ["quick", "lift_throttling", "seconds"])]
+    pub(crate) stored: bool,
     /// Fewer and shorter runs
     #[arg(long)]
     pub(crate) quick: bool,

@@ -21,3 +21,5 @@ pub(crate) mod saturate;
 mod sched;
 mod subscriber;
 pub(crate) mod whole;
+
+pub(crate) use aims::of_memory;

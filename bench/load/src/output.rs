@@ -3,6 +3,7 @@
 use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde::Serialize;
 
@@ -77,7 +78,8 @@ pub fn write_json(report: &impl Serialize, options: &ReportOptions, out: &mut Ou
     Ok(())
 }
 
-/// Writes a report into a folder, under the day and the commit of its run and this name; the file's path.
+/// Writes a report into a folder, under the day and the commit of its run and this name, in the place of older ones of this name; the
+/// file's path.
 pub fn write_result(
     report: &impl Serialize,
     folder: &Path,
@@ -86,8 +88,75 @@ pub fn write_result(
     machine: &Machine,
 ) -> Result<PathBuf, BenchError> {
     fs::create_dir_all(folder).map_err(BenchError::io("making the folder of --results"))?;
+    let older = results(folder, name)?;
     let path = folder.join(format!("{date}-{}-{name}.json", machine.commit.unwrap_or("unknown")));
     let text = serde_json::to_string(report).map_err(crate::process::json("writing the report"))?;
     fs::write(&path, text + "\n").map_err(BenchError::io("writing the report"))?;
+    for older in older.into_iter().filter(|older| *older != path) {
+        fs::remove_file(older).map_err(BenchError::io("removing an older report"))?;
+    }
     Ok(path)
+}
+
+/// The reports of this name in a folder, the latest last.
+pub fn results(folder: &Path, name: &str) -> Result<Vec<PathBuf>, BenchError> {
+    let doing = "looking for stored reports";
+    let ending = format!("-{name}.json");
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder).map_err(BenchError::io(doing))? {
+        let path = entry.map_err(BenchError::io(doing))?.path();
+        // `DATE-COMMIT-NAME.json`; a date has ten characters.
+        let is_it = path.file_name().and_then(|file| file.to_str()?.strip_suffix(&ending)?.get(10..)).is_some();
+        if is_it {
+            found.push(path);
+        }
+    }
+    found.sort();
+    Ok(found)
+}
+
+/// The date, as `2026-11-21`.
+pub fn today() -> String {
+    let seconds = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+    let (year, month, day) = date(seconds / 86_400);
+    format!("{year:04}-{month:02}-{day:02}")
+}
+
+/// Year, month and day of a number of days since the beginning of 1970.
+fn date(mut days: u64) -> (u64, u64, u64) {
+    let is_leap = |year: u64| year.is_multiple_of(4) && !year.is_multiple_of(100) || year.is_multiple_of(400);
+    let mut year = 1970;
+    while days >= 365 + u64::from(is_leap(year)) {
+        days -= 365 + u64::from(is_leap(year));
+        year += 1;
+    }
+    let lengths = [31, 28 + u64::from(is_leap(year)), 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
+    let mut month = 1;
+    for length in lengths {
+        if days < length {
+            break;
+        }
+        days -= length;
+        month += 1;
+    }
+    (year, month, days + 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn knows_the_calendar() {
+        for (days, expected) in [
+            (0, (1970, 1, 1)),
+            (59, (1970, 3, 1)),
+            (789, (1972, 2, 29)),
+            (11_016, (2000, 2, 29)),
+            (20_778, (2026, 11, 21)),
+            (20_818, (2026, 12, 31)),
+        ] {
+            assert_eq!(date(days), expected);
+        }
+    }
 }

@@ -9,13 +9,15 @@ use std::process::Command;
 
 use rustix::process::Signal;
 use serde::Serialize;
+use serde_json::{Value, json};
 
 use super::overhead;
-use super::{Aim, Bed, Head};
-use crate::latency::ratio;
+use super::{Bed, Kind};
 use crate::process::Process;
-use crate::table::{Cell, Table};
+use crate::report::{Aim, Charts, Tables, at, number, rows, table};
 use crate::{BenchError, ExperimentOptions, Output, clock, system};
+
+pub(super) const KIND: Kind = Kind { name: "event-path", tables, charts: |_| Charts::new() };
 
 /// The page that says what happens.
 const PAGE: &str = include_str!("../../../docs/path-of-an-event.md");
@@ -35,12 +37,9 @@ const PERIOD: u64 = clock::SECOND / 200;
 /// The same under strace, which stops every party at every call.
 const PERIOD_TRACED: u64 = clock::SECOND / 50;
 
-/// The whole report: the one JSON object.
+/// The report, beside what all of them begin with.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Report {
-    /// What it was, where and how it was run, and what was shown.
-    #[serde(flatten)]
-    pub(crate) head: Head,
     /// The system calls of an event as `docs/path-of-an-event.md` lists them, by the kernel's names.
     pub(crate) documented: Vec<String>,
     /// What the lane's thread called for each event, in order, and for how many events; `null` when strace could not be used.
@@ -76,10 +75,10 @@ pub(crate) struct Switches {
 
 /// Runs it and writes its report to `out`.
 pub(crate) fn run(options: &ExperimentOptions, out: &mut Output<'_>) -> Result<(), BenchError> {
-    super::conduct(options, out, measure)
+    super::conduct(&KIND, options, out, measure)
 }
 
-fn measure(bed: &Bed, out: &mut Output<'_>) -> Result<Report, BenchError> {
+fn measure(bed: &Bed, out: &mut Output<'_>) -> Result<(Vec<Aim>, Report), BenchError> {
     out.progress("starting the service")?;
     let mut contender = overhead::real_time_service(bed)?;
     let pid = contender.service_pid()?;
@@ -93,7 +92,6 @@ fn measure(bed: &Bed, out: &mut Output<'_>) -> Result<Report, BenchError> {
     out.progress("listening with strace")?;
     let trace = trace(pid, || contender.pass(EVENTS_TRACED, PERIOD_TRACED));
     let mut report = Report {
-        head: bed.head("event-path", "one supplier, one consumer", Vec::new()),
         documented: documented(PAGE),
         observed: None,
         strace_note: None,
@@ -109,8 +107,7 @@ fn measure(bed: &Bed, out: &mut Output<'_>) -> Result<Report, BenchError> {
         Err(Untraced::NotUsable(note)) => report.strace_note = Some(note),
         Err(Untraced::Failed(error)) => return Err(error),
     }
-    report.judge();
-    Ok(report)
+    Ok((report.judge(), report))
 }
 
 /// The calls in the third column of the page's first table, by the kernel's names.
@@ -290,7 +287,7 @@ impl Report {
         self.events_traced = EVENTS_TRACED;
     }
 
-    fn judge(&mut self) {
+    fn judge(&self) -> Vec<Aim> {
         let expected = turned(&self.documented);
         let lists = self.observed.as_ref();
         let all: Option<u64> = lists.map(|lists| lists.values().sum());
@@ -305,7 +302,7 @@ impl Report {
         let others: u64 = others.map(|thread| thread.voluntary + thread.involuntary).sum();
         let said =
             |count: Option<u64>| count.map_or_else(|| "not seen: no strace".to_owned(), |count| count.to_string());
-        self.head.aims = vec![
+        vec![
             Aim {
                 aim: format!(
                     "every event leads to the documented system calls, in order: {}",
@@ -335,51 +332,48 @@ impl Report {
                 found: format!("{} in {} events", self.allocations, self.events),
                 met: Some(self.allocations == 0),
             },
-        ];
+        ]
     }
 }
 
-impl super::Report for Report {
-    fn head(&self) -> &Head {
-        &self.head
-    }
-
-    fn head_mut(&mut self) -> &mut Head {
-        &mut self.head
-    }
-
-    fn tables(&self) -> Vec<(String, Table)> {
-        let mut calls = Table::new(["events", "system calls of the lane for each"]);
-        for (list, count) in self.observed.iter().flatten() {
-            calls.row([Cell::Count(*count), list.as_str().into()]);
-        }
-        let mut threads = Table::new(["thread", "switches/event, waiting", "switches/event, displaced"]);
-        for thread in &self.threads {
-            threads.row([
-                thread.thread.as_str().into(),
-                ratio(thread.voluntary, self.events).into(),
-                ratio(thread.involuntary, self.events).into(),
-            ]);
-        }
-        let mut others = Table::new(["other thread", "system call", "count"]);
-        for (thread, calls) in &self.other_threads_calls {
-            for (call, count) in calls {
-                others.row([thread.as_str().into(), call.as_str().into(), Cell::Count(*count)]);
-            }
-        }
-        vec![
-            (format!("One lane, one supplier, one consumer; {} events under strace", self.events_traced), calls),
-            (format!("Context switches over {} events without strace", self.events), threads),
-            (
-                format!("System calls of the other threads during the {} events under strace", self.events_traced),
-                others,
+fn tables(report: &Value) -> Tables {
+    let [traced, events] = ["events_traced", "events"].map(|name| number(report, name).unwrap_or(0.0));
+    let lists = entries(at(report, "observed")).map(|(list, count)| json!({"events": count, "calls": list}));
+    let switches = rows(report, "threads").iter().map(|thread| {
+        let [waiting, displaced] =
+            ["voluntary", "involuntary"].map(|name| number(thread, name).map(|count| count / events));
+        json!({"thread": thread["thread"], "waiting": waiting, "displaced": displaced})
+    });
+    let others = entries(at(report, "other_threads_calls")).flat_map(|(thread, calls)| {
+        entries(calls).map(move |(call, count)| json!({"thread": thread, "call": call, "count": count}))
+    });
+    let of = |rows: Vec<Value>, columns: &[(&str, &str)]| table(&rows, columns);
+    vec![
+        (
+            format!("One lane, one supplier, one consumer; {traced} events under strace"),
+            of(lists.collect(), &[("events", "events"), ("system calls of the lane for each", "calls")]),
+        ),
+        (
+            format!("Context switches over {events} events without strace"),
+            of(
+                switches.collect(),
+                &[
+                    ("thread", "thread"),
+                    ("switches/event, waiting", "waiting"),
+                    ("switches/event, displaced", "displaced"),
+                ],
             ),
-        ]
-    }
+        ),
+        (
+            format!("System calls of the other threads during the {traced} events under strace"),
+            of(others.collect(), &[("other thread", "thread"), ("system call", "call"), ("count", "count")]),
+        ),
+    ]
+}
 
-    fn charts(&self) -> Vec<(String, String)> {
-        Vec::new()
-    }
+/// What an object has, by name.
+fn entries(object: &Value) -> impl Iterator<Item = (&String, &Value)> {
+    object.as_object().into_iter().flatten()
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! `campanile-bench isolation`: what one publisher suffers when another one misbehaves (paper 001, section VI, figures 11 and
+//! `campanile-bench isolation`: what one publisher suffers when another one misbehaves (Bauer et al., section VI, figures 11 and
 //! 12). Two publishers with a subscriber each publish 1,000 events a second each, on one channel as two topics of equal share; for ten seconds
 //! one of them publishes as much as the service takes.
 //!
@@ -8,19 +8,22 @@
 //! not delayed by the other one's use of the core that they share. The service has a core to itself.
 
 use serde::Serialize;
+use serde_json::Value;
 
 use client::notify::{EventType, Property, Topic, Topics};
 
-use super::chart::{Axis, Chart, Labels, Mark, Series};
 use super::line::{Ends, Line};
 use super::party::{Piece, Sample, SupplierPath};
 use super::samples::{Window, whole};
-use super::{Aim, Bed, Head, Latency, quotient};
+use super::{Bed, Kind, Latency, quotient, subtitle};
 use crate::campanile::{self, Campanile, Channel, Consumer, ProxyAddress};
 use crate::latency::ratio;
+use crate::report::chart::{Axis, Chart, Labels, Mark, Series};
+use crate::report::{Aim, Charts, Tables, line, number, rows, table};
 use crate::spin::Awake;
-use crate::table::Table;
 use crate::{BenchError, CarriageOptions, ExperimentOptions, Form, Output, clock, wire};
+
+pub(super) const KIND: Kind = Kind { name: "isolation", tables, charts };
 
 /// Events a second of each publisher while both behave, and the share that each topic has.
 const RATE: u32 = 1000;
@@ -40,12 +43,9 @@ const P99_AT_MOST: f64 = 1.5;
 /// The charts have a value for so many nanoseconds.
 const SLICE: u64 = clock::SECOND / 10;
 
-/// The whole report: the one JSON object.
+/// The report, beside what all of them begin with.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Report {
-    /// What it was, where and how it was run, and what was shown.
-    #[serde(flatten)]
-    pub(crate) head: Head,
     /// How the cores were kept from dozing off (see `overhead`).
     pub(crate) cores_awake: &'static str,
     /// What part of its core the service used during the flood, with shares and without.
@@ -58,7 +58,7 @@ pub(crate) struct Report {
     pub(crate) p99_ratio: Option<f64>,
     /// The same without shares.
     pub(crate) p99_ratio_without_shares: Option<f64>,
-    #[serde(skip)]
+    /// Latency over time, one for each way of sharing and publisher.
     courses: Vec<Course>,
 }
 
@@ -153,18 +153,31 @@ pub(crate) struct Row {
     pub(crate) latency: Option<Latency>,
 }
 
-/// The median and the longest latency over time, for a chart.
-#[derive(Debug, Clone)]
+/// The latency of one publisher's events over time.
+#[derive(Debug, Clone, Serialize)]
 struct Course {
+    /// How the service shares its lane out.
     sharing: Sharing,
+    /// Whose events.
     publisher: Publisher,
-    /// Seconds, median and longest in microseconds.
-    slices: Vec<(f64, f64, f64)>,
+    /// A tenth of a second each.
+    slices: Vec<Slice>,
+}
+
+/// The latency of what was received in a tenth of a second.
+#[derive(Debug, Clone, Serialize)]
+struct Slice {
+    /// From the beginning, in seconds.
+    at_seconds: f64,
+    /// The median, in microseconds.
+    median_us: f64,
+    /// The longest, in microseconds.
+    max_us: f64,
 }
 
 /// Runs it and writes its report to `out`.
 pub(crate) fn run(options: &ExperimentOptions, out: &mut Output<'_>) -> Result<(), BenchError> {
-    super::conduct(options, out, |bed, out| measure(bed, options, out))
+    super::conduct(&KIND, options, out, |bed, out| measure(bed, options, out))
 }
 
 /// When the parts of the experiment begin and end, on the monotonic clock.
@@ -175,12 +188,15 @@ struct Schedule {
     end: u64,
 }
 
-pub(super) fn measure(bed: &Bed, options: &ExperimentOptions, out: &mut Output<'_>) -> Result<Report, BenchError> {
+pub(super) fn measure(
+    bed: &Bed,
+    options: &ExperimentOptions,
+    out: &mut Output<'_>,
+) -> Result<(Vec<Aim>, Report), BenchError> {
     let (around, flood) = bed.times(options, (1.5, 4.0), (5.0, 10.0));
     // What is before the flood is compared with what is in it, when no core dozes off.
     let awake = Awake::keep(&[bed.cores.ends, bed.cores.middle])?;
     let mut report = Report {
-        head: bed.head("isolation", &format!("flood from {around} s to {} s", around + flood), Vec::new()),
         cores_awake: awake.how(),
         service_busy: Vec::new(),
         flood_seconds: (around, around + flood),
@@ -202,8 +218,7 @@ pub(super) fn measure(bed: &Bed, options: &ExperimentOptions, out: &mut Output<'
             report.enter(sharing, publisher, schedule, samples);
         }
     }
-    report.judge();
-    Ok(report)
+    Ok((report.judge(), report))
 }
 
 impl Report {
@@ -230,13 +245,14 @@ impl Report {
         let slice = |index: u64| {
             let from = start + index * SLICE;
             let latency = Latency::of(Window { from, until: from + SLICE }.latencies(samples))?;
-            Some((clock::seconds(index * SLICE), latency.median_us, latency.max_us))
+            let Latency { median_us, max_us, .. } = latency;
+            Some(Slice { at_seconds: clock::seconds(index * SLICE), median_us, max_us })
         };
         let slices = (0..end.saturating_sub(start) / SLICE).filter_map(slice).collect();
         self.courses.push(Course { sharing, publisher, slices });
     }
 
-    fn judge(&mut self) {
+    fn judge(&mut self) -> Vec<Aim> {
         let p99 = |sharing, time| {
             let wanted = (sharing, Publisher::WellBehaved, time);
             let row = self.rows.iter().find(|row| (row.sharing, row.publisher, row.time) == wanted);
@@ -251,37 +267,7 @@ impl Report {
             found: super::at_most("", self.p99_ratio_without_shares, P99_AT_MOST).found,
             met: self.p99_ratio_without_shares.map(|ratio| ratio > P99_AT_MOST),
         };
-        self.head.aims = vec![super::at_most(aim, self.p99_ratio, P99_AT_MOST), contrast];
-    }
-
-    fn chart(&self, publisher: Publisher, title: &str) -> String {
-        let mut series = Vec::new();
-        for course in self.courses.iter().filter(|course| course.publisher == publisher) {
-            let first = if course.sharing == Sharing::EqualShares { 0 } else { 2 };
-            let mut add = |name: String, colour, value: fn(&(f64, f64, f64)) -> f64| {
-                let points = course.slices.iter().map(|slice| (slice.0, value(slice))).collect();
-                series.push(Series { name, points, mark: Mark::Trace, colour });
-            };
-            add(format!("{}: median", course.sharing.name()), first, |slice| slice.1);
-            add(format!("{}: longest", course.sharing.name()), first + 1, |slice| slice.2);
-        }
-        // In the order of the colours that follow each other on the chart, and not of how they were measured.
-        for series in &mut series {
-            series.colour = match series.colour {
-                0 => 0,
-                1 => 3,
-                2 => 2,
-                _ => 1,
-            };
-        }
-        let chart = Chart {
-            title: title.to_owned(),
-            subtitle: self.head.subtitle.clone(),
-            x: Axis::from_zero("time, seconds"),
-            y: Axis::logarithmic("end-to-end delay in each tenth of a second", Labels::Microseconds),
-            series,
-        };
-        chart.to_svg()
+        vec![super::at_most(aim, self.p99_ratio, P99_AT_MOST), contrast]
     }
 }
 
@@ -376,64 +362,69 @@ fn path(proxy: ProxyAddress, publisher: Publisher, unanswered_max: u32) -> Suppl
     }
 }
 
-impl super::Report for Report {
-    fn head(&self) -> &Head {
-        &self.head
-    }
+fn tables(report: &Value) -> Tables {
+    let columns = [
+        ("sharing", "sharing"),
+        ("publisher", "publisher"),
+        ("time", "time"),
+        ("events/s", "rate"),
+        ("median delay µs", "delay.median_us"),
+        ("p99 delay µs", "delay.p99_us"),
+        ("longest delay µs", "delay.max_us"),
+        ("median latency µs", "latency.median_us"),
+        ("p99 latency µs", "latency.p99_us"),
+    ];
+    let busy = rows(report, "service_busy").iter().filter_map(|busy| number(busy, "of_core"));
+    let busy: Vec<String> = busy.map(|part| format!("{:.0} %", 100.0 * part)).collect();
+    let (from, until) = flood(report);
+    let title = format!(
+        "Two publishers of 1000 events/s; one floods for {:.0} s, in which the service uses {} of its core",
+        until - from,
+        busy.join(" and ")
+    );
+    vec![(title, table(rows(report, "rows"), &columns))]
+}
 
-    fn head_mut(&mut self) -> &mut Head {
-        &mut self.head
-    }
+/// When the flood begins and ends, in seconds.
+fn flood(report: &Value) -> (f64, f64) {
+    let mut seconds = rows(report, "flood_seconds").iter().filter_map(Value::as_f64);
+    (seconds.next().unwrap_or(0.0), seconds.next().unwrap_or(0.0))
+}
 
-    fn tables(&self) -> Vec<(String, Table)> {
-        let mut table = Table::new([
-            "sharing",
-            "publisher",
-            "time",
-            "events/s",
-            "median delay µs",
-            "p99 delay µs",
-            "longest delay µs",
-            "median latency µs",
-            "p99 latency µs",
-        ]);
-        for row in &self.rows {
-            let time = match row.time {
-                Time::Before => "before",
-                Time::During => "during",
-                Time::After => "after",
-            };
-            table.row([
-                row.sharing.name().into(),
-                row.publisher.name().into(),
-                time.into(),
-                row.rate.into(),
-                row.delay.map(|delay| delay.median_us).into(),
-                row.delay.map(|delay| delay.p99_us).into(),
-                row.delay.map(|delay| delay.max_us).into(),
-                row.latency.map(|latency| latency.median_us).into(),
-                row.latency.map(|latency| latency.p99_us).into(),
-            ]);
+fn charts(report: &Value) -> Charts {
+    let (from, until) = flood(report);
+    let chart = |publisher: Publisher, title: &str| {
+        let mut series = Vec::new();
+        for course in rows(report, "courses").iter().filter(|course| course["publisher"] == publisher.name()) {
+            let sharing = course["sharing"].as_str().unwrap_or_default();
+            let colours = if sharing == Sharing::EqualShares.name() { [0, 3] } else { [2, 1] };
+            for ((what, figure), colour) in [("median", "median_us"), ("longest", "max_us")].into_iter().zip(colours) {
+                let name = format!("{sharing}: {what}");
+                let all = line(&name, rows(course, "slices"), ("", ""), ("at_seconds", figure), colour);
+                series.push(Series { mark: Mark::Trace, ..all });
+            }
         }
-        let busy: Vec<String> = self.service_busy.iter().map(|busy| format!("{:.0} %", 100.0 * busy.of_core)).collect();
-        let title = format!(
-            "Two publishers of 1000 events/s; one floods for {:.0} s, in which the service uses {} of its core",
-            self.flood_seconds.1 - self.flood_seconds.0,
-            busy.join(" and ")
-        );
-        vec![(title, table)]
+        Chart {
+            title: title.to_owned(),
+            subtitle: subtitle(report, &format!("flood from {from} s to {until} s")),
+            x: Axis::from_zero("time, seconds"),
+            y: Axis::logarithmic("end-to-end delay in each tenth of a second", Labels::Microseconds),
+            series,
+        }
+        .to_svg()
+    };
+    // Reports of before 2026-11-23 do not have what the charts show.
+    if rows(report, "courses").is_empty() {
+        return Vec::new();
     }
-
-    fn charts(&self) -> Vec<(String, String)> {
-        vec![
-            (
-                "isolation-well-behaved".to_owned(),
-                self.chart(Publisher::WellBehaved, "Delay of the well-behaved publisher's events"),
-            ),
-            (
-                "isolation-misbehaving".to_owned(),
-                self.chart(Publisher::Misbehaving, "Delay of the misbehaving publisher's events"),
-            ),
-        ]
-    }
+    vec![
+        (
+            "isolation-well-behaved".to_owned(),
+            chart(Publisher::WellBehaved, "Delay of the well-behaved publisher's events"),
+        ),
+        (
+            "isolation-misbehaving".to_owned(),
+            chart(Publisher::Misbehaving, "Delay of the misbehaving publisher's events"),
+        ),
+    ]
 }

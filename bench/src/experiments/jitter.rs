@@ -1,13 +1,16 @@
-//! `campanile-bench paths-jitter`: how even the high path's latency stays as the load rises (paper 000, 4.2, figure 13), and
+//! `campanile-bench paths-jitter`: how even the high path's latency stays as the load rises (Gore et al., 4.2, figure 13), and
 //! beside 20 low paths that want more than there is.
 
 use serde::Serialize;
+use serde_json::Value;
 
-use super::chart::{Axis, Chart, Labels, Mark, Series};
 use super::rig::Plan;
-use super::{Aim, Bed, Class, Head, Latency, Pair, Service, quotient};
-use crate::table::Table;
+use super::{Bed, Class, Kind, Latency, Pair, Service, quotient, subtitle};
+use crate::report::chart::{Axis, Chart, Labels};
+use crate::report::{Aim, Charts, Tables, at, line, rows, table};
 use crate::{BenchError, ExperimentOptions, Output};
+
+pub(super) const KIND: Kind = Kind { name: "paths-jitter", tables, charts };
 
 /// The loads, in units.
 const LOADS: [u32; 9] = [1, 5, 10, 15, 20, 25, 30, 35, 40];
@@ -26,12 +29,9 @@ const ROUNDS: usize = 3;
 /// What the p99.9 beside them is to be at most, in those without.
 const P999_AT_MOST: f64 = 1.5;
 
-/// The whole report: the one JSON object.
+/// The report, beside what all of them begin with.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Report {
-    /// What it was, where and how it was run, and what was shown.
-    #[serde(flatten)]
-    pub(crate) head: Head,
     /// Seconds for which events counted in each run of `rows`.
     pub(crate) window_seconds: f64,
     /// The high path under rising load of all three paths.
@@ -72,18 +72,22 @@ pub(crate) struct Saturation {
 
 /// Runs it and writes its report to `out`.
 pub(crate) fn run(options: &ExperimentOptions, out: &mut Output<'_>) -> Result<(), BenchError> {
-    super::conduct(options, out, |bed, out| measure(bed, options, out))
+    super::conduct(&KIND, options, out, |bed, out| measure(bed, options, out))
 }
 
-pub(super) fn measure(bed: &Bed, options: &ExperimentOptions, out: &mut Output<'_>) -> Result<Report, BenchError> {
-    let mut report = measure_under_load(bed, options, out)?;
+pub(super) fn measure(
+    bed: &Bed,
+    options: &ExperimentOptions,
+    out: &mut Output<'_>,
+) -> Result<(Vec<Aim>, Report), BenchError> {
+    let (mut aims, mut report) = measure_under_load(bed, options, out)?;
     let (warm_up, window) = bed.times(options, (0.3, 1.5), (1.0, 10.0));
     report.saturation = beside_low_paths(bed, Plan::at_100_hz(warm_up, window), out)?;
     let [real_time, plain] = Service::ALL.map(|service| p999_ratio(&report.saturation, service));
     (report.high_p999_ratio, report.plain_high_p999_ratio) = (real_time, plain);
     let aim = "the high path's p99.9 beside 20 saturating low paths is at most 1.5 × that without";
-    report.head.aims.insert(0, super::at_most(aim, real_time, P999_AT_MOST));
-    Ok(report)
+    aims.insert(0, super::at_most(aim, real_time, P999_AT_MOST));
+    Ok((aims, report))
 }
 
 /// The first half: the paper's figure, without what is beside many low paths.
@@ -91,17 +95,18 @@ pub(super) fn measure_under_load(
     bed: &Bed,
     options: &ExperimentOptions,
     out: &mut Output<'_>,
-) -> Result<Report, BenchError> {
+) -> Result<(Vec<Aim>, Report), BenchError> {
     let (warm_up, window) = bed.times(options, (0.3, 1.0), (1.0, 5.0));
     let rows = under_load(bed, options, Plan::at_100_hz(warm_up, window), out)?;
-    Ok(Report {
-        head: bed.head("paths-jitter", "three paths, each 100 events/s", vec![flat(&rows)]),
+    let aims = vec![flat(&rows)];
+    let report = Report {
         window_seconds: window,
         rows,
         saturation: Vec::new(),
         high_p999_ratio: None,
         plain_high_p999_ratio: None,
-    })
+    };
+    Ok((aims, report))
 }
 
 /// The paper's figure 13.
@@ -179,85 +184,55 @@ fn flat(rows: &[Row]) -> Aim {
     }
 }
 
-impl super::Report for Report {
-    fn head(&self) -> &Head {
-        &self.head
+fn tables(report: &Value) -> Tables {
+    let figures = [
+        ("median µs", "high_latency.median_us"),
+        ("standard deviation µs", "high_latency.standard_deviation_us"),
+        ("p99 µs", "high_latency.p99_us"),
+        ("p99.9 µs", "high_latency.p999_us"),
+        ("max µs", "high_latency.max_us"),
+    ];
+    let of = |name, first: &[(&str, &str)]| table(rows(report, name), &[first, &figures].concat());
+    let under_load = of("rows", &[("service", "service"), ("load", "load")]);
+    let mut tables = vec![("The high path's latency under rising load of all three paths".to_owned(), under_load)];
+    if !rows(report, "saturation").is_empty() {
+        let first = [
+            ("service", "service"),
+            ("low paths", "low_paths"),
+            ("high events/s", "high_rate"),
+            ("low events/s each", "low_rate"),
+        ];
+        let title = "The high path's latency without and beside low paths that want more than there is";
+        tables.push((title.to_owned(), of("saturation", &first)));
     }
+    tables
+}
 
-    fn head_mut(&mut self) -> &mut Head {
-        &mut self.head
-    }
-
-    fn tables(&self) -> Vec<(String, Table)> {
-        let figures = |latency: Option<Latency>| {
-            [
-                latency.map(|latency| latency.median_us).into(),
-                latency.map(|latency| latency.standard_deviation_us).into(),
-                latency.map(|latency| latency.p99_us).into(),
-                latency.map(|latency| latency.p999_us).into(),
-                latency.map(|latency| latency.max_us).into(),
-            ]
-        };
-        let names = ["median µs", "standard deviation µs", "p99 µs", "p99.9 µs", "max µs"];
-        let mut under_load = Table::new(["service", "load"].into_iter().chain(names));
-        for row in &self.rows {
-            let first = [row.service.name().into(), u64::from(row.load).into()];
-            under_load.row(first.into_iter().chain(figures(row.high_latency)));
+fn charts(report: &Value) -> Charts {
+    let lifted = at(report, "real_time.throttling_lifted").as_bool().unwrap_or(false);
+    let (name, title) = match lifted {
+        true => {
+            ("paths-jitter-without-throttling", "Load and jitter of the high path, without the kernel's throttling")
         }
-        let mut beside =
-            Table::new(["service", "low paths", "high events/s", "low events/s each"].into_iter().chain(names));
-        for turn in &self.saturation {
-            let first = [
-                turn.service.name().into(),
-                u64::try_from(turn.low_paths).unwrap_or(u64::MAX).into(),
-                turn.high_rate.into(),
-                turn.low_rate.into(),
-            ];
-            beside.row(first.into_iter().chain(figures(turn.high_latency)));
-        }
-        let mut tables = vec![("The high path's latency under rising load of all three paths".to_owned(), under_load)];
-        if !self.saturation.is_empty() {
-            let title = "The high path's latency without and beside low paths that want more than there is";
-            tables.push((title.to_owned(), beside));
-        }
-        tables
-    }
-
-    fn charts(&self) -> Vec<(String, String)> {
-        let series = |name: &str, service: Service, colour, figure: fn(Latency) -> f64| Series {
-            name: name.to_owned(),
-            points: self
-                .rows
-                .iter()
-                .filter(|row| row.service == service)
-                .filter_map(|row| Some((f64::from(row.load), figure(row.high_latency?))))
-                .collect(),
-            mark: Mark::Line,
-            colour,
-        };
-        let chart = Chart {
-            title: match self.head.circumstances.real_time.throttling_lifted {
-                true => "Load and jitter of the high path, without the kernel's throttling",
-                false => "Load and jitter of the high path",
-            }
-            .to_owned(),
-            subtitle: self.head.subtitle.clone(),
-            x: Axis::from_zero(&format!(
-                "load, units of {:.0} µs of work for each event",
-                self.head.circumstances.unit_us
-            )),
-            y: Axis::logarithmic("high path's latency", Labels::Microseconds),
-            series: vec![
-                series("real-time: deviation", Service::RealTime, 0, |latency| latency.standard_deviation_us),
-                series("real-time: p99.9", Service::RealTime, 3, |latency| latency.p999_us),
-                series("plain: deviation", Service::Plain, 2, |latency| latency.standard_deviation_us),
-                series("plain: p99.9", Service::Plain, 1, |latency| latency.p999_us),
-            ],
-        };
-        let lifted = self.head.circumstances.real_time.throttling_lifted;
-        let name = if lifted { "paths-jitter-without-throttling" } else { "paths-jitter" };
-        vec![(name.to_owned(), chart.to_svg())]
-    }
+        false => ("paths-jitter", "Load and jitter of the high path"),
+    };
+    let series = |service: Service, name: &str, figure: &str, colour| {
+        let name = format!("{}: {name}", service.name());
+        line(&name, rows(report, "rows"), ("service", service.name()), ("load", figure), colour)
+    };
+    let chart = Chart {
+        title: title.to_owned(),
+        subtitle: subtitle(report, "three paths, each 100 events/s"),
+        x: Axis::from_zero(&super::load_in_units(report)),
+        y: Axis::logarithmic("high path's latency", Labels::Microseconds),
+        series: vec![
+            series(Service::RealTime, "deviation", "high_latency.standard_deviation_us", 0),
+            series(Service::RealTime, "p99.9", "high_latency.p999_us", 3),
+            series(Service::Plain, "deviation", "high_latency.standard_deviation_us", 2),
+            series(Service::Plain, "p99.9", "high_latency.p999_us", 1),
+        ],
+    };
+    vec![(name.to_owned(), chart.to_svg())]
 }
 
 #[cfg(test)]

@@ -1,14 +1,17 @@
-//! `campanile-bench paths-latency`: how latencies are spread at a load at which the low path has failed (paper 000, 4.2,
+//! `campanile-bench paths-latency`: how latencies are spread at a load at which the low path has failed (Gore et al., 4.2,
 //! figures 11 and 12).
 
 use serde::Serialize;
+use serde_json::Value;
 
-use super::chart::{Axis, Chart, Labels, Mark, Series};
 use super::rig::{Outcome, Plan};
 use super::samples::distribution;
-use super::{Bed, Bin, Class, Head, Latency, Pair, Service, quotient};
-use crate::table::Table;
+use super::{Bed, Bin, Class, Kind, Latency, Pair, Service, quotient, subtitle};
+use crate::report::chart::{Axis, Chart, Labels, Mark, Series};
+use crate::report::{Aim, Charts, Tables, number, rows, table, text};
 use crate::{BenchError, ExperimentOptions, Output};
+
+pub(super) const KIND: Kind = Kind { name: "paths-latency", tables, charts };
 
 /// The load in units: the paper's. Three paths then ask for one and a half cores.
 const LOAD: u32 = 25;
@@ -17,12 +20,9 @@ const LOAD: u32 = 25;
 const MEDIAN_AT_MOST: f64 = 1.0 / 8.0;
 const P99_AT_MOST: f64 = 1.0 / 20.0;
 
-/// The whole report: the one JSON object.
+/// The report, beside what all of them begin with.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Report {
-    /// What it was, where and how it was run, and what was shown.
-    #[serde(flatten)]
-    pub(crate) head: Head,
     /// The load that every event carried, in units.
     pub(crate) load: u32,
     /// Seconds for which events counted.
@@ -54,10 +54,14 @@ pub(crate) struct Row {
 
 /// Runs it and writes its report to `out`.
 pub(crate) fn run(options: &ExperimentOptions, out: &mut Output<'_>) -> Result<(), BenchError> {
-    super::conduct(options, out, |bed, out| measure(bed, options, out))
+    super::conduct(&KIND, options, out, |bed, out| measure(bed, options, out))
 }
 
-pub(super) fn measure(bed: &Bed, options: &ExperimentOptions, out: &mut Output<'_>) -> Result<Report, BenchError> {
+pub(super) fn measure(
+    bed: &Bed,
+    options: &ExperimentOptions,
+    out: &mut Output<'_>,
+) -> Result<(Vec<Aim>, Report), BenchError> {
     out.progress("starting both services and their paths")?;
     let mut rigs = Pair::start(bed, &[(Class::High, 1), (Class::Medium, 1), (Class::Low, 1)])?;
     let (warm_up, window) = bed.times(options, (1.0, 10.0), (2.0, 30.0));
@@ -82,14 +86,7 @@ pub(super) fn measure(bed: &Bed, options: &ExperimentOptions, out: &mut Output<'
         ),
         super::at_most("the high path's p99 is at most 1/20 of the plain service's", high_p99_ratio, P99_AT_MOST),
     ];
-    Ok(Report {
-        head: bed.head("paths-latency", &format!("three paths, each 100 events/s of load {load}"), aims),
-        load,
-        window_seconds: window,
-        high_median_ratio,
-        high_p99_ratio,
-        rows,
-    })
+    Ok((aims, Report { load, window_seconds: window, high_median_ratio, high_p99_ratio, rows }))
 }
 
 impl Row {
@@ -103,76 +100,57 @@ impl Row {
             distribution: distribution(&outcome.latencies(path)),
         }
     }
-
-    /// Its distribution as steps; the last ends where the last bar does.
-    fn series(&self) -> Series {
-        let mut points: Vec<(f64, f64)> = self.distribution.iter().map(|bin| (bin.from_us, bin.percent)).collect();
-        let width = 10_f64.powf(1.0 / f64::from(super::samples::BINS_A_DECADE));
-        points.extend(self.distribution.last().map(|bin| (bin.from_us * width, 0.0)));
-        let name = if points.is_empty() {
-            format!("{} priority (no events)", self.path.name())
-        } else {
-            format!("{} priority", self.path.name())
-        };
-        Series { name, points, mark: Mark::Steps, colour: self.path.colour() }
-    }
 }
 
-impl super::Report for Report {
-    fn head(&self) -> &Head {
-        &self.head
-    }
+/// The distribution of a path's latencies as steps; the last ends where the last bar does.
+fn steps(row: &Value) -> Series {
+    let bars = rows(row, "distribution");
+    let mut points: Vec<(f64, f64)> =
+        bars.iter().filter_map(|bar| number(bar, "from_us").zip(number(bar, "percent"))).collect();
+    let width = 10_f64.powf(1.0 / f64::from(super::samples::BINS_A_DECADE));
+    points.extend(points.last().map(|(from, _)| (from * width, 0.0)));
+    let path = text(row, "path");
+    let nothing = if points.is_empty() { " (no events)" } else { "" };
+    let colour = Class::ALL.into_iter().find(|class| class.name() == path).map_or(0, Class::colour);
+    Series { name: format!("{path} priority{nothing}"), points, mark: Mark::Steps, colour }
+}
 
-    fn head_mut(&mut self) -> &mut Head {
-        &mut self.head
-    }
+fn tables(report: &Value) -> Tables {
+    let columns = [
+        ("service", "service"),
+        ("path", "path"),
+        ("events/s", "rate"),
+        ("median µs", "latency.median_us"),
+        ("p99 µs", "latency.p99_us"),
+        ("p99.9 µs", "latency.p999_us"),
+        ("max µs", "latency.max_us"),
+        ("standard deviation µs", "latency.standard_deviation_us"),
+        ("median from schedule µs", "latency_from_schedule.median_us"),
+        ("p99 from schedule µs", "latency_from_schedule.p99_us"),
+    ];
+    let [load, seconds] = ["load", "window_seconds"].map(|name| number(report, name).unwrap_or(0.0));
+    let title = format!("Latencies of three paths of 100 events/s at load {load}, over {seconds} s");
+    vec![(title, table(rows(report, "rows"), &columns))]
+}
 
-    fn tables(&self) -> Vec<(String, Table)> {
-        let mut table = Table::new([
-            "service",
-            "path",
-            "events/s",
-            "median µs",
-            "p99 µs",
-            "p99.9 µs",
-            "max µs",
-            "standard deviation µs",
-            "median from schedule µs",
-            "p99 from schedule µs",
-        ]);
-        for row in &self.rows {
-            table.row([
-                row.service.name().into(),
-                row.path.name().into(),
-                row.rate.into(),
-                row.latency.map(|latency| latency.median_us).into(),
-                row.latency.map(|latency| latency.p99_us).into(),
-                row.latency.map(|latency| latency.p999_us).into(),
-                row.latency.map(|latency| latency.max_us).into(),
-                row.latency.map(|latency| latency.standard_deviation_us).into(),
-                row.latency_from_schedule.map(|latency| latency.median_us).into(),
-                row.latency_from_schedule.map(|latency| latency.p99_us).into(),
-            ]);
+fn charts(report: &Value) -> Charts {
+    let load = number(report, "load").unwrap_or(0.0);
+    let chart = |service: Service, title: &str| {
+        Chart {
+            title: title.to_owned(),
+            subtitle: subtitle(report, &format!("three paths, each 100 events/s of load {load}")),
+            x: Axis::logarithmic("latency from supplier to consumer", Labels::Microseconds),
+            y: Axis::from_zero("share of the path's events, %"),
+            series: rows(report, "rows")
+                .iter()
+                .filter(|row| text(row, "service") == service.name())
+                .map(steps)
+                .collect(),
         }
-        let title =
-            format!("Latencies of three paths of 100 events/s at load {}, over {} s", self.load, self.window_seconds);
-        vec![(title, table)]
-    }
-
-    fn charts(&self) -> Vec<(String, String)> {
-        let chart = |service: Service, title: &str| {
-            let chart = Chart {
-                title: title.to_owned(),
-                subtitle: self.head.subtitle.clone(),
-                x: Axis::logarithmic("latency from supplier to consumer", Labels::Microseconds),
-                y: Axis::from_zero("share of the path's events, %"),
-                series: self.rows.iter().filter(|row| row.service == service).map(Row::series).collect(),
-            };
-            chart.to_svg()
-        };
-        vec![
-            ("paths-latency-plain".to_owned(), chart(Service::Plain, "Plain service: latency")),
-            ("paths-latency-real-time".to_owned(), chart(Service::RealTime, "Real-time service: latency")),
-        ]
-    }
+        .to_svg()
+    };
+    vec![
+        ("paths-latency-plain".to_owned(), chart(Service::Plain, "Plain service: latency")),
+        ("paths-latency-real-time".to_owned(), chart(Service::RealTime, "Real-time service: latency")),
+    ]
 }

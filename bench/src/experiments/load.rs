@@ -1,14 +1,17 @@
 //! `campanile-bench paths-load`: three paths of 100 events a second, and consumers that do ever more work for each event
-//! (paper 000, 4.2, figures 8 to 10).
+//! (Gore et al., 4.2, figures 8 to 10).
 
 use serde::Serialize;
+use serde_json::Value;
 
-use super::chart::{Axis, Chart, Mark, Series};
 use super::rig::{Outcome, Plan, Rig};
-use super::{Aim, Bed, Class, Head, Latency, Pair, Service};
+use super::{Bed, Class, Kind, Latency, Pair, Service, subtitle};
 use crate::latency::ratio;
-use crate::table::Table;
+use crate::report::chart::{Axis, Chart};
+use crate::report::{Aim, Charts, Tables, line, number, rows, table};
 use crate::{BenchError, ExperimentOptions, Output};
+
+pub(super) const KIND: Kind = Kind { name: "paths-load", tables, charts };
 
 /// The loads, in units.
 const LOADS: [u32; 14] = [1, 5, 10, 14, 16, 18, 20, 25, 30, 35, 40, 45, 50, 60];
@@ -20,12 +23,9 @@ const RATE: f64 = 100.0;
 /// A rate this near to it is that rate: less than one event in a thousand is missing.
 const RATE_TOLERANCE: f64 = 0.1;
 
-/// The whole report: the one JSON object.
+/// The report, beside what all of them begin with.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Report {
-    /// What it was, where and how it was run, and what was shown.
-    #[serde(flatten)]
-    pub(crate) head: Head,
     /// What an event of the high path costs beside its work: processor time of its supplier, the service and its consumer,
     /// in microseconds, measured on the real-time side with load 0.
     pub(crate) overhead_us: f64,
@@ -63,7 +63,7 @@ pub(crate) struct Row {
 
 /// Runs it and writes its report to `out`.
 pub(crate) fn run(options: &ExperimentOptions, out: &mut Output<'_>) -> Result<(), BenchError> {
-    super::conduct(options, out, |bed, out| measure(bed, options, out))
+    super::conduct(&KIND, options, out, |bed, out| measure(bed, options, out))
 }
 
 /// What an event of the high path costs beside its work, in microseconds.
@@ -73,12 +73,15 @@ fn overhead_us(rig: &mut Rig, seconds: f64) -> Result<f64, BenchError> {
     Ok(ratio(outcome.service_cpu + outcome.high_cpu, 1000 * events.max(1)))
 }
 
-pub(super) fn measure(bed: &Bed, options: &ExperimentOptions, out: &mut Output<'_>) -> Result<Report, BenchError> {
+pub(super) fn measure(
+    bed: &Bed,
+    options: &ExperimentOptions,
+    out: &mut Output<'_>,
+) -> Result<(Vec<Aim>, Report), BenchError> {
     out.progress("starting both services and their paths")?;
     let mut rigs = Pair::start(bed, &[(Class::High, 1), (Class::Medium, 1), (Class::Low, 1)])?;
     let (warm_up, window) = bed.times(options, (0.3, 1.0), (1.0, 5.0));
     let mut report = Report {
-        head: bed.head("paths-load", "three paths, each supplied with 100 events/s", Vec::new()),
         overhead_us: overhead_us(rigs.of(Service::RealTime), window.min(1.0))?,
         window_seconds: window,
         rows: Vec::new(),
@@ -87,22 +90,21 @@ pub(super) fn measure(bed: &Bed, options: &ExperimentOptions, out: &mut Output<'
         for service in Service::ALL {
             out.progress(&format!("load {load}: {}", service.name()))?;
             let outcome = rigs.of(service).run(Plan::at_100_hz(warm_up, window), |_| Some(load))?;
-            let row = report.row(service, load, &outcome);
+            let row = report.row(bed, service, load, &outcome);
             report.rows.push(row);
         }
     }
-    report.head.aims = aims(&report.rows);
-    Ok(report)
+    Ok((aims(&report.rows), report))
 }
 
 impl Report {
-    fn row(&self, service: Service, load: u32, outcome: &Outcome) -> Row {
-        let work_us = f64::from(load) * self.head.circumstances.unit_us;
+    fn row(&self, bed: &Bed, service: Service, load: u32, outcome: &Outcome) -> Row {
+        let work_us = f64::from(load) * bed.circumstances.unit_us;
         let high_needs = RATE * (work_us + self.overhead_us) / 1e6;
         Row {
             service,
             load,
-            high_fits: high_needs < self.head.circumstances.real_time.granted_share,
+            high_fits: high_needs < bed.real_time().granted_share,
             high_needs,
             high_rate: outcome.rate(Class::High),
             medium_rate: outcome.rate(Class::Medium),
@@ -110,41 +112,6 @@ impl Report {
             high_latency: outcome.latency(Class::High),
             medium_latency: outcome.latency(Class::Medium),
             low_latency: outcome.latency(Class::Low),
-        }
-    }
-
-    fn chart(&self, service: Service, title: &str) -> String {
-        let series = |class: Class| Series {
-            name: format!("{} priority", class.name()),
-            points: self
-                .rows
-                .iter()
-                .filter(|row| row.service == service)
-                .map(|row| (f64::from(row.load), row.rate(class)))
-                .collect(),
-            mark: Mark::Line,
-            colour: class.colour(),
-        };
-        let chart = Chart {
-            title: title.to_owned(),
-            subtitle: self.head.subtitle.clone(),
-            x: Axis::from_zero(&format!(
-                "load, units of {:.0} µs of work for each event",
-                self.head.circumstances.unit_us
-            )),
-            y: Axis::from_zero("events processed per second"),
-            series: Class::ALL.map(series).into(),
-        };
-        chart.to_svg()
-    }
-}
-
-impl Row {
-    fn rate(&self, class: Class) -> f64 {
-        match class {
-            Class::High => self.high_rate,
-            Class::Medium => self.medium_rate,
-            Class::Low => self.low_rate,
         }
     }
 }
@@ -192,55 +159,45 @@ fn aims(rows: &[Row]) -> Vec<Aim> {
     ]
 }
 
-impl super::Report for Report {
-    fn head(&self) -> &Head {
-        &self.head
-    }
+fn tables(report: &Value) -> Tables {
+    let columns = [
+        ("service", "service"),
+        ("load", "load"),
+        ("high's work fits", "high_fits"),
+        ("high events/s", "high_rate"),
+        ("medium events/s", "medium_rate"),
+        ("low events/s", "low_rate"),
+        ("high median µs", "high_latency.median_us"),
+        ("high p99 µs", "high_latency.p99_us"),
+    ];
+    let title = format!(
+        "Three paths of 100 events/s; a unit of load is {:.0} µs of work for each event, and the high path costs {:.0} µs beside it",
+        number(report, "unit_us").unwrap_or(0.0),
+        number(report, "overhead_us").unwrap_or(0.0)
+    );
+    vec![(title, table(rows(report, "rows"), &columns))]
+}
 
-    fn head_mut(&mut self) -> &mut Head {
-        &mut self.head
-    }
-
-    fn tables(&self) -> Vec<(String, Table)> {
-        let mut table = Table::new([
-            "service",
-            "load",
-            "high's work fits",
-            "high events/s",
-            "medium events/s",
-            "low events/s",
-            "high median µs",
-            "high p99 µs",
-        ]);
-        for row in &self.rows {
-            table.row([
-                row.service.name().into(),
-                u64::from(row.load).into(),
-                if row.high_fits { "yes" } else { "no" }.into(),
-                row.high_rate.into(),
-                row.medium_rate.into(),
-                row.low_rate.into(),
-                row.high_latency.map(|latency| latency.median_us).into(),
-                row.high_latency.map(|latency| latency.p99_us).into(),
-            ]);
+fn charts(report: &Value) -> Charts {
+    let chart = |service: Service, title: &str| {
+        let series = |class: Class| {
+            let name = format!("{} priority", class.name());
+            let rate = format!("{}_rate", class.name());
+            line(&name, rows(report, "rows"), ("service", service.name()), ("load", &rate), class.colour())
+        };
+        Chart {
+            title: title.to_owned(),
+            subtitle: subtitle(report, "three paths, each supplied with 100 events/s"),
+            x: Axis::from_zero(&super::load_in_units(report)),
+            y: Axis::from_zero("events processed per second"),
+            series: Class::ALL.map(series).into(),
         }
-        let title = format!(
-            "Three paths of 100 events/s; a unit of load is {:.0} µs of work for each event, and the high path costs \
-             {:.0} µs beside it",
-            self.head.circumstances.unit_us, self.overhead_us
-        );
-        vec![(title, table)]
-    }
-
-    fn charts(&self) -> Vec<(String, String)> {
-        vec![
-            ("paths-load-plain".to_owned(), self.chart(Service::Plain, "Plain service: load and throughput")),
-            (
-                "paths-load-real-time".to_owned(),
-                self.chart(Service::RealTime, "Real-time service: load and throughput"),
-            ),
-        ]
-    }
+        .to_svg()
+    };
+    vec![
+        ("paths-load-plain".to_owned(), chart(Service::Plain, "Plain service: load and throughput")),
+        ("paths-load-real-time".to_owned(), chart(Service::RealTime, "Real-time service: load and throughput")),
+    ]
 }
 
 #[cfg(test)]

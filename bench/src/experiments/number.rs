@@ -1,12 +1,15 @@
-//! `campanile-bench paths-number`: the high path beside ever more low ones (paper 000, 4.3, figure 14).
+//! `campanile-bench paths-number`: the high path beside ever more low ones (Gore et al., 4.3, figure 14).
 
 use serde::Serialize;
+use serde_json::Value;
 
-use super::chart::{Axis, Chart, Labels, Mark, Series};
 use super::rig::{Plan, Rig};
-use super::{Aim, Bed, Class, Head, Latency, Service};
-use crate::table::Table;
+use super::{Bed, Class, Kind, Latency, Service, subtitle};
+use crate::report::chart::{Axis, Chart, Labels};
+use crate::report::{Aim, Charts, Tables, line, number, rows, table};
 use crate::{BenchError, ExperimentOptions, Output};
+
+pub(super) const KIND: Kind = Kind { name: "paths-number", tables, charts };
 
 /// The load in units: the paper's. The high path alone then takes three fifths of a core.
 const LOAD: u32 = 30;
@@ -18,12 +21,9 @@ const LOW_PATHS: [usize; 6] = [1, 5, 10, 20, 50, 100];
 const RATE: f64 = 100.0;
 const RATE_TOLERANCE: f64 = 0.1;
 
-/// The whole report: the one JSON object.
+/// The report, beside what all of them begin with.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Report {
-    /// What it was, where and how it was run, and what was shown.
-    #[serde(flatten)]
-    pub(crate) head: Head,
     /// The load that every event carried, in units.
     pub(crate) load: u32,
     /// Seconds for which events counted in each run.
@@ -51,10 +51,14 @@ pub(crate) struct Row {
 
 /// Runs it and writes its report to `out`.
 pub(crate) fn run(options: &ExperimentOptions, out: &mut Output<'_>) -> Result<(), BenchError> {
-    super::conduct(options, out, |bed, out| measure(bed, options, out))
+    super::conduct(&KIND, options, out, |bed, out| measure(bed, options, out))
 }
 
-pub(super) fn measure(bed: &Bed, options: &ExperimentOptions, out: &mut Output<'_>) -> Result<Report, BenchError> {
+pub(super) fn measure(
+    bed: &Bed,
+    options: &ExperimentOptions,
+    out: &mut Output<'_>,
+) -> Result<(Vec<Aim>, Report), BenchError> {
     let (warm_up, window) = bed.times(options, (0.3, 1.0), (1.0, 5.0));
     let load = options.loads.first().copied().unwrap_or(LOAD);
     let mut rows = Vec::new();
@@ -75,16 +79,7 @@ pub(super) fn measure(bed: &Bed, options: &ExperimentOptions, out: &mut Output<'
             });
         }
     }
-    Ok(Report {
-        head: bed.head(
-            "paths-number",
-            &format!("one high, one medium and many low paths, each 100 events/s of load {load}"),
-            vec![keeps_its_rate(&rows)],
-        ),
-        load,
-        window_seconds: window,
-        rows,
-    })
+    Ok((vec![keeps_its_rate(&rows)], Report { load, window_seconds: window, rows }))
 }
 
 fn keeps_its_rate(rows: &[Row]) -> Aim {
@@ -98,63 +93,41 @@ fn keeps_its_rate(rows: &[Row]) -> Aim {
     }
 }
 
-impl super::Report for Report {
-    fn head(&self) -> &Head {
-        &self.head
-    }
+fn tables(report: &Value) -> Tables {
+    let columns = [
+        ("service", "service"),
+        ("low paths", "low_paths"),
+        ("high events/s", "high_rate"),
+        ("medium events/s", "medium_rate"),
+        ("low events/s in all", "low_rate_sum"),
+        ("high median µs", "high_latency.median_us"),
+        ("high p99 µs", "high_latency.p99_us"),
+    ];
+    let load = number(report, "load").unwrap_or(0.0);
+    let title = format!("A high and a medium path beside many low ones, 100 events/s of load {load} each");
+    vec![(title, table(rows(report, "rows"), &columns))]
+}
 
-    fn head_mut(&mut self) -> &mut Head {
-        &mut self.head
-    }
-
-    fn tables(&self) -> Vec<(String, Table)> {
-        let mut table = Table::new([
-            "service",
-            "low paths",
-            "high events/s",
-            "medium events/s",
-            "low events/s in all",
-            "high median µs",
-            "high p99 µs",
-        ]);
-        for row in &self.rows {
-            table.row([
-                row.service.name().into(),
-                u64::try_from(row.low_paths).unwrap_or(u64::MAX).into(),
-                row.high_rate.into(),
-                row.medium_rate.into(),
-                row.low_rate_sum.into(),
-                row.high_latency.map(|latency| latency.median_us).into(),
-                row.high_latency.map(|latency| latency.p99_us).into(),
-            ]);
-        }
-        vec![(format!("A high and a medium path beside many low ones, 100 events/s of load {} each", self.load), table)]
-    }
-
-    fn charts(&self) -> Vec<(String, String)> {
-        let series = |name: &str, service: Service, colour, rate: fn(&Row) -> f64| Series {
-            name: name.to_owned(),
-            points: self
-                .rows
-                .iter()
-                .filter(|row| row.service == service)
-                .map(|row| (super::samples::whole(row.low_paths), rate(row)))
-                .collect(),
-            mark: Mark::Line,
-            colour,
-        };
-        let chart = Chart {
-            title: "Number of low paths and throughput".to_owned(),
-            subtitle: self.head.subtitle.clone(),
-            x: Axis::logarithmic("low paths", Labels::Numbers),
-            y: Axis::from_zero("events processed per second"),
-            series: vec![
-                series("real-time: high", Service::RealTime, 0, |row| row.high_rate),
-                series("real-time: medium", Service::RealTime, 3, |row| row.medium_rate),
-                series("plain: high", Service::Plain, 2, |row| row.high_rate),
-                series("plain: medium", Service::Plain, 1, |row| row.medium_rate),
-            ],
-        };
-        vec![("paths-number".to_owned(), chart.to_svg())]
-    }
+fn charts(report: &Value) -> Charts {
+    let load = number(report, "load").unwrap_or(0.0);
+    let series = |service: Service, class: Class, colour| {
+        let (name, rate) = (format!("{}: {}", service.name(), class.name()), format!("{}_rate", class.name()));
+        line(&name, rows(report, "rows"), ("service", service.name()), ("low_paths", &rate), colour)
+    };
+    let chart = Chart {
+        title: "Number of low paths and throughput".to_owned(),
+        subtitle: subtitle(
+            report,
+            &format!("one high, one medium and many low paths, each 100 events/s of load {load}"),
+        ),
+        x: Axis::logarithmic("low paths", Labels::Numbers),
+        y: Axis::from_zero("events processed per second"),
+        series: vec![
+            series(Service::RealTime, Class::High, 0),
+            series(Service::RealTime, Class::Medium, 3),
+            series(Service::Plain, Class::High, 2),
+            series(Service::Plain, Class::Medium, 1),
+        ],
+    };
+    vec![("paths-number".to_owned(), chart.to_svg())]
 }

@@ -1,5 +1,5 @@
 //! `campanile-bench overhead`: what real-time costs, and what a service costs beside the least that can be between supplier
-//! and consumer (paper 000, 4.4, figure 15).
+//! and consumer (Gore et al., 4.4, figure 15).
 //!
 //! All parties of all contenders run in the real-time scheduling class where that is granted, as the paper's did (4.1): what is
 //! compared is what priorities add, and not two of the kernel's schedulers.
@@ -14,17 +14,20 @@ use std::net::SocketAddr;
 use client::notify::{EventType, Property, ThreadPoolLanes};
 use giop::realtime::{PriorityModel, PriorityModelPolicy};
 use serde::Serialize;
+use serde_json::{Value, json};
 
-use super::chart::Bars;
 use super::line::{Ends, Line};
 use super::paired::PairedRatio;
 use super::party::SupplierPath;
-use super::{Bed, Class, Head, Latency};
+use super::{Bed, Class, Kind, Latency, subtitle};
 use crate::campanile::{self, Campanile};
 use crate::process::Process;
+use crate::report::chart::Bars;
+use crate::report::{Aim, Charts, Tables, at, number, rows, table, text};
 use crate::spin::Awake;
-use crate::table::Table;
 use crate::{BenchError, CarriageOptions, ExperimentOptions, Output, Spread, clock, relay, wire};
+
+pub(super) const KIND: Kind = Kind { name: "overhead", tables, charts };
 
 /// Events a second at which latencies are taken.
 const RATE: u64 = 1000;
@@ -58,16 +61,6 @@ pub(crate) enum Between {
     Service,
 }
 
-impl Between {
-    const fn name(self) -> &'static str {
-        match self {
-            Self::Nobody => "2 hops",
-            Self::Relay => "3 hops",
-            Self::Service => "service",
-        }
-    }
-}
-
 /// Who takes turns, in this order and the reverse one: each that is compared with another stands next to it.
 const CONTENDERS: [(Between, bool); 6] = [
     (Between::Nobody, false),
@@ -78,12 +71,9 @@ const CONTENDERS: [(Between, bool); 6] = [
     (Between::Nobody, true),
 ];
 
-/// The whole report: the one JSON object.
+/// The report, beside what all of them begin with.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Report {
-    /// What it was, where and how it was run, and what was shown.
-    #[serde(flatten)]
-    pub(crate) head: Head,
     /// Octets of an event's payload.
     pub(crate) payload_bytes: usize,
     /// How the cores were kept from dozing off: by asking the kernel (`/dev/cpu_dma_latency`), or, where that was refused, by threads
@@ -122,7 +112,7 @@ pub(crate) struct Row {
 
 /// Runs it and writes its report to `out`.
 pub(crate) fn run(options: &ExperimentOptions, out: &mut Output<'_>) -> Result<(), BenchError> {
-    super::conduct(options, out, |bed, out| measure(bed, options, out))
+    super::conduct(&KIND, options, out, |bed, out| measure(bed, options, out))
 }
 
 /// One configuration, running. Its ends are ended before what is between them.
@@ -145,7 +135,11 @@ struct Turns {
     p99s: Vec<Option<f64>>,
 }
 
-pub(super) fn measure(bed: &Bed, options: &ExperimentOptions, out: &mut Output<'_>) -> Result<Report, BenchError> {
+pub(super) fn measure(
+    bed: &Bed,
+    options: &ExperimentOptions,
+    out: &mut Output<'_>,
+) -> Result<(Vec<Aim>, Report), BenchError> {
     let (warm_up, window) = bed.times(options, TURN, TURN);
     let (warm_up, window) = (clock::nanoseconds(warm_up), clock::nanoseconds(window));
     let (starts, rounds) = if bed.quick() { (STARTS_QUICK, ROUNDS_QUICK) } else { (STARTS, ROUNDS) };
@@ -172,10 +166,10 @@ pub(super) fn measure(bed: &Bed, options: &ExperimentOptions, out: &mut Output<'
             }
         }
     }
-    Ok(assemble(bed, starts, &turns, awake.how()))
+    Ok(assemble(starts, &turns, awake.how()))
 }
 
-fn assemble(bed: &Bed, starts: usize, turns: &[Turns; CONTENDERS.len()], cores_awake: &'static str) -> Report {
+fn assemble(starts: usize, turns: &[Turns; CONTENDERS.len()], cores_awake: &'static str) -> (Vec<Aim>, Report) {
     let [_, relay, plain, real_time, relay_with_priorities, _] = turns;
     let latency = |above: &Turns, below: &Turns| PairedRatio::of(&above.medians, &below.medians);
     let real_time_latency_ratio = latency(real_time, plain);
@@ -203,8 +197,7 @@ fn assemble(bed: &Bed, starts: usize, turns: &[Turns; CONTENDERS.len()], cores_a
     ];
     let mut rows: Vec<Row> = CONTENDERS.iter().zip(turns).map(|(&contender, turns)| turns.row(contender)).collect();
     rows.sort_by_key(|row| (row.between, row.real_time));
-    Report {
-        head: bed.head("overhead", "structured events of 64 octets, one supplier, one consumer", aims),
+    let report = Report {
         payload_bytes: super::PAYLOAD_BYTES,
         cores_awake,
         starts,
@@ -214,7 +207,8 @@ fn assemble(bed: &Bed, starts: usize, turns: &[Turns; CONTENDERS.len()], cores_a
         plain_throughput_ratio,
         service_latency_ratio,
         real_time_service_latency_ratio,
-    }
+    };
+    (aims, report)
 }
 
 impl Turns {
@@ -303,15 +297,6 @@ impl Contender {
     }
 }
 
-fn name(between: Between, real_time: bool) -> String {
-    match (between, real_time) {
-        (Between::Service, false) => "plain service".to_owned(),
-        (Between::Service, true) => "real-time service".to_owned(),
-        (_, false) => between.name().to_owned(),
-        (_, true) => format!("{} with priorities", between.name()),
-    }
-}
-
 /// What a supplier pushes to a consumer, or a relay, at that address.
 fn direct(address: SocketAddr, real_time: bool) -> SupplierPath {
     SupplierPath {
@@ -357,63 +342,58 @@ fn start_service(
     Ok((path, service))
 }
 
-impl super::Report for Report {
-    fn head(&self) -> &Head {
-        &self.head
-    }
-
-    fn head_mut(&mut self) -> &mut Head {
-        &mut self.head
-    }
-
-    fn tables(&self) -> Vec<(String, Table)> {
-        let mut table = Table::new([
-            "between supplier and consumer",
-            "events/s",
-            "median µs",
-            "p99 µs",
-            "median µs, lowest turn",
-            "highest turn",
-        ]);
-        for row in &self.rows {
-            table.row([
-                name(row.between, row.real_time).into(),
-                row.events_per_second.map(|spread| spread.median).into(),
-                row.median_us.map(|spread| spread.median).into(),
-                row.p99_us.map(|spread| spread.median).into(),
-                row.median_us.map(|spread| spread.min).into(),
-                row.median_us.map(|spread| spread.max).into(),
-            ]);
-        }
-        let title = format!(
-            "Events of {} octets back to back (events/s) and at {RATE} a second (latency); medians of {} turns",
-            self.payload_bytes, self.rounds
-        );
-        vec![(title, table)]
-    }
-
-    fn charts(&self) -> Vec<(String, String)> {
-        let bars = |title: &str, label: &str, figure: fn(&Row) -> Option<Spread>| {
-            let bar = |row: &Row| {
-                Some((name(row.between, row.real_time), figure(row)?.median, usize::from(!row.real_time) * 5))
-            };
-            let bars = Bars {
-                title: title.to_owned(),
-                subtitle: self.head.subtitle.clone(),
-                label: label.to_owned(),
-                bars: self.rows.iter().filter_map(bar).collect(),
-            };
-            bars.to_svg()
+/// The rows, each with the name of its contender.
+fn named(report: &Value) -> Vec<Value> {
+    let mut named = rows(report, "rows").to_vec();
+    for row in &mut named {
+        let name = match (text(row, "between"), at(row, "real_time").as_bool().unwrap_or(false)) {
+            ("service", false) => "plain service".to_owned(),
+            ("service", true) => "real-time service".to_owned(),
+            (between, false) => between.to_owned(),
+            (between, true) => format!("{between} with priorities"),
         };
-        vec![
-            (
-                "overhead-throughput".to_owned(),
-                bars("Highest throughput", "events per second", |row| row.events_per_second),
-            ),
-            (
-                "overhead-latency".to_owned(),
-                bars("Latency at 1,000 events per second", "median latency, µs", |row| row.median_us),
-            ),
-        ]
+        if let Value::Object(row) = row {
+            row.insert("name".to_owned(), json!(name));
+        }
     }
+    named
+}
+
+fn tables(report: &Value) -> Tables {
+    let columns = [
+        ("between supplier and consumer", "name"),
+        ("events/s", "events_per_second.median"),
+        ("median µs", "median_us.median"),
+        ("p99 µs", "p99_us.median"),
+        ("median µs, lowest turn", "median_us.min"),
+        ("highest turn", "median_us.max"),
+    ];
+    let [octets, turns] = ["payload_bytes", "rounds"].map(|name| number(report, name).unwrap_or(0.0));
+    let title = format!(
+        "Events of {octets} octets back to back (events/s) and at {RATE} a second (latency); medians of {turns} turns"
+    );
+    vec![(title, table(&named(report), &columns))]
+}
+
+fn charts(report: &Value) -> Charts {
+    let bars = |title: &str, label: &str, figure: &str| {
+        let bar = |row: &Value| {
+            let colour = if at(row, "real_time") == true { 0 } else { 5 };
+            Some((text(row, "name").to_owned(), number(row, figure)?, colour))
+        };
+        Bars {
+            title: title.to_owned(),
+            subtitle: subtitle(report, "structured events of 64 octets, one supplier, one consumer"),
+            label: label.to_owned(),
+            groups: vec![(String::new(), named(report).iter().filter_map(bar).collect())],
+        }
+        .to_svg()
+    };
+    vec![
+        ("overhead-throughput".to_owned(), bars("Highest throughput", "events per second", "events_per_second.median")),
+        (
+            "overhead-latency".to_owned(),
+            bars("Latency at 1,000 events per second", "median latency, µs", "median_us.median"),
+        ),
+    ]
 }

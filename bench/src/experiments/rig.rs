@@ -1,5 +1,5 @@
 //! A service with its paths: for each a supplier, an event type of its own, and a consumer that subscribes to that type only
-//! (paper 000, figure 8). Suppliers, service and consumers are processes of their own.
+//! (Gore et al., figure 8). Suppliers, service and consumers are processes of their own.
 
 use client::notify::{EventType, Property, ThreadPoolLanes};
 use giop::realtime::{PriorityModel, PriorityModelPolicy};

@@ -4,8 +4,8 @@ use super::cells::{Cell, Fit, Ratio};
 use super::contender::OURS;
 use super::experiments::{AGAIN, SIDE_BY_SIDE};
 use super::pool::P999_OF_ALL;
-use crate::experiments::Aim;
 use crate::memory;
+use crate::report::Aim;
 use serde::Serialize;
 
 /// A line through times to the last consumer, over the number of consumers.
@@ -233,7 +233,7 @@ fn of_all_turns(cell: Option<&Cell>) -> Option<f64> {
 }
 
 /// What consumers that wait may cost.
-pub(super) fn of_memory(found: Option<&memory::Found>) -> [Aim; 3] {
+pub(crate) fn of_memory(found: Option<&memory::Found>) -> [Aim; 3] {
     const PROXY_MAX: f64 = 4.0 * 1024.0;
     const CONNECTION_MAX: f64 = 16.0 * 1024.0;
     let aim = |aim: &str, judge: &dyn Fn(&memory::Found) -> (String, bool)| {

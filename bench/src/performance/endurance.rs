@@ -12,9 +12,9 @@ use super::contender::{self, Contender, OURS, Scenario};
 use super::course::{Course, LEAD, Plan};
 use super::sched::{Trace, Wait};
 use super::{meters, page};
-use crate::experiments::book::today;
 use crate::latency::{Percentiles, ratio};
-use crate::output::{write_json, write_result};
+use crate::output::{today, write_json, write_result};
+use crate::report::{Aim, judge};
 use crate::table::{Cell as Field, Table};
 use crate::{BenchError, EnduranceOptions, Losses, Machine, Output, clock};
 
@@ -121,7 +121,7 @@ pub(crate) fn run(options: &EnduranceOptions, out: &mut Output<'_>) -> Result<()
     }
     if let Some(page) = &options.page {
         page::write_endurance(&report, page)?;
-        written.push(page.clone());
+        written.push(page.join("endurance.md"));
     }
     if !options.report.json {
         for path in written {
@@ -133,7 +133,13 @@ pub(crate) fn run(options: &EnduranceOptions, out: &mut Output<'_>) -> Result<()
         }
         report.machine.write_remarks(out)?;
     }
-    Ok(())
+    judge(report.runs.iter().filter(|run| run.contender == OURS).map(nothing_lost).collect::<Vec<_>>().iter())
+}
+
+fn nothing_lost(run: &Endured) -> Aim {
+    let Losses { sent, lost, .. } = run.losses;
+    let found = format!("{lost} of {sent} events lost");
+    Aim { aim: format!("nothing is lost at {}/s", run.rate), found, met: Some(lost == 0) }
 }
 
 /// Whose consumers are programs of their own that tell of late events at the end only, when the trace of most is gone.
@@ -389,7 +395,7 @@ impl Report {
     }
 }
 
-/// The tables: what was endured, and the latest events.
+/// The tables: what was endured, and what made events late.
 pub(super) fn tables(report: &Report) -> Vec<(String, Table)> {
     let others = match (report.together, report.has_others()) {
         (true, false) => ", all rates at the same time, each with a service of its own",
@@ -443,9 +449,8 @@ fn endured(report: &Report) -> Table {
     table
 }
 
-/// What made events late, and the latest of them.
+/// What made events late.
 fn late(report: &Report) -> Vec<(String, Table)> {
-    const SHOWN: usize = 20;
     let mut tables = Vec::new();
     let headings = ["what made events take more than 1 ms", "events", "max µs"];
     let mut causes = Table::new(["events/s"].into_iter().chain(report.whose()).chain(headings));
@@ -457,20 +462,6 @@ fn late(report: &Report) -> Vec<(String, Table)> {
     }
     if report.runs.iter().any(|run| run.late_events > 0) {
         tables.push(("What made events late".to_owned(), causes));
-    }
-    for run in &report.runs {
-        let mut late: Vec<&Late> = run.late.iter().collect();
-        late.sort_by(|one, other| other.us.total_cmp(&one.us));
-        let mut table = Table::new(["at s", "event", "µs", "why"]);
-        for Late { number, at_seconds, us, explanation, .. } in late.iter().take(SHOWN) {
-            table.row([(*at_seconds).into(), (*number).into(), (*us).into(), explanation.as_str().into()]);
-        }
-        if run.late_events > 0 {
-            tables.push((
-                format!("The latest at {} (of {}; the JSON has more of them)", report.which(run), run.late_events),
-                table,
-            ));
-        }
     }
     tables
 }

@@ -5,48 +5,54 @@ use std::fmt::Write;
 use std::fs;
 use std::path::Path;
 
+use serde_json::Value;
+
 use super::aims::Growth;
 use super::cells::Cell;
 use super::endurance;
 use super::experiments::{SIDE_BY_SIDE, SIDE_BY_SIDE_RATE};
 use super::whole::{About, Report};
-use crate::experiments::chart::{Axis, Bars, Chart, Labels, Mark, Series};
-use crate::experiments::{Aim, verdict};
+use crate::report::chart::{Axis, Bars, Chart, Group, Labels, Mark, Series};
+use crate::report::{self, at, number, rows, text};
 use crate::table::{Cell as Field, Table, counted};
 use crate::{BenchError, Machine};
 
-/// What stands between marks is written here.
-const MEASURED: &str = "measured";
-const ENDURANCE: &str = "endurance";
-
-/// Writes the charts into the folder beside the page that has its name, and the measured part of the page.
-pub(super) fn write(report: &Report, page: &Path) -> Result<(), BenchError> {
-    let folder = page.with_extension("");
-    fs::create_dir_all(&folder).map_err(BenchError::io("making the folder for charts"))?;
-    let charts = charts(report);
-    for (name, svg) in &charts {
-        fs::write(folder.join(format!("{name}.svg")), svg).map_err(BenchError::io("writing a chart"))?;
-    }
-    let folder = folder.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-    let before = fs::read_to_string(page).unwrap_or_else(|_| "# Performance\n".to_owned());
-    let measured = measured(report, &folder, &charts);
-    fs::write(page, replaced(&before, MEASURED, &measured)).map_err(BenchError::io("writing the page"))
+/// Writes the charts and the page of tables into this folder.
+pub(super) fn write(report: &Report, folder: &Path) -> Result<(), BenchError> {
+    let charts = draw(&report::value_of(report)?, folder)?;
+    let tables = format!(
+        "# Performance: all tables\n\nThe summary is [performance.md](../performance.md). This page is written by `campanile-bench \
+         performance`; edits are lost.\n\n{}",
+        measured(report, &charts)
+    );
+    fs::write(folder.join("tables.md"), tables).map_err(BenchError::io("writing the page"))
 }
 
-/// Writes the part of the page that is about endurance.
-pub(super) fn write_endurance(report: &endurance::Report, page: &Path) -> Result<(), BenchError> {
-    let mut text = circumstances(&report.date, &report.machine);
-    text.push_str(".\n\n");
+/// Draws the charts of a report into this folder; their names.
+pub(super) fn draw(report: &Value, folder: &Path) -> Result<Vec<String>, BenchError> {
+    let charts = charts(report);
+    report::write_charts(&charts, folder)?;
+    Ok(charts.into_iter().map(|(name, _)| name).collect())
+}
+
+/// Writes the page about endurance into this folder.
+pub(super) fn write_endurance(report: &endurance::Report, folder: &Path) -> Result<(), BenchError> {
+    let mut text = format!(
+        "# Performance: half an hour\n\nWhere each event that took more than 1 ms waited, and for whom. This page is written by \
+         `campanile-bench endurance`; edits are lost.\n\n{}.\n\n",
+        circumstances(&report.date, &report.machine)
+    );
     for run in &report.runs {
         if let Some(why) = &run.untraced {
             let _ = writeln!(text, "At {} nothing could be explained: {why}.\n", report.which(run));
         }
     }
     for (title, table) in endurance::tables(report) {
-        let _ = writeln!(text, "### {title}\n\n{}", table.markdown());
+        let _ = writeln!(text, "## {title}\n\n{}", table.markdown());
     }
-    let before = fs::read_to_string(page).unwrap_or_else(|_| "# Performance\n".to_owned());
-    fs::write(page, replaced(&before, ENDURANCE, &text)).map_err(BenchError::io("writing the page"))
+    fs::create_dir_all(folder).map_err(BenchError::io("making the folder of --page"))?;
+    fs::write(folder.join("endurance.md"), text.trim_end().to_owned() + "\n")
+        .map_err(BenchError::io("writing the page"))
 }
 
 /// When and where it was run.
@@ -59,35 +65,23 @@ fn circumstances(date: &str, machine: &Machine) -> String {
     )
 }
 
-/// The page with another part of this name; at the end, where it had none.
-fn replaced(page: &str, name: &str, text: &str) -> String {
-    let begin = format!("<!-- {name}: begin (written by `campanile-bench`; edits are lost) -->");
-    let end = format!("<!-- {name}: end -->");
-    let part = format!("{begin}\n\n{}\n\n{end}\n", text.trim());
-    let parts = page.split_once(&begin).and_then(|(before, rest)| Some((before, rest.split_once(&end)?.1)));
-    match parts {
-        Some((before, behind)) => format!("{before}{part}{}", behind.strip_prefix('\n').unwrap_or(behind)),
-        None => format!("{}\n\n{part}", page.trim_end()),
-    }
-}
-
-/// The measured part.
-fn measured(report: &Report, folder: &str, charts: &[(&'static str, String)]) -> String {
+/// The tables, below the charts of these names.
+fn measured(report: &Report, charts: &[String]) -> String {
     let Report { date, machine, quick, seconds, .. } = report;
     let mut text = circumstances(date, machine);
     let _ = writeln!(
         text,
         "; {:.0} minutes{}. Figures are medians over the rounds and ratios are taken round by round, except latencies of 128 B with the \
          parties pinned, which are those of many short rounds together, and latencies of two at the same time, which are those of all rounds together. \
-         [bench/README.md](../bench/README.md) says what each figure is.\n",
+         [bench/README.md](../../bench/README.md) says what each figure is.\n",
         seconds / 60.0,
         if *quick { ", with `--quick`, which is a check and no measurement" } else { "" }
     );
-    for (name, _) in charts {
-        let _ = writeln!(text, "![{name}]({folder}/{name}.svg)\n");
+    for name in charts {
+        let _ = writeln!(text, "![{name}]({name}.svg)\n");
     }
     for (title, table) in tables(report) {
-        let _ = writeln!(text, "### {title}\n\n{}", table.markdown());
+        let _ = writeln!(text, "## {title}\n\n{}", table.markdown());
     }
     for (of, note) in notes(&report.cells) {
         let _ = writeln!(text, "- {of}: {note}");
@@ -125,7 +119,7 @@ fn in_one_line(note: &str) -> String {
 
 /// All tables, with their titles.
 pub(super) fn tables(report: &Report) -> Vec<(String, Table)> {
-    let mut tables = vec![("What was to be shown".to_owned(), aims(&report.aims))];
+    let mut tables = vec![("What was to be shown".to_owned(), report::table_of_aims(&report.aims))];
     tables.push(("Contenders".to_owned(), contenders(&report.contenders)));
     let names: BTreeMap<&str, &str> = report.contenders.iter().map(|about| (about.key, about.name)).collect();
     let named = |key: &'static str| Field::from(names.get(key).copied().unwrap_or(key));
@@ -167,14 +161,6 @@ pub(super) fn tables(report: &Report) -> Vec<(String, Table)> {
         tables.push((title, found.table()));
     }
     tables
-}
-
-fn aims(aims: &[Aim]) -> Table {
-    let mut table = Table::new(["aim", "found", "met"]);
-    for Aim { aim, found, met } in aims {
-        table.row([aim.as_str().into(), found.as_str().into(), verdict(*met).into()]);
-    }
-    table
 }
 
 fn contenders(contenders: &[About]) -> Table {
@@ -291,94 +277,108 @@ fn describe(cell: &Cell) -> String {
     format!("{} B, {}, {consumers}{rate}{beside}", cell.payload_bytes, cell.supplier)
 }
 
-/// The charts: names of files without their ending, and documents.
-fn charts(report: &Report) -> Vec<(&'static str, String)> {
-    let subtitle = format!("{}, commit {}", report.machine.processor, report.machine.commit.unwrap_or("unknown"));
+/// The charts of a report: names of files without their ending, and documents.
+fn charts(report: &Value) -> report::Charts {
+    let commit = at(report, "machine.commit").as_str().unwrap_or("unknown");
+    let subtitle = format!("{}, commit {commit}", text(report, "machine.processor"));
+    let due = || Axis::logarithmic("from when an event was due", Labels::Microseconds);
+    let lines = |title: &str, x: &str, series| {
+        Chart {
+            title: title.to_owned(),
+            subtitle: subtitle.clone(),
+            x: Axis::logarithmic(x, Labels::Numbers),
+            y: due(),
+            series,
+        }
+        .to_svg()
+    };
+    let fast = |cell: &Value| {
+        text(cell, "experiment") == "latency" && cell["pinned"] == true && number(cell, "rate") >= Some(9999.0)
+    };
+    let crowd = |cell: &Value| {
+        let consumers = number(cell, "consumers").unwrap_or(0.0);
+        text(cell, "experiment") == "fan-out" && number(cell, "processes") == Some(consumers.min(10.0))
+    };
+    let median = series(report, fast, "payload_bytes", "p50_us");
+    let p999 = series(report, fast, "payload_bytes", "p999_us");
+    let last = series(report, crowd, "consumers", "last_us");
+    let payload = "payload, bytes";
+    let delivery = "Processor time of a delivery, 1 to 100, 64 B";
     let mut charts = Vec::new();
-    for (name, title, figure) in [
-        ("latency-median", "Median latency, 1 to 1, at 10,000 events/s", "p50_us"),
-        ("latency-p999", "99.9th percentile of latency, 1 to 1, at 10,000 events/s", "p999_us"),
+    for (name, title, x, series) in [
+        ("latency-median", "Median latency, 1 to 1, at 10,000 events/s", payload, median),
+        ("latency-p999", "99.9th percentile of latency, 1 to 1, at 10,000 events/s", payload, p999),
+        ("fan-out", "Time to the last consumer, 8 KB", "consumers, in up to 10 processes", last),
     ] {
-        let cells = |cell: &Cell| cell.experiment == "latency" && cell.pinned && cell.rate > 9999.0;
-        let series = series(report, cells, |cell| (f64::from(cell.payload_bytes), cell.figure(figure)));
-        let x = Axis::logarithmic("payload, bytes", Labels::Numbers);
-        let y = Axis::logarithmic("from when an event was due", Labels::Microseconds);
-        charts.extend(chart(name, title, &subtitle, x, y, series));
+        if !series.is_empty() {
+            charts.push((name.to_owned(), lines(title, x, series)));
+        }
     }
-    let cells = |cell: &Cell| cell.experiment == "fan-out" && cell.processes == cell.consumers.min(10);
-    let series = series(report, cells, |cell| (f64::from(cell.consumers), cell.figure("last_us")));
-    let x = Axis::logarithmic("consumers, in up to 10 processes", Labels::Numbers);
-    let y = Axis::logarithmic("from when an event was due", Labels::Microseconds);
-    charts.extend(chart("fan-out", "Time to the last consumer, 8 KB", &subtitle, x, y, series));
-    charts.extend(bars(
-        report,
-        "throughput",
-        "Throughput, 1 to 1, 64 B",
-        "events/s",
-        &subtitle,
-        1,
-        "events_per_second",
-    ));
-    let title = "Processor time of a delivery, 1 to 100, 64 B";
-    charts.extend(bars(report, "delivery", title, "µs per delivery", &subtitle, 100, "cpu_us_per_delivery"));
+    for (name, title, label, consumers, figure) in [
+        ("throughput", "Throughput, 1 to 1, 64 B", "events/s", 1.0, "events_per_second"),
+        ("delivery", delivery, "µs per delivery", 100.0, "cpu_us_per_delivery"),
+    ] {
+        let (title, subtitle, label) = (title.to_owned(), subtitle.clone(), label.to_owned());
+        let groups = groups(report, consumers, figure);
+        if !groups.is_empty() {
+            charts.push((name.to_owned(), Bars { title, subtitle, label, groups }.to_svg()));
+        }
+    }
     charts
 }
 
+/// A figure of a cell: of all rounds together where they are pooled, else the median over the rounds.
+fn figure(cell: &Value, name: &str) -> Option<f64> {
+    at(cell, "pooled").get(name).and_then(Value::as_f64).or_else(|| number(at(cell, "figures").get(name)?, "median"))
+}
+
+/// All contenders, each with its place among the colours, and its cells among these.
+fn by_contender(report: &Value, take: impl Fn(&Value) -> bool) -> Vec<(usize, &str, Vec<&Value>)> {
+    let contenders = rows(report, "contenders").iter().enumerate();
+    let cells = |key: &str| {
+        let all = rows(report, "cells").iter();
+        all.filter(|cell| text(cell, "contender") == key && take(cell)).collect::<Vec<_>>()
+    };
+    contenders.map(|(colour, about)| (colour, text(about, "name"), cells(text(about, "key")))).collect()
+}
+
 /// One series for each contender that has points.
-fn series(report: &Report, take: impl Fn(&Cell) -> bool, point: impl Fn(&Cell) -> (f64, Option<f64>)) -> Vec<Series> {
+fn series(report: &Value, take: impl Fn(&Value) -> bool, x: &str, y: &str) -> Vec<Series> {
     let mut all = Vec::new();
-    for (colour, About { key, name, .. }) in report.contenders.iter().enumerate() {
-        let cells = report.cells.iter().filter(|cell| cell.contender == *key && take(cell));
-        let points: Vec<(f64, f64)> = cells.map(&point).filter_map(|(x, y)| Some((x, y?))).collect();
+    for (colour, name, cells) in by_contender(report, take) {
+        let points: Vec<(f64, f64)> =
+            cells.into_iter().filter_map(|cell| number(cell, x).zip(figure(cell, y))).collect();
         if points.len() > 1 {
-            all.push(Series { name: (*name).to_owned(), points, mark: Mark::Line, colour });
+            all.push(Series { name: name.to_owned(), points, mark: Mark::Line, colour });
         }
     }
     all
 }
 
-fn chart(
-    name: &'static str,
-    title: &str,
-    subtitle: &str,
-    x: Axis,
-    y: Axis,
-    series: Vec<Series>,
-) -> Option<(&'static str, String)> {
-    if series.is_empty() {
-        return None;
-    }
-    let chart = Chart { title: title.to_owned(), subtitle: subtitle.to_owned(), x, y, series };
-    Some((name, chart.to_svg()))
-}
-
-fn bars(
-    report: &Report,
-    name: &'static str,
-    title: &str,
-    label: &str,
-    subtitle: &str,
-    consumers: u32,
-    figure: &str,
-) -> Option<(&'static str, String)> {
-    let mut bars = Vec::new();
-    for (colour, about) in report.contenders.iter().enumerate() {
-        for cell in &report.cells {
-            let is_it = cell.experiment == "throughput"
-                && cell.contender == about.key
-                && cell.payload_bytes == 64
-                && cell.consumers == consumers;
-            if let Some(value) = cell.figure(figure).filter(|_| is_it) {
-                let supplier = match cell.supplier.split_once(", window") {
-                    Some((sequences, _)) if sequences.starts_with("sequences") => sequences,
-                    _ => cell.supplier.as_str(),
-                };
-                bars.push((format!("{}, {supplier}", about.name), value, colour));
+/// Bars of all contenders that send in the same way, way by way.
+fn groups(report: &Value, consumers: f64, name: &str) -> Vec<Group> {
+    let is_it = |cell: &Value| {
+        text(cell, "experiment") == "throughput"
+            && number(cell, "payload_bytes") == Some(64.0)
+            && number(cell, "consumers") == Some(consumers)
+    };
+    let mut groups: Vec<Group> = Vec::new();
+    for (colour, contender, cells) in by_contender(report, is_it) {
+        for cell in cells {
+            let Some(value) = figure(cell, name) else { continue };
+            let supplier = text(cell, "supplier");
+            let supplier = match supplier.split_once(", window") {
+                Some((sequences, _)) if sequences.starts_with("sequences") => sequences,
+                _ => supplier,
+            };
+            let bar = (contender.to_owned(), value, colour);
+            match groups.iter_mut().find(|(group, _)| group == supplier) {
+                Some((_, bars)) => bars.push(bar),
+                None => groups.push((supplier.to_owned(), vec![bar])),
             }
         }
     }
-    let bars = Bars { title: title.to_owned(), subtitle: subtitle.to_owned(), label: label.to_owned(), bars };
-    (!bars.bars.is_empty()).then(|| (name, bars.to_svg()))
+    groups
 }
 
 #[cfg(test)]
@@ -406,17 +406,5 @@ mod tests {
         let of = "nats (latency, 128 B, two-way, 1 consumer, 250/s; latency, 128 B, two-way, 1 consumer, 1000/s; \
                   side by side, 128 B, two-way, 1 consumer, 250/s, at the same time as campanile)";
         assert_eq!(notes(&cells), [(of.to_owned(), "it ended; killed".to_owned())]);
-    }
-
-    #[test]
-    fn what_people_wrote_around_the_measured_part_stays() {
-        let first = replaced("# Performance\n\nWhy.\n", MEASURED, "one");
-        assert!(first.starts_with("# Performance\n\nWhy.\n\n") && first.contains("\none\n"));
-        let behind = format!("{first}\n## What was tried\n");
-        let second = replaced(&behind, MEASURED, "two");
-        assert_eq!(second, behind.replace("\none\n", "\ntwo\n"));
-        let third = replaced(&second, ENDURANCE, "three");
-        assert!(third.starts_with(&second) && third.contains("\nthree\n"));
-        assert_eq!(replaced(&second, MEASURED, "two"), second);
     }
 }

@@ -1,6 +1,7 @@
 //! `campanile-bench performance`: everything, and where it is written to.
 
 use std::io::Write;
+use std::path::PathBuf;
 
 use rustix::thread::{CpuSet, sched_getaffinity};
 use serde::Serialize;
@@ -11,9 +12,8 @@ use super::contender::{self, Contender};
 use super::experiments::Bench;
 use super::page;
 use super::race::Missing;
-use crate::experiments::Aim;
-use crate::experiments::book::today;
-use crate::output::{write_json, write_result};
+use crate::output::{today, write_json, write_result};
+use crate::report::Aim;
 use crate::{BenchError, Machine, Output, PerformanceOptions, clock, memory};
 
 /// What was found.
@@ -58,6 +58,9 @@ pub(crate) struct About {
 
 /// Runs everything and writes the report to `out`, and to where the options say.
 pub(crate) fn run(options: &PerformanceOptions, out: &mut Output<'_>) -> Result<(), BenchError> {
+    if options.stored {
+        return draw_stored(options, out);
+    }
     let began = clock::now();
     clock::wake_on_time();
     let all = contender::all();
@@ -93,6 +96,19 @@ pub(crate) fn run(options: &PerformanceOptions, out: &mut Output<'_>) -> Result<
         cells,
     };
     write(&report, options, out)
+}
+
+/// Draws the charts of the latest report that is stored.
+fn draw_stored(options: &PerformanceOptions, out: &mut Output<'_>) -> Result<(), BenchError> {
+    let folder = |given: &Option<PathBuf>, usual: &str| given.clone().unwrap_or_else(|| PathBuf::from(usual));
+    let (results, page) = (folder(&options.results, "bench/results"), folder(&options.page, "docs/performance"));
+    let Some((_, report)) = crate::report::latest(&results, "performance")? else {
+        return Err(BenchError::Option { name: "--results", must_be: "a folder with a report of `performance`" });
+    };
+    for name in page::draw(&report, &page)? {
+        writeln!(out, "{}", page.join(name + ".svg").display())?;
+    }
+    Ok(())
 }
 
 /// What waiting consumers cost. Where that fails, as it does where too few descriptors are allowed, the rest is told all the same.
@@ -131,7 +147,7 @@ fn write(report: &Report, options: &PerformanceOptions, out: &mut Output<'_>) ->
     if let Some(page) = &options.page {
         page::write(report, page)?;
         if !options.report.json {
-            writeln!(out, "{}", page.display())?;
+            writeln!(out, "{}", page.join("tables.md").display())?;
         }
     }
     if !options.report.json {
@@ -141,5 +157,5 @@ fn write(report: &Report, options: &PerformanceOptions, out: &mut Output<'_>) ->
         }
         report.machine.write_remarks(out)?;
     }
-    crate::experiments::judge(&report.aims)
+    crate::report::judge(&report.aims)
 }

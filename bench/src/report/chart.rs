@@ -18,8 +18,12 @@ const INK: &str = "#24292f";
 const FAINT: &str = "#6e7781";
 const GRID: &str = "#e4e8ec";
 
-/// Colours that those can tell apart, too, who do not see all of them (Okabe and Ito).
-const COLOURS: [&str; 6] = ["#0072b2", "#e69f00", "#d55e00", "#009e73", "#cc79a7", "#56616b"];
+/// Pixels from one line of a legend to the next.
+const LEGEND_LINE: f64 = 18.0;
+
+/// Colours that those can tell apart, too, who do not see all of them: Okabe's and Ito's, and two that differ from these in lightness.
+const COLOURS: [&str; 10] =
+    ["#0072b2", "#e69f00", "#d55e00", "#009e73", "#cc79a7", "#56616b", "#56b4e9", "#6a3d9a", "#8c6d1f", "#111111"];
 
 /// How a series is drawn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -60,8 +64,11 @@ impl Chart {
         let x = self.x.fit(values(|point| point.0));
         let y = self.y.fit(values(|point| point.1));
         let across = |value: f64| LEFT + x.place(value) * (WIDTH - LEFT - RIGHT);
-        let down = |value: f64| HEIGHT - BOTTOM - y.place(value) * (HEIGHT - TOP - BOTTOM);
-        let mut svg = begin(&self.title, &self.subtitle, HEIGHT);
+        // What a legend takes beyond its first line makes the chart higher.
+        let (legend, more) = self.legend();
+        let (top, floor, height) = (TOP + more, HEIGHT + more - BOTTOM, HEIGHT + more);
+        let down = |value: f64| floor - y.place(value) * (floor - top);
+        let mut svg = begin(&self.title, &self.subtitle, height);
         for (value, label) in y.ticks() {
             let at = down(value);
             line(&mut svg, (LEFT, at), (WIDTH - RIGHT, at), GRID);
@@ -69,45 +76,50 @@ impl Chart {
         }
         for (value, label) in x.ticks() {
             let at = across(value);
-            line(&mut svg, (at, TOP), (at, HEIGHT - BOTTOM), GRID);
-            text(&mut svg, (at, HEIGHT - BOTTOM + 18.0), "middle", FAINT, 12, &label);
+            line(&mut svg, (at, top), (at, floor), GRID);
+            text(&mut svg, (at, floor + 18.0), "middle", FAINT, 12, &label);
         }
-        line(&mut svg, (LEFT, HEIGHT - BOTTOM), (WIDTH - RIGHT, HEIGHT - BOTTOM), FAINT);
-        text(&mut svg, (f64::midpoint(LEFT, WIDTH - RIGHT), HEIGHT - 18.0), "middle", INK, 13, &self.x.label);
-        let middle = f64::midpoint(TOP, HEIGHT - BOTTOM);
+        line(&mut svg, (LEFT, floor), (WIDTH - RIGHT, floor), FAINT);
+        text(&mut svg, (f64::midpoint(LEFT, WIDTH - RIGHT), height - 18.0), "middle", INK, 13, &self.x.label);
+        let middle = f64::midpoint(top, floor);
         let _ = write!(svg, "<g transform=\"translate(20 {middle:.1}) rotate(-90)\">");
         text(&mut svg, (0.0, 0.0), "middle", INK, 13, &self.y.label);
         svg.push_str("</g>\n");
         for series in &self.series {
             let places: Vec<(f64, f64)> =
                 series.points.iter().map(|&(value, height)| (across(value), down(height))).collect();
-            series.draw(&mut svg, &places);
+            series.draw(&mut svg, &places, floor);
         }
-        self.legend(&mut svg);
+        svg.push_str(&legend);
         svg.push_str("</svg>\n");
         svg
     }
 
-    fn legend(&self, svg: &mut String) {
-        let mut at = LEFT;
+    /// The legend, in as many lines as its names take, and how much higher than one line that is.
+    fn legend(&self) -> (String, f64) {
+        let (mut svg, mut at, mut more) = (String::new(), LEFT, 0.0);
         for series in &self.series {
-            let colour = colour(series.colour);
+            let width = 44.0 + width(&series.name, 12);
+            if at > LEFT && at + width - 24.0 > WIDTH - RIGHT {
+                (at, more) = (LEFT, more + LEGEND_LINE);
+            }
             let _ = writeln!(
                 svg,
-                "<rect x=\"{at:.1}\" y=\"{:.1}\" width=\"14\" height=\"5\" rx=\"2\" fill=\"{colour}\"/>",
-                TOP - 21.0
+                "<rect x=\"{at:.1}\" y=\"{:.1}\" width=\"14\" height=\"5\" rx=\"2\" fill=\"{}\"/>",
+                TOP + more - 21.0,
+                colour(series.colour)
             );
-            text(svg, (at + 20.0, TOP - 14.0), "start", INK, 12, &series.name);
-            at += 44.0 + 6.6 * super::samples::whole(series.name.chars().count());
+            text(&mut svg, (at + 20.0, TOP + more - 14.0), "start", INK, 12, &series.name);
+            at += width;
         }
+        (svg, more)
     }
 }
 
 impl Series {
-    fn draw(&self, svg: &mut String, places: &[(f64, f64)]) {
+    fn draw(&self, svg: &mut String, places: &[(f64, f64)], floor: f64) {
         let colour = colour(self.colour);
         if self.mark == Mark::Steps {
-            let floor = HEIGHT - BOTTOM;
             let mut outline = String::new();
             for pair in places.windows(2) {
                 let [(from, height), (until, _)] = pair else { continue };
@@ -144,48 +156,81 @@ impl Series {
     }
 }
 
-/// Bars with names, one below the other, from 0.
+/// Bars with names, one below the other, from 0; on a logarithmic axis where the shortest would vanish beside the longest.
 #[derive(Debug, Clone)]
 pub(crate) struct Bars {
     pub(crate) title: String,
     pub(crate) subtitle: String,
     /// What they measure, with the unit.
     pub(crate) label: String,
-    /// Name, value, and place among the colours.
-    pub(crate) bars: Vec<(String, f64, usize)>,
+    /// Bars that are to be compared, with what they have in common.
+    pub(crate) groups: Vec<Group>,
 }
+
+/// A bar: its name, its value, and its place among the colours.
+pub(crate) type Bar = (String, f64, usize);
+
+/// Bars that are to be compared, below what they have in common.
+pub(crate) type Group = (String, Vec<Bar>);
+
+/// The longest bar divided by the shortest, above which an axis is logarithmic.
+const VANISHES: f64 = 30.0;
 
 impl Bars {
     /// The chart as an SVG document.
     pub(crate) fn to_svg(&self) -> String {
-        const NAMES: f64 = 210.0;
-        const PITCH: f64 = 38.0;
+        const PITCH: f64 = 26.0;
+        let bars = || self.groups.iter().flat_map(|(_, bars)| bars);
+        let values = || bars().map(|bar| bar.1).filter(|value| *value > 0.0);
+        let (least, most) = values().fold((f64::INFINITY, 0.0), |(low, high), value| (value.min(low), value.max(high)));
+        let logarithmic = most > VANISHES * least;
+        // On a logarithmic axis, the shortest is to be seen, too.
+        let axis =
+            if logarithmic { Axis::logarithmic(&self.label, Labels::Numbers) } else { Axis::from_zero(&self.label) };
+        let axis = axis.fit(values().chain(logarithmic.then_some(least * 0.7)));
+        let names = 34.0 + bars().map(|bar| width(&bar.0, 13)).fold(80.0, f64::max);
+        let headings = self.groups.iter().filter(|(heading, _)| !heading.is_empty()).count();
         let top = TOP - 14.0;
-        let floor = top + PITCH * super::samples::whole(self.bars.len());
-        let axis = Axis::from_zero(&self.label).fit(self.bars.iter().map(|bar| bar.1));
-        let across = |value: f64| NAMES + axis.place(value) * (WIDTH - NAMES - 90.0);
+        let floor = top + 6.0 + PITCH * whole(bars().count() + headings);
+        let across = |value: f64| names + axis.place(value) * (WIDTH - names - 90.0);
         let mut svg = begin(&self.title, &self.subtitle, floor + BOTTOM);
         for (value, label) in axis.ticks() {
             line(&mut svg, (across(value), top), (across(value), floor), GRID);
             text(&mut svg, (across(value), floor + 18.0), "middle", FAINT, 12, &label);
         }
         let mut at = top + 6.0;
-        for (name, value, place) in &self.bars {
-            text(&mut svg, (NAMES - 10.0, at + 18.0), "end", INK, 13, name);
-            let _ = writeln!(
-                svg,
-                "<rect x=\"{NAMES:.1}\" y=\"{at:.1}\" width=\"{:.1}\" height=\"26\" rx=\"2\" fill=\"{}\"/>",
-                across(*value) - NAMES,
-                colour(*place)
-            );
-            text(&mut svg, (across(*value) + 8.0, at + 18.0), "start", INK, 12, &scale::thousands(*value));
-            at += PITCH;
+        for (heading, bars) in &self.groups {
+            if !heading.is_empty() {
+                text(&mut svg, (24.0, at + 17.0), "start", FAINT, 13, heading);
+                at += PITCH;
+            }
+            for (name, value, place) in bars {
+                text(&mut svg, (names - 10.0, at + 15.0), "end", INK, 13, name);
+                let _ = writeln!(
+                    svg,
+                    "<rect x=\"{names:.1}\" y=\"{at:.1}\" width=\"{:.1}\" height=\"20\" rx=\"2\" fill=\"{}\"/>",
+                    across(*value) - names,
+                    colour(*place)
+                );
+                text(&mut svg, (across(*value) + 8.0, at + 15.0), "start", INK, 12, &scale::thousands(*value));
+                at += PITCH;
+            }
         }
-        line(&mut svg, (NAMES, top), (NAMES, floor), FAINT);
-        text(&mut svg, (f64::midpoint(NAMES, WIDTH - 90.0), floor + 42.0), "middle", INK, 13, &self.label);
+        line(&mut svg, (names, top), (names, floor), FAINT);
+        let label = if logarithmic { format!("{} (logarithmic)", self.label) } else { self.label.clone() };
+        text(&mut svg, (f64::midpoint(names, WIDTH - 90.0), floor + 42.0), "middle", INK, 13, &label);
         svg.push_str("</svg>\n");
         svg
     }
+}
+
+/// About how many pixels these words take in letters of this size.
+fn width(words: &str, size: u32) -> f64 {
+    0.56 * f64::from(size) * whole(words.chars().count())
+}
+
+fn whole(count: usize) -> f64 {
+    f64::from(u32::try_from(count).unwrap_or(u32::MAX))
 }
 
 fn begin(title: &str, subtitle: &str, height: f64) -> String {
@@ -304,16 +349,40 @@ mod tests {
         }
     }
 
+    /// A legend of eight contenders went beyond the chart's right side, and two of them had the same colour.
+    #[test]
+    fn a_legend_stays_inside_and_has_a_colour_for_each() {
+        let of = |colour: usize| Series {
+            name: "JacORB Notification".to_owned(),
+            points: vec![(1.0, 1.0)],
+            mark: Mark::Line,
+            colour,
+        };
+        let (title, subtitle) = (String::new(), String::new());
+        let (x, y) = (Axis::from_zero("load"), Axis::from_zero("events"));
+        let (legend, more) = Chart { title, subtitle, x, y, series: (0..9).map(of).collect() }.legend();
+        assert!(more > 0.0);
+        let places = legend.split("<text x=\"").skip(1).filter_map(|rest| rest.split('"').next()?.parse::<f64>().ok());
+        assert!(places.map(|at| at + width("JacORB Notification", 12)).all(|end| end < WIDTH), "{legend}");
+        let fills: std::collections::BTreeSet<_> =
+            legend.split("rx=\"2\" fill=").skip(1).map(|rest| &rest[..9]).collect();
+        assert_eq!(fills.len(), 9);
+    }
+
     #[test]
     fn bars_are_named_and_valued() {
         let bars = Bars {
             title: "Throughput".to_owned(),
             subtitle: String::new(),
             label: "events per second".to_owned(),
-            bars: vec![("2 hops".to_owned(), 51_234.0, 0), ("service".to_owned(), 0.0, 1)],
+            groups: vec![(String::new(), vec![("2 hops".to_owned(), 51_234.0, 0), ("service".to_owned(), 0.0, 1)])],
         };
         let svg = bars.to_svg();
         assert_eq!(elements(&svg)["rect"], 3, "the background and two bars");
-        assert!(svg.contains("51 234"), "{svg}");
+        assert!(svg.contains("51 234") && !svg.contains("logarithmic"), "{svg}");
+        let beside = ("both".to_owned(), vec![("one-way".to_owned(), 7.0, 2)]);
+        let svg = Bars { groups: [bars.groups, vec![beside]].concat(), ..bars }.to_svg();
+        assert!(svg.contains("both") && svg.contains("(logarithmic)"), "{svg}");
+        assert!(!svg.contains("NaN") && !svg.contains("inf"), "{svg}");
     }
 }
