@@ -1,16 +1,120 @@
-//! The ways in: a folder for each protocol.
+//! The ways in: a folder for each protocol, and the face that all of them have for a lane.
+//!
+//! A lane knows events, outboxes, turns, timers, and sockets as streams of bytes; a door knows what the bytes mean. Whose a
+//! connection, a form, a claim or a letter is, is said by a [`Tag`] or by the variant of an enum, and each function here is
+//! a `match` on that: nothing is called through a pointer on an event's path. A lane calls doors by this face and by nothing
+//! else; a door uses what of the lane it needs: it hands events in with `Core::admit`, is told by [`Worker::answer`] when
+//! what it is owed for them is due, and gets what is to be delivered by [`Core::send`].
+//!
+//! To add one: a variant of [`Tag`], of what travels between threads ([`Foreign`], [`Moving`], [`Request`], [`ToDoor`]) as
+//! far as it sends any of that, and of [`Claim`]; its state in [`Doors`] and its connections in [`Clients`]; and its line in
+//! each `match`, which the compiler asks for.
 
+mod forms;
 pub(crate) mod giop;
 
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
 use std::sync::Arc;
 
+use engine::{Delivery, Event, Form, OutboxId, ProxyKey, Questions, Snapshot, Time, Want};
+
 use crate::admin::values::{Answer, Command, Declined, Query};
-use crate::lane::links::mail::{LaneThread, ToLane};
-use crate::lane::run::Core;
+use crate::lane::clock::Clock;
+use crate::lane::intake::{Refused, Ruling};
+use crate::lane::io::slots::Token;
+use crate::lane::io::socket::Socket;
+use crate::lane::io::system::{self, Interest, Poll, Ready};
+use crate::lane::links::mail::{LaneThread, Lookup, ToLane};
+use crate::lane::links::post::Post;
+use crate::lane::run::{Common, Core, Worker};
+use crate::published::Published;
 use accounts::Account;
+
 /// What an answer waits for: that clients have been told of what was done, or that it is published; how many log lines a request
 /// caused; how a supplier stands.
 pub(crate) use corba::{Farewell, SupplierStanding, Unpublished, remarks::Remarks};
+
+/// The objects that clients of whichever door name. Today they are all with one door.
+pub(crate) use giop::objects::Objects;
+
+/// Which door.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Tag {
+    Giop,
+}
+
+impl Tag {
+    /// All doors, by their numbers; four at most.
+    pub(crate) const ALL: [Self; 1] = [Self::Giop];
+
+    pub(crate) const fn number(self) -> u64 {
+        self as u64
+    }
+
+    /// The door with a number that was got from one.
+    #[inline]
+    pub(crate) fn numbered(number: u64) -> Self {
+        let door = usize::try_from(number).ok().and_then(|number| Self::ALL.get(number));
+        door.copied().unwrap_or(Self::Giop)
+    }
+
+    /// Whose form it is. Each door has 256: the upper octet is its number.
+    #[inline]
+    pub(crate) fn of_form(form: Form) -> Self {
+        Self::numbered(u64::from(form.0 >> 8))
+    }
+
+    /// Whose consumer wants it so. In a want, the form stands above eight bits of the door's own.
+    #[inline]
+    pub(crate) fn of_want(want: Want) -> Self {
+        Self::numbered(u64::from(want.0 >> 16))
+    }
+}
+
+/// What each door has of a lane, apart from the connections that clients made to it.
+pub(crate) struct Doors {
+    pub(crate) giop: giop::Door,
+}
+
+/// The connections that clients made to a lane, by door.
+pub(crate) struct Clients {
+    pub(crate) giop: giop::callers::Clients,
+}
+
+/// What each door is made with, the same for all lanes.
+#[derive(Debug, Clone)]
+pub(crate) struct Settings {
+    pub(crate) giop: giop::Settings,
+}
+
+/// Where each door's clients connect; the main lane's.
+#[derive(Debug)]
+pub(crate) struct Listeners {
+    pub(crate) giop: TcpListener,
+}
+
+/// Who is to be told that events were taken in, or why not: a door's client, in that door's terms.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Claim {
+    Giop(giop::claims::Claim),
+}
+
+/// A message that is for another lane than that on whose connection it came, on its way there or home.
+pub(crate) enum Foreign {
+    Giop(Box<giop::foreign_pushes::ForeignPush>),
+}
+
+/// A connection on its way to another lane.
+pub(crate) enum Moving {
+    Giop(Box<giop::callers::Incoming>),
+}
+
+/// What a door's client is answered by administration.
+#[derive(Debug)]
+pub(crate) enum ToDoor {
+    Giop(giop::mail::ToDoor),
+}
 
 /// A request of a client for administration, as it arrived at its door.
 #[derive(Debug)]
@@ -52,9 +156,6 @@ pub(crate) enum Call {
 pub(crate) enum Returned {
     Giop(Result<giop::mail::Reply, giop::mail::CallFailure>),
 }
-
-/// The objects that clients of whichever door name. Today they are all with one door.
-pub(crate) use giop::objects::Objects;
 
 /// What a request is for administration.
 #[derive(Debug)]
@@ -138,6 +239,124 @@ impl Objects {
     }
 }
 
+/// Connections by who made them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Made {
+    ByUs,
+    ByClients,
+}
+
+/// The address under which the service itself is charged for what no client asked for.
+const NOBODY: IpAddr = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
+
+impl Doors {
+    pub(crate) fn new(common: &Common, resolver: Post<Lookup>) -> Self {
+        let resolver = giop::outgoing::Resolver { post: resolver, own: common.accounts.account_of(NOBODY) };
+        Self { giop: giop::Door::new(resolver, &common.doors.giop) }
+    }
+
+    /// What time it is now.
+    #[inline]
+    pub(crate) fn note_time(&mut self, clock: &Clock) {
+        self.giop.note_time(clock);
+    }
+
+    /// What administration has published goes with the routing that the lane takes over next.
+    pub(crate) fn handle_published(&mut self, published: &Published) {
+        self.giop.outgoing.handle_published(published);
+    }
+
+    /// Numbers of event types are used anew.
+    pub(crate) fn forget_types(&mut self) {
+        self.giop.recall.forget();
+    }
+
+    /// There may be room on another lane for what waits for that.
+    pub(crate) fn note_room_elsewhere(&mut self) {
+        self.giop.foreign.try_parked = true;
+    }
+
+    /// Whether an outbox has to wait, since filters that are clients' objects are asked about its events.
+    #[inline]
+    pub(crate) fn waits_for_filters(&mut self, outbox: OutboxId) -> bool {
+        self.giop.questions.wait_for(outbox)
+    }
+
+    /// Whether there is something to do without a socket or a letter having to speak of it.
+    pub(crate) fn goes_on(&self) -> bool {
+        self.giop.goes_on()
+    }
+
+    /// Whether somebody can be answered who had to wait for what is not the intake's.
+    pub(crate) fn has_to_answer(&self) -> bool {
+        self.giop.has_to_answer()
+    }
+
+    /// Whether anything has to be looked after by the clock.
+    pub(crate) fn has_deadlines(&self) -> bool {
+        self.giop.has_deadlines()
+    }
+
+    /// When something is to be done next of which the lane does not know otherwise.
+    pub(crate) fn next_due(&self) -> Option<Time> {
+        self.giop.pullers.next_due()
+    }
+
+    /// Whether something is under way that is in no outbox, apart from what waits to be written.
+    pub(crate) fn have_under_way(&self) -> bool {
+        self.giop.has_under_way()
+    }
+
+    /// Whether nothing is left to do for others. For a lane that is to end.
+    pub(crate) fn are_done(&self) -> bool {
+        self.giop.is_done()
+    }
+}
+
+impl Clients {
+    /// Nobody has connected yet.
+    ///
+    /// # Errors
+    /// When the poll does not take a socket.
+    pub(crate) fn new(listeners: Option<Listeners>, common: &Common, poll: &Poll) -> io::Result<Self> {
+        if let Some(Listeners { giop }) = &listeners {
+            system::prepare_listener(giop)?;
+            poll.add(giop, Socket::Listener(Tag::Giop), Interest::READ)?;
+        }
+        Ok(Self { giop: giop::callers::Clients::new(listeners.map(|listeners| listeners.giop), common) })
+    }
+
+    /// Nobody is let in any more.
+    pub(crate) fn stop_listening(&mut self) {
+        self.giop.entrance.close();
+    }
+
+    /// Begins a round with what the last one left.
+    pub(crate) fn begin_round(&mut self) {
+        self.giop.begin_round();
+    }
+
+    /// Whether something is to be written without a socket having to speak of it.
+    pub(crate) fn goes_on(&self) -> bool {
+        self.giop.goes_on()
+    }
+
+    /// Whether something is to be written in this round.
+    pub(crate) fn have_unsettled(&self) -> bool {
+        !self.giop.unsettled.is_empty()
+    }
+
+    /// Whether anything has to be looked after by the clock.
+    pub(crate) fn have_deadlines(&self) -> bool {
+        self.giop.unfinished.is_waiting()
+    }
+
+    /// How many connections are open.
+    pub(crate) const fn open(&self) -> usize {
+        self.giop.open
+    }
+}
+
 impl Core {
     /// Makes a call that administration asked for.
     pub(crate) fn call_client(&mut self, id: u64, call: Call) {
@@ -145,14 +364,223 @@ impl Core {
             Call::Giop(call) => self.begin_call(id, call),
         }
     }
+
+    /// The lane has taken over new routing.
+    pub(crate) fn handle_new_routing(&mut self, before: &Snapshot) {
+        self.doors.giop.recall.forget();
+        self.place_pullers();
+        self.end_waits(before);
+    }
+
+    /// Sends events to the consumer that they are for. Their list is empty then.
+    #[inline]
+    pub(crate) fn send(&mut self, delivery: &Delivery, events: &mut Vec<Arc<Event>>) {
+        match Tag::of_want(delivery.want) {
+            Tag::Giop => self.send_push(delivery, events),
+        }
+    }
+
+    /// The engine has events for one who asked for them and waits.
+    pub(crate) fn hand_over(&mut self, delivery: Delivery, events: Vec<Arc<Event>>) {
+        match Tag::of_want(delivery.want) {
+            Tag::Giop => self.hand_to_waiter(delivery, events),
+        }
+    }
+
+    /// Has filters that are clients' objects asked about an event on its way to a consumer, whichever door that uses.
+    pub(crate) fn question(&mut self, delivery: Delivery, events: Vec<Arc<Event>>) {
+        self.question_delivery(delivery, events, None);
+    }
+
+    /// Has such filters asked about the first of the events of a proxy that wait. Gives the ruling if it is there already.
+    pub(crate) fn question_first(&mut self, source: ProxyKey, questions: Questions) -> Option<Ruling> {
+        self.question_admission(source, questions)
+    }
+
+    /// No outcome came in time of what an outbox had on its way.
+    pub(crate) fn give_up(&mut self, outbox: OutboxId) {
+        self.abandon(outbox);
+    }
+
+    /// Writes what was gathered where that is so much, or was begun so long ago, that it is not to wait for the end of the
+    /// round.
+    #[inline]
+    pub(crate) fn write_if_much(&mut self) {
+        self.flush_if_much();
+    }
+
+    /// Writes what was gathered if that was begun so long ago that it is not to wait for the end of the round.
+    pub(crate) fn write_if_long(&mut self, began: Time) {
+        self.flush_if_long(began);
+    }
+
+    /// The resolver has an answer.
+    pub(crate) fn handle_resolved(&mut self, connection: Token, addresses: Result<Vec<SocketAddr>, String>) {
+        self.resolved(connection, addresses);
+    }
+
+    /// A message of another lane's has come.
+    pub(crate) fn take_foreign(&mut self, thread: LaneThread, message: Foreign) {
+        match message {
+            Foreign::Giop(push) => self.take_foreign_push(thread, push),
+        }
+    }
 }
 
-/// What the doors have of a lane, apart from the connections that clients made.
-pub(crate) struct Doors {
-    pub(crate) giop: giop::Door,
+impl Worker {
+    /// Serves a socket that is ready.
+    pub(crate) fn serve_socket(&mut self, ready: Ready) {
+        match ready.socket {
+            Socket::Bell => self.serve_mail(),
+            Socket::Listener(Tag::Giop) => self.accept(),
+            Socket::Incoming(Tag::Giop, token) => self.serve_incoming(token, ready),
+            Socket::Outgoing(Tag::Giop, token) => self.core.serve_outgoing(token, ready),
+        }
+    }
+
+    /// Goes on with what was read of a connection and not looked at.
+    pub(crate) fn go_on_with(&mut self, socket: Socket) {
+        match socket {
+            Socket::Incoming(Tag::Giop, token) => self.serve_hungry(token),
+            Socket::Bell | Socket::Listener(_) | Socket::Outgoing(..) => {}
+        }
+    }
+
+    /// The address that is charged for what is done for a connection, and whether it waits for the turn of that.
+    pub(crate) fn place_of(&mut self, socket: Socket) -> Option<(Token, &mut bool)> {
+        let Self { clients, core, .. } = self;
+        match socket {
+            Socket::Incoming(Tag::Giop, token) => {
+                clients.giop.incoming.get_mut(token).map(|entry| entry.caller.put_off())
+            }
+            Socket::Outgoing(Tag::Giop, token) => {
+                core.doors.giop.outgoing.connections.get_mut(token).map(giop::outgoing::Outgoing::put_off)
+            }
+            Socket::Bell | Socket::Listener(_) => None,
+        }
+    }
+
+    /// Writes what is due: to consumers first, then to those who are answered.
+    pub(crate) fn write_due(&mut self) {
+        if !self.clients.have_unsettled() && !self.core.doors.giop.outgoing.is_due() {
+            return;
+        }
+        // Whoever has his reply is to find his event counted.
+        self.core.tally();
+        self.core.flush_due();
+        self.settle_unsettled();
+    }
+
+    /// Tells somebody that events were taken in, or why not.
+    pub(crate) fn answer(&mut self, claim: Claim, refused: Option<Refused>) {
+        match claim {
+            Claim::Giop(claim) => self.answer_claim(claim, refused),
+        }
+    }
+
+    /// Answers so many at most who asked for events.
+    pub(crate) fn answer_those_who_asked(&mut self, most: usize) {
+        self.answer_pulls(most);
+    }
+
+    /// Does what is due by the clock at a time of its own.
+    pub(crate) fn serve_due(&mut self) {
+        self.core.serve_pullers();
+    }
+
+    /// Ends what has waited too long.
+    pub(crate) fn sweep(&mut self) {
+        if self.clients.giop.entrance.deaf {
+            self.listen(true);
+        }
+        self.core.sweep_outgoing();
+        self.send_movers_away();
+        if self.end_overdue() {
+            self.core.clock.plan_sweep();
+        }
+    }
+
+    /// Goes on with what waited for room, or was too much for one round.
+    pub(crate) fn go_on_with_what_waits(&mut self) {
+        self.serve_parked();
+        self.serve_held_back();
+        self.serve_unfinished();
+        self.core.end_some_waits();
+        self.core.tell_of_losses();
+    }
+
+    /// Takes in some more events of what is too long to be taken in at one go.
+    pub(crate) fn take_in_more(&mut self) {
+        self.serve_instalments();
+    }
+
+    /// Administration has written to a door.
+    pub(crate) fn serve_letter(&mut self, letter: ToDoor) {
+        match letter {
+            ToDoor::Giop(letter) => self.pass_answer(letter),
+        }
+    }
+
+    /// A message that was passed to another lane has come home.
+    pub(crate) fn conclude_foreign(&mut self, message: Foreign) {
+        match message {
+            Foreign::Giop(push) => self.conclude_push_elsewhere(push),
+        }
+    }
+
+    /// Takes a connection over that another lane sends.
+    pub(crate) fn take_over_connection(&mut self, connection: Moving) {
+        match connection {
+            Moving::Giop(connection) => self.adopt(connection),
+        }
+    }
+
+    /// Sends all connections to the main lane, as soon as that can be.
+    pub(crate) fn send_clients_away(&mut self) {
+        self.send_all_away();
+    }
+
+    /// Whether something waits to be written on the connections in so many places from one on. Nothing if there are no places
+    /// from there on.
+    pub(crate) fn has_output_at(&self, made: Made, from: u32, places: u32) -> Option<bool> {
+        match made {
+            Made::ByUs => self.core.doors.giop.outgoing.has_output_at(from, places),
+            Made::ByClients => self.clients.giop.has_output_at(from, places),
+        }
+    }
+
+    /// The lane ends: closes all connections that clients made.
+    pub(crate) fn close_connections(&mut self) {
+        self.close_all();
+    }
 }
 
-/// The connections that clients made to a lane.
-pub(crate) struct Clients {
-    pub(crate) giop: giop::incoming::Clients,
+#[cfg(test)]
+impl Claim {
+    pub(crate) const fn for_test() -> Self {
+        Self::Giop(giop::claims::Claim::Puller(Token::from_bits(0)))
+    }
+}
+
+#[cfg(test)]
+impl Foreign {
+    pub(crate) fn for_test() -> Self {
+        Self::Giop(Box::new(giop::foreign_pushes::ForeignPush::new(Vec::new())))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use corba::event::{FORM_ANY, FORM_STRUCTURED};
+
+    #[test]
+    fn forms_and_wants_say_whose_they_are() {
+        assert_eq!((Tag::of_form(FORM_ANY), Tag::of_form(FORM_STRUCTURED)), (Tag::Giop, Tag::Giop));
+        for (door, number) in Tag::ALL.into_iter().zip(0_u16..) {
+            assert_eq!((door.number(), Tag::numbered(number.into())), (number.into(), door));
+            assert_eq!(Tag::of_form(Form(number << 8 | 0xff)), door);
+            assert_eq!(Tag::of_want(Want(u32::from(number) << 16 | 0xffff)), door);
+        }
+    }
 }

@@ -28,8 +28,8 @@ use crate::admin::turns::Turns;
 use crate::announcement::Announcement;
 use crate::config::{Config, ConfigError, Limits, NarrowCodeSet};
 use crate::counters::Counters;
-use crate::doors::Objects;
 use crate::doors::giop::outside_naming::OutsideNaming;
+use crate::doors::{self, Listeners, Objects};
 use crate::lane::io::system::Bell;
 use crate::lane::io::unfinished::Reserve;
 use crate::lane::links::mail::ToAdministration;
@@ -371,7 +371,7 @@ fn roster(
         resolver_bell,
         resolver,
     };
-    Roster::new(options, listener)
+    Roster::new(options, Listeners { giop: listener })
 }
 
 /// Starts the resolver, to which lanes are introduced. Nobody waits for its end, since a look-up can take a minute; it ends when
@@ -408,16 +408,21 @@ fn common(
     let accounts = Accounts::new(ceilings(config, memory, connections_max));
     Common {
         published: Arc::clone(published),
-        framing: framing_limits(config),
-        // As many of the smallest as there is room for in the queue come to the limit.
-        request_bytes_min: accounts.limit(Resource::RequestBytes) / u64::from(config.limits.administration_queue),
+        doors: doors::Settings {
+            giop: doors::giop::Settings {
+                framing: framing_limits(config),
+                // As many of the smallest as there is room for in the queue come to the limit.
+                request_bytes_min: accounts.limit(Resource::RequestBytes)
+                    / u64::from(config.limits.administration_queue),
+                connect_timeout: Duration::from_millis(config.delivery.connect_timeout_ms.into()),
+                silence: Duration::from_millis(config.delivery.reply_timeout_ms.into()),
+            },
+        },
         accounts,
         reserve: Arc::new(Reserve::new(reserve_bytes(config, memory))),
         memory: Arc::new(SharedMemory::new(memory.of_channels(), config.limits.client_share_percent)),
         message_completion: config.message_completion(),
         share: config.share(),
-        connect_timeout: Duration::from_millis(config.delivery.connect_timeout_ms.into()),
-        silence: Duration::from_millis(config.delivery.reply_timeout_ms.into()),
         main_discipline: config.lanes.discipline.of_lane(),
         origin,
     }

@@ -9,6 +9,8 @@
 pub(crate) mod admin_calls;
 mod answers;
 pub(crate) mod body;
+pub(crate) mod callers;
+pub(crate) mod claims;
 pub(crate) mod delivery;
 pub(crate) mod foreign_pushes;
 pub(crate) mod incoming;
@@ -36,7 +38,10 @@ pub(crate) mod unused;
 pub(crate) mod upkeep;
 pub(crate) mod waiting_pulls;
 
+use core::time::Duration;
 use std::collections::VecDeque;
+
+use giop::framing;
 
 use corba::event::{Batch, CorbaForms, UtcClock};
 
@@ -50,15 +55,25 @@ use self::recall::Recall;
 use self::remote_filters::QuestionsOpen;
 use self::waiting_pulls::WaitingPulls;
 use crate::lane::clock::Clock;
-use crate::lane::run::Common;
 
-/// What this door has of a lane, apart from the connections that clients made ([`incoming::Clients`]).
+/// What this door is made with, the same for all lanes.
+#[derive(Debug, Clone)]
+pub(crate) struct Settings {
+    pub(crate) framing: framing::Limits,
+    /// What a request counts for at least while administration has it, in octets: many small ones are not free.
+    pub(crate) request_bytes_min: u64,
+    pub(crate) connect_timeout: Duration,
+    /// See [`Outgoings::silence`].
+    pub(crate) silence: Duration,
+}
+
+/// What this door has of a lane, apart from the connections that clients made ([`callers::Clients`]).
 pub(crate) struct Door {
     /// What was found out about the latest requests.
     pub(crate) recall: Recall,
     /// Pushes from and to other lanes.
     pub(crate) foreign: ForeignPushes,
-    /// See [`Common::request_bytes_min`].
+    /// See [`Settings::request_bytes_min`].
     request_bytes_min: u64,
     /// Requests that administration has, or is to have, and whose answers may be large.
     pub(crate) large_answers: LargeAnswers,
@@ -83,13 +98,14 @@ pub(crate) struct Door {
 }
 
 impl Door {
-    pub(crate) fn new(resolver: Resolver, common: &Common) -> Self {
+    pub(crate) fn new(resolver: Resolver, settings: &Settings) -> Self {
+        let Settings { framing, request_bytes_min, connect_timeout, silence } = *settings;
         Self {
             recall: Recall::default(),
             foreign: ForeignPushes::default(),
-            request_bytes_min: common.request_bytes_min,
+            request_bytes_min,
             large_answers: LargeAnswers::default(),
-            outgoing: Outgoings::new(resolver, common.framing, common.connect_timeout, common.silence),
+            outgoing: Outgoings::new(resolver, framing, connect_timeout, silence),
             pullers: Pullers::default(),
             waiting: WaitingPulls::default(),
             due: VecDeque::with_capacity(64),

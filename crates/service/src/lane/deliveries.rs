@@ -2,9 +2,13 @@
 
 use std::sync::Arc;
 
-use engine::Event;
+use engine::{Delivery, Event, Outcome};
 
 use crate::lane::run::Core;
+
+/// Deliveries begun at one go: a one-way consumer with a long backlog and a fast connection must not keep the others
+/// waiting. An event for more consumers than that reaches the rest of them in the next rounds.
+const DELIVERIES_PER_TURN: usize = 256;
 
 /// Lists for the events of deliveries that are made in advance and kept, and events for which each has room at first.
 const LISTS: usize = 64;
@@ -25,6 +29,54 @@ impl Default for Deliveries {
 }
 
 impl Core {
+    /// Sends what the engine says is due. There may be more if `undelivered` says so.
+    pub(crate) fn deliver(&mut self) {
+        // First, since the other lanes can work on it while this one goes on.
+        self.post_handovers();
+        let mut events = self.take_events();
+        for _ in 0..DELIVERIES_PER_TURN {
+            // Looked at where it was written, and the list kept in hand: copies of what was just written in smaller pieces stall
+            // the processor: a profiler found it there for a twelfth of its samples at deliveries of 64 octets.
+            let delivery = self.lane.poll_delivery(self.clock.now, &mut events);
+            let Some(next) = &delivery else {
+                self.recycle(events);
+                self.deliveries.undelivered = false;
+                return;
+            };
+            if next.pulled || next.ask.is_some() {
+                if let Some(delivery) = delivery {
+                    let events = core::mem::replace(&mut events, self.take_events());
+                    self.deliver_specially(delivery, events);
+                }
+            } else if self.doors.waits_for_filters(next.outbox) {
+                self.leave_waiting(next, &mut events);
+            } else {
+                self.send(next, &mut events);
+            }
+            self.write_if_much();
+        }
+        self.recycle(events);
+        self.deliveries.undelivered = true;
+    }
+
+    /// A delivery that somebody asked for, or about which remote filters are to be asked.
+    fn deliver_specially(&mut self, delivery: Delivery, mut events: Vec<Arc<Event>>) {
+        if delivery.pulled {
+            self.hand_over(delivery, events);
+        } else if self.doors.waits_for_filters(delivery.outbox) {
+            self.leave_waiting(&delivery, &mut events);
+            self.recycle(events);
+        } else {
+            self.question(delivery, events);
+        }
+    }
+
+    /// Remote filters are being asked about an earlier event, which is to stay the earlier one.
+    fn leave_waiting(&mut self, delivery: &Delivery, events: &mut Vec<Arc<Event>>) {
+        self.let_go(events);
+        self.lane.handle_outcome(delivery.outbox, delivery.serial, Outcome::NoRoom, self.clock.now);
+    }
+
     /// A list for events, used again.
     pub(crate) fn take_events(&mut self) -> Vec<Arc<Event>> {
         self.deliveries.lists.pop().unwrap_or_default()

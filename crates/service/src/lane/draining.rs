@@ -2,13 +2,10 @@
 //! is left whenever it is asked, a piece in each round, so that events go on between any two.
 
 use engine::Undelivered;
-use giop::exception::{Kind, SystemException};
 
-use crate::counters::Counter;
-use crate::doors::giop::incoming::Caller;
-use crate::doors::giop::push::answer_exception;
+use crate::doors::Made;
 use crate::lane::links::mail::ToAdministration;
-use crate::lane::run::{Answer, Core, Worker};
+use crate::lane::run::{Core, Worker};
 
 /// Places for outboxes, and for connections, that are looked at in one round.
 const PLACES_PER_ROUND: u32 = 256;
@@ -33,9 +30,8 @@ struct Look {
 enum Part {
     #[default]
     Outboxes,
-    /// Output that has yet to be written, to consumers and to clients.
-    Outgoing,
-    Incoming,
+    /// Output that has yet to be written on connections.
+    Output(Made),
 }
 
 /// What a lane tells at the end of a look.
@@ -60,18 +56,12 @@ impl Draining {
 }
 
 impl Core {
-    /// Answers a push that is not taken in because the service is about to end.
-    pub(crate) fn refuse_stopping(&self, caller: &mut Caller, answer: Answer) {
-        self.counters.add(Counter::RefusedStopping, 1);
-        answer_exception(caller, answer, SystemException::new(Kind::Transient, 0));
-    }
-
     /// Whether something is under way that is in no outbox, apart from what waits to be written.
     fn has_under_way(&self) -> bool {
         let Self { lane, links, intake, .. } = self;
         let is_passing = !links.held_for_peers.is_empty() || links.lines.are_awaited();
-        let is_waiting = lane.turns_waiting() > 0 || intake.undecided.has_to_go_on() || !intake.released.is_empty();
-        is_waiting || is_passing || self.doors.giop.has_under_way()
+        let is_waiting = lane.turns_waiting() > 0 || intake.undecided.has_to_go_on() || intake.has_released();
+        is_waiting || is_passing || self.doors.have_under_way()
     }
 }
 
@@ -79,7 +69,7 @@ impl Worker {
     /// The service is about to end, and administration asks what is left.
     pub(crate) fn drain(&mut self) {
         self.core.office.draining = Draining { has_begun: true, look: Some(Look::default()) };
-        self.clients.giop.entrance.close();
+        self.clients.stop_listening();
     }
 
     /// Tells a piece, unless there is no room for what was told before.
@@ -106,20 +96,12 @@ impl Worker {
         let (has_more, then) = match look.part {
             Part::Outboxes => {
                 let now = self.core.clock.now;
-                (self.core.lane.undelivered_at(from, PLACES_PER_ROUND, now, piece), Some(Part::Outgoing))
+                (self.core.lane.undelivered_at(from, PLACES_PER_ROUND, now, piece), Some(Part::Output(Made::ByUs)))
             }
-            Part::Outgoing => {
-                let connections = self.core.doors.giop.outgoing.connections.piece(from, PLACES_PER_ROUND);
-                let has_more = connections.is_some();
-                let mut open = connections.into_iter().flatten();
-                look.is_busy |= open.any(|connection| connection.is_open() && !connection.output.is_empty());
-                (has_more, Some(Part::Incoming))
-            }
-            Part::Incoming => {
-                let connections = self.clients.giop.incoming.piece(from, PLACES_PER_ROUND);
-                let has_more = connections.is_some();
-                look.is_busy |= connections.into_iter().flatten().any(|incoming| !incoming.caller.output.is_empty());
-                (has_more, None)
+            Part::Output(made) => {
+                let has_output = self.has_output_at(made, from, PLACES_PER_ROUND);
+                look.is_busy |= has_output == Some(true);
+                (has_output.is_some(), (made == Made::ByUs).then_some(Part::Output(Made::ByClients)))
             }
         };
         if let (false, Some(part)) = (has_more, then) {

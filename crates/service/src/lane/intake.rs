@@ -1,24 +1,251 @@
 //! Events on their way into the engine: whose turn it is, and what suppliers are owed.
+//!
+//! A request with several events is answered once, when nothing speaks against it any more: not before there is room
+//! for each of its events again, and not before the remote filters on the suppliers' side have been asked about each. Until
+//! then its supplier is *owed* an answer. Whose that is, is said by a [`Claim`] of the supplier's door, which alone knows how
+//! it is answered; and why an event was not taken, is said by a [`Refused`], which the door puts into its protocol's words.
 
 pub(crate) mod admission;
 pub(crate) mod turns;
+pub(crate) mod undecided;
 
 use std::collections::VecDeque;
 
-use engine::Ticket;
+use engine::{ProxyKey, Refusal, Ticket};
 use hashbrown::HashMap;
 
-use self::admission::{Owed, UndecidedEvents};
+use self::undecided::UndecidedEvents;
+use crate::doors::Claim;
 use crate::lane::io::slots::{Slots, Token};
+
+/// Why an event was not taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Refused {
+    /// The engine does not take it.
+    ByEngine(Refusal),
+    /// It is not what it has to be.
+    Unreadable,
+    /// As many events as may wait for remote filters at its proxy.
+    TooManyUndecided,
+}
+
+/// What filters that are clients' objects say of an event.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Ruling {
+    Yes,
+    No,
+    /// One that would have had to say yes did not answer, or failed.
+    Failed,
+}
+
+/// Who is owed something.
+#[derive(Debug, Clone, Copy)]
+enum OwedTo {
+    /// A door's client.
+    Door(Claim),
+    /// The lane that handed the event over.
+    Peer(Token),
+}
+
+/// What somebody is owed when a number of things have come about.
+#[derive(Debug, Clone, Copy)]
+struct Owed {
+    to: OwedTo,
+    /// How many.
+    outstanding: u32,
+    /// What it is told instead of that it was done.
+    refused: Option<Refused>,
+}
+
+/// The events of one request being taken in, one after the other.
+#[derive(Clone, Copy)]
+pub(crate) struct Submission {
+    pub(crate) source: ProxyKey,
+    claim: Claim,
+    owed: Option<Token>,
+    refused: Option<Refused>,
+    /// The priority that their supplier told.
+    pub(crate) priority: Option<i16>,
+}
+
+impl Submission {
+    pub(crate) const fn new(source: ProxyKey, claim: Claim, priority: Option<i16>) -> Self {
+        Self { source, claim, owed: None, refused: None, priority }
+    }
+
+    /// Who is to be told.
+    pub(crate) const fn claim(&self) -> Claim {
+        self.claim
+    }
+
+    /// An event was not taken. Those after it are not to be looked at.
+    pub(crate) const fn refuse(&mut self, why: Refused) {
+        self.refused = Some(why);
+    }
+
+    /// Whether an event was not taken.
+    pub(crate) const fn is_refused(&self) -> bool {
+        self.refused.is_some()
+    }
+}
 
 /// What suppliers are owed, and events that are not taken in yet.
 #[derive(Default)]
 pub(crate) struct Intake {
-    /// Replies withheld, by the engine's ticket.
-    pub(crate) held: HashMap<Ticket, Token>,
-    pub(crate) owed: Slots<Owed>,
-    /// Withheld replies that are due now.
-    pub(crate) released: VecDeque<Owed>,
+    /// What is owed when the engine says so, by its ticket.
+    held: HashMap<Ticket, Token>,
+    owed: Slots<Owed>,
+    /// Who can be told now, and what.
+    released: VecDeque<(Claim, Option<Refused>)>,
     /// Events that came through a proxy while remote filters are asked about one of its events.
     pub(crate) undecided: UndecidedEvents,
+}
+
+impl Intake {
+    /// One thing more is to come about before a supplier is told.
+    pub(crate) fn owe(&mut self, submission: &mut Submission) -> Token {
+        if let Some(token) = submission.owed
+            && let Some(owed) = self.owed.get_mut(token)
+        {
+            owed.outstanding += 1;
+            return token;
+        }
+        // One of them is that all events of the request have been looked at.
+        let token = self.owed.insert(Owed { to: OwedTo::Door(submission.claim), outstanding: 2, refused: None });
+        submission.owed = Some(token);
+        token
+    }
+
+    /// It comes about when the engine says that there is room.
+    pub(crate) fn hold(&mut self, ticket: Ticket, owed: Token) {
+        self.held.insert(ticket, owed);
+    }
+
+    /// Another lane is told that its event was taken in when the engine says that there is room.
+    pub(crate) fn hold_for_peer(&mut self, ticket: Ticket, held: Token) {
+        let owed = self.owed.insert(Owed { to: OwedTo::Peer(held), outstanding: 1, refused: None });
+        self.held.insert(ticket, owed);
+    }
+
+    /// What is owed for that, now that there is room.
+    pub(crate) fn take_held(&mut self, ticket: Ticket) -> Option<Token> {
+        self.held.remove(&ticket)
+    }
+
+    /// All events of a request have been looked at. True if its supplier can be told that they were taken in, false if it
+    /// will be told later.
+    ///
+    /// # Errors
+    /// Says why not all of them were taken in.
+    pub(crate) fn finish(&mut self, submission: &Submission) -> Result<bool, Refused> {
+        let Some(token) = submission.owed else { return submission.refused.map_or(Ok(true), Err) };
+        if let Some(refused) = submission.refused {
+            self.owed.remove(token);
+            return Err(refused);
+        }
+        let Some(owed) = self.owed.get_mut(token) else { return Ok(true) };
+        owed.outstanding -= 1;
+        if owed.outstanding > 0 {
+            return Ok(false);
+        }
+        let refused = owed.refused;
+        self.owed.remove(token);
+        refused.map_or(Ok(true), Err)
+    }
+
+    /// One of the things has come about that somebody waits for, unless an event was refused. If it was the last, a door's
+    /// client is told soon; of another lane the event is given that was held for it.
+    pub(crate) fn pay(&mut self, token: Token, refused: Option<Refused>) -> Option<Token> {
+        let owed = self.owed.get_mut(token)?;
+        owed.refused = refused.or(owed.refused);
+        owed.outstanding -= 1;
+        if owed.outstanding > 0 {
+            return None;
+        }
+        let Owed { to, refused, .. } = self.owed.remove(token)?;
+        match to {
+            OwedTo::Door(claim) => {
+                self.release(claim, refused);
+                None
+            }
+            OwedTo::Peer(held) => Some(held),
+        }
+    }
+
+    /// Somebody can be told.
+    pub(crate) fn release(&mut self, claim: Claim, refused: Option<Refused>) {
+        self.released.push_back((claim, refused));
+    }
+
+    /// Who is told next, and what.
+    pub(crate) fn next_released(&mut self) -> Option<(Claim, Option<Refused>)> {
+        self.released.pop_front()
+    }
+
+    /// Whether somebody can be told.
+    pub(crate) fn has_released(&self) -> bool {
+        !self.released.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use engine::{ChannelId, ProxyId};
+
+    const SOURCE: ProxyKey = ProxyKey { channel: ChannelId(1), proxy: ProxyId(1) };
+
+    fn submission() -> Submission {
+        Submission::new(SOURCE, Claim::for_test(), None)
+    }
+
+    fn released(intake: &mut Intake) -> Vec<Option<Refused>> {
+        core::iter::from_fn(|| intake.next_released()).map(|(_, refused)| refused).collect()
+    }
+
+    #[test]
+    fn who_is_owed_nothing_is_answered_at_once() {
+        let (mut intake, mut request) = (Intake::default(), submission());
+        assert_eq!(intake.finish(&request), Ok(true));
+        request.refuse(Refused::Unreadable);
+        assert_eq!(intake.finish(&request), Err(Refused::Unreadable));
+        assert!(!intake.has_released());
+    }
+
+    #[test]
+    fn a_request_is_answered_once_when_all_of_its_events_have_room() {
+        let (mut intake, mut request) = (Intake::default(), submission());
+        let owed = [intake.owe(&mut request), intake.owe(&mut request)];
+        assert_eq!(intake.finish(&request), Ok(false));
+        assert_eq!(intake.pay(owed[0], None), None);
+        assert!(!intake.has_released());
+        assert_eq!(intake.pay(owed[1], None), None);
+        assert_eq!(released(&mut intake), [None]);
+        assert_eq!((intake.pay(owed[1], None), intake.has_released()), (None, false), "it is owed nothing any more");
+    }
+
+    #[test]
+    fn what_comes_about_while_a_request_is_looked_at_is_not_waited_for() {
+        let (mut intake, mut request) = (Intake::default(), submission());
+        let owed = intake.owe(&mut request);
+        intake.pay(owed, None);
+        assert_eq!((intake.finish(&request), intake.has_released()), (Ok(true), false));
+    }
+
+    #[test]
+    fn one_refused_event_is_what_its_supplier_is_told_whenever_it_is_refused() {
+        let mut intake = Intake::default();
+        // Of the events of which one is refused at once, those that wait are nobody's any more.
+        let mut early = submission();
+        let owed = intake.owe(&mut early);
+        early.refuse(Refused::TooManyUndecided);
+        assert_eq!(intake.finish(&early), Err(Refused::TooManyUndecided));
+        assert_eq!((intake.pay(owed, None), intake.has_released()), (None, false));
+        let mut late = submission();
+        let owed = [intake.owe(&mut late), intake.owe(&mut late)];
+        assert_eq!(intake.finish(&late), Ok(false));
+        intake.pay(owed[0], Some(Refused::Unreadable));
+        intake.pay(owed[1], None);
+        assert_eq!(released(&mut intake), [Some(Refused::Unreadable)]);
+    }
 }

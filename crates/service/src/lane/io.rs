@@ -6,6 +6,7 @@ pub(crate) mod output;
 pub(crate) mod shares;
 pub(crate) mod slices;
 pub(crate) mod slots;
+pub(crate) mod socket;
 pub(crate) mod system;
 pub(crate) mod unfinished;
 pub(crate) mod unread;

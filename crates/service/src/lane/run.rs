@@ -6,19 +6,14 @@
 
 use core::time::Duration;
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, TcpListener};
 use std::sync::Arc;
 use std::time::Instant;
 
 use arc_swap::ArcSwap;
 use engine::{Discipline, Lane, LaneId, Notice, SharedMemory, Time};
-use giop::framing;
 
 use crate::counters::{Block, Counter};
-use crate::doors::giop as giop_door;
-use crate::doors::giop::incoming;
-use crate::doors::giop::outgoing::{Outgoing, Resolver};
-use crate::doors::{Clients, Doors};
+use crate::doors::{self, Clients, Doors, Listeners};
 use crate::lane::clock::Clock;
 use crate::lane::deliveries::Deliveries;
 use crate::lane::intake::Intake;
@@ -27,7 +22,7 @@ use crate::lane::io::buffers::Buffers;
 use crate::lane::io::output::Spares;
 use crate::lane::io::shares::Share;
 use crate::lane::io::slices::{Slices, Work};
-use crate::lane::io::slots::Token;
+use crate::lane::io::socket::Socket;
 use crate::lane::io::system::{self, Bell, Interest, Poll};
 use crate::lane::io::unfinished::Reserve;
 use crate::lane::links::Links;
@@ -43,11 +38,11 @@ use accounts::Accounts;
 pub(crate) struct WorkerOptions {
     pub(crate) id: LaneId,
     pub(crate) thread: LaneThread,
-    /// What it is called, and its CORBA priority.
+    /// What it is called, and its priority, as clients count them.
     pub(crate) name: String,
     pub(crate) priority: Option<i16>,
     /// The main lane's: it alone accepts connections.
-    pub(crate) listener: Option<TcpListener>,
+    pub(crate) listeners: Option<Listeners>,
     pub(crate) ends: LaneEnds,
     pub(crate) counters: Arc<Block>,
     pub(crate) common: Common,
@@ -68,21 +63,16 @@ pub(crate) struct LaneEnds {
 #[derive(Clone)]
 pub(crate) struct Common {
     pub(crate) published: Arc<ArcSwap<Published>>,
-    pub(crate) framing: framing::Limits,
+    pub(crate) doors: doors::Settings,
     /// What clients have.
     pub(crate) accounts: Arc<Accounts>,
     /// For messages that find no room in what clients may have for those that are not complete.
     pub(crate) reserve: Arc<Reserve>,
     /// What the events of all channels may take.
     pub(crate) memory: Arc<SharedMemory>,
-    /// What a request counts for at least while administration has it, in octets: many small ones are not free.
-    pub(crate) request_bytes_min: u64,
     pub(crate) message_completion: Duration,
     /// What one connection may have of a round.
     pub(crate) share: Share,
-    pub(crate) connect_timeout: Duration,
-    /// See [`Outgoings::silence`].
-    pub(crate) silence: Duration,
     /// Whose turn it is among the topics of the main lane.
     pub(crate) main_discipline: Discipline,
     /// When the service began: what lanes take for time 0.
@@ -126,32 +116,10 @@ pub(crate) struct Core {
 pub(crate) struct Identity {
     pub(crate) id: LaneId,
     pub(crate) thread: LaneThread,
-    /// The lane's CORBA priority. The main lane need not have one, and is less important than all others then.
+    /// The lane's priority, as clients count them. The main lane need not have one, and is less important than all others then.
     pub(crate) priority: Option<i16>,
     /// What the lane is called in the log.
     pub(crate) name: String,
-}
-
-/// How a request is answered.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Answer {
-    pub(crate) version: giop::cdr::Version,
-    pub(crate) endian: giop::cdr::Endian,
-    pub(crate) request_id: u32,
-    /// False for a one-way request: nothing is sent.
-    pub(crate) expected: bool,
-    /// The Real-time CORBA priority that the request told and the reply tells.
-    pub(crate) priority: Option<i16>,
-}
-
-/// What an epoll datum names, in its two highest bits.
-pub(crate) const KIND_LISTENER: u64 = 0;
-pub(crate) const KIND_BELL: u64 = 1;
-pub(crate) const KIND_INCOMING: u64 = 2;
-pub(crate) const KIND_OUTGOING: u64 = 3;
-
-pub(crate) const fn datum(kind: u64, token: Token) -> u64 {
-    (kind << 62) | token.to_bits()
 }
 
 /// Answers given between two looks at the clock, and how long they are given before the sockets are looked at again.
@@ -161,18 +129,16 @@ const ANSWERING_FOR: Duration = Duration::from_micros(500);
 const ANSWERS_PER_SHORT_LOOK: usize = 8;
 /// Addresses are given their slices for so long until the rest of the round has its turn.
 const SERVED_FOR: Duration = Duration::from_millis(1);
-/// The address under which the service itself is charged for what no client asked for.
-const NOBODY: IpAddr = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
 /// Mail served in one round.
 const MAIL_PER_ROUND: usize = 256;
 
 impl Worker {
     pub(crate) fn new(options: WorkerOptions) -> io::Result<Self> {
-        let WorkerOptions { id, thread, name, priority, listener, ends, counters, common } = options;
-        let poll = poll_for(listener.as_ref(), &ends.bell)?;
-        let resolver = Resolver { post: ends.resolver, own: common.accounts.account_of(NOBODY) };
+        let WorkerOptions { id, thread, name, priority, listeners, ends, counters, common } = options;
+        let poll = Poll::new()?;
+        poll.add(&ends.bell, Socket::Bell, Interest::READ)?;
         Ok(Self {
-            clients: Clients { giop: incoming::Clients::new(listener, &common) },
+            clients: Clients::new(listeners, &common, &poll)?,
             mail: Mail { office: ends.office, resolved: ends.resolved, bell: ends.bell },
             stopping: false,
             retiring: false,
@@ -185,7 +151,7 @@ impl Worker {
                     buffers: Buffers::default(),
                     spares: Spares::default(),
                 },
-                doors: Doors { giop: giop_door::Door::new(resolver, &common) },
+                doors: Doors::new(&common, ends.resolver),
                 lane: ready_lane(id, common.main_discipline, common.memory),
                 published: arc_swap::Cache::new(common.published),
                 links: Links::new(ends.lines, ends.introductions),
@@ -208,15 +174,15 @@ impl Worker {
             }
             self.round();
         }
-        self.close_all();
+        self.close_connections();
     }
 
     /// Whether there is something to do without the poll having to speak of it: for whoever has had his share of the last
     /// round.
     fn goes_on(&self) -> bool {
         let Self { clients, core, .. } = self;
-        clients.giop.goes_on()
-            || core.doors.giop.goes_on()
+        clients.goes_on()
+            || core.doors.goes_on()
             || !core.io.slices.is_idle()
             || core.deliveries.undelivered
             || core.intake.undecided.has_to_go_on()
@@ -238,27 +204,22 @@ impl Worker {
         let began = self.core.read_clock();
         self.core.clock.round += 1;
         self.core.refresh();
-        self.clients.giop.begin_round();
+        self.clients.begin_round();
         self.serve_sockets();
         self.write_due();
-        self.serve_parked();
-        self.serve_held_back();
         self.serve_timers();
-        self.serve_unfinished();
+        self.go_on_with_what_waits();
         self.core.go_on_surveying();
         self.go_on_draining();
-        self.core.end_some_waits();
-        self.core.tell_of_losses();
         self.core.go_on_with_undecided();
         self.core.settle();
         self.answer_all();
-        self.serve_instalments();
+        self.take_in_more();
         self.serve_turns();
         self.write_due();
         // Last of all, since whatever was done may have begun something that has a time limit.
         let Self { clients, core, .. } = self;
-        let has_deadlines = clients.giop.unfinished.is_waiting() || core.doors.giop.has_deadlines();
-        if has_deadlines || core.office.reports.is_waiting() {
+        if clients.have_deadlines() || core.doors.has_deadlines() || core.office.reports.is_waiting() {
             core.clock.plan_sweep();
         }
         self.core.account(began);
@@ -272,7 +233,7 @@ impl Worker {
         while self.core.has_to_answer() {
             let most = if self.core.io.slices.binds() { ANSWERS_PER_SHORT_LOOK } else { ANSWERS_PER_LOOK };
             self.answer_released(most);
-            self.answer_pulls(most);
+            self.answer_those_who_asked(most);
             self.core.settle();
             if self.core.has_to_answer() {
                 let now = self.core.clock.time();
@@ -283,9 +244,17 @@ impl Worker {
         }
     }
 
+    /// Sends so many answers at most that were withheld until there was room again, in the order in which their events came.
+    fn answer_released(&mut self, most: usize) {
+        for _ in 0..most {
+            let Some((claim, refused)) = self.core.intake.next_released() else { return };
+            self.answer(claim, refused);
+        }
+    }
+
     fn timeout(&self) -> Option<Duration> {
         let is_polling = !self.core.office.draining.has_begun();
-        let polling = self.core.doors.giop.pullers.next_due().filter(|_| is_polling);
+        let polling = self.core.doors.next_due().filter(|_| is_polling);
         let due = [self.core.lane.next_timeout(), self.core.clock.next_sweep(), polling];
         let due = due.into_iter().flatten().min()?;
         Some(self.core.clock.until(due))
@@ -294,12 +263,12 @@ impl Worker {
     /// Serves what was put off, and what the poll found.
     fn serve_sockets(&mut self) {
         let found = self.core.io.poll.len();
-        let is_single = found <= 1 && self.clients.giop.unsettled.is_empty();
+        let is_single = found <= 1 && !self.clients.have_unsettled();
         if !self.core.io.slices.begin_round(is_single) {
             self.serve_put_off();
             for index in 0..found {
                 if let Some(ready) = self.core.io.poll.get(index) {
-                    self.serve(ready);
+                    self.serve_socket(ready);
                 }
             }
             return;
@@ -308,8 +277,8 @@ impl Worker {
         self.write_due();
         for index in 0..found {
             match self.core.io.poll.get(index) {
-                Some(ready) if matches!(ready.datum >> 62, KIND_INCOMING | KIND_OUTGOING) => self.put_off(ready),
-                Some(ready) => self.serve(ready),
+                Some(ready) if ready.socket.is_connection() => self.put_off(ready),
+                Some(ready) => self.serve_socket(ready),
                 None => {}
             }
         }
@@ -318,13 +287,7 @@ impl Worker {
 
     /// Has a socket that is ready wait for its address's turn, unless it waits already.
     fn put_off(&mut self, ready: system::Ready) {
-        let token = Token::from_bits(ready.datum);
-        let place = if ready.datum >> 62 == KIND_INCOMING {
-            self.clients.giop.incoming.get_mut(token).map(|entry| entry.caller.put_off())
-        } else {
-            self.core.doors.giop.outgoing.connections.get_mut(token).map(Outgoing::put_off)
-        };
-        if let Some((address, is_put_off)) = place
+        if let Some((address, is_put_off)) = self.place_of(ready.socket)
             && !core::mem::replace(is_put_off, true)
         {
             self.core.io.slices.put_off(address, Work::Ready(ready));
@@ -358,7 +321,7 @@ impl Worker {
                 self.core.counters.add(Counter::SlicesSpent, 1);
             }
             if binds {
-                self.core.flush_if_long(until_now);
+                self.core.write_if_long(until_now);
                 if until_now.since(began) >= SERVED_FOR {
                     return;
                 }
@@ -369,31 +332,17 @@ impl Worker {
     fn serve_work(&mut self, work: Work) {
         match work {
             Work::Ready(ready) => {
-                let token = Token::from_bits(ready.datum);
-                if ready.datum >> 62 == KIND_INCOMING {
-                    if let Some(entry) = self.clients.giop.incoming.get_mut(token) {
-                        *entry.caller.put_off().1 = false;
-                    }
-                } else if let Some(connection) = self.core.doors.giop.outgoing.connections.get_mut(token) {
-                    *connection.put_off().1 = false;
+                if let Some((_, is_put_off)) = self.place_of(ready.socket) {
+                    *is_put_off = false;
                 }
-                self.serve(ready);
+                self.serve_socket(ready);
             }
-            Work::Resume(token) => self.serve_hungry(token),
+            Work::Resume(socket) => self.go_on_with(socket),
         }
     }
 
-    fn serve(&mut self, ready: system::Ready) {
-        let token = Token::from_bits(ready.datum);
-        match ready.datum >> 62 {
-            KIND_LISTENER => self.accept(),
-            KIND_BELL => self.serve_mail(),
-            KIND_INCOMING => self.serve_incoming(token, ready),
-            _ => self.core.serve_outgoing(token, ready),
-        }
-    }
-
-    fn serve_mail(&mut self) {
+    /// Serves what other threads have posted.
+    pub(crate) fn serve_mail(&mut self) {
         // There may be letters for many connections.
         self.core.io.slices.bind();
         self.mail.bell.silence();
@@ -414,8 +363,7 @@ impl Worker {
         }
         let Core { lane, links, intake, office, doors, .. } = &mut self.core;
         let is_quiet = links.lines.are_quiet() && links.held_for_peers.is_empty() && lane.turns_waiting() == 0;
-        let is_done =
-            is_quiet && self.clients.giop.open == 0 && doors.giop.is_done() && !intake.undecided.has_to_go_on();
+        let is_done = is_quiet && self.clients.open() == 0 && doors.are_done() && !intake.undecided.has_to_go_on();
         if is_done && !office.reports.is_waiting() {
             links.lines.end();
             self.stopping = office.administration.post(ToAdministration::Ended).is_ok();
@@ -429,12 +377,7 @@ impl Worker {
             // What a reply speaks of was published before the reply was posted, so look before passing it on.
             self.core.refresh();
             match letter {
-                ToLane::Reply { connection, bytes, request_bytes, may_be_large } => {
-                    if may_be_large {
-                        self.note_large_answer(connection, bytes.len());
-                    }
-                    self.pass_reply(connection, request_bytes, |output| output.push_bytes(bytes));
-                }
+                ToLane::Door(letter) => self.serve_letter(letter),
                 ToLane::Call { call, what } => {
                     self.core.call_client(call, what);
                     self.core.clock.plan_sweep();
@@ -443,7 +386,7 @@ impl Worker {
                 ToLane::Part(lane) => self.core.links.lines.part(lane),
                 ToLane::Retire => {
                     self.retiring = true;
-                    self.send_all_away();
+                    self.send_clients_away();
                 }
                 ToLane::Drain => self.drain(),
                 ToLane::Stop => self.stopping = true,
@@ -456,7 +399,7 @@ impl Worker {
     fn serve_resolver(&mut self) -> bool {
         for _ in 0..MAIL_PER_ROUND {
             let Some(Resolved { connection, addresses }) = self.mail.resolved.take() else { return false };
-            self.core.resolved(connection, addresses);
+            self.core.handle_resolved(connection, addresses);
         }
         self.mail.resolved.waiting() > 0
     }
@@ -467,20 +410,12 @@ impl Worker {
             let let_go = self.core.lane.types_let_go();
             self.core.lane.handle_timeout(now);
             if self.core.lane.types_let_go() != let_go {
-                self.core.doors.giop.recall.forget();
+                self.core.doors.forget_types();
             }
         }
-        self.core.serve_pullers();
-        if !self.core.clock.begin_sweep() {
-            return;
-        }
-        if self.clients.giop.entrance.deaf {
-            self.listen(true);
-        }
-        self.core.sweep_outgoing();
-        self.send_movers_away();
-        if self.end_overdue() {
-            self.core.clock.plan_sweep();
+        self.serve_due();
+        if self.core.clock.begin_sweep() {
+            self.sweep();
         }
     }
 }
@@ -488,17 +423,6 @@ impl Worker {
 /// Events of usual sizes that a lane has memory for from its start, so that the first ones need not wait for it.
 const READY_EVENTS: usize = 64;
 const READY_BYTES: [usize; 4] = [128, 256, 512, 1024];
-
-/// The poll of a lane, told of what the lane begins with.
-fn poll_for(listener: Option<&TcpListener>, bell: &Bell) -> io::Result<Poll> {
-    let poll = Poll::new()?;
-    if let Some(listener) = listener {
-        system::prepare_listener(listener)?;
-        poll.add(listener, KIND_LISTENER << 62, Interest::READ)?;
-    }
-    poll.add(bell, KIND_BELL << 62, Interest::READ)?;
-    Ok(poll)
-}
 
 /// The engine's part of a lane. A pool's lanes are told by the routing whose turn it is.
 fn ready_lane(id: LaneId, main_discipline: Discipline, memory: Arc<SharedMemory>) -> Lane {
@@ -527,7 +451,7 @@ impl Core {
     /// Reads the clock.
     pub(crate) fn read_clock(&mut self) -> Time {
         self.clock.read();
-        self.doors.giop.note_time(&self.clock);
+        self.doors.note_time(&self.clock);
         self.clock.now
     }
 
@@ -538,12 +462,10 @@ impl Core {
             let routing = Arc::clone(&published.routing);
             // Whom it speaks of was introduced before it was published.
             self.links.meet_introduced();
-            self.doors.giop.outgoing.handle_published(published);
+            self.doors.handle_published(published);
             let before = Arc::clone(self.lane.snapshot());
             self.lane.handle_snapshot(routing, self.clock.now);
-            self.doors.giop.recall.forget();
-            self.place_pullers();
-            self.end_waits(&before);
+            self.handle_new_routing(&before);
             let Self { intake, lane, .. } = self;
             intake.undecided.forget_but(|source| lane.snapshot().supplier(source).is_some());
         }
@@ -552,12 +474,12 @@ impl Core {
     /// Brings everything that the engine wants done to the sockets and to administration.
     pub(crate) fn settle(&mut self) {
         while let Some((outbox, _)) = self.lane.poll_timed_out() {
-            self.abandon(outbox);
+            self.give_up(outbox);
         }
         self.deliver();
         while let Some(ticket) = self.lane.poll_release() {
-            if let Some(owed) = self.intake.held.remove(&ticket) {
-                self.pay(owed);
+            if let Some(owed) = self.intake.take_held(ticket) {
+                self.pay(owed, None);
             }
         }
         while let Some(notice) = self.lane.poll_notice() {
@@ -575,6 +497,6 @@ impl Core {
 
     /// Whether somebody can be answered who had to wait.
     fn has_to_answer(&self) -> bool {
-        !self.intake.released.is_empty() || self.doors.giop.has_to_answer()
+        self.intake.has_released() || self.doors.has_to_answer()
     }
 }

@@ -1,7 +1,7 @@
-//! When lanes run: real-time scheduling by CORBA priority, processors, locked memory.
+//! When lanes run: real-time scheduling by the priority that clients name, processors, locked memory.
 //!
 //! The lanes of pools run at `SCHED_FIFO` (sched(7)) where the process may do that, at a native priority from 1 to 98 that
-//! follows from the lane's CORBA priority; 99 is left to the kernel's own threads. What keeps the system reachable when such
+//! follows from the lane's priority; 99 is left to the kernel's own threads. What keeps the system reachable when such
 //! a lane has work without end is the kernel: it leaves ordinary threads their part of each second.
 
 #![expect(unsafe_code, reason = "no safe wrapper offers a thread's scheduling policy or its own resource usage")]
@@ -62,7 +62,7 @@ pub(crate) fn waits_of_this_thread() -> u64 {
     u64::try_from(usage.ru_nvcsw).unwrap_or(0)
 }
 
-/// The native priority of a CORBA priority (0 to 32,767).
+/// The native priority of one that clients name (0 to 32,767).
 fn native(mapping: PriorityMapping, priority: i16) -> i32 {
     let priority = i32::from(priority.max(0));
     match mapping {
@@ -72,7 +72,7 @@ fn native(mapping: PriorityMapping, priority: i16) -> i32 {
     }
 }
 
-/// The native priorities of several CORBA priorities, given rising. Where the mapping would give two of them the same one,
+/// The native priorities of several that clients name, given rising. Where the mapping would give two of them the same one,
 /// the more important one gets the next (and, where the range ends, the less important one the one before), as long as
 /// there are no more than there are native priorities.
 pub(crate) fn natives(mapping: PriorityMapping, priorities: &[i16]) -> Vec<(i16, i32)> {

@@ -8,17 +8,17 @@ use std::collections::VecDeque;
 
 use engine::LaneId;
 use giop::cdr::CharSet;
-use giop::exception::{Kind, SystemException};
 use giop::framing::Message;
 use giop::message::{Header, Request};
 
 use crate::counters::Counter;
-use crate::doors::giop::incoming::Caller;
-use crate::doors::giop::push::{answer_exception, write_done, write_exception};
-use crate::lane::intake::admission::{OwedTo, Submission};
+use crate::doors::Foreign;
+use crate::doors::giop::callers::Caller;
+use crate::doors::giop::claims::{Answer, Claim, answer_exception, exception_of, write_done, write_exception};
+use crate::lane::intake::{Refused, Submission};
 use crate::lane::io::slots::{Slots, Token};
 use crate::lane::links::mail::LaneThread;
-use crate::lane::run::{Answer, Core, Worker};
+use crate::lane::run::{Core, Worker};
 use corba::NO_ROOM;
 
 /// A push on its way to its lane, or on its way home.
@@ -127,7 +127,7 @@ impl Core {
         (push.connection, push.answer, push.chars, push.is_unknown) = (connection, answer, caller.chars, false);
         caller.await_answer(push.size);
         self.counters.add(Counter::PushesPassed, 1);
-        if let Err((push, _)) = self.links.lines.post_push(lane, push) {
+        if let Err((Foreign::Giop(push), _)) = self.links.lines.post_foreign(lane, Foreign::Giop(push)) {
             self.counters.add(Counter::HandoverFull, 1);
             caller.parked = Some((lane, push));
             self.doors.giop.foreign.parked.push_back(connection);
@@ -161,7 +161,7 @@ impl Core {
             }
             Some(Ok(true)) => self.answer_guest(guest, None),
             Some(Ok(false)) => {}
-            Some(Err(exception)) => self.answer_guest(guest, Some(exception)),
+            Some(Err(refused)) => self.answer_guest(guest, Some(refused)),
         }
     }
 
@@ -172,27 +172,30 @@ impl Core {
         bytes: &[u8],
         answer: Answer,
         chars: CharSet,
-    ) -> Option<Result<bool, SystemException>> {
+    ) -> Option<Result<bool, Refused>> {
         let header = Header::parse(bytes).ok()?;
         let request = Request::parse(bytes, &header).ok()?;
         let push = self.find_push(&request)?;
         let body = request.body(bytes, &header, chars);
-        let mut submission = Submission::new(push.source, OwedTo::Guest(guest), answer.priority);
+        let mut submission =
+            Submission::new(push.source, crate::doors::Claim::Giop(Claim::Guest(guest)), answer.priority);
         if !self.take_in_body(&mut submission, &push, &body) {
             self.counters.add(Counter::WrongBodies, 1);
-            return Some(Err(SystemException::new(Kind::Marshal, 0)));
+            return Some(Err(Refused::Unreadable));
         }
         Some(self.finish_submission(&submission))
     }
 
     /// Answers a push of another lane's, and sends it home.
-    pub(crate) fn answer_guest(&mut self, guest: Token, exception: Option<SystemException>) {
+    pub(crate) fn answer_guest(&mut self, guest: Token, refused: Option<Refused>) {
         let Some(Guest { push, .. }) = self.doors.giop.foreign.guests.get_mut(guest) else { return };
         push.bytes.clear();
         if push.answer.expected {
-            match exception {
+            match refused {
                 None => write_done(&mut push.bytes, push.answer),
-                Some(exception) => write_exception(&mut push.bytes, push.chars, push.answer, exception),
+                Some(refused) => {
+                    write_exception(&mut push.bytes, push.chars, push.answer, exception_of(&refused));
+                }
             }
         }
         self.send_home(guest);
@@ -200,7 +203,7 @@ impl Core {
 
     fn send_home(&mut self, guest: Token) {
         if let Some(Guest { thread, push }) = self.doors.giop.foreign.guests.remove(guest) {
-            self.links.lines.return_push(thread, push);
+            self.links.lines.return_foreign(thread, Foreign::Giop(push));
         }
     }
 }
@@ -237,14 +240,14 @@ impl Worker {
             let Some(connection) = self.core.doors.giop.foreign.parked.pop_front() else { return };
             let Some(entry) = self.clients.giop.incoming.get_mut(connection) else { continue };
             let Some((lane, push)) = entry.caller.parked.take() else { continue };
-            match self.core.links.lines.post_push(lane, push) {
+            match self.core.links.lines.post_foreign(lane, Foreign::Giop(push)) {
                 Ok(()) => self.resume(connection),
-                Err((push, true)) => {
+                Err((Foreign::Giop(push), true)) => {
                     entry.caller.parked = Some((lane, push));
                     self.core.doors.giop.foreign.parked.push_back(connection);
                 }
                 // The lane has ended meanwhile: its supplier is gone, as administration will say.
-                Err((mut push, false)) => {
+                Err((Foreign::Giop(mut push), false)) => {
                     push.is_unknown = true;
                     self.conclude_push_elsewhere(push);
                 }

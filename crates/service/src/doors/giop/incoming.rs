@@ -1,45 +1,26 @@
 //! Connections that clients made to us: requests in, replies out.
 
 use core::time::Duration;
-use std::collections::VecDeque;
 use std::io;
-use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::sync::Arc;
+use std::net::SocketAddr;
 
-use engine::{LaneId, Time};
-use giop::cdr::{CharSet, Version};
-use giop::framing::{Inbound, Limits};
+use engine::Time;
+use giop::framing::{self, Inbound};
 use giop::message;
 
 use crate::counters::Counter;
-use crate::doors::giop::foreign_pushes::ForeignPush;
-use crate::doors::giop::large_answers::LargeOwed;
-use crate::doors::giop::moving::Settling;
-use crate::doors::giop::pull_consumers::{Waiter, Written};
-use crate::doors::giop::push::{answer_done, answer_exception};
-use crate::lane::intake::admission::OwedTo;
-use crate::lane::io::entrance::Entrance;
+use crate::doors::Tag;
+use crate::doors::giop::callers::{Caller, Incoming};
+use crate::lane::io::buffers::Borrower;
 use crate::lane::io::output::{Flushed, Output, would_block};
-use crate::lane::io::shares::Portion;
 use crate::lane::io::slices::Work;
-use crate::lane::io::slots::{Slots, Token};
+use crate::lane::io::slots::Token;
+use crate::lane::io::socket::Socket;
 use crate::lane::io::system::{self, Interest, Ready};
-use crate::lane::io::unfinished::{Claim, Claimed, ReadingTime, Unfinished};
-use crate::lane::run::{Common, KIND_INCOMING, KIND_LISTENER, Worker, datum};
-use accounts::{Account, Charge, Resource, Spent, SpentBy};
+use crate::lane::io::unfinished::{Begun, Claimed};
+use crate::lane::run::Worker;
+use accounts::{Charge, Resource, SpentBy};
 
-/// Requests a connection may have unanswered before it is not read any more: those whose replies are withheld (its
-/// channel's budget is spent) and those that administration has yet to answer. A client that multiplexes more than this
-/// waits; nothing is lost.
-const UNANSWERED_MAX: u32 = 64;
-/// Bytes of those requests and events before their connection is not read any more, so that what comes on top of a spent
-/// budget is bounded too.
-const UNANSWERED_BYTES_MAX: usize = 1 << 20;
-/// Bytes of replies that a client may leave unread before its requests are not read any more.
-const REPLIES_UNREAD_MAX: usize = 1 << 20;
-/// Replies with pulled events that the socket has yet to take before no further requests are read: what they hold goes back
-/// to its proxies in one go if the client dies.
-const WRITTEN_MAX: usize = 256;
 /// Bytes of replies that are written to one connection in one round: a large one must not keep the others' events waiting.
 const REPLY_BYTES_PER_ROUND: usize = 64 << 10;
 /// Connections accepted in one round: a storm of them must not delay the events of those that are there.
@@ -51,245 +32,30 @@ const TRIED_PER_ROUND: usize = 16;
 /// Bytes of a large message that are read in one round, about; a read that brings whole messages is the last anyway.
 const READ_BYTES_PER_ROUND: usize = 1 << 20;
 
-/// A connection from a client.
-pub(crate) struct Incoming {
-    /// What has arrived.
-    pub(crate) inbound: Inbound,
-    /// Who sent it and where replies go.
-    pub(crate) caller: Caller,
+/// How far a message has come.
+const fn begun(oldest: framing::Incomplete) -> Begun {
+    Begun { since: oldest.began, octets: oldest.octets }
 }
 
-/// The peer of an [`Incoming`], apart from its input so that a message can be borrowed while it is answered.
-pub(crate) struct Caller {
-    pub(crate) stream: TcpStream,
-    pub(crate) address: SocketAddr,
-    /// Its place among the connections, and with that who it is.
-    place: Charge,
-    pub(crate) output: Output,
-    /// Code set of its narrow strings, from the code set service context.
-    pub(crate) chars: CharSet,
-    /// The version of its last message, in which it is spoken to.
-    pub(crate) version: Version,
-    /// Requests that are to be answered later, and the bytes of them and of their events.
-    unanswered: u32,
-    unanswered_bytes: usize,
-    /// The time by which it owes the rest of a message.
-    reading: ReadingTime,
-    /// Requests of its that wait for events.
-    pub(crate) waits: Vec<Token>,
-    /// Those of them for which there were events, but too much that it has not read.
-    pub(crate) set_aside: Vec<Waiter>,
-    /// Replies with events that the socket has yet to take.
-    pub(crate) written: VecDeque<Written>,
-    /// Where it wants to be.
-    pub(crate) settling: Settling,
-    /// A message that waits: a push for another lane until there is room there, a pull until this is the main lane's.
-    pub(crate) parked: Option<(LaneId, Box<ForeignPush>)>,
-    /// What it has asked for, and not read, of what may be large.
-    large: LargeOwed,
-    /// To be closed once its output is written, since then.
-    closing: Option<Time>,
-    /// What it has of the memory for messages that are not complete.
-    pub(crate) claim: Claim,
-    /// It sends nothing more, but has sent what is not read yet.
-    ended: bool,
-    /// It was paused with whole messages of it read, perhaps.
-    stalled: bool,
-    /// Whom what is done for it is charged to: its address, among those of the lane.
-    slice: Token,
-    /// Its socket is ready, and waits for the turn of its address.
-    is_put_off: bool,
-    /// It has had its share of a round, and whole messages of it may wait for the next.
-    pub(crate) hungry: bool,
-    /// A sequence of its has been taken in in part: nothing behind it is looked at before the rest has been.
-    pub(crate) has_begun: bool,
-    /// It is among those that are written to when the round ends.
-    unsettled: bool,
-    /// What it has had of the latest round.
-    portion: Portion,
-    /// What the poll was last told.
-    interest: Interest,
-}
-
-/// The connections that clients made to a lane, and what is to be done for them.
-pub(crate) struct Clients {
-    /// Where they connect; the main lane's alone.
-    pub(crate) entrance: Entrance,
-    pub(crate) incoming: Slots<Incoming>,
-    /// How many are open.
-    pub(crate) open: usize,
-    /// Connections on which something is due, or about which the poll may have to be told something else.
-    pub(crate) unsettled: VecDeque<Token>,
-    /// Those that were written as much as may be in one round, or whose address has had its slice, and have more.
-    rests: VecDeque<Token>,
-    /// Connections to which nothing was written in this round, since their addresses had had their slices: the next begins with them.
-    skipped: VecDeque<Token>,
-    /// Connections that wait for room on the lane that they have to move to.
-    pub(crate) movers: VecDeque<Token>,
-    /// How long a client may take to complete a message.
-    message_completion: Duration,
-    /// Messages that are not complete.
-    pub(crate) unfinished: Unfinished,
-}
-
-impl Clients {
-    pub(crate) fn new(listener: Option<TcpListener>, common: &Common) -> Self {
-        Self {
-            entrance: Entrance::new(listener, &common.accounts),
-            incoming: Slots::new(),
-            open: 0,
-            unsettled: VecDeque::with_capacity(64),
-            rests: VecDeque::new(),
-            skipped: VecDeque::new(),
-            movers: VecDeque::new(),
-            message_completion: common.message_completion,
-            unfinished: Unfinished::new(Arc::clone(&common.reserve)),
-        }
+impl Borrower for Inbound {
+    fn is_lent(&self) -> bool {
+        self.is_lent()
     }
 
-    /// Whether something is to be written without a socket having to speak of it.
-    pub(crate) fn goes_on(&self) -> bool {
-        !self.unsettled.is_empty() || !self.rests.is_empty() || !self.skipped.is_empty()
+    fn has_outgrown_loan(&self) -> bool {
+        self.has_outgrown_loan()
     }
 
-    /// Begins a round with what the last one left.
-    pub(crate) fn begin_round(&mut self) {
-        self.unsettled.append(&mut self.skipped);
-        self.unsettled.append(&mut self.rests);
-    }
-}
-
-impl Incoming {
-    fn new(stream: TcpStream, address: SocketAddr, place: Charge, slice: Token, limits: Limits) -> Self {
-        Self {
-            inbound: Inbound::new(limits),
-            caller: Caller {
-                stream,
-                address,
-                place,
-                output: Output::default(),
-                chars: CharSet::Latin1,
-                version: Version::V1_2,
-                unanswered: 0,
-                unanswered_bytes: 0,
-                reading: ReadingTime::default(),
-                waits: Vec::new(),
-                set_aside: Vec::new(),
-                written: VecDeque::new(),
-                settling: Settling::default(),
-                parked: None,
-                large: LargeOwed::default(),
-                closing: None,
-                claim: Claim::default(),
-                ended: false,
-                stalled: false,
-                slice,
-                is_put_off: false,
-                hungry: false,
-                has_begun: false,
-                unsettled: false,
-                portion: Portion::default(),
-                interest: Interest::READ,
-            },
-        }
-    }
-}
-
-impl Caller {
-    /// Whether its requests are left unread for now, so that what it is owed stays bounded.
-    fn is_paused(&self) -> bool {
-        self.closing.is_some()
-            || self.parked.is_some()
-            || self.large.is_held_back()
-            || self.settling.bound_for.is_some()
-            || self.claim.waits
-            || self.unanswered >= UNANSWERED_MAX
-            || self.unanswered_bytes > UNANSWERED_BYTES_MAX
-            || self.leaves_much_unread()
-            || self.written.len() >= WRITTEN_MAX
+    fn lend(&mut self, buffer: Vec<u8>) -> Option<Vec<u8>> {
+        self.lend(buffer)
     }
 
-    /// Whether it has left as much unread as may be.
-    pub(crate) fn leaves_much_unread(&self) -> bool {
-        self.output.queued_bytes() > REPLIES_UNREAD_MAX || self.large.unread.waits()
+    fn reclaim(&mut self) -> Option<Vec<u8>> {
+        self.reclaim()
     }
 
-    /// Whom to charge for what it makes the service keep.
-    pub(crate) const fn account(&self) -> &Arc<Account> {
-        self.place.account()
-    }
-
-    /// What it has asked for of what may be large, and whom to charge for that.
-    pub(crate) fn large(&mut self) -> (&mut LargeOwed, &Arc<Account>) {
-        (&mut self.large, self.place.account())
-    }
-
-    /// Charges what it has yet to read.
-    #[inline]
-    fn note_unread(&mut self, now: Time) -> Result<(), Spent> {
-        self.large.unread.note(self.place.account(), self.output.kept_bytes(), self.output.taken(), now)
-    }
-
-    /// Gives back what it has of the memory for messages that are not complete.
-    pub(crate) fn release_room(&mut self, unfinished: &mut Unfinished) {
-        unfinished.release(&mut self.claim, self.place.account());
-    }
-
-    fn release_answers(&mut self) {
-        self.large.release(self.place.account());
-    }
-
-    /// A request of that size, event included, is to be answered later.
-    pub(crate) fn await_answer(&mut self, bytes: usize) {
-        self.unanswered += 1;
-        self.unanswered_bytes += bytes;
-    }
-
-    /// Whether nothing is outstanding on it.
-    pub(crate) fn can_move(&self) -> bool {
-        self.unanswered == 0
-            && self.waits.is_empty()
-            && self.written.is_empty()
-            && self.closing.is_none()
-            && !self.large.is_held_back()
-    }
-
-    /// The address that is charged for what is done for it, and whether it waits for the turn of that.
-    pub(crate) const fn put_off(&mut self) -> (Token, &mut bool) {
-        (self.slice, &mut self.is_put_off)
-    }
-
-    /// The lane that it has come to has addresses of its own.
-    pub(crate) const fn settle_at(&mut self, slice: Token) {
-        self.slice = slice;
-    }
-
-    /// Forgets what is of this lane only.
-    pub(crate) fn prepare_to_move(&mut self) {
-        self.settling.arrive();
-        self.stalled = false;
-        self.is_put_off = false;
-        self.hungry = false;
-        self.unsettled = false;
-        self.portion = Portion::default();
-        self.interest = Interest::READ;
-    }
-
-    pub(crate) fn note_answer(&mut self, bytes: usize) {
-        self.unanswered = self.unanswered.saturating_sub(1);
-        self.unanswered_bytes = self.unanswered_bytes.saturating_sub(bytes);
-    }
-
-    /// One of its requests does not wait for events any more.
-    pub(crate) fn forget_wait(&mut self, wait: Token) {
-        if let Some(at) = self.waits.iter().position(|one| *one == wait) {
-            self.waits.swap_remove(at);
-        }
-    }
-
-    /// Has it closed when it has taken its last bytes, or has not within the time limit for a message.
-    pub(crate) fn close_soon(&mut self, now: Time) {
-        self.closing = Some(now);
+    fn rest_to_keep(&self) -> usize {
+        self.rest_to_keep()
     }
 }
 
@@ -318,7 +84,8 @@ impl Worker {
                 self.core.doors.giop.outgoing.framing,
             ));
             let Some(entry) = self.clients.giop.incoming.get(token) else { continue };
-            if self.core.io.poll.add(&entry.caller.stream, datum(KIND_INCOMING, token), Interest::READ).is_err() {
+            if self.core.io.poll.add(&entry.caller.stream, Socket::Incoming(Tag::Giop, token), Interest::READ).is_err()
+            {
                 self.clients.giop.incoming.remove(token);
                 self.core.io.slices.leave(slice);
                 continue;
@@ -363,7 +130,7 @@ impl Worker {
     pub(crate) fn listen(&mut self, listening: bool) {
         let interest = if listening { Interest::READ } else { Interest::NONE };
         let Some(listener) = &self.clients.giop.entrance.listener else { return };
-        if self.core.io.poll.change(listener, KIND_LISTENER << 62, interest).is_ok() {
+        if self.core.io.poll.change(listener, Socket::Listener(Tag::Giop), interest).is_ok() {
             self.clients.giop.entrance.deaf = !listening;
         }
         if self.clients.giop.entrance.deaf {
@@ -540,7 +307,7 @@ impl Worker {
     fn go_hungry(&mut self, token: Token) {
         if let Some(Incoming { caller, .. }) = self.clients.giop.incoming.get_mut(token) {
             caller.hungry = true;
-            self.core.io.slices.put_off(caller.slice, Work::Resume(token));
+            self.core.io.slices.put_off(caller.slice, Work::Resume(Socket::Incoming(Tag::Giop, token)));
         }
     }
 
@@ -587,14 +354,8 @@ impl Worker {
         }
     }
 
-    /// Writes what is due: to consumers first, then to those who are answered.
-    pub(crate) fn write_due(&mut self) {
-        if self.clients.giop.unsettled.is_empty() && !self.core.doors.giop.outgoing.is_due() {
-            return;
-        }
-        // Whoever has his reply is to find his event counted.
-        self.core.tally();
-        self.core.flush_due();
+    /// Writes what is due to those who are answered.
+    pub(crate) fn settle_unsettled(&mut self) {
         for _ in 0..self.clients.giop.unsettled.len() {
             let Some(token) = self.clients.giop.unsettled.pop_front() else { return };
             if self.core.io.slices.binds() {
@@ -646,7 +407,7 @@ impl Worker {
         caller.reading.note(read || caller.claim.waits, self.core.clock.now);
         // What was read before and not looked at, no socket will announce.
         if read && core::mem::take(&mut caller.stalled) && !core::mem::replace(&mut caller.hungry, true) {
-            self.core.io.slices.put_off(caller.slice, Work::Resume(token));
+            self.core.io.slices.put_off(caller.slice, Work::Resume(Socket::Incoming(Tag::Giop, token)));
         }
         if flushed == Flushed::Share {
             caller.unsettled = true;
@@ -655,7 +416,7 @@ impl Worker {
         let interest = Interest { read, write: flushed == Flushed::Full, end: !read && !caller.ended };
         if interest != caller.interest {
             caller.interest = interest;
-            if self.core.io.poll.change(&caller.stream, datum(KIND_INCOMING, token), interest).is_err() {
+            if self.core.io.poll.change(&caller.stream, Socket::Incoming(Tag::Giop, token), interest).is_err() {
                 self.close(token);
             }
         }
@@ -688,29 +449,6 @@ impl Worker {
         add(&mut entry.caller.output);
         // It may have been paused with whole messages read; no socket will announce those.
         self.resume(connection);
-    }
-
-    /// Sends the replies that were withheld until a channel had room again, in the order in which their events came.
-    pub(crate) fn answer_released(&mut self, most: usize) {
-        for _ in 0..most {
-            let Some(owed) = self.core.intake.released.pop_front() else { return };
-            let (connection, answer, bytes) = match owed.to {
-                OwedTo::Client { connection, answer, bytes } => (connection, answer, bytes),
-                OwedTo::Guest(guest) => {
-                    self.core.answer_guest(guest, owed.refusal);
-                    continue;
-                }
-                OwedTo::Puller(_) | OwedTo::Peer(_) => continue,
-            };
-            let Some(entry) = self.clients.giop.incoming.get_mut(connection) else { continue };
-            entry.caller.note_answer(bytes);
-            entry.caller.output.lend(&mut self.core.io.spares);
-            match owed.refusal {
-                None => answer_done(&mut entry.caller, answer),
-                Some(exception) => answer_exception(&mut entry.caller, answer, exception),
-            }
-            self.resume(connection);
-        }
     }
 
     /// Answers those who asked for events.
@@ -804,7 +542,9 @@ impl Worker {
             if !caller.claim.has_some() || caller.is_paused() {
                 continue;
             }
-            let Some(pace) = inbound.oldest().and_then(|oldest| caller.claim.pace(oldest, now)) else { continue };
+            let Some(pace) = inbound.oldest().and_then(|oldest| caller.claim.pace(begun(oldest), now)) else {
+                continue;
+            };
             if u128::from(pace) < pace_min {
                 slow.push((pace, token));
             } else {
@@ -832,5 +572,36 @@ impl Worker {
             }
             self.close(token);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::lane::io::buffers::Buffers;
+    use giop::framing::Limits;
+
+    /// A connection of whose first message that much has arrived.
+    fn reads(buffers: &mut Buffers, arrived: usize) -> Inbound {
+        let mut inbound = Inbound::new(Limits::default());
+        buffers.lend(&mut inbound);
+        let mut bytes = vec![0; arrived];
+        bytes[..12].copy_from_slice(b"GIOP\x01\x02\x00\x00\x00\x00\x80\x00");
+        inbound.vacant().extend_from_slice(&bytes);
+        inbound.filled(arrived);
+        assert!(inbound.poll_message().unwrap().is_none());
+        inbound
+    }
+
+    #[test]
+    fn what_waits_when_the_lanes_buffer_is_taken_back_is_kept_in_one_of_its_size() {
+        let mut buffers = Buffers::default();
+        let mut little = reads(&mut buffers, 2000);
+        assert!(buffers.settle(&mut little));
+        assert_eq!((little.is_lent(), little.reserved()), (false, 2048));
+        let mut much = reads(&mut buffers, 20_000);
+        buffers.recover(&mut much);
+        assert!(!much.is_lent() && much.reserved() <= (32 << 10) + 12);
+        assert_eq!((little.buffered(), much.buffered()), (2000, 20_000));
     }
 }

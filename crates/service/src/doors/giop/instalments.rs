@@ -8,8 +8,9 @@ use std::collections::VecDeque;
 
 use giop::cdr::Reader;
 
-use crate::doors::giop::incoming::Caller;
-use crate::lane::intake::admission::{Owed, OwedTo, Submission};
+use crate::doors::giop::callers::Caller;
+use crate::doors::giop::claims::Claim;
+use crate::lane::intake::Submission;
 use crate::lane::run::{Core, Worker};
 use corba::event::{self, Batch};
 
@@ -85,7 +86,7 @@ impl Core {
     }
 
     /// Takes in some more events of one sequence. Says whose it is when that was the last of them.
-    fn take_in_instalment(&mut self) -> Option<OwedTo> {
+    fn take_in_instalment(&mut self) -> Option<crate::doors::Claim> {
         let mut begun = self.doors.giop.instalments.begun.pop_front()?;
         let Begun { submission, bytes, tag, batch, taken } = &mut begun;
         let from = *taken;
@@ -99,18 +100,17 @@ impl Core {
         let finished = self.finish_submission(&submission);
         self.deliver();
         if finished != Ok(false) {
-            let refusal = finished.err();
-            self.intake.released.push_back(Owed { to: submission.to(), outstanding: 0, refusal });
+            self.intake.release(submission.claim(), finished.err());
         }
         self.doors.giop.instalments.keep(bytes, batch);
-        Some(submission.to())
+        Some(submission.claim())
     }
 }
 
 impl Worker {
     /// Takes in some more events of the sequence that has waited for it longest.
     pub(crate) fn serve_instalments(&mut self) {
-        if let Some(OwedTo::Client { connection, .. }) = self.core.take_in_instalment()
+        if let Some(crate::doors::Claim::Giop(Claim::Client { connection, .. })) = self.core.take_in_instalment()
             && let Some(entry) = self.clients.giop.incoming.get_mut(connection)
         {
             entry.caller.has_begun = false;

@@ -13,7 +13,7 @@ use giop::framing::Message;
 use giop::message::{Header, Request, Response};
 
 use crate::counters::Counter;
-use crate::doors::giop::incoming::{Caller, Incoming};
+use crate::doors::giop::callers::{Caller, Incoming};
 use crate::lane::io::slots::Token;
 use crate::lane::io::unread::Unread;
 use crate::lane::run::{Core, Worker};

@@ -7,9 +7,11 @@ use giop::cdr::{CharSet, Encoding, Endian, Reader, Version};
 use giop::exception::SystemException;
 use giop::ior::Ior;
 
+use crate::doors;
 use crate::lane::io::slots::Token;
 use crate::lane::links::mail::{LaneThread, ToLane};
 use crate::lane::reports::printable;
+use crate::lane::run::Worker;
 use accounts::{Account, Charge};
 
 /// A request for an object that administration owns, as it arrived.
@@ -33,7 +35,28 @@ impl Request {
     /// Which lane is told what when it is answered: `bytes`, or nothing if it was one-way.
     pub(crate) fn answered(self, bytes: Vec<u8>) -> (LaneThread, ToLane) {
         let Self { lane, connection, message, may_be_large, .. } = self;
-        (lane, ToLane::Reply { connection, bytes, request_bytes: message.len(), may_be_large })
+        let letter = ToDoor { connection, bytes, request_bytes: message.len(), may_be_large };
+        (lane, ToLane::Door(doors::ToDoor::Giop(letter)))
+    }
+}
+
+/// What a connection's request of that size is answered; nothing if it is one-way. Every request gets one.
+#[derive(Debug)]
+pub(crate) struct ToDoor {
+    connection: Token,
+    bytes: Vec<u8>,
+    request_bytes: usize,
+    may_be_large: bool,
+}
+
+impl Worker {
+    /// Passes on what administration has answered.
+    pub(crate) fn pass_answer(&mut self, letter: ToDoor) {
+        let ToDoor { connection, bytes, request_bytes, may_be_large } = letter;
+        if may_be_large {
+            self.note_large_answer(connection, bytes.len());
+        }
+        self.pass_reply(connection, request_bytes, |output| output.push_bytes(bytes));
     }
 }
 

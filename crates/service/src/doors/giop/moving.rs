@@ -8,10 +8,12 @@
 use engine::LaneId;
 
 use crate::counters::Counter;
-use crate::doors::giop::incoming::{Caller, Incoming};
+use crate::doors::giop::callers::{Caller, Incoming};
+use crate::doors::{Moving, Tag};
 use crate::lane::io::slots::Token;
+use crate::lane::io::socket::Socket;
 use crate::lane::io::system::Interest;
-use crate::lane::run::{Core, KIND_INCOMING, Worker, datum};
+use crate::lane::run::{Core, Worker};
 
 /// Pushes in a row for one less important lane after which a connection moves there.
 const DOWN_AFTER: u32 = 64;
@@ -91,7 +93,7 @@ impl Worker {
         self.core.io.slices.leave(entry.caller.put_off().0);
         self.note_open(-1);
         self.core.counters.add(Counter::ConnectionsMoved, 1);
-        self.core.links.lines.move_to(lane, Box::new(entry));
+        self.core.links.lines.move_to(lane, Moving::Giop(Box::new(entry)));
         true
     }
 
@@ -103,7 +105,7 @@ impl Worker {
         let token = self.clients.giop.incoming.insert(entry);
         self.note_open(1);
         let Some(Incoming { caller, .. }) = self.clients.giop.incoming.get_mut(token) else { return };
-        if self.core.io.poll.add(&caller.stream, datum(KIND_INCOMING, token), Interest::READ).is_err() {
+        if self.core.io.poll.add(&caller.stream, Socket::Incoming(Tag::Giop, token), Interest::READ).is_err() {
             return self.close(token);
         }
         if let Some((_, message)) = parked {

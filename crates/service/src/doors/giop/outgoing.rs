@@ -17,6 +17,7 @@ use giop::message;
 use hashbrown::HashMap;
 
 use crate::counters::Counter;
+use crate::doors::Tag;
 use crate::doors::giop::admin_calls::Asked;
 use crate::doors::giop::lane_calls::Ways;
 use crate::doors::giop::longest_idle::LongestIdle;
@@ -30,11 +31,12 @@ use crate::lane::io::output::{Output, Spares};
 use crate::lane::io::shares::Portion;
 use crate::lane::io::slices::Work;
 use crate::lane::io::slots::{Slots, Token};
+use crate::lane::io::socket::Socket;
 use crate::lane::io::system::{self, Interest, Ready};
 use crate::lane::io::unread::Unread;
 use crate::lane::links::mail::Lookup;
 use crate::lane::links::post::Post;
-use crate::lane::run::{Core, KIND_OUTGOING, datum};
+use crate::lane::run::Core;
 use crate::published::Published;
 use crate::resolver;
 use accounts::{Account, Charge, Resource, Spent, SpentBy};
@@ -383,6 +385,13 @@ impl Outgoings {
         }
     }
 
+    /// Whether something waits to be written on the connections in so many places from one on. Nothing if there are no places
+    /// from there on.
+    pub(crate) fn has_output_at(&self, from: u32, places: u32) -> Option<bool> {
+        let mut connections = self.connections.piece(from, places)?;
+        Some(connections.any(|connection| connection.is_open() && !connection.output.is_empty()))
+    }
+
     /// Whether something was gathered.
     pub(crate) fn is_due(&self) -> bool {
         !self.due.is_empty()
@@ -490,7 +499,7 @@ impl Core {
         let mut failure = "its host has no address".to_owned();
         while let Some(address) = others.pop() {
             let begun = system::begin_connect(address).and_then(|stream| {
-                self.io.poll.add(&stream, datum(KIND_OUTGOING, token), Interest::WRITE)?;
+                self.io.poll.add(&stream, Socket::Outgoing(Tag::Giop, token), Interest::WRITE)?;
                 Ok(stream)
             });
             match begun {
@@ -688,7 +697,7 @@ impl Core {
         let interest = Interest { write: !connection.output.is_empty(), ..Interest::READ };
         if interest != connection.interest {
             connection.interest = interest;
-            if self.io.poll.change(stream, datum(KIND_OUTGOING, token), interest).is_err() {
+            if self.io.poll.change(stream, Socket::Outgoing(Tag::Giop, token), interest).is_err() {
                 self.lose(token, "the connection cannot be watched");
             }
         }

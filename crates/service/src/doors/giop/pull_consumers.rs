@@ -12,12 +12,12 @@ use giop::framing::Message;
 use giop::message::{ReplyStatus, Request};
 
 use crate::counters::Counter;
-use crate::doors::giop::incoming::Caller;
-use crate::doors::giop::push::answer_exception;
+use crate::doors::giop::callers::Caller;
+use crate::doors::giop::claims::{Answer, answer_exception};
 use crate::doors::giop::replies::DISCONNECTED;
 use crate::doors::giop::waiting_pulls::Left;
 use crate::lane::io::slots::Token;
-use crate::lane::run::{Answer, Core};
+use crate::lane::run::Core;
 use corba::event::{self, FORM_STRUCTURED, Pulled};
 use corba::keys::ObjectKey;
 use corba::refused_event;
@@ -225,7 +225,7 @@ impl Core {
     }
 
     /// The engine has events for the first who waits at a proxy.
-    pub(crate) fn hand_over(&mut self, delivery: Delivery, events: Vec<Arc<Event>>) {
+    pub(crate) fn hand_to_waiter(&mut self, delivery: Delivery, events: Vec<Arc<Event>>) {
         let Delivery { outbox, key, serial, .. } = delivery;
         let waiter = self.doors.giop.waiting.take_first(key, events.len());
         let waiter = waiter.map(|waiter| Waiter { awaited: true, ..waiter });

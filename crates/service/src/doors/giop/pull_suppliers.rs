@@ -19,10 +19,11 @@ use giop::exception::Kind;
 use hashbrown::HashMap;
 
 use crate::counters::Counter;
+use crate::doors::giop::claims::Claim;
 use crate::doors::giop::lane_calls::{Ask, Asker, UnderWay};
 use crate::doors::giop::mail::{self, OWN_ENDIAN};
 use crate::doors::giop::replies::{DISCONNECTED, Verdict};
-use crate::lane::intake::admission::{OwedTo, Submission};
+use crate::lane::intake::Submission;
 use crate::lane::io::slots::{Slots, Token};
 use crate::lane::links::mail::SupplierNews;
 use crate::lane::run::Core;
@@ -289,7 +290,7 @@ impl Core {
         let body = answer.reader();
         let mut work = event::work_for(answer.body.len());
         let unreadable = |error| format!("its reply cannot be read: {error}");
-        let mut submission = Submission::new(key, OwedTo::Puller(token), None);
+        let mut submission = Submission::new(key, crate::doors::Claim::Giop(Claim::Puller(token)), None);
         let count;
         if batches {
             // More than the maximum that was asked for (Notification Service 1.1, 3.1.4.2) would be taken in at one go, too.

@@ -6,26 +6,25 @@
 //! Everything else a client can ask goes to administration.
 
 use engine::{LaneId, PriorityModel, ProxyKey, ProxyState};
-use giop::cdr::{CharSet, ReadErrorKind, Reader};
+use giop::cdr::{ReadErrorKind, Reader};
 use giop::codeset;
 use giop::exception::{Kind, OMG_MINOR, SystemException};
 use giop::framing::Message;
-use giop::message::{
-    self, Header, LocateStatus, MessageKind, Open, ReplyHead, ReplyStatus, Request, Response, ServiceContexts,
-};
+use giop::message::{self, Header, LocateStatus, MessageKind, Request, Response, ServiceContexts};
 use giop::realtime;
 use giop::typecode::Work;
 
 use crate::counters::Counter;
-use crate::doors::giop::incoming::Caller;
+use crate::doors::giop::callers::Caller;
+use crate::doors::giop::claims::{Answer, Claim, answer_done, answer_exception, exception_of};
 use crate::doors::giop::large_answers;
 use crate::doors::giop::mail;
 use crate::doors::giop::recall::Recalled;
 use crate::doors::{self, giop::Door};
-use crate::lane::intake::admission::{OwedTo, Submission};
+use crate::lane::intake::Submission;
 use crate::lane::io::slots::Token;
 use crate::lane::links::mail::ToAdministration;
-use crate::lane::run::{Answer, Core};
+use crate::lane::run::Core;
 use accounts::Resource;
 use corba::NO_ROOM;
 use corba::event::{self, FORM_ANY, FORM_STRUCTURED, Header as EventHeader};
@@ -224,10 +223,19 @@ impl Core {
         highest
     }
 
+    /// Answers a push that is not taken in because the service is about to end.
+    fn refuse_stopping(&self, caller: &mut Caller, answer: Answer) {
+        self.counters.add(Counter::RefusedStopping, 1);
+        answer_exception(caller, answer, SystemException::new(Kind::Transient, 0));
+    }
+
     fn push(&mut self, connection: Token, body: &Reader<'_>, caller: &mut Caller, answer: Answer, push: &Push) {
         let bytes = body.remaining();
-        let mut submission =
-            Submission::new(push.source, OwedTo::Client { connection, answer, bytes }, answer.priority);
+        let mut submission = Submission::new(
+            push.source,
+            doors::Claim::Giop(Claim::Client { connection, answer, bytes }),
+            answer.priority,
+        );
         let is_read = if push.batches && self.lane.takes_turns() {
             let is_read = self.read_batch(push, body);
             if is_read && self.begin_instalments(&mut submission, body, caller) {
@@ -246,7 +254,7 @@ impl Core {
         match finished {
             Ok(true) => answer_done(caller, answer),
             Ok(false) => caller.await_answer(bytes),
-            Err(exception) => answer_exception(caller, answer, exception),
+            Err(refused) => answer_exception(caller, answer, exception_of(&refused)),
         }
     }
 
@@ -341,56 +349,6 @@ impl Core {
             }
             answer_exception(caller, answer, NO_ROOM);
         }
-    }
-}
-
-/// Answers a request that has no result.
-pub(crate) fn answer_done(caller: &mut Caller, answer: Answer) {
-    if answer.expected {
-        write_done(caller.output.bytes(), answer);
-    }
-}
-
-/// Writes the reply to a request that has no result.
-pub(crate) fn write_done(buffer: &mut Vec<u8>, answer: Answer) {
-    let Answer { version, endian, request_id, expected: _, priority } = answer;
-    if priority.is_none() {
-        return message::empty_reply(buffer, version, endian, request_id);
-    }
-    answer.begin(buffer, ReplyStatus::NoException).finish(buffer);
-}
-
-/// Answers a request with a system exception. A one-way request gets no answer.
-pub(crate) fn answer_exception(caller: &mut Caller, answer: Answer, exception: SystemException) {
-    if answer.expected {
-        let chars = caller.chars;
-        write_exception(caller.output.bytes(), chars, answer, exception);
-    }
-}
-
-/// Writes a system exception as the reply to a request.
-pub(crate) fn write_exception(buffer: &mut Vec<u8>, chars: CharSet, answer: Answer, exception: SystemException) {
-    let open = answer.begin(buffer, ReplyStatus::SystemException);
-    exception.write(&mut open.body(buffer, chars));
-    open.finish(buffer);
-}
-
-impl Answer {
-    /// That of no request.
-    pub(crate) const NONE: Self = Self {
-        version: giop::cdr::Version::V1_2,
-        endian: giop::cdr::Endian::Little,
-        request_id: 0,
-        expected: false,
-        priority: None,
-    };
-
-    /// Begins the reply. It tells the priority that the request did, as Real-time CORBA has it.
-    pub(crate) fn begin(self, buffer: &mut Vec<u8>, status: ReplyStatus) -> Open {
-        let Self { version, endian, request_id, expected: _, priority } = self;
-        let priority = priority.map(|priority| realtime::priority_context(priority, endian));
-        let context = priority.as_ref().map(|data| (ServiceContexts::RT_CORBA_PRIORITY, data.as_slice()));
-        message::begin_reply(buffer, &ReplyHead { version, endian, request_id, status, contexts: context.as_slice() })
     }
 }
 

@@ -12,9 +12,9 @@ use giop::cdr::{CharSet, Endian, Reader, Version};
 use giop::framing::Message;
 use giop::typecode::Work;
 
+use crate::doors::giop::claims::Answer;
 use crate::doors::giop::push::Push;
 use crate::lane::io::slots::Token;
-use crate::lane::run::Answer;
 use corba::event::{self, Known, Skeleton};
 
 /// Connections, and proxies, of which something is remembered.

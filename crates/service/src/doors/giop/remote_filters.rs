@@ -17,18 +17,10 @@ use crate::counters::Counter;
 use crate::doors::giop::lane_calls::{Ask, Asker, UnderWay};
 use crate::doors::giop::pull_consumers::{Due, Waiter};
 use crate::doors::giop::replies::Verdict;
+use crate::lane::intake::Ruling;
 use crate::lane::io::slots::{Slots, Token};
 use crate::lane::run::Core;
 use corba::event::{self, FORM_STRUCTURED, Pulled};
-
-/// What remote filters say of an event.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Ruling {
-    Yes,
-    No,
-    /// One that would have had to say yes did not answer, or failed.
-    Failed,
-}
 
 /// What they are asked about.
 enum Subject {

@@ -4,11 +4,10 @@ use core::ops::Range;
 
 use engine::{Draft, Event, Form, ProxyKey};
 use giop::cdr::Reader;
-use giop::exception::{Kind, SystemException};
 
 use crate::counters::Counter;
 use crate::doors::giop::recall::SeenType;
-use crate::lane::intake::admission::Submission;
+use crate::lane::intake::{Refused, Submission};
 use crate::lane::run::Core;
 use corba::event::{self, Batch, FORM_STRUCTURED, Header, Known, Skeleton, Translated};
 
@@ -23,7 +22,7 @@ impl Core {
     ) {
         for (event, known) in batch.events_in(body, which) {
             self.take_in_one(submission, FORM_STRUCTURED, &event, known);
-            if submission.refusal.is_some() {
+            if submission.is_refused() {
                 return;
             }
         }
@@ -48,7 +47,7 @@ impl Core {
                 let header = Header { is_loose: known.is_loose, ..header };
                 self.take_in(submission, form, event, &header, seen);
             }
-            Err(_) => submission.refusal = Some(SystemException::new(Kind::Marshal, 0)),
+            Err(_) => submission.refuse(Refused::Unreadable),
         }
     }
 
@@ -85,7 +84,7 @@ impl Core {
             self.note_type(submission.source, body, event, header, seen);
         }
         self.admit(submission, draft);
-        if submission.refusal.is_none() {
+        if !submission.is_refused() {
             self.counters.add(Counter::EventBytesIn, bytes.len() as u64);
         }
     }

@@ -19,8 +19,9 @@ use giop::url::Corbaloc;
 use rustix::net::{AddressFamily, SocketType, bind, connect, socket};
 
 use crate::counters::{Counter, Counters};
+use crate::doors::giop::Settings;
 use crate::doors::giop::mail::{self, CallFailure, Reply};
-use crate::doors::{Request, Returned};
+use crate::doors::{Listeners, Request, Returned};
 use crate::lane::io::shares::Share;
 use crate::lane::io::system::Bell;
 use crate::lane::io::unfinished::Reserve;
@@ -86,7 +87,7 @@ impl Bench {
             thread: LaneThread::MAIN,
             name: "lane".into(),
             priority: None,
-            listener: Some(listener),
+            listeners: Some(Listeners { giop: listener }),
             ends: LaneEnds {
                 bell,
                 administration: to_administration,
@@ -99,15 +100,19 @@ impl Bench {
             counters: counters.of_main(None),
             common: Common {
                 published: Arc::clone(&published),
-                framing: framing::Limits::default(),
+                doors: crate::doors::Settings {
+                    giop: Settings {
+                        framing: framing::Limits::default(),
+                        request_bytes_min: 16 << 10,
+                        connect_timeout: Duration::from_secs(5),
+                        silence: Duration::from_secs(30),
+                    },
+                },
                 accounts: Arc::clone(&accounts),
                 reserve: Arc::new(Reserve::new(64 << 20)),
                 memory: Arc::new(engine::SharedMemory::new(1 << 30, 75)),
-                request_bytes_min: 16 << 10,
                 message_completion: Duration::from_secs(60),
                 share,
-                connect_timeout: Duration::from_secs(5),
-                silence: Duration::from_secs(30),
                 main_discipline: engine::Discipline::default(),
                 origin: Instant::now(),
             },
@@ -285,7 +290,7 @@ fn a_large_answer_of_administration_is_written_in_pieces_and_arrives_whole() {
     client.write_all(&asked).unwrap();
     let request = loop {
         bench.lane.round_within(Duration::from_millis(10));
-        if let Some(ToAdministration::Request(request)) = bench.administration.take() {
+        if let Some(ToAdministration::Request(Request::Giop(request))) = bench.administration.take() {
             break request;
         }
     };

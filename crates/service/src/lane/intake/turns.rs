@@ -8,9 +8,9 @@
 use core::time::Duration;
 
 use engine::{Draft, ProxyKey, Turn};
-use giop::exception::{Kind, SystemException};
 
 use crate::counters::Counter;
+use crate::lane::intake::Refused;
 use crate::lane::io::slots::Token;
 use crate::lane::run::{Core, Worker};
 
@@ -59,11 +59,11 @@ impl Core {
             }
             self.lane.abandon_event(draft);
             self.counters.add(Counter::UndecidedRefused, 1);
-            return self.pay_with_refusal(owed, SystemException::new(Kind::ImpLimit, 0));
+            return self.pay(owed, Some(Refused::TooManyUndecided));
         }
         if let Some((draft, questions)) = self.admit_undecided(source, draft, owed) {
             self.intake.undecided.wait(source, draft, owed);
-            if let Some(ruling) = self.question_admission(source, questions) {
+            if let Some(ruling) = self.question_first(source, questions) {
                 self.rule_on_undecided(source, ruling);
             }
         }

@@ -6,12 +6,25 @@
 //! message that is not complete, or requests of a client that has had its share), stays where it is as long as not too many
 //! are out; beyond that, what waits is copied into a buffer of its size, which is counted.
 
-use giop::framing::Inbound;
-
 /// Bytes asked of a socket at once.
 pub(crate) const READ_BYTES: usize = 128 << 10;
 /// Buffers that may be out beside the one in use, and so the most that a lane keeps.
 const OUT_MAX: usize = 16;
+
+/// Whoever reads a connection into a buffer that may be lent to it.
+pub(crate) trait Borrower {
+    /// Whether a buffer was lent and is being used.
+    fn is_lent(&self) -> bool;
+    /// Whether what is being read is larger than the buffer that was lent, and has filled it.
+    fn has_outgrown_loan(&self) -> bool;
+    /// Lends it a buffer, which comes back at once where there is no use for it.
+    #[must_use = "a buffer that comes back can be lent to somebody else"]
+    fn lend(&mut self, buffer: Vec<u8>) -> Option<Vec<u8>>;
+    /// Takes back the buffer that was lent, if one was. What waits in it is kept.
+    fn reclaim(&mut self) -> Option<Vec<u8>>;
+    /// Octets that would have to be kept elsewhere if the buffer were taken back now; 0 if that is next to nothing.
+    fn rest_to_keep(&self) -> usize;
+}
 
 /// See the module.
 #[derive(Debug, Default)]
@@ -22,15 +35,15 @@ pub(crate) struct Buffers {
 
 impl Buffers {
     /// Has a connection ready to be read.
-    pub(crate) fn lend(&mut self, inbound: &mut Inbound) {
-        if inbound.is_lent() {
-            if !inbound.has_outgrown_loan() {
+    pub(crate) fn lend(&mut self, borrower: &mut impl Borrower) {
+        if borrower.is_lent() {
+            if !borrower.has_outgrown_loan() {
                 return;
             }
-            self.recover(inbound);
+            self.recover(borrower);
         }
         let buffer = self.spare.pop().unwrap_or_else(|| Vec::with_capacity(READ_BYTES));
-        match inbound.lend(buffer) {
+        match borrower.lend(buffer) {
             Some(unused) => self.spare.push(unused),
             None => self.out += 1,
         }
@@ -38,21 +51,21 @@ impl Buffers {
 
     /// Takes back what was lent, unless much of what was read still waits and there are buffers enough for others. False
     /// if that had to be copied because there are not.
-    pub(crate) fn settle(&mut self, inbound: &mut Inbound) -> bool {
-        if !inbound.is_lent() {
+    pub(crate) fn settle(&mut self, borrower: &mut impl Borrower) -> bool {
+        if !borrower.is_lent() {
             return true;
         }
-        let is_large = inbound.rest_to_keep() > 0;
+        let is_large = borrower.rest_to_keep() > 0;
         if is_large && self.out <= OUT_MAX {
             return true;
         }
-        self.recover(inbound);
+        self.recover(borrower);
         !is_large
     }
 
     /// Takes back what was lent in any case: from a connection that leaves the lane.
-    pub(crate) fn recover(&mut self, inbound: &mut Inbound) {
-        if let Some(buffer) = inbound.reclaim() {
+    pub(crate) fn recover(&mut self, borrower: &mut impl Borrower) {
+        if let Some(buffer) = borrower.reclaim() {
             self.out -= 1;
             self.spare.push(buffer);
         }
@@ -62,27 +75,58 @@ impl Buffers {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use giop::framing::Limits;
 
-    /// A connection of whose first message that much has arrived.
-    fn connection(buffers: &mut Buffers, arrived: usize) -> Inbound {
-        let mut inbound = Inbound::new(Limits::default());
-        buffers.lend(&mut inbound);
-        let mut bytes = vec![0; arrived];
-        bytes[..12].copy_from_slice(b"GIOP\x01\x02\x00\x00\x00\x00\x80\x00");
-        inbound.vacant().extend_from_slice(&bytes);
-        inbound.filled(arrived);
-        assert!(inbound.poll_message().unwrap().is_none());
-        inbound
+    /// Octets that are kept without a buffer from the lane.
+    const SMALL: usize = 4 << 10;
+
+    /// A connection of which that much waits.
+    struct Reads {
+        lent: Option<Vec<u8>>,
+        waits: usize,
+        kept: usize,
+    }
+
+    impl Borrower for Reads {
+        fn is_lent(&self) -> bool {
+            self.lent.is_some()
+        }
+
+        fn has_outgrown_loan(&self) -> bool {
+            self.lent.as_ref().is_some_and(|lent| self.waits > lent.capacity())
+        }
+
+        fn lend(&mut self, buffer: Vec<u8>) -> Option<Vec<u8>> {
+            if self.is_lent() || self.waits > buffer.capacity() {
+                return Some(buffer);
+            }
+            self.lent.replace(buffer)
+        }
+
+        fn reclaim(&mut self) -> Option<Vec<u8>> {
+            self.kept = self.waits;
+            self.lent.take()
+        }
+
+        fn rest_to_keep(&self) -> usize {
+            if self.waits <= SMALL { 0 } else { self.waits }
+        }
+    }
+
+    /// A connection of which that much was read and waits.
+    fn connection(buffers: &mut Buffers, arrived: usize) -> Reads {
+        let mut reads = Reads { lent: None, waits: 0, kept: 0 };
+        buffers.lend(&mut reads);
+        reads.waits = arrived;
+        reads
     }
 
     #[test]
     fn connections_one_after_the_other_share_one_buffer() {
         let mut buffers = Buffers::default();
         for _ in 0..100 {
-            let mut inbound = connection(&mut buffers, 2000);
-            assert!(buffers.settle(&mut inbound));
-            assert_eq!(inbound.reserved(), 2048);
+            let mut reads = connection(&mut buffers, 2000);
+            assert!(buffers.settle(&mut reads));
+            assert_eq!((reads.is_lent(), reads.kept), (false, 2000));
         }
         assert_eq!((buffers.spare.len(), buffers.out), (1, 0));
     }
@@ -90,17 +134,25 @@ mod tests {
     #[test]
     fn a_few_connections_with_much_that_waits_keep_theirs_and_the_others_get_what_they_need() {
         let mut buffers = Buffers::default();
-        let mut all: Vec<(Inbound, bool)> = (0..1000)
+        let mut all: Vec<(Reads, bool)> = (0..1000)
             .map(|_| {
-                let mut inbound = connection(&mut buffers, 20_000);
-                let kept = buffers.settle(&mut inbound);
-                (inbound, kept)
+                let mut reads = connection(&mut buffers, 20_000);
+                let kept = buffers.settle(&mut reads);
+                (reads, kept)
             })
             .collect();
         assert_eq!(all.iter().filter(|(_, kept)| *kept).count(), OUT_MAX);
         assert_eq!((buffers.spare.len(), buffers.out), (1, OUT_MAX));
-        assert!(all.iter().all(|(inbound, _)| inbound.reserved() <= (32 << 10) + 12));
-        all.iter_mut().for_each(|(inbound, _)| buffers.recover(inbound));
+        assert!(all.iter().all(|(reads, kept)| *kept == reads.is_lent()));
+        all.iter_mut().for_each(|(reads, _)| buffers.recover(reads));
         assert_eq!((buffers.spare.len(), buffers.out), (OUT_MAX + 1, 0));
+    }
+
+    #[test]
+    fn who_has_outgrown_a_buffer_gives_it_back_and_has_none() {
+        let mut buffers = Buffers::default();
+        let mut reads = connection(&mut buffers, READ_BYTES + 1);
+        buffers.lend(&mut reads);
+        assert_eq!((reads.is_lent(), buffers.spare.len(), buffers.out), (false, 1, 0));
     }
 }

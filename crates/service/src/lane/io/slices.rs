@@ -15,6 +15,7 @@ use hashbrown::HashMap;
 
 use crate::lane::io::shares::Share;
 use crate::lane::io::slots::{Slots, Token};
+use crate::lane::io::socket::Socket;
 use crate::lane::io::system::Ready;
 
 /// Something that is to be done for a connection.
@@ -23,7 +24,7 @@ pub(crate) enum Work {
     /// Its socket is ready.
     Ready(Ready),
     /// Messages of it were read before and not looked at.
-    Resume(Token),
+    Resume(Socket),
 }
 
 /// An address that has connections on the lane.
@@ -234,7 +235,7 @@ mod tests {
     }
 
     fn work(number: u64) -> Work {
-        Work::Resume(Token::from_bits(number))
+        Work::Resume(Socket::of_datum(number))
     }
 
     /// Serves one round in which each thing takes so long. What was served, by the number of its address and of the thing.

@@ -10,8 +10,8 @@ pub(crate) struct Token {
 }
 
 impl Token {
-    /// Generations wrap at 30 bits, which leaves two bits of an epoll datum to say what kind of thing the token names.
-    const GENERATION_MASK: u32 = (1 << 30) - 1;
+    /// Generations wrap at 28 bits, which leaves four bits of an epoll datum to say what kind of thing the token names.
+    const GENERATION_MASK: u32 = (1 << 28) - 1;
 
     /// Its place, which it shares with those that were there before.
     pub(crate) const fn index(self) -> usize {
@@ -153,6 +153,6 @@ mod tests {
     #[test]
     fn tokens_survive_being_packed_into_an_epoll_datum() {
         let token = Token { index: 7, generation: Token::GENERATION_MASK };
-        assert_eq!(Token::from_bits(token.to_bits() | (3 << 62)), token);
+        assert_eq!(Token::from_bits(token.to_bits() | (15 << 60)), token);
     }
 }

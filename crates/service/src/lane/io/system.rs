@@ -12,6 +12,7 @@ use rustix::net::{
     AddressFamily, RecvFlags, SocketFlags, SocketType, acceptfrom_with, connect, ipproto, recv, socket_with, sockopt,
 };
 
+use crate::lane::io::socket::Socket;
 use crate::lane::scheduling;
 
 thread_local! {
@@ -61,8 +62,8 @@ impl Interest {
 /// What an epoll event speaks of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Ready {
-    /// The datum given when the descriptor was added.
-    pub(crate) datum: u64,
+    /// Which socket.
+    pub(crate) socket: Socket,
     /// There is something to read, or the peer has gone.
     pub(crate) readable: bool,
     /// There is room to write, or a connection attempt has ended.
@@ -87,14 +88,14 @@ impl Poll {
         Ok(Self { epoll: epoll::create(epoll::CreateFlags::CLOEXEC)?, events: Vec::with_capacity(Self::BATCH) })
     }
 
-    pub(crate) fn add(&self, fd: impl AsFd, datum: u64, interest: Interest) -> io::Result<()> {
+    pub(crate) fn add(&self, fd: impl AsFd, socket: Socket, interest: Interest) -> io::Result<()> {
         count();
-        Ok(epoll::add(&self.epoll, fd, epoll::EventData::new_u64(datum), interest.flags())?)
+        Ok(epoll::add(&self.epoll, fd, epoll::EventData::new_u64(socket.datum()), interest.flags())?)
     }
 
-    pub(crate) fn change(&self, fd: impl AsFd, datum: u64, interest: Interest) -> io::Result<()> {
+    pub(crate) fn change(&self, fd: impl AsFd, socket: Socket, interest: Interest) -> io::Result<()> {
         count();
-        Ok(epoll::modify(&self.epoll, fd, epoll::EventData::new_u64(datum), interest.flags())?)
+        Ok(epoll::modify(&self.epoll, fd, epoll::EventData::new_u64(socket.datum()), interest.flags())?)
     }
 
     pub(crate) fn remove(&self, fd: impl AsFd) -> io::Result<()> {
@@ -124,7 +125,7 @@ impl Poll {
         // The kernel packs these, so they are copied before they are looked at.
         let epoll::Event { flags, data } = *self.events.get(index)?;
         Some(Ready {
-            datum: data.u64(),
+            socket: Socket::of_datum(data.u64()),
             readable: flags.intersects(Flags::IN | Flags::HUP | Flags::ERR | Flags::RDHUP),
             writable: flags.intersects(Flags::OUT | Flags::HUP | Flags::ERR),
             ended: flags.intersects(Flags::HUP | Flags::ERR | Flags::RDHUP),

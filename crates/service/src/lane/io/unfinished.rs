@@ -16,7 +16,6 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use engine::Time;
-use giop::framing::Incomplete;
 
 use crate::lane::io::slots::Token;
 use accounts::{Account, Resource, Spent};
@@ -75,10 +74,17 @@ pub(crate) struct Claim {
     mark: Option<Mark>,
 }
 
+/// A message that has begun and is not complete: since when, and how many octets have come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Begun {
+    pub(crate) since: u64,
+    pub(crate) octets: usize,
+}
+
 /// How far a message had come.
 #[derive(Debug, Clone, Copy)]
 struct Mark {
-    message: Incomplete,
+    message: Begun,
     at: Time,
 }
 
@@ -193,8 +199,8 @@ impl Claim {
     }
 
     /// How many octets of its oldest message have come in a second, if that has been looked at for long enough.
-    pub(crate) fn pace(&mut self, message: Incomplete, now: Time) -> Option<u64> {
-        let mark = self.mark.filter(|mark| mark.message.began == message.began);
+    pub(crate) fn pace(&mut self, message: Begun, now: Time) -> Option<u64> {
+        let mark = self.mark.filter(|mark| mark.message.since == message.since);
         let Some(mark) = mark else {
             self.mark = Some(Mark { message, at: now });
             return None;
@@ -329,7 +335,7 @@ mod tests {
     #[test]
     fn how_fast_a_message_progresses_is_known_after_a_second_of_the_same_message() {
         let mut claim = Claim::default();
-        let message = |began, octets| Incomplete { began, octets };
+        let message = |began, octets| Begun { since: began, octets };
         let at = |millis: u64| Time(millis * 1_000_000);
         assert_eq!(claim.pace(message(5, 1_000), at(0)), None);
         assert_eq!(claim.pace(message(5, 2_000), at(999)), None);

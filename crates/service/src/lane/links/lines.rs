@@ -12,9 +12,7 @@ use std::sync::Arc;
 use engine::{Admission, Event, Handover, LaneId, OutboxId, Outcome};
 
 use crate::counters::Counter;
-use crate::doors::giop::foreign_pushes::ForeignPush;
-use crate::doors::giop::incoming::Incoming;
-use crate::lane::intake::admission::{Owed, OwedTo};
+use crate::doors::{Foreign, Moving};
 use crate::lane::io::slots::Token;
 use crate::lane::links::mail::LaneThread;
 use crate::lane::links::post::{Inbox, Post};
@@ -26,12 +24,12 @@ pub(crate) enum ToPeer {
     Event(Passed),
     /// What became of one that came from there.
     Taken(Passed, Outcome),
-    /// A push for that lane.
-    Push(Box<ForeignPush>),
+    /// A message for that lane.
+    Foreign(Foreign),
     /// It is answered, or is not for that lane after all.
-    Pushed(Box<ForeignPush>),
+    ForeignDone(Foreign),
     /// A connection that is to be served there.
-    Connection(Box<Incoming>),
+    Connection(Moving),
     /// Nothing new comes any more, only answers.
     Parting,
     /// The last letter.
@@ -57,7 +55,7 @@ pub(crate) struct Line {
     pub(crate) lane: LaneId,
     /// Its thread: another lane may have had the id before.
     pub(crate) thread: LaneThread,
-    /// The other lane's CORBA priority; nothing for the main lane without one.
+    /// The other lane's priority; nothing for the main lane without one.
     pub(crate) priority: Option<i16>,
     to: Post<ToPeer>,
     from: Inbox<ToPeer>,
@@ -182,22 +180,22 @@ impl Lines {
         self.all.iter_mut().find(|line| line.thread == thread)
     }
 
-    /// Posts a push to its lane.
+    /// Posts a message to its lane.
     ///
     /// # Errors
     /// Gives it back if there is no room for it, or no such lane, which is what the other value says.
-    pub(crate) fn post_push(&mut self, lane: LaneId, push: Box<ForeignPush>) -> Result<(), (Box<ForeignPush>, bool)> {
-        let Some(line) = self.find(lane) else { return Err((push, false)) };
-        match line.ask(ToPeer::Push(push)) {
-            Err(ToPeer::Push(push)) => Err((push, true)),
+    pub(crate) fn post_foreign(&mut self, lane: LaneId, message: Foreign) -> Result<(), (Foreign, bool)> {
+        let Some(line) = self.find(lane) else { return Err((message, false)) };
+        match line.ask(ToPeer::Foreign(message)) {
+            Err(ToPeer::Foreign(message)) => Err((message, true)),
             _ => Ok(()),
         }
     }
 
-    /// Sends a push home.
-    pub(crate) fn return_push(&mut self, thread: LaneThread, push: Box<ForeignPush>) {
+    /// Sends a message home.
+    pub(crate) fn return_foreign(&mut self, thread: LaneThread, message: Foreign) {
         if let Some(line) = self.of(thread) {
-            line.tell(ToPeer::Pushed(push));
+            line.tell(ToPeer::ForeignDone(message));
         }
     }
 
@@ -207,7 +205,7 @@ impl Lines {
     }
 
     /// Sends a connection to a lane, which was asked before whether it can.
-    pub(crate) fn move_to(&mut self, lane: LaneId, connection: Box<Incoming>) {
+    pub(crate) fn move_to(&mut self, lane: LaneId, connection: Moving) {
         if let Some(line) = self.find(lane) {
             line.tell(ToPeer::Connection(connection));
         }
@@ -271,16 +269,16 @@ impl Worker {
             match letter {
                 ToPeer::Event(passed) => self.core.take_over(thread, passed),
                 ToPeer::Taken(passed, outcome) => self.core.note_taken_over(thread, passed, outcome),
-                ToPeer::Push(push) => self.core.take_foreign_push(thread, push),
-                ToPeer::Pushed(push) => {
+                ToPeer::Foreign(message) => self.core.take_foreign(thread, message),
+                ToPeer::ForeignDone(message) => {
                     self.core.note_answered(thread);
-                    self.conclude_push_elsewhere(push);
+                    self.conclude_foreign(message);
                 }
-                ToPeer::Connection(connection) => self.adopt(connection),
+                ToPeer::Connection(connection) => self.take_over_connection(connection),
                 ToPeer::Parting => {
                     if let Some(line) = self.core.links.lines.of(thread) {
                         line.was_parted_from = true;
-                        self.core.doors.giop.foreign.try_parked = true;
+                        self.core.doors.note_room_elsewhere();
                     }
                 }
                 ToPeer::Parted => {
@@ -341,12 +339,11 @@ impl Core {
 
     /// Takes it in, and says so as soon as it is not held.
     fn take_over_now(&mut self, thread: LaneThread, passed: Passed) {
-        let outcome = match self.lane.handle_handover(&passed.event, &self.doors.giop.forms, self.clock.now) {
+        let outcome = match self.lane.handle_handover(&passed.event, &self.doors, self.clock.now) {
             Admission::Accepted { .. } => Outcome::Delivered,
             Admission::Held(ticket) => {
                 let held = self.links.held_for_peers.insert(HeldForPeer { thread, passed });
-                let owed = self.intake.owed.insert(Owed { to: OwedTo::Peer(held), outstanding: 1, refusal: None });
-                self.intake.held.insert(ticket, owed);
+                self.intake.hold_for_peer(ticket, held);
                 return self.deliver();
             }
             Admission::Undecided(draft, _) => {
@@ -384,7 +381,7 @@ impl Core {
     fn note_answered(&mut self, thread: LaneThread) {
         let Some(line) = self.links.lines.of(thread) else { return };
         line.unanswered = line.unanswered.saturating_sub(1);
-        self.doors.giop.foreign.try_parked = true;
+        self.doors.note_room_elsewhere();
         while let Some(outbox) = self.links.lines.of(thread).and_then(|line| line.blocked.pop()) {
             self.lane.resume_outbox(outbox, self.clock.now);
         }
@@ -394,7 +391,6 @@ impl Core {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::doors::giop::foreign_pushes::ForeignPush;
     use crate::lane::io::system::Bell;
     use crate::lane::links::post::post_to;
 
@@ -408,12 +404,12 @@ mod tests {
         [end(2, to_second, from_second, capacity.to_second), end(1, to_first, from_first, capacity.to_first)]
     }
 
-    fn push() -> ToPeer {
-        ToPeer::Push(Box::new(ForeignPush::new(Vec::new())))
+    fn question() -> ToPeer {
+        ToPeer::Foreign(Foreign::for_test())
     }
 
     fn answer() -> ToPeer {
-        ToPeer::Pushed(Box::new(ForeignPush::new(Vec::new())))
+        ToPeer::ForeignDone(Foreign::for_test())
     }
 
     #[test]
@@ -423,10 +419,10 @@ mod tests {
             // As many connections as may move, and as many questions as may be asked, both ways, before anybody reads.
             let moves = core::iter::repeat_with(|| first.has_room_for_moves().then(|| first.tell(answer())).is_some());
             assert_eq!(moves.take_while(|moved| *moved).count(), MOVES_MAX);
-            while first.ask(push()).is_ok() {}
+            while first.ask(question()).is_ok() {}
             assert_eq!(first.unanswered, to_second.min(QUEUE_MAX) as usize);
             assert!(!first.has_room_for_moves());
-            while second.ask(push()).is_ok() {}
+            while second.ask(question()).is_ok() {}
             let asked = second.unanswered;
             assert_eq!(asked, to_first.min(QUEUE_MAX) as usize);
             // Nothing was read of it when the other's are answered and they part.

@@ -1,7 +1,7 @@
 //! What lanes, administration and the resolver tell each other.
 //!
 //! Lanes own all sockets, administration owns all objects, and neither waits for the other: a lane that cannot post to
-//! administration answers `TRANSIENT` itself. How letters travel is in [`super::post`].
+//! administration says so to its client itself. How letters travel is in [`super::post`].
 
 use core::time::Duration;
 use std::net::SocketAddr;
@@ -11,7 +11,7 @@ use std::time::Instant;
 use engine::{DisconnectReason, Notice, OutboxStats, ProxyKey, TypeDrops, Undelivered};
 
 use crate::admin::values::{Answer, Command, Declined, Query};
-use crate::doors::{Call, Request, Returned};
+use crate::doors::{Call, Request, Returned, ToDoor};
 use crate::lane::draining::LookedAt;
 use crate::lane::io::slots::Token;
 use accounts::Charge;
@@ -137,8 +137,8 @@ pub(crate) enum SupplierNews {
 /// From administration to a lane.
 #[derive(Debug)]
 pub(crate) enum ToLane {
-    /// What a connection's request of that size is answered; nothing if it is one-way. Every request gets one.
-    Reply { connection: Token, bytes: Vec<u8>, request_bytes: usize, may_be_large: bool },
+    /// What is answered to a client of a door.
+    Door(ToDoor),
     /// Call a client, and tell how that ended.
     Call { call: u64, what: Call },
     /// Tell how each outbox stands and, if asked, what was dropped by event type.

@@ -6,7 +6,6 @@
 
 use core::time::Duration;
 use std::io;
-use std::net::TcpListener;
 use std::sync::Arc;
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::thread::{Builder, JoinHandle};
@@ -16,6 +15,7 @@ use rustix::process::Pid;
 
 use crate::config::{self, Scheduling};
 use crate::counters::{Block, Counter, Counters, Seat, lane_name};
+use crate::doors::Listeners;
 use crate::lane::io::system::Bell;
 use crate::lane::links::lines::{Line, capacity};
 use crate::lane::links::mail::{LaneThread, OFFICE_QUEUE, ToAdministration, ToLane};
@@ -81,13 +81,13 @@ impl Roster {
     ///
     /// # Errors
     /// When the system refuses a thread, a poll or a bell.
-    pub(crate) fn new(options: RosterOptions, listener: TcpListener) -> io::Result<Self> {
+    pub(crate) fn new(options: RosterOptions, listeners: Listeners) -> io::Result<Self> {
         let counters = options.registry.of_administration();
         let starter = Starter::new(options.lanes.cpus.clone())?;
         let priority = options.lanes.main_priority.and_then(|priority| i16::try_from(priority).ok());
         let main = options.registry.of_main(priority);
         let mut roster = Self { options, starter, desks: Vec::new(), begun: 0, turn: 0, counters, ordinary: false };
-        roster.begin(LaneId::MAIN, priority, MAIN_QUEUE, Some(listener), main, None)?;
+        roster.begin(LaneId::MAIN, priority, MAIN_QUEUE, Some(listeners), main, None)?;
         roster.schedule();
         Ok(roster)
     }
@@ -131,7 +131,7 @@ impl Roster {
         lane: LaneId,
         priority: Option<i16>,
         queue_events_max: u32,
-        listener: Option<TcpListener>,
+        listeners: Option<Listeners>,
         counters: Arc<Block>,
         seat: Option<Seat>,
     ) -> io::Result<()> {
@@ -155,7 +155,7 @@ impl Roster {
         let name = lane_name(lane.0, priority);
         let common = self.options.common.clone();
         let options =
-            WorkerOptions { id: lane, thread, name: name.clone(), priority, listener, ends, counters, common };
+            WorkerOptions { id: lane, thread, name: name.clone(), priority, listeners, ends, counters, common };
         let (handle, number) = self.starter.start(name, options)?;
         self.begun += 1;
         let waiting = &self.options.bell;

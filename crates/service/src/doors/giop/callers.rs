@@ -1,0 +1,283 @@
+//! What is known of each connection that a client made to us.
+
+use core::time::Duration;
+use std::collections::VecDeque;
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
+
+use engine::{LaneId, Time};
+use giop::cdr::{CharSet, Version};
+use giop::framing::{Inbound, Limits};
+
+use crate::doors::giop::foreign_pushes::ForeignPush;
+use crate::doors::giop::large_answers::LargeOwed;
+use crate::doors::giop::moving::Settling;
+use crate::doors::giop::pull_consumers::{Waiter, Written};
+use crate::lane::io::entrance::Entrance;
+use crate::lane::io::output::Output;
+use crate::lane::io::shares::Portion;
+use crate::lane::io::slots::{Slots, Token};
+use crate::lane::io::system::Interest;
+use crate::lane::io::unfinished::{Claim, ReadingTime, Unfinished};
+use crate::lane::run::Common;
+use accounts::{Account, Charge, Spent};
+
+/// Requests a connection may have unanswered before it is not read any more: those whose replies are withheld (its
+/// channel's budget is spent) and those that administration has yet to answer. A client that multiplexes more than this
+/// waits; nothing is lost.
+const UNANSWERED_MAX: u32 = 64;
+/// Bytes of those requests and events before their connection is not read any more, so that what comes on top of a spent
+/// budget is bounded too.
+const UNANSWERED_BYTES_MAX: usize = 1 << 20;
+/// Bytes of replies that a client may leave unread before its requests are not read any more.
+const REPLIES_UNREAD_MAX: usize = 1 << 20;
+/// Replies with pulled events that the socket has yet to take before no further requests are read: what they hold goes back
+/// to its proxies in one go if the client dies.
+const WRITTEN_MAX: usize = 256;
+/// A connection from a client.
+pub(crate) struct Incoming {
+    /// What has arrived.
+    pub(crate) inbound: Inbound,
+    /// Who sent it and where replies go.
+    pub(crate) caller: Caller,
+}
+
+/// The peer of an [`Incoming`], apart from its input so that a message can be borrowed while it is answered.
+pub(crate) struct Caller {
+    pub(crate) stream: TcpStream,
+    pub(crate) address: SocketAddr,
+    /// Its place among the connections, and with that who it is.
+    pub(crate) place: Charge,
+    pub(crate) output: Output,
+    /// Code set of its narrow strings, from the code set service context.
+    pub(crate) chars: CharSet,
+    /// The version of its last message, in which it is spoken to.
+    pub(crate) version: Version,
+    /// Requests that are to be answered later, and the bytes of them and of their events.
+    pub(crate) unanswered: u32,
+    pub(crate) unanswered_bytes: usize,
+    /// The time by which it owes the rest of a message.
+    pub(crate) reading: ReadingTime,
+    /// Requests of its that wait for events.
+    pub(crate) waits: Vec<Token>,
+    /// Those of them for which there were events, but too much that it has not read.
+    pub(crate) set_aside: Vec<Waiter>,
+    /// Replies with events that the socket has yet to take.
+    pub(crate) written: VecDeque<Written>,
+    /// Where it wants to be.
+    pub(crate) settling: Settling,
+    /// A message that waits: a push for another lane until there is room there, a pull until this is the main lane's.
+    pub(crate) parked: Option<(LaneId, Box<ForeignPush>)>,
+    /// What it has asked for, and not read, of what may be large.
+    pub(crate) large: LargeOwed,
+    /// To be closed once its output is written, since then.
+    pub(crate) closing: Option<Time>,
+    /// What it has of the memory for messages that are not complete.
+    pub(crate) claim: Claim,
+    /// It sends nothing more, but has sent what is not read yet.
+    pub(crate) ended: bool,
+    /// It was paused with whole messages of it read, perhaps.
+    pub(crate) stalled: bool,
+    /// Whom what is done for it is charged to: its address, among those of the lane.
+    pub(crate) slice: Token,
+    /// Its socket is ready, and waits for the turn of its address.
+    pub(crate) is_put_off: bool,
+    /// It has had its share of a round, and whole messages of it may wait for the next.
+    pub(crate) hungry: bool,
+    /// A sequence of its has been taken in in part: nothing behind it is looked at before the rest has been.
+    pub(crate) has_begun: bool,
+    /// It is among those that are written to when the round ends.
+    pub(crate) unsettled: bool,
+    /// What it has had of the latest round.
+    pub(crate) portion: Portion,
+    /// What the poll was last told.
+    pub(crate) interest: Interest,
+}
+
+/// The connections that clients made to a lane, and what is to be done for them.
+pub(crate) struct Clients {
+    /// Where they connect; the main lane's alone.
+    pub(crate) entrance: Entrance,
+    pub(crate) incoming: Slots<Incoming>,
+    /// How many are open.
+    pub(crate) open: usize,
+    /// Connections on which something is due, or about which the poll may have to be told something else.
+    pub(crate) unsettled: VecDeque<Token>,
+    /// Those that were written as much as may be in one round, or whose address has had its slice, and have more.
+    pub(crate) rests: VecDeque<Token>,
+    /// Connections to which nothing was written in this round, since their addresses had had their slices: the next begins with them.
+    pub(crate) skipped: VecDeque<Token>,
+    /// Connections that wait for room on the lane that they have to move to.
+    pub(crate) movers: VecDeque<Token>,
+    /// How long a client may take to complete a message.
+    pub(crate) message_completion: Duration,
+    /// Messages that are not complete.
+    pub(crate) unfinished: Unfinished,
+}
+
+impl Clients {
+    pub(crate) fn new(listener: Option<TcpListener>, common: &Common) -> Self {
+        Self {
+            entrance: Entrance::new(listener, &common.accounts),
+            incoming: Slots::new(),
+            open: 0,
+            unsettled: VecDeque::with_capacity(64),
+            rests: VecDeque::new(),
+            skipped: VecDeque::new(),
+            movers: VecDeque::new(),
+            message_completion: common.message_completion,
+            unfinished: Unfinished::new(Arc::clone(&common.reserve)),
+        }
+    }
+
+    /// Whether something is to be written without a socket having to speak of it.
+    pub(crate) fn goes_on(&self) -> bool {
+        !self.unsettled.is_empty() || !self.rests.is_empty() || !self.skipped.is_empty()
+    }
+
+    /// Whether something waits to be written on the connections in so many places from one on. Nothing if there are no places
+    /// from there on.
+    pub(crate) fn has_output_at(&self, from: u32, places: u32) -> Option<bool> {
+        Some(self.incoming.piece(from, places)?.any(|incoming| !incoming.caller.output.is_empty()))
+    }
+
+    /// Begins a round with what the last one left.
+    pub(crate) fn begin_round(&mut self) {
+        self.unsettled.append(&mut self.skipped);
+        self.unsettled.append(&mut self.rests);
+    }
+}
+
+impl Incoming {
+    pub(crate) fn new(stream: TcpStream, address: SocketAddr, place: Charge, slice: Token, limits: Limits) -> Self {
+        Self {
+            inbound: Inbound::new(limits),
+            caller: Caller {
+                stream,
+                address,
+                place,
+                output: Output::default(),
+                chars: CharSet::Latin1,
+                version: Version::V1_2,
+                unanswered: 0,
+                unanswered_bytes: 0,
+                reading: ReadingTime::default(),
+                waits: Vec::new(),
+                set_aside: Vec::new(),
+                written: VecDeque::new(),
+                settling: Settling::default(),
+                parked: None,
+                large: LargeOwed::default(),
+                closing: None,
+                claim: Claim::default(),
+                ended: false,
+                stalled: false,
+                slice,
+                is_put_off: false,
+                hungry: false,
+                has_begun: false,
+                unsettled: false,
+                portion: Portion::default(),
+                interest: Interest::READ,
+            },
+        }
+    }
+}
+
+impl Caller {
+    /// Whether its requests are left unread for now, so that what it is owed stays bounded.
+    pub(crate) fn is_paused(&self) -> bool {
+        self.closing.is_some()
+            || self.parked.is_some()
+            || self.large.is_held_back()
+            || self.settling.bound_for.is_some()
+            || self.claim.waits
+            || self.unanswered >= UNANSWERED_MAX
+            || self.unanswered_bytes > UNANSWERED_BYTES_MAX
+            || self.leaves_much_unread()
+            || self.written.len() >= WRITTEN_MAX
+    }
+
+    /// Whether it has left as much unread as may be.
+    pub(crate) fn leaves_much_unread(&self) -> bool {
+        self.output.queued_bytes() > REPLIES_UNREAD_MAX || self.large.unread.waits()
+    }
+
+    /// Whom to charge for what it makes the service keep.
+    pub(crate) const fn account(&self) -> &Arc<Account> {
+        self.place.account()
+    }
+
+    /// What it has asked for of what may be large, and whom to charge for that.
+    pub(crate) fn large(&mut self) -> (&mut LargeOwed, &Arc<Account>) {
+        (&mut self.large, self.place.account())
+    }
+
+    /// Charges what it has yet to read.
+    #[inline]
+    pub(crate) fn note_unread(&mut self, now: Time) -> Result<(), Spent> {
+        self.large.unread.note(self.place.account(), self.output.kept_bytes(), self.output.taken(), now)
+    }
+
+    /// Gives back what it has of the memory for messages that are not complete.
+    pub(crate) fn release_room(&mut self, unfinished: &mut Unfinished) {
+        unfinished.release(&mut self.claim, self.place.account());
+    }
+
+    pub(crate) fn release_answers(&mut self) {
+        self.large.release(self.place.account());
+    }
+
+    /// A request of that size, event included, is to be answered later.
+    pub(crate) fn await_answer(&mut self, bytes: usize) {
+        self.unanswered += 1;
+        self.unanswered_bytes += bytes;
+    }
+
+    /// Whether nothing is outstanding on it.
+    pub(crate) fn can_move(&self) -> bool {
+        self.unanswered == 0
+            && self.waits.is_empty()
+            && self.written.is_empty()
+            && self.closing.is_none()
+            && !self.large.is_held_back()
+    }
+
+    /// The address that is charged for what is done for it, and whether it waits for the turn of that.
+    pub(crate) const fn put_off(&mut self) -> (Token, &mut bool) {
+        (self.slice, &mut self.is_put_off)
+    }
+
+    /// The lane that it has come to has addresses of its own.
+    pub(crate) const fn settle_at(&mut self, slice: Token) {
+        self.slice = slice;
+    }
+
+    /// Forgets what is of this lane only.
+    pub(crate) fn prepare_to_move(&mut self) {
+        self.settling.arrive();
+        self.stalled = false;
+        self.is_put_off = false;
+        self.hungry = false;
+        self.unsettled = false;
+        self.portion = Portion::default();
+        self.interest = Interest::READ;
+    }
+
+    pub(crate) fn note_answer(&mut self, bytes: usize) {
+        self.unanswered = self.unanswered.saturating_sub(1);
+        self.unanswered_bytes = self.unanswered_bytes.saturating_sub(bytes);
+    }
+
+    /// One of its requests does not wait for events any more.
+    pub(crate) fn forget_wait(&mut self, wait: Token) {
+        if let Some(at) = self.waits.iter().position(|one| *one == wait) {
+            self.waits.swap_remove(at);
+        }
+    }
+
+    /// Has it closed when it has taken its last bytes, or has not within the time limit for a message.
+    pub(crate) fn close_soon(&mut self, now: Time) {
+        self.closing = Some(now);
+    }
+}

@@ -1,0 +1,71 @@
+//! What a socket of a lane's poll is.
+
+use crate::doors::Tag;
+use crate::lane::io::slots::Token;
+
+/// Whose socket it is, and what for. The poll keeps it as a number, the datum.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Socket {
+    /// Not a socket: the bell with which other threads wake the lane.
+    Bell,
+    /// Where the clients of a door connect.
+    Listener(Tag),
+    /// A connection that a client made.
+    Incoming(Tag, Token),
+    /// A connection that was made to a client.
+    Outgoing(Tag, Token),
+}
+
+/// The datum has the kind in its two highest bits, then two for the door, then the token.
+const KIND: u32 = 62;
+const DOOR: u32 = 60;
+const BELL: u64 = 0;
+const LISTENER: u64 = 1;
+const INCOMING: u64 = 2;
+
+impl Socket {
+    /// As the poll keeps it.
+    #[inline]
+    pub(crate) const fn datum(self) -> u64 {
+        match self {
+            Self::Bell => BELL << KIND,
+            Self::Listener(door) => LISTENER << KIND | door.number() << DOOR,
+            Self::Incoming(door, token) => INCOMING << KIND | door.number() << DOOR | token.to_bits(),
+            Self::Outgoing(door, token) => (INCOMING + 1) << KIND | door.number() << DOOR | token.to_bits(),
+        }
+    }
+
+    /// What the poll has kept.
+    #[inline]
+    pub(crate) fn of_datum(datum: u64) -> Self {
+        let (door, token) = (Tag::numbered(datum >> DOOR & 3), Token::from_bits(datum));
+        match datum >> KIND {
+            BELL => Self::Bell,
+            LISTENER => Self::Listener(door),
+            INCOMING => Self::Incoming(door, token),
+            _ => Self::Outgoing(door, token),
+        }
+    }
+
+    /// Whether it is a connection.
+    pub(crate) const fn is_connection(self) -> bool {
+        matches!(self, Self::Incoming(..) | Self::Outgoing(..))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_socket_is_itself_again_as_a_datum_whatever_its_door_and_token() {
+        let tokens = [Token::from_bits(0), Token::from_bits(7), Token::from_bits(u64::MAX)];
+        for door in Tag::ALL {
+            let of_door =
+                tokens.into_iter().flat_map(|token| [Socket::Incoming(door, token), Socket::Outgoing(door, token)]);
+            for socket in of_door.chain([Socket::Bell, Socket::Listener(door)]) {
+                assert_eq!(Socket::of_datum(socket.datum()), socket);
+            }
+        }
+    }
+}
