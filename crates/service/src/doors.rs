@@ -558,7 +558,7 @@ impl Worker {
 #[cfg(test)]
 impl Claim {
     pub(crate) const fn for_test() -> Self {
-        Self::Giop(giop::claims::Claim::Puller(Token::from_bits(0)))
+        Self::Giop(giop::claims::Claim::Puller(Token::from_bits(0xffff_ffff)))
     }
 }
 

@@ -15,8 +15,6 @@ pub(crate) struct Clock {
     pub(crate) now: Time,
     /// The same moment by the world's clock, after 1 January 1970.
     pub(crate) since_1970: Duration,
-    /// The number of the round.
-    pub(crate) round: u64,
     /// What lanes take for time 0.
     origin: Instant,
     next_sweep: Option<Time>,
@@ -25,7 +23,7 @@ pub(crate) struct Clock {
 impl Clock {
     /// One that stands at 0 until it is read.
     pub(crate) const fn new(origin: Instant) -> Self {
-        Self { now: Time(0), since_1970: Duration::ZERO, round: 0, origin, next_sweep: None }
+        Self { now: Time(0), since_1970: Duration::ZERO, origin, next_sweep: None }
     }
 
     /// What time it is by now.

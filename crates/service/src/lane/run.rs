@@ -202,7 +202,6 @@ impl Worker {
     /// Serves what the poll found.
     fn round(&mut self) {
         let began = self.core.read_clock();
-        self.core.clock.round += 1;
         self.core.refresh();
         self.clients.begin_round();
         self.serve_sockets();

@@ -209,7 +209,7 @@ impl Worker {
     /// the connection is gone.
     fn process(&mut self, token: Token) -> Option<u32> {
         let portion = self.clients.giop.incoming.get(token)?.caller.portion;
-        let mut turn = portion.begin(self.core.clock.round, self.core.io.slices.share());
+        let mut turn = portion.begin(self.core.io.slices.round(), self.core.io.slices.share());
         let Incoming { inbound, caller } = self.clients.giop.incoming.get_mut(token)?;
         caller.output.lend(&mut self.core.io.spares);
         inbound.note_time(caller.reading.at(self.core.clock.now).0);

@@ -549,8 +549,8 @@ impl Core {
         let Some(connection) = self.doors.giop.outgoing.connections.get_mut(token) else { return };
         connection.is_hungry = true;
         if !core::mem::replace(&mut connection.is_put_off, true) {
-            let datum = datum(KIND_OUTGOING, token);
-            let ready = Ready { datum, readable: true, writable: false, ended: false, broken: false };
+            let socket = Socket::Outgoing(Tag::Giop, token);
+            let ready = Ready { socket, readable: true, writable: false, ended: false, broken: false };
             self.io.slices.put_off(connection.slice, Work::Ready(ready));
         }
     }

@@ -11,8 +11,7 @@ use testing::AcceptInTime;
 
 use super::*;
 use crate::doors::giop::push::Push;
-use crate::lane::intake::admission::{OwedTo, Submission};
-use crate::lane::io::slots::Token;
+use crate::lane::intake::Submission;
 use corba::event::FORM_STRUCTURED;
 
 const ENCODING: Encoding = Encoding::new(Endian::Little);
@@ -102,7 +101,7 @@ impl Bench {
     /// Takes in an event that somebody sent who does not wait for an answer.
     fn take_in(&mut self, source: ProxyKey, body: &[u8]) {
         self.lane.core.read_clock();
-        let mut submission = Submission::new(source, OwedTo::Puller(Token::from_bits(u64::from(u32::MAX))), None);
+        let mut submission = Submission::new(source, crate::doors::Claim::for_test(), None);
         let push = Push::new(source, FORM_STRUCTURED);
         let body = Reader::with_phase(body, 0, ENCODING);
         assert!(self.lane.core.take_in_body(&mut submission, &push, &body));
