@@ -2,6 +2,7 @@
 
 pub(crate) mod buffers;
 pub(crate) mod entrance;
+pub(crate) mod gathered;
 pub(crate) mod output;
 pub(crate) mod shares;
 pub(crate) mod slices;

@@ -269,3 +269,37 @@ impl Worker {
         self.core.doors.giop.foreign.keep(push);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn push(bytes: usize) -> Box<ForeignPush> {
+        Box::new(ForeignPush::new(vec![0; bytes]))
+    }
+
+    #[test]
+    fn as_many_buffers_are_kept_as_there_were_at_first_and_no_large_ones() {
+        let mut pushes = ForeignPushes::default();
+        let taken: Vec<Box<ForeignPush>> = (0..SPARE_PUSHES + 10).map(|_| pushes.take()).collect();
+        assert!(pushes.spares.is_empty());
+        taken.into_iter().for_each(|push| pushes.keep(push));
+        assert_eq!(pushes.spares.len(), SPARE_PUSHES);
+        let mut pushes = ForeignPushes::default();
+        pushes.take();
+        pushes.keep(push(SPARE_BYTES + 1));
+        assert_eq!(pushes.take().bytes.capacity(), 0, "its box is kept");
+    }
+
+    #[test]
+    fn a_push_that_is_served_here_or_waits_for_room_elsewhere_is_under_way() {
+        let mut pushes = ForeignPushes::default();
+        assert!(pushes.are_quiet());
+        let guest = pushes.guests.insert(Guest { thread: LaneThread::MAIN, push: push(1) });
+        assert!(!pushes.are_quiet() && !pushes.has_no_guests());
+        pushes.guests.remove(guest);
+        pushes.parked.push_back(Token::from_bits(1));
+        // It is its connection's, which is not to end either.
+        assert!(!pushes.are_quiet() && pushes.has_no_guests());
+    }
+}

@@ -6,7 +6,6 @@
 //! bounded by the consumers' windows.
 
 use core::time::Duration;
-use std::collections::VecDeque;
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::time::Instant;
@@ -27,6 +26,7 @@ use crate::doors::giop::pending::{Pending, PendingReplies};
 use crate::doors::giop::replies::Verdict;
 use crate::doors::giop::routes::{Endpoint, Route, Routes, Sent};
 use crate::doors::giop::unused::Unused;
+use crate::lane::io::gathered::Gathered;
 use crate::lane::io::output::{Output, Spares};
 use crate::lane::io::shares::Portion;
 use crate::lane::io::slices::Work;
@@ -45,18 +45,8 @@ use corba::Peers;
 /// What is gathered for a connection is written when it is so much, and not only when the round ends: beyond this a system
 /// call's own cost is nothing beside that of the bytes, and the consumer can begin.
 const GATHERED_BYTES_MAX: usize = 128 << 10;
-/// What is gathered is written when this long has passed, and as long as writing took the last time: then a lane that has
-/// ever more to write spends no more than about half of its time in system calls, and what waits does not wait twice as long.
-const GATHERED_FOR: Duration = Duration::from_micros(50);
-/// What nobody is to answer is gathered twice as long, and three times as long as writing took: no consumer's next push waits for
-/// it, and one to each of a hundred consumers costs up to a quarter less. Where pushes are answered, queues were longer with that.
-const GATHERED_ONE_WAY_FOR: Duration = Duration::from_micros(100);
-const GATHERED_ONE_WAY_TIMES: u32 = 3;
 /// How many are told in a round that a connection was lost on which they waited.
 const TOLD_PER_ROUND: usize = 256;
-/// Pushes between two looks at the clock.
-const PUSHES_PER_LOOK: u32 = 32;
-
 enum State {
     /// Waiting for the addresses of a host name.
     Resolving,
@@ -248,17 +238,8 @@ pub(crate) struct Outgoings {
     pub(crate) unused: Unused,
     /// Where connections are looked at next that may have been begun too long ago.
     pub(crate) connecting_at: usize,
-    /// Connections for which something was gathered. They are written to when the round ends.
-    due: VecDeque<Token>,
-    /// When what was gathered was last written before the end of a round, and how long that took.
-    written_at: Time,
-    write_took: Duration,
-    /// Pushes gathered since the clock was last looked at.
-    pushes: u32,
-    /// Whether a push that was gathered since all was last written is to be answered.
-    expects_answers: bool,
-    /// One for which so much was gathered that it is to be written to at once.
-    overfull: Option<Token>,
+    /// Connections for which something was gathered, and when that is written.
+    gathered: Gathered,
     /// Connections that were lost and of which not all have been told.
     pub(crate) losses: Losses,
     /// Outboxes that have just got room; used again.
@@ -292,12 +273,7 @@ impl Outgoings {
             stale: false,
             unused: Unused::default(),
             connecting_at: 0,
-            due: VecDeque::with_capacity(64),
-            written_at: Time(0),
-            write_took: Duration::ZERO,
-            pushes: 0,
-            expects_answers: false,
-            overfull: None,
+            gathered: Gathered::default(),
             losses: Losses::default(),
             unblocked: Vec::new(),
             arguments: Vec::new(),
@@ -361,27 +337,18 @@ impl Outgoings {
             return;
         }
         connection.is_due = true;
-        self.due.push_back(token);
+        self.gathered.note_due(token);
     }
 
     /// A push was gathered for a connection.
     pub(crate) fn note_push(&mut self, token: Token, one_way: bool) {
         self.note_due(token);
-        self.pushes += 1;
-        self.expects_answers |= !one_way;
+        self.gathered.note_push(one_way);
         let is_overfull = |connection: &Outgoing| {
             !connection.interest.write && connection.output.queued_bytes() >= GATHERED_BYTES_MAX
         };
         if self.connections.get(token).is_some_and(is_overfull) {
-            self.overfull = Some(token);
-        }
-    }
-
-    /// How long what is gathered may wait in a round that goes on.
-    fn gathers_for(&self) -> Duration {
-        match self.expects_answers {
-            true => GATHERED_FOR.max(self.write_took),
-            false => GATHERED_ONE_WAY_FOR.max(GATHERED_ONE_WAY_TIMES * self.write_took),
+            self.gathered.note_overfull(token);
         }
     }
 
@@ -394,7 +361,7 @@ impl Outgoings {
 
     /// Whether something was gathered.
     pub(crate) fn is_due(&self) -> bool {
-        !self.due.is_empty()
+        !self.gathered.is_empty()
     }
 
     /// An outbox of a connection's does not wait for room any more. It stays in the list until half of those in it do not.
@@ -620,48 +587,39 @@ impl Core {
     /// Writes what was gathered for consumers: where the lane takes turns, little before much, so that one event does not
     /// wait until somebody else's long sequence has been written.
     pub(crate) fn flush_due(&mut self) {
+        let Outgoings { gathered, connections, .. } = &mut self.doors.giop.outgoing;
         if self.lane.takes_turns() {
-            let Outgoings { due, connections, .. } = &mut self.doors.giop.outgoing;
-            let queued = |token: &Token| connections.get(*token).map_or(0, |due| due.output.queued_bytes());
-            due.make_contiguous().sort_unstable_by_key(queued);
+            gathered.sort_by(|token| connections.get(token).map_or(0, |due| due.output.queued_bytes()));
         }
         // Not those that become due meanwhile, or there might be no end.
-        for _ in 0..self.doors.giop.outgoing.due.len() {
-            let Some(token) = self.doors.giop.outgoing.due.pop_front() else { break };
-            if self.doors.giop.outgoing.connections.get(token).is_some_and(|connection| connection.is_due) {
+        for _ in 0..gathered.len() {
+            let outgoing = &mut self.doors.giop.outgoing;
+            let Some(token) = outgoing.gathered.next() else { break };
+            if outgoing.connections.get(token).is_some_and(|connection| connection.is_due) {
                 self.flush_outgoing(token);
             }
         }
-        self.doors.giop.outgoing.pushes = 0;
-        self.doors.giop.outgoing.expects_answers = false;
+        self.doors.giop.outgoing.gathered.note_all_written();
     }
 
     /// Writes what was gathered where that is so much, or was begun so long ago, that it is not to wait for the end of the
     /// round.
     pub(crate) fn flush_if_much(&mut self) {
-        if let Some(token) = self.doors.giop.outgoing.overfull.take() {
+        if let Some(token) = self.doors.giop.outgoing.gathered.take_overfull() {
             self.flush_outgoing(token);
         }
-        if self.doors.giop.outgoing.pushes < PUSHES_PER_LOOK {
-            return;
+        if self.doors.giop.outgoing.gathered.begin_look() {
+            let began = self.clock.time();
+            self.flush_if_long(began);
         }
-        self.doors.giop.outgoing.pushes = 0;
-        let began = self.clock.time();
-        self.flush_if_long(began);
     }
 
     /// Writes what was gathered if that was begun so long ago that it is not to wait for the end of the round.
     pub(crate) fn flush_if_long(&mut self, began: Time) {
-        if !self.doors.giop.outgoing.is_due() {
-            return;
-        }
-        if began.since(self.doors.giop.outgoing.written_at.max(self.clock.now))
-            >= self.doors.giop.outgoing.gathers_for()
-        {
+        if self.doors.giop.outgoing.gathered.has_waited(began, self.clock.now) {
             self.flush_due();
             let ended = self.clock.time();
-            self.doors.giop.outgoing.written_at = ended;
-            self.doors.giop.outgoing.write_took = ended.since(began);
+            self.doors.giop.outgoing.gathered.note_written(began, ended);
         }
     }
 
@@ -783,31 +741,5 @@ impl Core {
                 None => return,
             }
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::lane::links::post::post_to;
-    use accounts::{Accounts, Ceilings};
-
-    #[test]
-    fn what_nobody_is_to_answer_is_gathered_for_longer() {
-        let (post, _lookups) = post_to(&Arc::new(system::Bell::new().unwrap()), 1);
-        let own = Accounts::new(Ceilings::new(100)).account_of([127, 0, 0, 1].into());
-        let resolver = Resolver { post, own };
-        let mut outgoing = Outgoings::new(resolver, framing::Limits::default(), Duration::ZERO, Duration::ZERO);
-        let nowhere = Token::from_bits(0);
-        outgoing.note_push(nowhere, true);
-        assert_eq!(outgoing.gathers_for(), GATHERED_ONE_WAY_FOR);
-        outgoing.write_took = 2 * GATHERED_FOR;
-        assert_eq!(outgoing.gathers_for(), GATHERED_ONE_WAY_TIMES * 2 * GATHERED_FOR);
-        // One that is to be answered is enough, whatever comes behind it.
-        outgoing.note_push(nowhere, false);
-        outgoing.note_push(nowhere, true);
-        assert_eq!(outgoing.gathers_for(), 2 * GATHERED_FOR);
-        outgoing.write_took = Duration::ZERO;
-        assert_eq!(outgoing.gathers_for(), GATHERED_FOR);
     }
 }
