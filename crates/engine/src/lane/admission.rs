@@ -5,7 +5,7 @@ use core::time::Duration;
 use filter::Steps;
 
 use super::channel::{ChannelState, Hold, Whose};
-use super::destinations::{Asked, Here, Known, Way};
+use super::destinations::{Here, Known, Sought, Way};
 use super::filtering::Chosen;
 use super::outbox::Offer;
 use super::queue::{Ask, Entry};
@@ -282,7 +282,7 @@ impl Lane {
         if plan.destinations + plan.bridges == 0 {
             return None;
         }
-        let (charge, budget_bytes) = (plan.charge, state.share.budget_bytes);
+        let (charge, budget_bytes) = (plan.charge, state.quota.budget_bytes);
         if charge > budget_bytes && !supplier.handed_over {
             return Some(Refusal::EventTooLarge { charged_bytes: charge, budget_bytes });
         }
@@ -368,8 +368,8 @@ impl Lane {
             slot.and_then(|slot| outboxes.get(*slot)).is_some_and(|outbox| !outbox.dead)
         };
         let here = Here { lane: self.id, bridges: &state.bridges };
-        let asked = Asked { event_type: draft.event_type, domain, name, routes: &state.routes, here };
-        let (known, way) = state.destinations.know(asked, is_alive);
+        let sought = Sought { event_type: draft.event_type, domain, name, routes: &state.routes, here };
+        let (known, way) = state.destinations.know(sought, is_alive);
         match way {
             Way::Amended(changes) => self.counters.route_amendments += changes,
             Way::Learned | Way::Reset => self.counters.route_misses += 1,

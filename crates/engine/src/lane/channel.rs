@@ -25,7 +25,7 @@ pub(super) struct ChannelState {
     /// How many consumers here have places on other lanes too.
     pub(super) parted: u32,
     /// Its part of the channel's limits.
-    pub(super) share: Share,
+    pub(super) quota: Quota,
     /// What the events of all channels may take together.
     shared: Option<Arc<SharedMemory>>,
     pub(super) destinations: Destinations,
@@ -63,12 +63,12 @@ pub(super) struct Bridge {
 
 /// A lane's part of a channel's limits.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Share {
+pub(super) struct Quota {
     pub(super) budget_bytes: u64,
     pub(super) max_queue_length: Option<u32>,
 }
 
-impl Share {
+impl Quota {
     /// An even part for each lane that the channel is on; of a queue's places, the first lanes get those that are left,
     /// and each gets one at least.
     pub(super) fn of(routes: &ChannelRoutes, lane: LaneId) -> Self {
@@ -160,7 +160,7 @@ impl ChannelState {
     pub(super) fn new(routes: Arc<ChannelRoutes>, lane: LaneId, shared: Option<Arc<SharedMemory>>) -> Self {
         Self {
             id: routes.id,
-            share: Share::of(&routes, lane),
+            quota: Quota::of(&routes, lane),
             shared,
             routes,
             members: Vec::new(),
@@ -194,7 +194,7 @@ impl ChannelState {
 
     /// Which limits so many more events of so many bytes together would exceed, `times` over.
     pub(super) fn over(&self, whose: Whose, events: u64, bytes: u64, times: u64) -> Over {
-        let Share { budget_bytes, max_queue_length } = self.share;
+        let Quota { budget_bytes, max_queue_length } = self.quota;
         let (room, max_queue) = (self.room(whose), max_queue_length.map(|max| u64::from(max) * times));
         let is_shared_fairly = self.shared.as_ref().is_none_or(|all| all.allows(self.all.used_bytes, bytes, times > 1));
         Over {
@@ -205,16 +205,16 @@ impl ChannelState {
 
     /// Whether its events may not take more because of what those of all channels take, and not because of its own budget.
     pub(super) fn is_short_of_shared(&self, whose: Whose) -> bool {
-        let within_budget = self.room(whose).used_bytes <= self.share.budget_bytes;
+        let within_budget = self.room(whose).used_bytes <= self.quota.budget_bytes;
         within_budget && self.shared.as_ref().is_some_and(|all| !all.has_room_again(self.all.used_bytes))
     }
 
     /// Whether the limits named are kept again, by an eighth so that "held" does not flutter.
     pub(super) fn has_room_again(&self, whose: Whose, over: Over) -> bool {
-        let (room, budget) = (self.room(whose), self.share.budget_bytes);
+        let (room, budget) = (self.room(whose), self.quota.budget_bytes);
         let is_shared_fairly = self.shared.as_ref().is_none_or(|all| all.has_room_again(self.all.used_bytes));
         let memory = room.used_bytes <= budget - budget / 8 && is_shared_fairly;
-        let queue = self.share.max_queue_length.is_none_or(|max| room.events <= u64::from(max - max.div_ceil(8)));
+        let queue = self.quota.max_queue_length.is_none_or(|max| room.events <= u64::from(max - max.div_ceil(8)));
         (memory || !over.memory) && (queue || !over.queue)
     }
 

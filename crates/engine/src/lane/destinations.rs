@@ -114,7 +114,7 @@ struct Working {
 
 /// What is to be known of a type.
 #[derive(Clone, Copy)]
-pub(super) struct Asked<'a> {
+pub(super) struct Sought<'a> {
     pub(super) event_type: TypeId,
     pub(super) domain: &'a [u8],
     pub(super) name: &'a [u8],
@@ -155,26 +155,26 @@ impl Destinations {
     }
 
     /// What there is to know of a type. `is_alive` says of a member whether it gets events here at all.
-    pub(super) fn know(&mut self, asked: Asked<'_>, is_alive: impl Fn(u32) -> bool) -> (Known, Way) {
-        let at = self.known.get(&asked.event_type).copied();
+    pub(super) fn know(&mut self, sought: Sought<'_>, is_alive: impl Fn(u32) -> bool) -> (Known, Way) {
+        let at = self.known.get(&sought.event_type).copied();
         if let Some(at) = at
             && let Some(kind) = self.kinds.get_mut(at as usize)
             && kind.seen >= self.forgotten
         {
             let new = self.changes.range(usize::try_from(kind.seen - self.forgotten).unwrap_or(usize::MAX)..);
             let (count, before) = (new.len() as u64, kind.size());
-            let is_amended = kind.amend(asked, new, &is_alive);
+            let is_amended = kind.amend(sought, new, &is_alive);
             self.listed = self.listed + kind.size() - before;
             if is_amended {
                 kind.seen += count;
                 return (Known { at }, Way::Amended(count));
             }
         }
-        self.learn(asked, at, is_alive)
+        self.learn(sought, at, is_alive)
     }
 
     /// Finds out about a type, and remembers it unless the type has no number of its own.
-    fn learn(&mut self, asked: Asked<'_>, known: Option<u32>, is_alive: impl Fn(u32) -> bool) -> (Known, Way) {
+    fn learn(&mut self, sought: Sought<'_>, known: Option<u32>, is_alive: impl Fn(u32) -> bool) -> (Known, Way) {
         let is_full = self.known.len() >= Self::TYPES_MAX || self.listed >= Self::PLACES_MAX;
         let way = if is_full { Way::Reset } else { Way::Learned };
         let known = if is_full { None } else { known };
@@ -183,7 +183,7 @@ impl Destinations {
         }
         let at = match known {
             Some(at) => at as usize,
-            None if asked.event_type == TypeId::OTHER => 0,
+            None if sought.event_type == TypeId::OTHER => 0,
             None => self.used.max(1),
         };
         if self.kinds.len() <= at {
@@ -194,14 +194,14 @@ impl Destinations {
         let mut working = core::mem::take(&mut self.working);
         if let Some(kind) = self.kinds.get_mut(at) {
             self.listed -= kind.size();
-            kind.learn(asked, &mut working, is_alive);
+            kind.learn(sought, &mut working, is_alive);
             kind.seen = seen;
             self.listed += kind.size();
         }
         self.working = working;
         let known = Known { at: place(at) };
         if at > 0 {
-            self.known.insert(asked.event_type, known.at);
+            self.known.insert(sought.event_type, known.at);
         }
         (known, way)
     }
@@ -356,8 +356,8 @@ impl Kind {
     }
 
     /// Finds out who takes every event, who must be looked at, and for whom it takes a match.
-    fn learn(&mut self, asked: Asked<'_>, working: &mut Working, is_alive: impl Fn(u32) -> bool) {
-        let Asked { domain, name, routes, here, .. } = asked;
+    fn learn(&mut self, sought: Sought<'_>, working: &mut Working, is_alive: impl Fn(u32) -> bool) {
+        let Sought { domain, name, routes, here, .. } = sought;
         self.clear();
         let table = &routes.filtering.table;
         let lists = (0..).zip(table.lists.iter());
@@ -395,11 +395,11 @@ impl Kind {
     /// Takes in what has changed. Says whether it could: if not, everything must be found out anew.
     fn amend<'c>(
         &mut self,
-        asked: Asked<'_>,
+        sought: Sought<'_>,
         changes: impl Iterator<Item = &'c Change> + Clone,
         is_alive: impl Fn(u32) -> bool,
     ) -> bool {
-        let Asked { domain, name, routes, .. } = asked;
+        let Sought { domain, name, routes, .. } = sought;
         let filtering = &routes.filtering;
         let was_conditional = self.conditional > 0;
         // First, because what filters say depends on it.
@@ -415,7 +415,7 @@ impl Kind {
         let mut sections = false;
         for change in changes {
             match *change {
-                Change::Member { member, admin } => self.amend_member(asked, member, admin, &is_alive),
+                Change::Member { member, admin } => self.amend_member(sought, member, admin, &is_alive),
                 Change::Admin(admin) => {
                     let slots = filtering.admins.get(admin).map_or(&[][..], Arc::as_ref);
                     let says = self.all_say(&filtering.table, slots);
@@ -433,8 +433,8 @@ impl Kind {
         true
     }
 
-    fn amend_member(&mut self, asked: Asked<'_>, member: u32, admin: Option<u32>, is_alive: impl Fn(u32) -> bool) {
-        let Asked { domain, name, routes, .. } = asked;
+    fn amend_member(&mut self, sought: Sought<'_>, member: u32, admin: Option<u32>, is_alive: impl Fn(u32) -> bool) {
+        let Sought { domain, name, routes, .. } = sought;
         let consumer = routes.consumers.get(member).filter(|_| is_alive(member));
         let admins = [admin, consumer.and_then(|consumer| consumer.filtered_admin)];
         self.take_out(member, admins);
@@ -594,8 +594,8 @@ mod tests {
 
     const HERE: Here<'static> = Here { lane: LaneId::MAIN, bridges: &[] };
 
-    fn asked<'a>(event_type: TypeId, name: &'a str, routes: &'a ChannelRoutes) -> Asked<'a> {
-        Asked { event_type, domain: b"d", name: name.as_bytes(), routes, here: HERE }
+    fn sought<'a>(event_type: TypeId, name: &'a str, routes: &'a ChannelRoutes) -> Sought<'a> {
+        Sought { event_type, domain: b"d", name: name.as_bytes(), routes, here: HERE }
     }
 
     /// A channel in which the n-th consumer wants the events of domain "d" with the n-th of these names.
@@ -618,7 +618,7 @@ mod tests {
     #[test]
     fn remembers_each_types_list() {
         let (routes, mut destinations) = (routes(&["x", "y", "x", "other"]), Destinations::default());
-        let mut know = |id, name: &str| destinations.know(asked(id, name, &routes), |_| true).0;
+        let mut know = |id, name: &str| destinations.know(sought(id, name, &routes), |_| true).0;
         let x = know(TypeId(1), "x");
         let other = know(TypeId::OTHER, "other");
         let y = know(TypeId(2), "y");
@@ -630,7 +630,7 @@ mod tests {
     #[test]
     fn those_that_are_gone_are_left_out() {
         let (routes, mut destinations) = (routes(&["x", "x"]), Destinations::default());
-        let (known, _) = destinations.know(asked(TypeId(1), "x", &routes), |member| member == 1);
+        let (known, _) = destinations.know(sought(TypeId(1), "x", &routes), |member| member == 1);
         assert_eq!(destinations.always(&known), [1]);
     }
 
@@ -638,9 +638,9 @@ mod tests {
     fn forgets_all_when_there_are_too_many() {
         let (routes, mut destinations) = (routes(&["x"]), Destinations::default());
         for id in 1..=4_096 {
-            assert_eq!(destinations.know(asked(TypeId(id), "x", &routes), |_| true).1, Way::Learned);
+            assert_eq!(destinations.know(sought(TypeId(id), "x", &routes), |_| true).1, Way::Learned);
         }
-        assert_eq!(destinations.know(asked(TypeId(5_000), "x", &routes), |_| true).1, Way::Reset);
+        assert_eq!(destinations.know(sought(TypeId(5_000), "x", &routes), |_| true).1, Way::Reset);
         assert_eq!(destinations.find(TypeId(1)), None);
         let known = destinations.find(TypeId(5_000)).unwrap();
         assert_eq!(destinations.always(&known), [0]);

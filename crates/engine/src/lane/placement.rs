@@ -3,7 +3,7 @@
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use super::channel::{Bridge, ChannelState, ELSEWHERE, Share, Whose};
+use super::channel::{Bridge, ChannelState, ELSEWHERE, Quota, Whose};
 use super::destinations::Change;
 use super::outbox::Outbox;
 use super::{Lane, Notice};
@@ -52,7 +52,7 @@ impl Lane {
             return;
         }
         let before = core::mem::replace(&mut state.routes, Arc::clone(routes));
-        state.share = Share::of(routes, self.id);
+        state.quota = Quota::of(routes, self.id);
         if state.members.len() < routes.consumers.places() {
             state.members.resize(routes.consumers.places(), ELSEWHERE);
         }

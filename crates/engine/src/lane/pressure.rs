@@ -160,9 +160,9 @@ impl Lane {
 
     fn refusal(&self, channel: u32, over: Over) -> Refusal {
         let Some(state) = self.channels.get(channel) else { return Refusal::IdsExhausted };
-        match state.share.max_queue_length {
+        match state.quota.max_queue_length {
             Some(max) if over.queue => Refusal::QueueFull { channel: state.id, capacity_events: max },
-            _ => Refusal::MemorySpent { channel: state.id, budget_bytes: state.share.budget_bytes },
+            _ => Refusal::MemorySpent { channel: state.id, budget_bytes: state.quota.budget_bytes },
         }
     }
 
