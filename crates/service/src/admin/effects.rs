@@ -26,7 +26,7 @@ pub(crate) enum Effect {
 }
 
 /// A line for the log about an effect: its level, its text, and what it is counted as.
-pub(super) struct Line {
+pub(super) struct LogLine {
     pub(super) level: log::Level,
     pub(super) counter: Option<Counter>,
     pub(super) text: String,
@@ -34,10 +34,10 @@ pub(super) struct Line {
 
 impl Effect {
     /// What is said of it in the log, if that is all there is to do.
-    pub(super) fn line(&self) -> Option<Line> {
+    pub(super) fn line(&self) -> Option<LogLine> {
         let (counter, text) = match self {
             Self::Call(..) | Self::Remark(_) => return None,
-            Self::NotTold(text) => return Some(Line { level: log::Level::Info, counter: None, text: text.clone() }),
+            Self::NotTold(text) => return Some(LogLine { level: log::Level::Info, counter: None, text: text.clone() }),
             Self::Reaped { proxy, name, unreachable_for } => {
                 let why = match unreachable_for {
                     Some(time) => format!("it could not be reached for {} ms", time.as_millis()),
@@ -58,6 +58,6 @@ impl Effect {
                 (Counter::ClientsDismissed, format!("disconnected {name}: an operator has let it go ({by})"))
             }
         };
-        Some(Line { level: log::Level::Warn, counter: Some(counter), text })
+        Some(LogLine { level: log::Level::Warn, counter: Some(counter), text })
     }
 }

@@ -23,7 +23,7 @@ use accounts::Account;
 pub(crate) const UNREAD_MAX: usize = 1 << 20;
 
 /// A call, kept whole so that it can follow a forward.
-pub(crate) struct Call {
+pub(crate) struct PendingCall {
     pub(crate) id: u64,
     by: Option<Arc<Account>>,
     operation: &'static str,
@@ -33,7 +33,7 @@ pub(crate) struct Call {
 }
 
 /// Where a call waits for its reply.
-pub(crate) struct Asked {
+pub(crate) struct AwaitedReply {
     pub(crate) connection: Token,
     request_id: u32,
     deadline: Time,
@@ -43,12 +43,12 @@ impl Core {
     /// Begins a call.
     pub(crate) fn begin_call(&mut self, id: u64, call: mail::Call) {
         let mail::Call { to, by, operation, body, timeout } = call;
-        let call = Call { id, by, operation, body, deadline: self.clock.now + timeout, forwards: 0 };
+        let call = PendingCall { id, by, operation, body, deadline: self.clock.now + timeout, forwards: 0 };
         self.send_call(&to, call);
     }
 
     /// Sends a call, for the first time or to where it was forwarded.
-    fn send_call(&mut self, to: &Ior, call: Call) {
+    fn send_call(&mut self, to: &Ior, call: PendingCall) {
         let Some(target) = Target::of(to) else {
             return self.finish_call(&call, Err(CallFailure::Unreachable("the reference has no IIOP profile".into())));
         };
@@ -67,7 +67,7 @@ impl Core {
         }
         let (request_id, tell) = connection.next_request(self.clock.now);
         let context = codeset::context(target.chars, OWN_ENDIAN);
-        let Call { id, deadline, .. } = call;
+        let PendingCall { id, deadline, .. } = call;
         let contexts: &[(u32, &[u8])] = if tell { &[(ServiceContexts::CODE_SETS, &context)] } else { &[] };
         connection.output.lend(spares);
         let buffer = connection.output.bytes();
@@ -89,12 +89,12 @@ impl Core {
         connection.pending.insert(request_id, Pending::Call(Box::new(call)));
         let unread = connection.note_added(self.clock.now);
         self.count_unread(unread);
-        self.doors.giop.outgoing.calls.insert(id, Asked { connection: token, request_id, deadline });
+        self.doors.giop.outgoing.calls.insert(id, AwaitedReply { connection: token, request_id, deadline });
         self.doors.giop.outgoing.note_due(token);
     }
 
     /// A call's reply has come, or will not.
-    pub(crate) fn conclude_call(&mut self, mut call: Call, verdict: Verdict) {
+    pub(crate) fn conclude_call(&mut self, mut call: PendingCall, verdict: Verdict) {
         let result = match verdict {
             Verdict::Done => Ok(core::mem::take(&mut self.doors.giop.outgoing.answer)),
             Verdict::Forward(to) if call.forwards < FORWARDS_MAX => {
@@ -110,7 +110,7 @@ impl Core {
         self.finish_call(&call, result);
     }
 
-    fn finish_call(&mut self, call: &Call, result: Result<Reply, CallFailure>) {
+    fn finish_call(&mut self, call: &PendingCall, result: Result<Reply, CallFailure>) {
         self.doors.giop.outgoing.calls.remove(&call.id);
         self.doors.giop.outgoing.stale = true;
         self.office.reports.post(ToAdministration::Returned { call: call.id, how: Returned::Giop(result) });

@@ -17,7 +17,7 @@ use hashbrown::HashMap;
 
 use crate::counters::Counter;
 use crate::doors::Tag;
-use crate::doors::giop::admin_calls::Asked;
+use crate::doors::giop::admin_calls::AwaitedReply;
 use crate::doors::giop::lane_calls::Ways;
 use crate::doors::giop::longest_idle::LongestIdle;
 use crate::doors::giop::losses::{Bereaved, Loss, Losses};
@@ -232,7 +232,7 @@ pub(crate) struct Outgoings {
     pub(crate) silence: Duration,
     /// Connections being made, and calls of administration's without a reply: as long as there are any, deadlines run.
     pub(crate) connecting: usize,
-    pub(crate) calls: HashMap<u64, Asked>,
+    pub(crate) calls: HashMap<u64, AwaitedReply>,
     /// Some connection may have lost its last user.
     pub(crate) stale: bool,
     pub(crate) unused: Unused,

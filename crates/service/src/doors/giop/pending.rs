@@ -2,7 +2,7 @@
 
 use engine::OutboxId;
 
-use crate::doors::giop::admin_calls::Call;
+use crate::doors::giop::admin_calls::PendingCall;
 use crate::doors::giop::lane_calls::Asker;
 
 /// Who waits, by request id.
@@ -16,7 +16,7 @@ pub(crate) enum Pending {
     /// A consumer's outbox.
     Push { outbox: OutboxId, serial: u32 },
     /// Administration.
-    Call(Box<Call>),
+    Call(Box<PendingCall>),
     /// The lane itself.
     Ask(Asker),
 }

@@ -17,14 +17,14 @@ use crate::lane::io::slots::{Slots, Token};
 const PASSED_OVER_MAX: usize = 64;
 
 /// Those who wait at one proxy.
-struct Line {
+struct Queue {
     key: ProxyKey,
     first: Option<Token>,
     last: Option<Token>,
     length: usize,
     /// How many of them the engine knows of: the first, and those whose delivery came to nothing.
     told: usize,
-    /// The proxy is gone: whoever is still in line is to be told so.
+    /// The proxy is gone: whoever is still in the queue is to be told so.
     is_over: bool,
 }
 
@@ -40,8 +40,8 @@ struct Wait {
 enum Place {
     /// It was handed events, or is to be told something.
     Away,
-    InLine {
-        line: Token,
+    Queued {
+        queue: Token,
         before: Option<Token>,
         behind: Option<Token>,
     },
@@ -54,7 +54,7 @@ enum Place {
 pub(crate) enum Left {
     /// Nothing that anybody has to hear of.
     Quietly,
-    /// It was in a line, of which the engine is to be told that one less waits.
+    /// It was in a queue, of which the engine is to be told that one less waits.
     Untold(ProxyKey),
     /// Remote filters are being asked on its behalf.
     Asked(Token),
@@ -64,7 +64,7 @@ pub(crate) enum Left {
 #[derive(Default)]
 pub(crate) struct WaitingPulls {
     waits: Slots<Wait>,
-    lines: Slots<Line>,
+    queues: Slots<Queue>,
     by_proxy: HashMap<ProxyKey, Token>,
     /// Clients that are gone, of which not all waits have been taken out.
     gone: HashSet<Token>,
@@ -86,11 +86,11 @@ impl WaitingPulls {
 
     /// Whether somebody waits at a proxy.
     pub(crate) fn has_line(&self, key: ProxyKey) -> bool {
-        let line = self.by_proxy.get(&key).and_then(|line| self.lines.get(*line));
-        line.is_some_and(|line| line.first.is_some())
+        let queue = self.by_proxy.get(&key).and_then(|queue| self.queues.get(*queue));
+        queue.is_some_and(|queue| queue.first.is_some())
     }
 
-    /// A request that will not be answered at once. It is in no line yet.
+    /// A request that will not be answered at once. It is in no queue yet.
     pub(crate) fn begin(&mut self, waiter: Waiter, heard: Option<WaitingPull>) -> Token {
         let wait = self.waits.insert(Wait { waiter, place: Place::Away, heard });
         if let Some(entry) = self.waits.get_mut(wait) {
@@ -113,10 +113,10 @@ impl WaitingPulls {
         }
     }
 
-    /// Who waits there, if it is in a line.
+    /// Who waits there, if it is in a queue.
     pub(crate) fn in_line(&self, wait: Token) -> Option<&Waiter> {
         let wait = self.waits.get(wait)?;
-        matches!(wait.place, Place::InLine { .. }).then_some(&wait.waiter)
+        matches!(wait.place, Place::Queued { .. }).then_some(&wait.waiter)
     }
 
     /// Remote filters are asked about the events that it was handed.
@@ -129,14 +129,14 @@ impl WaitingPulls {
     /// Has it wait behind all others at its proxy.
     pub(crate) fn join_last(&mut self, wait: Token) {
         let Some(key) = self.waits.get(wait).map(|wait| wait.waiter.pull.key) else { return };
-        let line = self.line_of(key);
-        let Some(entry) = self.lines.get_mut(line) else { return };
+        let queue = self.queue_of(key);
+        let Some(entry) = self.queues.get_mut(queue) else { return };
         let before = entry.last.replace(wait);
         entry.length += 1;
         if before.is_none() {
             entry.first = Some(wait);
         }
-        self.put(wait, Place::InLine { line, before, behind: None });
+        self.put(wait, Place::Queued { queue, before, behind: None });
         self.link(before, |place| place.1 = Some(wait));
     }
 
@@ -144,40 +144,40 @@ impl WaitingPulls {
     /// its client is gone and it with it.
     pub(crate) fn join_first(&mut self, wait: Token, is_told: bool) -> bool {
         let Some(key) = self.waits.get(wait).map(|wait| wait.waiter.pull.key) else { return false };
-        let line = self.line_of(key);
-        let Some(entry) = self.lines.get_mut(line) else { return false };
+        let queue = self.queue_of(key);
+        let Some(entry) = self.queues.get_mut(queue) else { return false };
         let behind = entry.first.replace(wait);
         entry.length += 1;
         entry.told += usize::from(is_told);
         if behind.is_none() {
             entry.last = Some(wait);
         }
-        self.put(wait, Place::InLine { line, before: None, behind });
+        self.put(wait, Place::Queued { queue, before: None, behind });
         self.link(behind, |place| place.0 = Some(wait));
         true
     }
 
     /// How many events the first at a proxy takes, if somebody waits there and the engine knows of nobody.
     pub(crate) fn untold(&self, key: ProxyKey) -> Option<u32> {
-        let line = self.lines.get(*self.by_proxy.get(&key)?)?;
-        let first = self.waits.get(line.first?)?;
-        (line.told == 0).then_some(first.waiter.max)
+        let queue = self.queues.get(*self.by_proxy.get(&key)?)?;
+        let first = self.waits.get(queue.first?)?;
+        (queue.told == 0).then_some(first.waiter.max)
     }
 
     /// The engine knows now that somebody waits at a proxy.
     pub(crate) fn note_told(&mut self, key: ProxyKey) {
-        if let Some(line) = self.by_proxy.get(&key).and_then(|line| self.lines.get_mut(*line)) {
-            line.told += 1;
+        if let Some(queue) = self.by_proxy.get(&key).and_then(|queue| self.queues.get_mut(*queue)) {
+            queue.told += 1;
         }
     }
 
-    /// The engine has so many events for one who waits at a proxy: takes the first out of the line, if it takes so many.
+    /// The engine has so many events for one who waits at a proxy: takes the first out of the queue, if it takes so many.
     pub(crate) fn take_first(&mut self, key: ProxyKey, events: usize) -> Option<Waiter> {
-        let line = *self.by_proxy.get(&key)?;
-        let entry = self.lines.get_mut(line)?;
+        let queue = *self.by_proxy.get(&key)?;
+        let entry = self.queues.get_mut(queue)?;
         entry.told = entry.told.saturating_sub(1);
         for _ in 0..PASSED_OVER_MAX {
-            let first = self.lines.get(line)?.first?;
+            let first = self.queues.get(queue)?.first?;
             let waiter = self.waits.get(first)?.waiter;
             let is_gone = !self.gone.is_empty() && self.gone.contains(&waiter.connection);
             if !is_gone && (waiter.max as usize) < events {
@@ -197,14 +197,14 @@ impl WaitingPulls {
         let left = match place {
             None | Some(Place::Away) => Left::Quietly,
             Some(Place::Asked(question)) => Left::Asked(question),
-            Some(Place::InLine { line, before, .. }) => {
+            Some(Place::Queued { queue, before, .. }) => {
                 self.unlink(wait);
-                let line = self.lines.get_mut(line).filter(|line| !line.is_over && line.told > 0);
+                let queue = self.queues.get_mut(queue).filter(|queue| !queue.is_over && queue.told > 0);
                 // The engine was told how many events the first takes; of the others it only has to know how many they are.
-                match line.filter(|line| before.is_none() || line.told > line.length) {
-                    Some(line) => {
-                        line.told -= 1;
-                        Left::Untold(line.key)
+                match queue.filter(|queue| before.is_none() || queue.told > queue.length) {
+                    Some(queue) => {
+                        queue.told -= 1;
+                        Left::Untold(queue.key)
                     }
                     None => Left::Quietly,
                 }
@@ -234,30 +234,30 @@ impl WaitingPulls {
 
     /// A proxy is gone: whoever waits there is to be told so, in the next rounds.
     pub(crate) fn proxy_gone(&mut self, key: ProxyKey) {
-        let Some(line) = self.by_proxy.remove(&key) else { return };
-        if let Some(entry) = self.lines.get_mut(line) {
+        let Some(queue) = self.by_proxy.remove(&key) else { return };
+        if let Some(entry) = self.queues.get_mut(queue) {
             entry.is_over = true;
-            self.over.push_back(line);
+            self.over.push_back(queue);
         }
     }
 
     /// The next who is to be told that its proxy is gone.
     pub(crate) fn next_over(&mut self) -> Option<Waiter> {
         loop {
-            let line = *self.over.front()?;
-            if let Some(first) = self.lines.get(line).and_then(|line| line.first) {
+            let queue = *self.over.front()?;
+            if let Some(first) = self.queues.get(queue).and_then(|queue| queue.first) {
                 self.unlink(first);
                 return self.waits.get(first).map(|wait| wait.waiter);
             }
-            self.lines.remove(line);
+            self.queues.remove(queue);
             self.over.pop_front();
         }
     }
 
-    fn line_of(&mut self, key: ProxyKey) -> Token {
-        let Self { lines, by_proxy, .. } = self;
-        let new = Line { key, first: None, last: None, length: 0, told: 0, is_over: false };
-        *by_proxy.entry(key).or_insert_with(|| lines.insert(new))
+    fn queue_of(&mut self, key: ProxyKey) -> Token {
+        let Self { queues, by_proxy, .. } = self;
+        let new = Queue { key, first: None, last: None, length: 0, told: 0, is_over: false };
+        *by_proxy.entry(key).or_insert_with(|| queues.insert(new))
     }
 
     fn put(&mut self, wait: Token, place: Place) {
@@ -268,7 +268,7 @@ impl WaitingPulls {
 
     /// Changes what a neighbour has for those before and behind it.
     fn link(&mut self, neighbour: Option<Token>, change: impl FnOnce(&mut (Option<Token>, Option<Token>))) {
-        if let Some(Wait { place: Place::InLine { before, behind, .. }, .. }) =
+        if let Some(Wait { place: Place::Queued { before, behind, .. }, .. }) =
             neighbour.and_then(|neighbour| self.waits.get_mut(neighbour))
         {
             let mut both = (*before, *behind);
@@ -279,16 +279,16 @@ impl WaitingPulls {
 
     fn unlink(&mut self, wait: Token) {
         let Some(entry) = self.waits.get_mut(wait) else { return };
-        let Place::InLine { line, before, behind } = core::mem::replace(&mut entry.place, Place::Away) else { return };
+        let Place::Queued { queue, before, behind } = core::mem::replace(&mut entry.place, Place::Away) else { return };
         self.link(before, |place| place.1 = behind);
         self.link(behind, |place| place.0 = before);
-        let Some(line) = self.lines.get_mut(line) else { return };
-        line.length -= 1;
+        let Some(queue) = self.queues.get_mut(queue) else { return };
+        queue.length -= 1;
         if before.is_none() {
-            line.first = behind;
+            queue.first = behind;
         }
         if behind.is_none() {
-            line.last = before;
+            queue.last = before;
         }
     }
 }
