@@ -1,8 +1,11 @@
 //! Administration: everything that is not an event.
 //!
 //! One thread at the lowest priority owns all objects. [`run`] is its loop: it executes requests in batches, publishes one new
-//! routing snapshot per batch, and only then lets the replies go. Whose request is next is decided by [`turns`]; analyses
-//! have a thread of their own ([`analyses`]); [`notices`] says in the log what happened; [`drain`] ends the service.
+//! routing snapshot per batch ([`publishing`]), and only then lets the replies go. Whose request is next is decided by [`turns`].
+//! What administration itself is asked and answers are [`values`], put together by [`statistics`] from what lanes tell
+//! ([`inquiry`]); [`waiting`] knows who waits for an answer, a client or the [`program`] that the service is part of. What follows from
+//! requests are [`effects`]. Analyses have a thread of their own ([`analyses`]); `notices` says in the log what happened, and
+//! [`client_lines`] and [`refusals`] that it is not too much; [`drain`] ends the service.
 
 pub(crate) mod analyses;
 pub(crate) mod client_lines;
@@ -11,6 +14,7 @@ pub(crate) mod effects;
 pub(crate) mod inquiry;
 mod notices;
 pub(crate) mod program;
+pub(crate) mod publishing;
 pub(crate) mod refusals;
 pub(crate) mod run;
 pub(crate) mod statistics;

@@ -21,3 +21,11 @@ impl From<corba::Published> for Published {
         Self { routing, giop: directory }
     }
 }
+
+#[cfg(test)]
+impl Published {
+    /// What is published where nobody is called.
+    pub(crate) fn of(routing: Arc<Snapshot>) -> Self {
+        Self { routing, giop: corba::Directory { peers: Arc::default(), nonces: Arc::default() } }
+    }
+}

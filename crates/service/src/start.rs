@@ -3,7 +3,7 @@
 use core::fmt;
 use core::sync::atomic::{AtomicBool, Ordering};
 use core::time::Duration;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::os::fd::AsFd;
@@ -22,6 +22,7 @@ use crate::admin::client_lines::ClientLines;
 use crate::admin::drain::Undone;
 use crate::admin::inquiry::Inquiry;
 use crate::admin::program;
+use crate::admin::publishing::Publishing;
 use crate::admin::refusals::Refusals;
 use crate::admin::run::{Administration, LINES};
 use crate::admin::turns::Turns;
@@ -208,8 +209,7 @@ impl Service {
             drain: None,
             hurry: Arc::clone(&stopper.hurry),
             objects: Objects::new(door, outside_naming),
-            published,
-            retired: Vec::new(),
+            publishing: Publishing::new(published),
             roster,
             requests: Turns::default(),
             analyses: Analyses::new(&bell),
@@ -217,7 +217,6 @@ impl Service {
             bell,
             counters: counters.of_administration(),
             registry: counters.clone(),
-            remains: VecDeque::new(),
             unpublished: Vec::new(),
             withheld: BTreeMap::new(),
             inquiry: Inquiry::default(),

@@ -5,14 +5,11 @@
 
 use core::sync::atomic::{AtomicBool, Ordering};
 use core::time::Duration;
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Instant;
 
-use arc_swap::ArcSwap;
-use engine::{
-    ChannelRoutes, DisconnectReason, LaneChange, LaneId, Notice, ProxyKey, Remains, Snapshot, Time, Undelivered,
-};
+use engine::{DisconnectReason, LaneChange, LaneId, Notice, ProxyKey, Time, Undelivered};
 
 use crate::admin::analyses::Analyses;
 use crate::admin::client_lines::ClientLines;
@@ -20,6 +17,7 @@ use crate::admin::drain::{Drain, Next, Undone};
 use crate::admin::effects::Effect;
 use crate::admin::inquiry::Inquiry;
 use crate::admin::notices::{describe_notice, describe_supplier};
+use crate::admin::publishing::Publishing;
 use crate::admin::refusals::Refusals;
 use crate::admin::statistics;
 use crate::admin::turns::{Client, Turns};
@@ -33,7 +31,6 @@ use crate::lane::links::mail::{LaneThread, SupplierNews, ToAdministration, ToLan
 use crate::lane::links::post::Inbox;
 use crate::lane::links::roster::Roster;
 use crate::lane::reports::Allowance;
-use crate::published::Published;
 use accounts::Refused;
 
 /// Requests served before their effects are published, and how long they may take: answers are posted only then.
@@ -54,11 +51,7 @@ const ANSWER_BYTES_MAX: usize = 16 << 20;
 pub(crate) struct Administration {
     /// What clients can name, and what follows from what is done to it.
     pub(crate) objects: Objects,
-    pub(crate) published: Arc<ArcSwap<Published>>,
-    /// What was published before, until no lane uses it any more: at most what each lane was told last, and one more.
-    pub(crate) retired: Vec<Arc<Published>>,
-    /// What is left of that.
-    pub(crate) remains: VecDeque<Remains>,
+    pub(crate) publishing: Publishing,
     /// The lanes, and their letters.
     pub(crate) roster: Roster,
     /// Requests that wait for their turns.
@@ -171,7 +164,7 @@ impl Administration {
         self.orders.look();
         self.roster.look();
         let found = self.take_letters(LETTERS, answers);
-        if found != Found::Nothing || !self.requests.is_empty() || !self.remains.is_empty() {
+        if found != Found::Nothing || !self.requests.is_empty() || self.publishing.has_to_let_go() {
             return found == Found::Stop;
         }
         let objects = self.objects.poll_timeout().map(|due| self.origin + Duration::from_nanos(due.0));
@@ -423,30 +416,16 @@ impl Administration {
     }
 
     fn publish(&mut self) {
-        self.free_retired();
+        self.publishing.let_go();
         self.change_lanes();
         if let Some(published) = self.objects.publish() {
-            let concerned = lanes_concerned(&self.published.load().routing, &published.routing);
-            self.retired.push(self.published.swap(Arc::new(published)));
+            let concerned = self.publishing.publish(published);
             self.roster.ring(|lane| concerned.contains(&lane));
         }
         // What is published does not name these any more.
         self.change_lanes();
         for lane in core::mem::take(&mut self.ending) {
             self.roster.retire(lane);
-        }
-    }
-
-    /// Lets go of what was published before and no lane uses any more. What a lane lets go of last, it must free, and
-    /// that may take longer than an event.
-    fn free_retired(&mut self) {
-        let is_free = |last: &mut Arc<Published>| Arc::strong_count(last) == 1 && Arc::strong_count(&last.routing) == 1;
-        for free in self.retired.extract_if(.., is_free) {
-            let routing = Arc::into_inner(free).and_then(|last| Arc::into_inner(last.routing));
-            self.remains.extend(routing.map(Snapshot::into_remains));
-        }
-        if self.remains.front_mut().is_some_and(|first| !first.let_go()) {
-            self.remains.pop_front();
         }
     }
 
@@ -590,19 +569,4 @@ impl Administration {
             }
         }
     }
-}
-
-/// The lanes that have something to do because of new routing: those of channels that have changed, and the main lane. The
-/// others pick it up when they have something to do, and are not woken for it.
-fn lanes_concerned(before: &Snapshot, now: &Snapshot) -> BTreeSet<LaneId> {
-    let mut concerned = BTreeSet::from([LaneId::MAIN]);
-    let find = |routing: &'_ Snapshot, channel: &Arc<ChannelRoutes>| {
-        let at = routing.channels().binary_search_by_key(&channel.id(), |other| other.id()).ok();
-        at.and_then(|at| routing.channels().get(at)).is_some_and(|other| Arc::ptr_eq(other, channel))
-    };
-    for (these, others) in [(before, now), (now, before)] {
-        let changed = these.channels().iter().filter(|channel| !find(others, channel));
-        concerned.extend(changed.flat_map(|channel| channel.lanes()));
-    }
-    concerned
 }

@@ -1,0 +1,92 @@
+//! What lanes are told, and what is left of what they were told before.
+//!
+//! A lane picks up what is published in its own time, and what it lets go of last it would have to free, which may take longer
+//! than an event. So administration keeps what was published until no lane uses it any more, and frees it itself, a piece at a time.
+
+use std::collections::{BTreeSet, VecDeque};
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+use engine::{ChannelRoutes, LaneId, Remains, Snapshot};
+
+use crate::published::Published;
+
+/// What is published, and what was.
+pub(crate) struct Publishing {
+    published: Arc<ArcSwap<Published>>,
+    /// What was published before, until no lane uses it any more: at most what each lane was told last, and one more.
+    retired: Vec<Arc<Published>>,
+    /// What is left of that.
+    remains: VecDeque<Remains>,
+}
+
+impl Publishing {
+    /// This is published by now.
+    pub(crate) const fn new(published: Arc<ArcSwap<Published>>) -> Self {
+        Self { published, retired: Vec::new(), remains: VecDeque::new() }
+    }
+
+    /// Publishes what is new. Says which lanes have something to do because of that.
+    pub(super) fn publish(&mut self, published: Published) -> BTreeSet<LaneId> {
+        let concerned = lanes_concerned(&self.published.load().routing, &published.routing);
+        self.retired.push(self.published.swap(Arc::new(published)));
+        concerned
+    }
+
+    /// Lets go of a piece of what no lane uses any more.
+    pub(super) fn let_go(&mut self) {
+        let is_free = |last: &mut Arc<Published>| Arc::strong_count(last) == 1 && Arc::strong_count(&last.routing) == 1;
+        for free in self.retired.extract_if(.., is_free) {
+            let routing = Arc::into_inner(free).and_then(|last| Arc::into_inner(last.routing));
+            self.remains.extend(routing.map(Snapshot::into_remains));
+        }
+        if self.remains.front_mut().is_some_and(|first| !first.let_go()) {
+            self.remains.pop_front();
+        }
+    }
+
+    /// Whether there is more to let go of.
+    pub(super) fn has_to_let_go(&self) -> bool {
+        !self.remains.is_empty()
+    }
+}
+
+/// The lanes that have something to do because of new routing: those of channels that have changed, and the main lane. The
+/// others pick it up when they have something to do, and are not woken for it.
+fn lanes_concerned(before: &Snapshot, now: &Snapshot) -> BTreeSet<LaneId> {
+    let mut concerned = BTreeSet::from([LaneId::MAIN]);
+    let find = |routing: &'_ Snapshot, channel: &Arc<ChannelRoutes>| {
+        let at = routing.channels().binary_search_by_key(&channel.id(), |other| other.id()).ok();
+        at.and_then(|at| routing.channels().get(at)).is_some_and(|other| Arc::ptr_eq(other, channel))
+    };
+    for (these, others) in [(before, now), (now, before)] {
+        let changed = these.channels().iter().filter(|channel| !find(others, channel));
+        concerned.extend(changed.flat_map(|channel| channel.lanes()));
+    }
+    concerned
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use engine::{ChannelLimits, Hierarchy, SettingsPatch};
+
+    #[test]
+    fn what_a_lane_uses_yet_is_kept_and_the_rest_is_let_go_of() {
+        let mut hierarchy = Hierarchy::default();
+        let first = Published::of(hierarchy.snapshot());
+        let pointer = Arc::new(ArcSwap::from_pointee(first));
+        let mut publishing = Publishing::new(Arc::clone(&pointer));
+        let lane = pointer.load_full();
+        hierarchy.create_channel(SettingsPatch::default(), ChannelLimits::default()).unwrap();
+        assert_eq!(publishing.publish(Published::of(hierarchy.snapshot())), BTreeSet::from([LaneId::MAIN]));
+        assert_eq!(pointer.load().routing.channels().len(), 1);
+        publishing.let_go();
+        assert_eq!((publishing.retired.len(), publishing.has_to_let_go()), (1, false));
+        drop(lane);
+        for _ in 0..1_000 {
+            publishing.let_go();
+        }
+        assert_eq!((publishing.retired.len(), publishing.has_to_let_go()), (0, false));
+    }
+}
