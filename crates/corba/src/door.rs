@@ -3,6 +3,7 @@
 mod changes;
 mod charges;
 mod clients;
+mod declared;
 mod farewells;
 mod filters;
 mod idle;
@@ -11,6 +12,7 @@ mod probes;
 mod rescheduling;
 mod settings;
 mod teardown;
+mod topology;
 
 use self::changes::Changes;
 pub(super) use self::changes::{InfoMode, code_set, difference};
@@ -26,6 +28,8 @@ use self::probes::Probes;
 use self::rescheduling::Rescheduling;
 use self::teardown::Teardowns;
 pub use self::teardown::Unpublished;
+pub use self::topology::NotRestored;
+pub(super) use self::topology::convert;
 use super::exceptions::{Exception, Raised};
 use super::filters::Filters;
 use super::keys::ObjectKey;
@@ -86,6 +90,8 @@ pub struct DoorSettings {
 /// the same, to have them answered.
 #[derive(Debug)]
 pub struct Door {
+    /// What it was built with.
+    settings: DoorSettings,
     references: References,
     pub(super) hierarchy: Hierarchy,
     pub(super) filters: Filters,
@@ -292,10 +298,11 @@ impl Door {
     #[must_use]
     pub fn new(settings: DoorSettings) -> Self {
         let DoorSettings { host, port, chars, delivery, limits, hierarchy, memory_bytes_max, naming, nonce_seed } =
-            settings;
+            settings.clone();
         let references = References::new(&host, port, chars);
         let mut random = fastrand::Rng::with_seed(nonce_seed);
         let mut door = Self {
+            settings,
             naming: Naming::new(naming, random.u32(1..), &references),
             references,
             hierarchy: Hierarchy::new(hierarchy),

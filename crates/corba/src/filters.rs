@@ -17,6 +17,7 @@ mod filter;
 mod mapping;
 mod matching;
 mod store;
+mod topology;
 
 pub(super) use self::expression::{Expression, Held};
 pub(super) use self::mapping::{lifetime_filter, priority_filter, set_lifetime_filter, set_priority_filter};

@@ -40,10 +40,11 @@ mod wire;
 mod tests;
 
 pub use door::{
-    AT_ONCE_MAX, Call, ClientAnswer, Directory, Door, DoorSettings, Effect, Farewell, PeerAddress, Published, Question,
-    SupplierStanding, Unpublished,
+    AT_ONCE_MAX, Call, ClientAnswer, Directory, Door, DoorSettings, Effect, Farewell, NotRestored, PeerAddress,
+    Published, Question, SupplierStanding, Unpublished,
 };
 pub use exceptions::Exception;
 pub use exceptions::{NO_ROOM, OBJECT_NOT_EXIST, refused_event};
 pub use peers::Peers;
+pub use qos::Declared;
 pub use scheduling::{ANALYSE, analyse_apart, is_scheduling_service};

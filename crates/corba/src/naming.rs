@@ -5,6 +5,7 @@
 //! under every name that clients of other servers look for.
 
 mod name;
+mod topology;
 mod tree;
 
 #[cfg(test)]

@@ -7,6 +7,7 @@
 //! A channel's administrative properties are taken from `set_qos` and the initial QoS too, because clients in the field
 //! send them there.
 
+mod declared;
 mod pools;
 mod property;
 mod real_time;
@@ -16,6 +17,8 @@ mod topics;
 #[cfg(test)]
 mod tests;
 
+pub use self::declared::Declared;
+pub(super) use self::declared::declare;
 pub(super) use self::pools::{Pool, PoolKind};
 pub(super) use self::property::{Effective, ErrorCode, Most, PropertyValue, Wanted};
 use self::property::{Place, Property, write_null};
@@ -76,6 +79,10 @@ pub(super) struct PropertyError {
 }
 
 impl PropertyError {
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+
     pub(super) fn new(code: ErrorCode, name: &str, range: Option<(PropertyValue, PropertyValue)>) -> Self {
         Self { code, name: name.to_owned(), range }
     }

@@ -14,3 +14,4 @@ mod proxies;
 mod restart;
 mod scheduling;
 mod teardown;
+mod topology;

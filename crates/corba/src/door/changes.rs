@@ -99,6 +99,15 @@ impl Told {
 }
 
 impl Changes {
+    pub(super) fn is_silenced(&self, proxy: ProxyKey) -> bool {
+        self.silenced.contains(&proxy)
+    }
+
+    /// A proxy's client is not to be told of changes.
+    pub(super) fn silence(&mut self, proxy: ProxyKey) {
+        self.silenced.insert(proxy);
+    }
+
     pub(super) fn forget_channel(&mut self, channel: ChannelId) {
         for side in SIDES {
             self.known.remove(&(channel, side));

@@ -39,7 +39,7 @@ pub(super) fn add_filter(
             let name = log_name(profile);
             // Which operation it is asked with depends on the event.
             let address = PeerAddress { ior: reference, by: door.principal(), name, operation: "match" };
-            door.add_remote_filter(on, address)?
+            door.attach_remote_filter(target_of(on)?, address)?
         }
     };
     write_id(id, reply);
@@ -115,8 +115,8 @@ impl Door {
         matches!(target, Target::Filter(_) | Target::MappingFilter(_)).then_some(target)
     }
 
-    fn add_remote_filter(&mut self, on: Target, address: PeerAddress) -> Result<u32, Raised> {
-        let target = target_of(on)?;
+    /// Attaches a filter of another server to an admin or a proxy.
+    pub(crate) fn attach_remote_filter(&mut self, target: FilterTarget, address: PeerAddress) -> Result<u32, Raised> {
         self.admit_remote_filter(target.channel())?;
         let peer = self.add_peer(address)?;
         match self.give_place(target, FilterRef::Remote(peer)) {

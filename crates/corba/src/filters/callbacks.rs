@@ -1,6 +1,7 @@
 //! Callbacks: who is told when the event types that a filter's constraints are for change.
 
 use super::store::{Constraints, Filter, Role};
+use super::topology::callback_to;
 use crate::door::{ClientAnswer, Door, Thing, code_set, difference, octets_of_reference, weights};
 use crate::exceptions::{Raised, UserException};
 use crate::remarks::remark;
@@ -28,6 +29,11 @@ impl Callbacks {
     /// Octets that they take.
     pub(super) const fn octets(&self) -> u64 {
         self.octets
+    }
+
+    pub(super) fn exported(&self) -> topology::Role {
+        let callbacks = self.by_id.iter().map(|(id, callback)| callback_to(*id, &callback.to));
+        topology::Role::Decides { next_callback: self.next, callbacks: callbacks.collect() }
     }
 
     fn insert(&mut self, id: u32, callback: Callback) {
@@ -158,6 +164,27 @@ impl Door {
         callbacks.next = id.checked_add(1).ok_or_else(Raised::limit)?;
         callbacks.insert(id, Callback { to, told, before: None, hears: true });
         Ok(id)
+    }
+
+    /// Has a filter have the callbacks that it had. Nothing is told of what was before.
+    pub(super) fn restore_callbacks(
+        &mut self,
+        filter: FilterId,
+        all: Vec<(u32, Ior)>,
+        next: u32,
+    ) -> Result<(), Raised> {
+        let on = Target::Filter(filter);
+        for (id, to) in all {
+            let callbacks = self.callbacks(on)?;
+            callbacks.next = callbacks.next.max(id);
+            if self.add_callback(on, to)? != id {
+                return Err(Raised::bad_param());
+            }
+        }
+        let callbacks = self.callbacks(on)?;
+        callbacks.next = callbacks.next.max(next);
+        self.settle(Thing::Filter(filter), None);
+        Ok(())
     }
 
     fn callbacks(&mut self, on: Target) -> Result<&mut Callbacks, Raised> {

@@ -179,6 +179,23 @@ impl Constraints {
         ordered
     }
 
+    /// The number of the constraint that is added next.
+    pub(super) fn next_id(&self) -> i32 {
+        self.next
+    }
+
+    /// Has the next constraint get that number at least.
+    pub(super) fn skip_to(&mut self, next: i32) {
+        self.next = self.next.max(next);
+    }
+
+    /// Puts a constraint where it was, if it is good.
+    pub(super) fn put_checked(&mut self, id: i32, new: New, role: &Role, limits: &ChannelLimits) -> Result<(), Raised> {
+        self.put(id, check(new, role, limits)?);
+        self.skip_to(id.checked_add(1).ok_or(Refusal::IdsExhausted)?);
+        Ok(())
+    }
+
     fn add(&mut self, checked: Checked) -> Result<Arc<Installed>, Raised> {
         let id = self.next;
         self.next = id.checked_add(1).ok_or(Refusal::IdsExhausted)?;
@@ -315,7 +332,7 @@ impl Door {
     }
 
     /// Puts a filter's constraints into effect, and has its callbacks told if its event types change by it.
-    fn replace_constraints(&mut self, id: FilterId, constraints: Constraints) -> Result<(), Raised> {
+    pub(super) fn replace_constraints(&mut self, id: FilterId, constraints: Constraints) -> Result<(), Raised> {
         let (channel, before) = (self.filters.get(id)?.channel, self.filters.get(id)?.constraints.bytes);
         let now = constraints.bytes;
         self.filters.weigh(channel, before, now)?;
@@ -354,7 +371,7 @@ impl Door {
     }
 
     /// Readies a mapping filter for use as one of priorities, and gives the engine's name of it.
-    pub(super) fn mapping_of_priority(&mut self, id: FilterId) -> Result<FilterId, Raised> {
+    pub(crate) fn mapping_of_priority(&mut self, id: FilterId) -> Result<FilterId, Raised> {
         let filter = self.filters.get_mut(id)?;
         let Role::Maps(mapping) = &mut filter.role else { return Err(Raised::internal()) };
         if !mapping.for_priority {
@@ -366,7 +383,7 @@ impl Door {
     }
 
     /// Readies a mapping filter for use as one of lifetimes, and gives the engine's name of it.
-    pub(super) fn mapping_of_lifetime(&mut self, id: FilterId) -> Result<FilterId, Raised> {
+    pub(crate) fn mapping_of_lifetime(&mut self, id: FilterId) -> Result<FilterId, Raised> {
         let filter = self.filters.get_mut(id)?;
         let Role::Maps(mapping) = &mut filter.role else { return Err(Raised::internal()) };
         if let Some(other) = mapping.for_lifetime {

@@ -107,6 +107,28 @@ impl Tree {
         &self.limits
     }
 
+    /// All contexts, by rising number, with what is bound in them.
+    pub(super) fn contexts(&self) -> impl Iterator<Item = (u32, impl Iterator<Item = (&NameComponent, &Binding)>)> {
+        self.contexts
+            .iter()
+            .map(|(id, context)| (*id, context.bindings.iter().map(|(name, bound)| (name, &bound.binding))))
+    }
+
+    /// How many contexts and bindings there are.
+    pub(super) fn size(&self) -> usize {
+        self.contexts.len() + self.bindings
+    }
+
+    /// The number of the context that is made next.
+    pub(super) fn next_context(&self) -> u32 {
+        self.context_next
+    }
+
+    /// Has the next context get that number at least.
+    pub(super) fn skip_contexts(&mut self, next: u32) {
+        self.context_next = self.context_next.max(next);
+    }
+
     pub(super) fn has_context(&self, id: u32) -> bool {
         self.contexts.contains_key(&id)
     }

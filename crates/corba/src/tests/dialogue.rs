@@ -249,7 +249,7 @@ impl Dialogue {
     pub(crate) fn told(&mut self) -> Vec<(String, &'static str)> {
         let calls = self.effects().into_iter().filter_map(|effect| match effect {
             Effect::Call { to, operation, body, .. } => {
-                assert_eq!(body, []);
+                assert!(body.is_empty());
                 Some((String::from_utf8(to.iiop().unwrap().key.clone()).unwrap(), operation))
             }
             _ => None,

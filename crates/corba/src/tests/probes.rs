@@ -101,7 +101,7 @@ impl Scene {
     fn asked(&mut self) -> Vec<(String, Question)> {
         let asked = self.d.effects().into_iter().filter_map(|effect| match effect {
             Effect::Ask { question, to, operation: "_non_existent", body, .. } => {
-                assert_eq!(body, []);
+                assert!(body.is_empty());
                 Some((String::from_utf8(to.iiop().unwrap().key.clone()).unwrap(), question))
             }
             _ => None,

@@ -111,8 +111,8 @@ pub struct Channel {
     pub(super) proxies: BTreeMap<ProxyId, Box<Proxy>>,
     /// How many admins were destroyed of which there still are proxies.
     doomed_admins: u32,
-    next_admin: u32,
-    next_proxy: u32,
+    pub(super) next_admin: u32,
+    pub(super) next_proxy: u32,
     connected_consumers: u32,
     connected_suppliers: u32,
     /// The filters that were made in it and still are.
@@ -196,6 +196,18 @@ impl Channel {
     /// All its proxies, by rising id.
     pub fn proxies(&self) -> impl Iterator<Item = &Proxy> {
         self.proxies.values().map(Box::as_ref).filter(|proxy| self.is_there(proxy))
+    }
+
+    /// How many proxies there are, those of admins that are being taken apart included.
+    #[must_use]
+    pub fn proxies_count(&self) -> usize {
+        self.proxies.len()
+    }
+
+    /// How many admins there are.
+    #[must_use]
+    pub fn admins_count(&self) -> usize {
+        self.admins.len()
     }
 
     /// Whether a proxy's admin has not been destroyed.

@@ -82,7 +82,7 @@ pub(super) struct Filter {
 #[derive(Debug, Default)]
 pub(super) struct Filters {
     all: BTreeMap<FilterId, Filter>,
-    next: u32,
+    pub(super) next: u32,
 }
 
 impl Filters {
@@ -149,6 +149,15 @@ impl Attached {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.filters.is_empty() && self.priority.is_none() && self.lifetime.is_none()
+    }
+
+    /// The id of the filter that is added next.
+    pub(super) fn next(&self) -> u32 {
+        self.next
+    }
+
+    pub(super) fn next_mut(&mut self) -> &mut u32 {
+        &mut self.next
     }
 
     fn mapping_mut(&mut self, mapping: Mapping) -> &mut Option<FilterId> {
@@ -383,7 +392,7 @@ impl Hierarchy {
 
     // ---- helpers ----
 
-    fn attached(&self, target: FilterTarget) -> Result<&Attached, Refusal> {
+    pub(super) fn attached(&self, target: FilterTarget) -> Result<&Attached, Refusal> {
         match target {
             FilterTarget::Admin { channel, side, admin } => Ok(&self.admin(channel, side, admin)?.attached),
             FilterTarget::Proxy(key) => Ok(&self.proxy(key)?.attached),
@@ -391,7 +400,7 @@ impl Hierarchy {
     }
 
     /// Changes what is attached, which the event path must know of if it counts.
-    fn change_attached<R>(
+    pub(super) fn change_attached<R>(
         &mut self,
         target: FilterTarget,
         change: impl FnOnce(&mut Attached) -> R,

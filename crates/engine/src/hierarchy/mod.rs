@@ -8,6 +8,7 @@ mod channel;
 mod compile;
 mod filters;
 mod leaving;
+mod numbers;
 mod offers;
 mod pools;
 mod routes;
@@ -20,6 +21,7 @@ use alloc::vec::Vec;
 pub use channel::{Admin, Channel, Proxy, ProxyState};
 pub use filters::{Attached, FilterConstraint, FilterRef, FilterTarget, Mapping};
 pub use leaving::Removal;
+pub use numbers::Numbered;
 
 use core::ops::Bound;
 

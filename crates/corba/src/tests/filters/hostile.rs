@@ -111,7 +111,7 @@ fn a_filter_of_another_channels_factory_goes_with_that_channel() {
     d.give(&admin, "add_filter", &filter).unwrap();
     d.give(&admin, "_set_lifetime_filter", &mapping).unwrap();
     d.get(&home, "destroy");
-    assert_eq!(d.ids(&admin, "get_all_filters"), []);
+    assert!(d.ids(&admin, "get_all_filters").is_empty());
     assert!(d.object(&admin, "_get_lifetime_filter").is_nil());
 }
 

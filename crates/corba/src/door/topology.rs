@@ -1,0 +1,150 @@
+//! The door's part of a [`Topology`]: what clients have configured, exported, and restored in a door to which nobody has come yet.
+//!
+//! References of what is restored are those that clients have: numbers and the random numbers in object keys are restored with it, and a
+//! number that was given out is never given out again. Clients that were connected are connected again; they are called as ever,
+//! and found dead if they are. What is restored is charged to nobody.
+
+pub(crate) mod convert;
+mod restore;
+
+pub use self::restore::NotRestored;
+
+use self::convert::{
+    event_types_to, events_to, limits_to, operator_to, profile_to, reference_to, settings_to, side_to, topics_to,
+};
+use super::Door;
+use crate::table::Level;
+use engine::{
+    Admin, Attached, Channel, ChannelId, FilterRef, FilterTarget, Mapping, Numbered, Proxy, ProxyKey, ProxyState,
+    Subscription,
+};
+use std::collections::BTreeMap;
+use topology as t;
+use topology::Topology;
+
+/// Admins, proxies, filters, constraints and names of which [`Door::topology_json`] tells: so many at most, since it is done in one go.
+const TOLD_MAX: usize = 16_384;
+
+impl Door {
+    /// What is configured, as JSON; nothing if it is more than 16,384 admins, proxies, filters, constraints and
+    /// names together.
+    #[must_use]
+    pub fn topology_json(&self) -> Option<String> {
+        let proxies: usize =
+            self.hierarchy.channels().map(|channel| channel.proxies_count() + channel.admins_count()).sum();
+        let all = proxies + self.filters.constraints_count() + self.naming.bindings_count();
+        (all <= TOLD_MAX).then(|| self.topology().to_json())
+    }
+
+    /// Makes what [`topology_json`](Self::topology_json) told of, as [`restore`](Self::restore) does.
+    ///
+    /// # Errors
+    ///
+    /// Why not, for people.
+    pub fn apply_json(&mut self, text: &str) -> Result<(), String> {
+        let topology = Topology::from_json(text).map_err(|error| error.to_string())?;
+        self.restore(&topology).map_err(|error| error.to_string())
+    }
+
+    /// What is configured.
+    #[must_use]
+    pub fn topology(&self) -> Topology {
+        let mut filters = self.exported_filters();
+        let channels = self.hierarchy.channels();
+        Topology {
+            version: t::VERSION,
+            next_channel: self.next_number(Numbered::Channels),
+            next_filter: self.next_number(Numbered::Filters),
+            channels: channels.map(|channel| self.exported_channel(channel, &mut filters)).collect(),
+            naming: self.naming.exported(&self.references),
+        }
+    }
+
+    /// Of what there is.
+    fn next_number(&self, of: Numbered) -> u32 {
+        self.hierarchy.next_number(of).unwrap_or_default()
+    }
+
+    fn exported_channel(&self, channel: &Channel, filters: &mut BTreeMap<ChannelId, Vec<t::Filter>>) -> t::Channel {
+        let id = channel.id();
+        let nonces = self.nonces.get(&id);
+        let sides = [engine::Side::Consumers, engine::Side::Suppliers];
+        let admins = sides.into_iter().flat_map(|side| self.hierarchy.admins(id, side).into_iter().flatten());
+        t::Channel {
+            id: id.0,
+            nonce: nonces.map_or(0, |nonces| nonces.own),
+            objects_nonce: nonces.map_or(0, |nonces| nonces.objects),
+            profile: profile_to(self.profile(id)),
+            limits: limits_to(channel.limits()),
+            settings: self.exported_settings(Level::Channel(id), channel.patch()),
+            topics: topics_to(channel.topics()),
+            next_admin: self.next_number(Numbered::Admins(id)),
+            next_proxy: self.next_number(Numbered::Proxies(id)),
+            admins: admins.map(|admin| self.exported_admin(id, admin)).collect(),
+            proxies: channel.proxies().filter_map(|proxy| self.exported_proxy(id, proxy)).collect(),
+            filters: filters.remove(&id).unwrap_or_default(),
+        }
+    }
+
+    fn exported_settings(&self, level: Level, patch: &engine::SettingsPatch) -> t::Settings {
+        let pool = self.wanted(level).ok().and_then(|wanted| wanted.pool);
+        settings_to(patch, pool.as_ref())
+    }
+
+    fn exported_admin(&self, channel: ChannelId, admin: &Admin) -> t::Admin {
+        let (side, key) = (admin.side, crate::table::AdminKey { channel, side: admin.side, admin: admin.id });
+        let target = FilterTarget::Admin { channel, side, admin: admin.id };
+        t::Admin {
+            side: side_to(side),
+            id: admin.id.0,
+            operator: operator_to(admin.operator),
+            settings: self.exported_settings(Level::Admin(key), &admin.patch),
+            selection: self.exported_selection(target, &admin.subscription, &admin.attached),
+        }
+    }
+
+    fn exported_proxy(&self, channel: ChannelId, proxy: &Proxy) -> Option<t::Proxy> {
+        let key = ProxyKey { channel, proxy: proxy.id };
+        let kind = self.kinds.get(&key)?;
+        let client = proxy.peer.and_then(|peer| self.clients.get(&peer));
+        let client = (proxy.state != ProxyState::Unconnected).then(|| t::Client {
+            reference: client.map(|client| reference_to(&self.references, &client.address.ior)),
+            suspended: proxy.state == ProxyState::Suspended,
+        });
+        Some(t::Proxy {
+            id: proxy.id.0,
+            side: side_to(proxy.side),
+            admin: proxy.admin.0,
+            events: events_to(kind.events),
+            pull: kind.pull,
+            settings: self.exported_settings(Level::Proxy(key, proxy.side), &proxy.patch),
+            selection: self.exported_selection(FilterTarget::Proxy(key), &proxy.subscription, &proxy.attached),
+            silenced: self.changes.is_silenced(key),
+            client,
+        })
+    }
+
+    fn exported_selection(&self, target: FilterTarget, types: &Subscription, attached: &Attached) -> t::Selection {
+        let reference =
+            |peer| self.peer(peer).map(|address| reference_to(&self.references, &address.ior)).unwrap_or_default();
+        let filters = attached.filters().iter().map(|(id, filter)| t::Attached {
+            id: *id,
+            filter: match filter {
+                FilterRef::Local(filter) => t::FilterRef::Filter(filter.0),
+                FilterRef::Remote(peer) => t::FilterRef::Reference(reference(*peer)),
+            },
+        });
+        // What gives lifetimes is the other half of the filter that clients know.
+        let mapping = |mapping| {
+            let filter = attached.mapping(mapping)?;
+            Some(self.filters.whole_of(filter).0)
+        };
+        t::Selection {
+            types: types.is_changed().then(|| event_types_to(types.types())),
+            attached: filters.collect(),
+            next_attached: self.next_number(Numbered::Attached(target)),
+            priority_filter: mapping(Mapping::Priority),
+            lifetime_filter: mapping(Mapping::Lifetime),
+        }
+    }
+}

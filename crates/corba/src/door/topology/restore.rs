@@ -1,0 +1,241 @@
+//! A door as it was: every object with the number that it had, so that the references that clients have lead to it.
+
+use super::convert::{
+    event_types_from, events_from, limits_from, operator_from, profile_from, reference_from, settings_from, side_from,
+    topics_from,
+};
+use crate::door::{Door, Nonces, PeerAddress};
+use crate::exceptions::Raised;
+use crate::proxy_kind::ProxyKind;
+use crate::qos::Wanted;
+use crate::references::log_name;
+use crate::table::{AdminKey, Level};
+use core::fmt;
+use engine::{
+    AdminId, ChannelId, ChannelLimits, EventType, FilterId, FilterRef, FilterTarget, Mapping, Numbered, ProxyKey,
+    SettingsPatch, SubscriptionTarget,
+};
+use giop::ior::Ior;
+use topology as t;
+use topology::Topology;
+
+/// Why a topology cannot be restored. Nothing was changed then.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum NotRestored {
+    /// The door has been used: there is more than an empty default channel.
+    InUse,
+    /// Something in it cannot be made.
+    Refused {
+        /// What.
+        what: String,
+        /// Why not.
+        why: String,
+    },
+}
+
+impl fmt::Display for NotRestored {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::InUse => {
+                write!(f, "a topology is restored in a service that has just begun, and this one has been used")
+            }
+            Self::Refused { what, why } => write!(f, "{what} of the topology cannot be restored: {why}"),
+        }
+    }
+}
+
+impl core::error::Error for NotRestored {}
+
+fn refused(what: impl fmt::Display) -> impl FnOnce(Raised) -> NotRestored {
+    move |raised| NotRestored::Refused { what: what.to_string(), why: format!("{raised:?}") }
+}
+
+/// What a channel is limited to while what there was is made again: some of it may be beyond limits that were lowered since.
+fn unlimited() -> ChannelLimits {
+    ChannelLimits {
+        max_consumers: None,
+        max_suppliers: None,
+        constraint_bytes_max: u32::MAX,
+        constraint_nodes_max: u32::MAX,
+        constraints_per_filter_max: u32::MAX,
+        filters_per_object_max: u32::MAX,
+        filters_max: u32::MAX,
+        ..ChannelLimits::default()
+    }
+}
+
+impl Door {
+    /// Makes everything that there was, in a door that has not been used. What is put into effect is to be published, and its
+    /// effects are to be carried out, as after a request.
+    ///
+    /// # Errors
+    ///
+    /// [`NotRestored`].
+    pub fn restore(&mut self, topology: &Topology) -> Result<(), NotRestored> {
+        let is_new = |channel: &engine::Channel| channel.id() == ChannelId(0) && channel.proxies().next().is_none();
+        if self.hierarchy.channels().count() > 1 || !self.hierarchy.channels().all(is_new) {
+            return Err(NotRestored::InUse);
+        }
+        // Tried elsewhere first, so that nothing is changed where not all of it can be made.
+        Self::new(self.settings.clone()).make(topology)?;
+        self.make(topology)
+    }
+
+    fn make(&mut self, topology: &Topology) -> Result<(), NotRestored> {
+        if !topology.channels.iter().any(|channel| channel.id == 0) {
+            self.destroy_channel(ChannelId(0)).map_err(refused("the default channel"))?;
+        }
+        for channel in &topology.channels {
+            self.restore_channel(channel).map_err(refused(format_args!("channel {}", channel.id)))?;
+        }
+        let filters = topology.channels.iter();
+        let filters = filters.flat_map(|channel| channel.filters.iter().map(|filter| (ChannelId(channel.id), filter)));
+        self.restore_filters(filters).map_err(refused("a filter"))?;
+        for channel in &topology.channels {
+            let what = |what: &str| refused(format!("{what} of channel {}", channel.id));
+            self.restore_selections(channel).map_err(what("a subscription or a filter's place"))?;
+            self.restore_clients(channel).map_err(what("a client"))?;
+        }
+        for channel in &topology.channels {
+            self.restore_promises(channel).map_err(refused(format_args!("the limits of channel {}", channel.id)))?;
+        }
+        self.naming.restore(&topology.naming, &self.references).map_err(refused("the naming service"))?;
+        let numbers = [(Numbered::Channels, topology.next_channel), (Numbered::Filters, topology.next_filter)];
+        for (of, next) in numbers {
+            self.hierarchy.skip_numbers(of, next).map_err(|refusal| refused("a number")(refusal.into()))?;
+        }
+        Ok(())
+    }
+
+    /// A channel with its admins and proxies, to which nobody is connected.
+    fn restore_channel(&mut self, channel: &t::Channel) -> Result<(), Raised> {
+        let id = ChannelId(channel.id);
+        if self.hierarchy.channel(id).is_err() {
+            self.hierarchy.skip_numbers(Numbered::Channels, channel.id)?;
+            let made = self.hierarchy.create_channel(SettingsPatch::default(), unlimited())?;
+            same(made.0, channel.id)?;
+        }
+        self.nonces.insert(id, Nonces { own: channel.nonce, objects: channel.objects_nonce });
+        self.nonces_changed = true;
+        self.hierarchy.set_limits(id, unlimited())?;
+        self.restore_settings(Level::Channel(id), &channel.settings)?;
+        let mut admins: Vec<&t::Admin> = channel.admins.iter().collect();
+        admins.sort_by_key(|admin| admin.id);
+        for admin in admins {
+            let key = AdminKey { channel: id, side: side_from(admin.side), admin: AdminId(admin.id) };
+            if key.admin != AdminId::DEFAULT {
+                self.hierarchy.skip_numbers(Numbered::Admins(id), admin.id)?;
+                same(self.create_admin(id, key.side, operator_from(admin.operator))?.admin.0, admin.id)?;
+            }
+            self.restore_settings(Level::Admin(key), &admin.settings)?;
+        }
+        for proxy in &channel.proxies {
+            self.hierarchy.skip_numbers(Numbered::Proxies(id), proxy.id)?;
+            let admin = AdminKey { channel: id, side: side_from(proxy.side), admin: AdminId(proxy.admin) };
+            let made = self.create_proxy(admin, ProxyKind { events: events_from(proxy.events), pull: proxy.pull })?;
+            same(made.proxy.0, proxy.id)?;
+            self.restore_settings(Level::Proxy(made, admin.side), &proxy.settings)?;
+        }
+        self.hierarchy.skip_numbers(Numbered::Admins(id), channel.next_admin)?;
+        self.hierarchy.skip_numbers(Numbered::Proxies(id), channel.next_proxy)?;
+        Ok(())
+    }
+
+    fn restore_settings(&mut self, level: Level, settings: &t::Settings) -> Result<(), Raised> {
+        let (patch, pool) = settings_from(settings);
+        let wanted = self.wanted(level)?;
+        if (patch, pool.as_ref()) == (wanted.patch, None) {
+            return Ok(());
+        }
+        self.set(level, Wanted { patch, pool, ..wanted })
+    }
+
+    /// What the admins and proxies of a channel subscribe to or offer, and their filters.
+    fn restore_selections(&mut self, channel: &t::Channel) -> Result<(), Raised> {
+        let id = ChannelId(channel.id);
+        for admin in &channel.admins {
+            let (side, number) = (side_from(admin.side), AdminId(admin.id));
+            let subscription = SubscriptionTarget::Admin { channel: id, side, admin: number };
+            let target = FilterTarget::Admin { channel: id, side, admin: number };
+            self.restore_selection(subscription, target, &admin.selection)?;
+        }
+        for proxy in &channel.proxies {
+            let key = ProxyKey { channel: id, proxy: engine::ProxyId(proxy.id) };
+            let (subscription, target) = (SubscriptionTarget::Proxy(key), FilterTarget::Proxy(key));
+            self.restore_selection(subscription, target, &proxy.selection)?;
+        }
+        Ok(())
+    }
+
+    fn restore_selection(
+        &mut self,
+        subscription: SubscriptionTarget,
+        target: FilterTarget,
+        selection: &t::Selection,
+    ) -> Result<(), Raised> {
+        let t::Selection { types, attached, next_attached, priority_filter, lifetime_filter } = selection;
+        if let Some(types) = types {
+            let types = event_types_from(types);
+            self.hierarchy.subscribe(subscription, &types, &[EventType::everything()])?;
+        }
+        for t::Attached { id, filter } in attached {
+            self.hierarchy.skip_numbers(Numbered::Attached(target), *id)?;
+            let given = match filter {
+                t::FilterRef::Filter(filter) => {
+                    self.hierarchy.add_filter(target, FilterRef::Local(FilterId(*filter)))?
+                }
+                t::FilterRef::Reference(reference) => self.restore_remote_filter(target, reference)?,
+            };
+            same(given, *id)?;
+        }
+        self.hierarchy.skip_numbers(Numbered::Attached(target), *next_attached)?;
+        if let Some(filter) = priority_filter {
+            let filter = self.mapping_of_priority(FilterId(*filter))?;
+            self.hierarchy.set_mapping(target, Mapping::Priority, Some(filter))?;
+        }
+        if let Some(filter) = lifetime_filter {
+            let filter = self.mapping_of_lifetime(FilterId(*filter))?;
+            self.hierarchy.set_mapping(target, Mapping::Lifetime, Some(filter))?;
+        }
+        Ok(())
+    }
+
+    fn restore_remote_filter(&mut self, target: FilterTarget, reference: &str) -> Result<u32, Raised> {
+        let ior = reference_from(&self.references, reference)?;
+        let name = ior.iiop().map(log_name).ok_or_else(Raised::bad_param)?;
+        self.attach_remote_filter(target, PeerAddress { ior, by: None, name, operation: "match" })
+    }
+
+    /// Connects those who were connected.
+    fn restore_clients(&mut self, channel: &t::Channel) -> Result<(), Raised> {
+        for proxy in &channel.proxies {
+            let key = ProxyKey { channel: ChannelId(channel.id), proxy: engine::ProxyId(proxy.id) };
+            if let Some(t::Client { reference, suspended }) = &proxy.client {
+                let given =
+                    reference.as_ref().map(|reference| reference_from(&self.references, reference)).transpose()?;
+                self.connect(key, given.unwrap_or_else(Ior::nil))?;
+                if *suspended {
+                    self.suspend(key)?;
+                }
+            }
+            if proxy.silenced {
+                self.changes.silence(key);
+            }
+        }
+        Ok(())
+    }
+
+    /// What a channel promises and is limited to, which may have been said when there was more than that already.
+    fn restore_promises(&mut self, channel: &t::Channel) -> Result<(), Raised> {
+        let id = ChannelId(channel.id);
+        self.hierarchy.set_limits(id, limits_from(&channel.limits))?;
+        self.set_profile(id, profile_from(channel.profile));
+        self.set_topics(id, topics_from(&channel.topics))
+    }
+}
+
+/// What was made has the number that it had.
+fn same(made: u32, number: u32) -> Result<(), Raised> {
+    if made == number { Ok(()) } else { Err(Raised::bad_param()) }
+}

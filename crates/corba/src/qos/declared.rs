@@ -1,0 +1,94 @@
+//! A channel's properties as a configuration file has them: numbers, flags and text, where a time is text with its unit.
+
+use super::property::{Domain, Place, Property, PropertyValue, Wanted, Wire};
+use super::tables::{ADMIN, QOS};
+use core::fmt;
+use giop::value::Value;
+
+/// A value as it stands in a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Declared {
+    /// `true` or `false`.
+    Flag(bool),
+    /// A whole number.
+    Number(i64),
+    /// Text: a choice, or a time with its unit, such as `2s`.
+    Text(String),
+}
+
+impl fmt::Display for Declared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Flag(flag) => flag.fmt(f),
+            Self::Number(number) => number.fmt(f),
+            Self::Text(text) => text.fmt(f),
+        }
+    }
+}
+
+/// Adds properties to what is wanted of a channel, or says what is wrong with the first that cannot be had.
+pub(crate) fn declare(mut wanted: Wanted, properties: &[(String, Declared)]) -> Result<Wanted, String> {
+    for (name, declared) in properties {
+        let known = QOS.iter().chain(ADMIN).find(|property| property.name == name);
+        let property = known.ok_or_else(|| format!("there is no property {name}"))?;
+        if !property.is_available(Place::Channel) {
+            return Err(format!("{name} is no property of channels"));
+        }
+        property.set(&mut wanted, &value(property, declared)).map_err(|_| {
+            let (low, high) = property.range(wanted.most);
+            format!("{declared} is no value of {name}: {}", range(&low, &high))
+        })?;
+    }
+    if let (Some(discipline), Some(pool)) = (wanted.discipline, &mut wanted.pool) {
+        pool.spec.discipline = discipline;
+    }
+    Ok(wanted)
+}
+
+fn value(property: &Property, declared: &Declared) -> Value {
+    let is_time = matches!(property.domain, Domain::Integer { wire: Wire::ULongLong, .. });
+    match declared {
+        Declared::Flag(flag) => Value::Bool(*flag),
+        Declared::Number(number) => Value::LongLong(*number),
+        Declared::Text(text) => match time(text).filter(|_| is_time) {
+            Some(time) => Value::ULongLong(time),
+            None => Value::String(text.clone()),
+        },
+    }
+}
+
+/// A time with its unit, in the 100 ns of `TimeBase::TimeT`.
+fn time(text: &str) -> Option<u64> {
+    let number = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let unit: u64 = match text.strip_prefix(number)?.trim() {
+        "us" => 10,
+        "ms" => 10_000,
+        "s" => 10_000_000,
+        "min" => 600_000_000,
+        "h" => 36_000_000_000,
+        "d" => 864_000_000_000,
+        _ => return None,
+    };
+    number.trim().parse::<u64>().ok()?.checked_mul(unit)
+}
+
+fn range(low: &PropertyValue, high: &PropertyValue) -> String {
+    match (low, high) {
+        (PropertyValue::Text(names), _) => format!("it is one of {}", names.replace('|', ", ")),
+        (PropertyValue::Boolean(_), _) => "it is true or false".to_owned(),
+        (PropertyValue::ULongLong(low), PropertyValue::ULongLong(high)) => {
+            format!("it is from {low} to {high}, a time in 100 ns or with its unit: us, ms, s, min, h, d")
+        }
+        _ => format!("it is from {} to {}", number(low), number(high)),
+    }
+}
+
+fn number(value: &PropertyValue) -> String {
+    match value {
+        PropertyValue::Short(number) => number.to_string(),
+        PropertyValue::UShort(number) => number.to_string(),
+        PropertyValue::Long(number) => number.to_string(),
+        PropertyValue::ULong(number) => number.to_string(),
+        other => format!("{other:?}"),
+    }
+}

@@ -1,0 +1,341 @@
+//! Everything that clients and files have configured of a service, and that outlives its process if it is kept: channels, admins
+//! and proxies with their settings, event types, filters and clients, and the naming service. Plain data, written as JSON.
+//!
+//! What is not in it are events, what is counted, and who was charged for what.
+//!
+//! Everything stands in a fixed order, by rising number, so that equal values are equal texts; numbers and the random numbers in object
+//! keys are part of it, so that references to what is restored are the ones that clients have.
+
+mod differences;
+mod naming;
+mod settings;
+
+pub use self::differences::differences;
+pub use self::naming::{Binding, Bound, Context, Naming};
+pub use self::settings::{
+    DiscardPolicy, Discipline, FullOutbox, LaneSpec, Limits, OrderPolicy, Pool, PoolProperty, PriorityModel, Profile,
+    Settings, TopicSettings, Topics, TypeTopic,
+};
+
+use core::fmt;
+use serde::{Deserialize, Serialize};
+
+/// The form of [`Topology`] that this is.
+pub const VERSION: u32 = 1;
+
+/// What is configured of a service.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Topology {
+    /// [`VERSION`]; another one is refused.
+    pub version: u32,
+    /// The number of the channel that is made next. Numbers are never used twice.
+    pub next_channel: u32,
+    /// The number of the filter that is made next.
+    pub next_filter: u32,
+    /// By rising number.
+    pub channels: Vec<Channel>,
+    /// The naming service.
+    pub naming: Naming,
+}
+
+/// A channel.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Channel {
+    /// Its number.
+    pub id: u32,
+    /// In its own key and those of its default admins and its filter factory; 0 of the default channel.
+    pub nonce: u32,
+    /// In the keys of its other admins, its proxies and its filters.
+    pub objects_nonce: u32,
+    /// What it promises.
+    pub profile: Profile,
+    /// Its limits.
+    pub limits: Limits,
+    /// What it says of its consumers' and suppliers' settings.
+    pub settings: Settings,
+    /// What its events may claim of their lanes.
+    pub topics: Topics,
+    /// The number of the admin that is made next.
+    pub next_admin: u32,
+    /// The number of the proxy that is made next.
+    pub next_proxy: u32,
+    /// Consumers' first, of each side by rising number; the default admins, which are always there, have 0.
+    pub admins: Vec<Admin>,
+    /// By rising number.
+    pub proxies: Vec<Proxy>,
+    /// Those made by its filter factory, by rising number.
+    pub filters: Vec<Filter>,
+}
+
+/// Whether something supplies or consumes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Side {
+    /// Those that get events.
+    Consumers,
+    /// Those that give them.
+    Suppliers,
+}
+
+/// How an admin's filters and event types combine with those of its proxies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Operator {
+    /// Both have to let an event pass.
+    And,
+    /// One of them is enough.
+    Or,
+}
+
+/// An admin.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Admin {
+    /// Its side.
+    pub side: Side,
+    /// Its number.
+    pub id: u32,
+    /// How it combines with its proxies.
+    pub operator: Operator,
+    /// What it says of its proxies' settings.
+    pub settings: Settings,
+    /// What its proxies subscribe to or offer, and its filters.
+    #[serde(flatten)]
+    pub selection: Selection,
+}
+
+/// What an admin or a proxy lets pass.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Selection {
+    /// The event types subscribed to or offered; left out if none was ever named.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub types: Option<Vec<EventType>>,
+    /// Its filters, in the order in which they were added.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub attached: Vec<Attached>,
+    /// The number of the filter that is added next.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub next_attached: u32,
+    /// The mapping filter that says its events' priority, by its number.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub priority_filter: Option<u32>,
+    /// The same for their lifetime.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lifetime_filter: Option<u32>,
+}
+
+fn is_zero(number: &u32) -> bool {
+    *number == 0
+}
+
+/// An event type, with wildcards as they were sent.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct EventType {
+    /// Its domain.
+    pub domain: String,
+    /// Its name.
+    pub name: String,
+}
+
+/// A filter that an admin or a proxy has.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Attached {
+    /// Its number there.
+    pub id: u32,
+    /// Which it is.
+    #[serde(flatten)]
+    pub filter: FilterRef,
+}
+
+/// Which filter.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FilterRef {
+    /// One made here, by its number.
+    Filter(u32),
+    /// Another server's, by its reference.
+    Reference(String),
+}
+
+/// What kind of events a proxy takes or gives, and by whose interface.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Events {
+    /// The Notification Service's, for Anys.
+    Any,
+    /// The Notification Service's, for structured events.
+    Structured,
+    /// The Notification Service's, for sequences of structured events.
+    Sequence,
+    /// The Event Service's, for Anys.
+    Plain,
+}
+
+/// A proxy.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Proxy {
+    /// Its number in its channel.
+    pub id: u32,
+    /// Its side.
+    pub side: Side,
+    /// Its admin.
+    pub admin: u32,
+    /// What it takes or gives.
+    pub events: Events,
+    /// Whether events are pulled.
+    pub pull: bool,
+    /// What it says of its own settings.
+    pub settings: Settings,
+    /// What it subscribes to or offers, and its filters.
+    #[serde(flatten)]
+    pub selection: Selection,
+    /// Whether its client is not told of changes of offers or subscriptions.
+    #[serde(default, skip_serializing_if = "core::ops::Not::not")]
+    pub silenced: bool,
+    /// Who is connected.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub client: Option<Client>,
+}
+
+/// Who is connected to a proxy.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Client {
+    /// Its reference, `IOR:…`; left out if it gave none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reference: Option<String>,
+    /// Whether the connection is suspended.
+    #[serde(default, skip_serializing_if = "core::ops::Not::not")]
+    pub suspended: bool,
+}
+
+/// A filter or mapping filter.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Filter {
+    /// Its number; all channels' filters are numbered together.
+    pub id: u32,
+    /// The grammar's name, as its creator wrote it.
+    pub grammar: String,
+    /// What it is for.
+    #[serde(flatten)]
+    pub role: Role,
+    /// The number of the constraint that is added next.
+    pub next_constraint: i32,
+    /// By rising number.
+    pub constraints: Vec<Constraint>,
+}
+
+/// What a filter is for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Role {
+    /// It says which events pass.
+    Decides {
+        /// The number of the callback that is attached next.
+        next_callback: u32,
+        /// Who is told of other event types, by rising number.
+        callbacks: Vec<Callback>,
+    },
+    /// It gives events another priority or lifetime.
+    Maps {
+        /// What events get that match no constraint.
+        default: Value,
+        /// Whether it was ever given to somebody as a filter of priorities.
+        for_priority: bool,
+        /// The number under which it is a filter of lifetimes, if it was ever given to somebody as one.
+        for_lifetime: Option<u32>,
+    },
+}
+
+/// A filter's callback.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Callback {
+    /// Its number at the filter.
+    pub id: u32,
+    /// Its reference.
+    pub reference: String,
+}
+
+/// A constraint.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Constraint {
+    /// Its number in the filter.
+    pub id: i32,
+    /// The event types that it is for; none for all.
+    pub types: Vec<EventType>,
+    /// As it was written.
+    pub expression: String,
+    /// Of a mapping filter: what an event that matches gets.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub value: Option<Value>,
+}
+
+/// A CORBA `any`: in hexadecimal digits, as CDR of GIOP 1.2 with the least significant octet first.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Value(pub String);
+
+impl Value {
+    /// The value of these octets.
+    #[must_use]
+    pub fn of(octets: &[u8]) -> Self {
+        let digit = |nibble: u8| char::from_digit(u32::from(nibble), 16).unwrap_or('0');
+        Self(octets.iter().flat_map(|octet| [digit(octet >> 4), digit(octet & 15)]).collect())
+    }
+
+    /// Its octets; `None` if it is not an even number of hexadecimal digits.
+    #[must_use]
+    pub fn octets(&self) -> Option<Vec<u8>> {
+        let digits: Option<Vec<u8>> = self.0.chars().map(|digit| u8::try_from(digit.to_digit(16)?).ok()).collect();
+        let digits = digits.filter(|digits| digits.len().is_multiple_of(2))?;
+        Some(digits.chunks_exact(2).map(|pair| pair.iter().fold(0, |octet, digit| octet << 4 | digit)).collect())
+    }
+}
+
+/// Why a text is no topology.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum ParseError {
+    /// It is no JSON, or not that of a topology.
+    Form(serde_json::Error),
+    /// It is of another version.
+    Version(u32),
+}
+
+impl fmt::Display for ParseError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Form(error) => write!(f, "this is no topology: {error}"),
+            Self::Version(version) => write!(f, "this topology is of version {version}; {VERSION} is known here"),
+        }
+    }
+}
+
+impl core::error::Error for ParseError {}
+
+impl Topology {
+    /// Written as JSON, indented, of the same order every time.
+    #[must_use]
+    pub fn to_json(&self) -> String {
+        // Maps whose keys are no strings, the one thing that cannot be written, are not in it.
+        serde_json::to_string_pretty(self).unwrap_or_default()
+    }
+
+    /// Reads what [`to_json`](Self::to_json) wrote.
+    ///
+    /// # Errors
+    ///
+    /// [`ParseError`].
+    pub fn from_json(text: &str) -> Result<Self, ParseError> {
+        let read: Self = serde_json::from_str(text).map_err(ParseError::Form)?;
+        if read.version == VERSION { Ok(read) } else { Err(ParseError::Version(read.version)) }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,239 @@
+//! Settings, limits, pools and topics: each as the engine has them, in plain numbers. Times are in nanoseconds.
+
+use super::EventType;
+use serde::{Deserialize, Serialize};
+
+/// What a level says of its own settings; what is left out is inherited.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Settings {
+    /// `MaxEventsPerConsumer`; 0 for no limit.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_events_per_consumer: Option<u32>,
+    /// `FullOutbox`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub full_outbox: Option<FullOutbox>,
+    /// `DiscardPolicy`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub discard_policy: Option<DiscardPolicy>,
+    /// `PushWindow`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub push_window: Option<u16>,
+    /// Whether events are pushed one-way.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub one_way: Option<bool>,
+    /// `ReplyTimeout`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reply_timeout_ns: Option<u64>,
+    /// `ConnectTimeout`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub connect_timeout_ns: Option<u64>,
+    /// `GiveUpAfter`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub give_up_after_ns: Option<u64>,
+    /// `HoldTimeout`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hold_timeout_ns: Option<u64>,
+    /// The first wait after a failure.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub backoff_min_ns: Option<u64>,
+    /// The longest.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub backoff_max_ns: Option<u64>,
+    /// `OrderPolicy`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub order_policy: Option<OrderPolicy>,
+    /// `Priority`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub priority: Option<i16>,
+    /// `Timeout`; 0 for never.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub timeout_ns: Option<u64>,
+    /// `StartTimeSupported`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub start_time_supported: Option<bool>,
+    /// `StopTimeSupported`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stop_time_supported: Option<bool>,
+    /// `MaximumBatchSize`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub batch_size_max: Option<u32>,
+    /// `PacingInterval`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pacing_interval_ns: Option<u64>,
+    /// `PullInterval`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pull_interval_ns: Option<u64>,
+    /// `FilterTimeout`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub filter_timeout_ns: Option<u64>,
+    /// `ProbeInterval`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub probe_interval_ns: Option<u64>,
+    /// `SupplierLinger`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub supplier_linger_ns: Option<u64>,
+    /// Its own threads.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pool: Option<Pool>,
+}
+
+/// `FullOutbox`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "docs/qos.md says what each does")]
+pub enum FullOutbox {
+    Hold,
+    Discard,
+    Reject,
+    Disconnect,
+}
+
+/// `OrderPolicy`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "docs/qos.md says what each does")]
+pub enum OrderPolicy {
+    Any,
+    Fifo,
+    Priority,
+    Deadline,
+}
+
+/// `DiscardPolicy`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "docs/qos.md says what each does")]
+pub enum DiscardPolicy {
+    Any,
+    Fifo,
+    Lifo,
+    Priority,
+    Deadline,
+}
+
+/// `Profile`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "docs/real-time.md says what each promises")]
+pub enum Profile {
+    Standard,
+    RealTime,
+}
+
+/// A pool of threads.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Pool {
+    /// By which property it was set.
+    pub property: PoolProperty,
+    /// How an event's priority chooses among its lanes.
+    pub model: PriorityModel,
+    /// The priority at which everything is served where it is declared.
+    pub server_priority: i16,
+    /// By rising priority.
+    pub lanes: Vec<LaneSpec>,
+    /// Whose turn it is in each lane.
+    pub discipline: Discipline,
+    /// How many events may wait to be handed over to each thread.
+    pub queue_events_max: u32,
+}
+
+/// By which property a pool was set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "the properties' names")]
+pub enum PoolProperty {
+    ThreadPool,
+    ThreadPoolLanes,
+}
+
+/// How an event's priority chooses the lane.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "the names of Real-time CORBA")]
+pub enum PriorityModel {
+    ClientPropagated,
+    ServerDeclared,
+}
+
+/// The threads of one priority.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LaneSpec {
+    /// Their priority.
+    pub priority: i16,
+    /// How many there are.
+    pub threads: u16,
+}
+
+/// `Discipline`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "docs/qos.md says what each does")]
+pub enum Discipline {
+    Shares,
+    EarliestDeadline,
+    LeastLaxity,
+    MaximumUrgency,
+}
+
+/// A channel's limits.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Limits {
+    /// `MemoryBudget`.
+    pub memory_budget_bytes: u64,
+    /// `MaxConsumers`; left out for no limit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_consumers: Option<u32>,
+    /// `MaxSuppliers`; left out for no limit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_suppliers: Option<u32>,
+    /// `MaxQueueLength`; left out for no limit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_queue_length: Option<u32>,
+    /// `RejectNewEvents`.
+    pub reject_new_events: bool,
+    /// `MaxConstraintLength`.
+    pub constraint_bytes_max: u32,
+    /// `MaxConstraintNodes`.
+    pub constraint_nodes_max: u32,
+    /// `MaxConstraintsPerFilter`.
+    pub constraints_per_filter_max: u32,
+    /// `MaxFiltersPerObject`.
+    pub filters_per_object_max: u32,
+    /// Filters of the channel.
+    pub filters_max: u32,
+    /// `FilterSteps`.
+    pub filter_steps_max: u32,
+}
+
+/// What a channel's events may claim of their lanes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Topics {
+    /// All that are not of the types below.
+    pub rest: TopicSettings,
+    /// Event types that are topics of their own, in the order in which they are looked through.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub by_type: Vec<TypeTopic>,
+}
+
+/// An event type that is a topic of its own.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TypeTopic {
+    /// Which.
+    #[serde(flatten)]
+    pub event_type: EventType,
+    /// What it may claim.
+    pub settings: TopicSettings,
+}
+
+/// What a topic may claim.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TopicSettings {
+    /// `Share`.
+    pub share: u32,
+    /// `Deadline`; left out for that of the share.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deadline_ns: Option<u64>,
+    /// How long serving one message takes at the worst.
+    pub execution_time_ns: u64,
+    /// How much it matters that deadlines are kept.
+    pub criticality: i16,
+}

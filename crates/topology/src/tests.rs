@@ -1,0 +1,137 @@
+//! What is written is read back, and what is different is told.
+
+use super::*;
+
+fn empty() -> Topology {
+    let limits = Limits {
+        memory_budget_bytes: 1 << 28,
+        max_consumers: None,
+        max_suppliers: Some(9),
+        max_queue_length: None,
+        reject_new_events: false,
+        constraint_bytes_max: 1,
+        constraint_nodes_max: 2,
+        constraints_per_filter_max: 3,
+        filters_per_object_max: 4,
+        filters_max: 5,
+        filter_steps_max: 6,
+    };
+    let rest = TopicSettings { share: 1_000, deadline_ns: None, execution_time_ns: 0, criticality: 0 };
+    let admin = |side| Admin {
+        side,
+        id: 0,
+        operator: Operator::And,
+        settings: Settings::default(),
+        selection: Selection::default(),
+    };
+    let channel = Channel {
+        id: 0,
+        nonce: 0,
+        objects_nonce: 77,
+        profile: Profile::Standard,
+        limits,
+        settings: Settings::default(),
+        topics: Topics { rest, by_type: Vec::new() },
+        next_admin: 1,
+        next_proxy: 0,
+        admins: vec![admin(Side::Consumers), admin(Side::Suppliers)],
+        proxies: Vec::new(),
+        filters: Vec::new(),
+    };
+    let naming = Naming { nonce: 5, next_context: 1, contexts: vec![Context { id: 0, bindings: Vec::new() }] };
+    Topology { version: VERSION, next_channel: 1, next_filter: 0, channels: vec![channel], naming }
+}
+
+fn proxy(id: u32) -> Proxy {
+    Proxy {
+        id,
+        side: Side::Consumers,
+        admin: 0,
+        events: Events::Structured,
+        pull: false,
+        settings: Settings { timeout_ns: Some(0), ..Settings::default() },
+        selection: Selection {
+            types: Some(vec![EventType { domain: "Weather".into(), name: "*".into() }]),
+            attached: vec![
+                Attached { id: 0, filter: FilterRef::Filter(3) },
+                Attached { id: 2, filter: FilterRef::Reference("IOR:00".into()) },
+            ],
+            next_attached: 3,
+            ..Selection::default()
+        },
+        silenced: false,
+        client: Some(Client { reference: None, suspended: true }),
+    }
+}
+
+fn filter(id: u32) -> Filter {
+    let constraint =
+        Constraint { id: 1, types: Vec::new(), expression: "$a == 1".into(), value: Some(Value::of(&[0, 0xff])) };
+    let role = Role::Maps { default: Value::of(&[1]), for_priority: true, for_lifetime: None };
+    Filter { id, grammar: "EXTENDED_TCL".into(), role, next_constraint: 2, constraints: vec![constraint] }
+}
+
+#[test]
+fn what_is_written_is_read_back_and_written_the_same() {
+    let mut topology = empty();
+    topology.channels[0].proxies = vec![proxy(4), proxy(9)];
+    topology.channels[0].filters = vec![filter(3)];
+    let root = &mut topology.naming.contexts[0].bindings;
+    root.push(Binding { name: "a".into(), kind: String::new(), bound: Bound::Object("IOR:00".into()) });
+    let here = Bound::Context { reference: "IOR:01".into(), here: Some(0) };
+    root.push(Binding { name: "b".into(), kind: "k".into(), bound: here });
+    let text = topology.to_json();
+    let read = Topology::from_json(&text).unwrap();
+    assert_eq!(read, topology);
+    assert_eq!(read.to_json(), text);
+    assert_eq!(differences(&read, &topology), Vec::<String>::new());
+}
+
+#[test]
+fn what_is_no_topology_is_refused() {
+    let text = empty().to_json();
+    let other = text.replacen("\"version\": 1", "\"version\": 2", 1);
+    assert!(matches!(Topology::from_json(&other), Err(ParseError::Version(2))));
+    let unknown = text.replacen("\"next_channel\"", "\"colour\": 1, \"next_channel\"", 1);
+    for bad in ["", "{}", &unknown, &text[..text.len() - 3]] {
+        assert!(matches!(Topology::from_json(bad), Err(ParseError::Form(_))));
+    }
+}
+
+#[test]
+fn octets_are_digits() {
+    let octets: Vec<u8> = (0..=255).collect();
+    assert_eq!(Value::of(&octets).octets(), Some(octets));
+    assert_eq!(Value("0g".into()).octets(), None);
+    assert_eq!(Value("000".into()).octets(), None);
+}
+
+#[test]
+fn differences_are_told_by_name() {
+    let before = empty();
+    let mut now = before.clone();
+    now.channels.push(Channel { id: 1, ..before.channels[0].clone() });
+    let first = &mut now.channels[0];
+    first.settings.full_outbox = Some(FullOutbox::Discard);
+    first.limits.max_suppliers = None;
+    first.admins[1].selection.types = Some(vec![EventType { domain: "a".into(), name: "b".into() }]);
+    first.proxies.push(proxy(4));
+    now.naming.contexts[0].bindings.push(Binding {
+        name: "a".into(),
+        kind: String::new(),
+        bound: Bound::Object("IOR:00".into()),
+    });
+    let mut lines = differences(&before, &now);
+    lines.sort();
+    let expected = [
+        "channel 0, limits, max_suppliers: not set, was 9",
+        "channel 0, proxy 4: is new",
+        "channel 0, settings, full_outbox: \"Discard\", was not set",
+        "channel 0, suppliers admin 0, types: [a/b], was []",
+        "channel 1: is new",
+        "naming, context 0, binding \"a\": is new",
+    ];
+    assert_eq!(lines, expected);
+    let back = differences(&now, &before);
+    assert!(back.contains(&"channel 1: is gone".to_owned()) && back.len() == expected.len());
+}
