@@ -1,7 +1,11 @@
 //! What can be asked of `campanile`, as plain structs that clap fills.
 
+mod configure;
 mod operate;
 
+pub(crate) use configure::{
+    ApplyOptions, ChannelCommand, CreateOptions, DiffOptions, ExportOptions, RmOptions, SetOptions, TopologyCommand,
+};
 pub(crate) use operate::{DisconnectOptions, StatsOptions};
 
 use crate::bench;
@@ -31,6 +35,7 @@ Examples:
   campanile serve --listen 192.0.2.10:2809
   campanile serve --listen 0.0.0.0:2809 --advertise notify.example.org
   campanile serve --config campanile.toml --ior-file /run/campanile.ior
+  campanile serve --topology plant.json
 
 Clients find the service at corbaloc::HOST:PORT/NotificationService, through its
 own naming service at corbaloc::HOST:PORT/NameService, or by the IOR file.
@@ -231,6 +236,12 @@ pub(crate) enum Command {
     /// Disconnect clients: some by their proxies, all of an address, or suppliers not heard of for long
     #[command(after_help = operate::DISCONNECT_EXAMPLES)]
     Disconnect(DisconnectOptions),
+    /// Make, set and destroy channels
+    #[command(subcommand, after_help = configure::CHANNEL_EXAMPLES)]
+    Channel(ChannelCommand),
+    /// Keep, compare and restore everything that is configured
+    #[command(subcommand, after_help = configure::TOPOLOGY_EXAMPLES)]
+    Topology(TopologyCommand),
     /// Publish events
     #[command(after_help = PUB_EXAMPLES)]
     Pub(PubOptions),
@@ -285,6 +296,9 @@ pub(crate) struct ServeOptions {
     /// Write the factory's stringified reference to this file
     #[arg(long, value_name = "FILE")]
     pub(crate) ior_file: Option<PathBuf>,
+    /// Make what this file has, as `campanile topology export` wrote it
+    #[arg(long, value_name = "FILE")]
+    pub(crate) topology: Option<PathBuf>,
     /// Also bind the factory as NotifyEventChannelFactory in this naming service, a corbaloc or IOR
     #[arg(long, value_name = "URL")]
     pub(crate) naming: Option<String>,

@@ -2,6 +2,7 @@
 
 mod args;
 mod bench;
+mod channel;
 mod constraint;
 mod disconnect;
 mod doctor;
@@ -23,6 +24,7 @@ mod stats;
 mod subscribe;
 mod terminal;
 mod top;
+mod topology;
 
 use crate::args::{Cli, Command};
 use crate::failure::Failure;
@@ -41,6 +43,8 @@ fn main() -> ExitCode {
         Command::Info(options) => info::run(&options),
         Command::Stats(options) => stats::run(&options),
         Command::Disconnect(options) => disconnect::run(&options),
+        Command::Channel(command) => channel::run(&command),
+        Command::Topology(command) => topology::run(&command),
         Command::Pub(options) => publish::run(&options),
         Command::Sub(options) => subscribe::run(&options),
         Command::Filter(command) => constraint::run(&command),

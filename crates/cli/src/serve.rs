@@ -101,7 +101,7 @@ fn say(text: &str) {
 }
 
 fn config(options: &ServeOptions) -> Result<Config, Failure> {
-    let ServeOptions { listen, advertise, config, ior_file, naming, log: _ } = options;
+    let ServeOptions { listen, advertise, config, ior_file, topology, naming, log: _ } = options;
     let mut settings = match config {
         Some(path) => Config::read(path).map_err(|error| Failure::Usage(error.to_string()))?,
         None => Config::default(),
@@ -114,6 +114,9 @@ fn config(options: &ServeOptions) -> Result<Config, Failure> {
     }
     if ior_file.is_some() {
         settings.ior_file.clone_from(ior_file);
+    }
+    if topology.is_some() {
+        settings.topology.clone_from(topology);
     }
     if naming.is_some() {
         settings.naming.outside.clone_from(naming);
@@ -149,6 +152,7 @@ mod tests {
             advertise: Some("notify.example.org".into()),
             config: None,
             ior_file: Some("x.ior".into()),
+            topology: Some("x.json".into()),
             naming: Some("corbaloc::names.example.org/NameService".into()),
             log: LogLevel::Info,
         };
@@ -156,6 +160,7 @@ mod tests {
         assert_eq!(settings.listen, "127.0.0.1:0");
         assert_eq!(settings.advertise.as_deref(), Some("notify.example.org"));
         assert_eq!(settings.ior_file.as_deref(), Some(std::path::Path::new("x.ior")));
+        assert_eq!(settings.topology.as_deref(), Some(std::path::Path::new("x.json")));
         assert_eq!(settings.naming.outside.as_deref(), Some("corbaloc::names.example.org/NameService"));
     }
 

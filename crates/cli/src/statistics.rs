@@ -81,6 +81,18 @@ impl Statistics {
         })
     }
 
+    /// What is configured, as JSON.
+    pub(crate) fn topology(&self) -> Result<String, InvokeError> {
+        let octets = self.object.invoke("get_topology", |_| ())?;
+        octets.read("get_topology", |reader| reader.octets().map(|octets| String::from_utf8_lossy(octets).into_owned()))
+    }
+
+    /// Has it make what is to be configured; says why it does not.
+    pub(crate) fn apply(&self, topology: &str) -> Result<String, InvokeError> {
+        let write = |w: &mut Writer<'_>| w.octets(topology.as_bytes());
+        self.object.invoke("apply_topology", write)?.read("apply_topology", |reader| reader.text())
+    }
+
     pub(crate) fn consumers(&self) -> Result<Vec<Standing>, InvokeError> {
         standing::read_all(&self.object)
     }

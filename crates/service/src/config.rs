@@ -5,6 +5,7 @@
 
 use core::fmt;
 use core::time::Duration;
+use std::collections::BTreeMap;
 use std::io;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
@@ -29,6 +30,9 @@ pub struct Config {
     pub narrow_code_set: NarrowCodeSet,
     /// File to which the stringified reference of the event channel factory is written once the service is ready.
     pub ior_file: Option<PathBuf>,
+    /// File with what is to be configured at the start, as `campanile topology export` wrote it: channels, admins and proxies with the
+    /// references that clients have, filters, names. Default: none; there is the default channel, and nothing else.
+    pub topology: Option<PathBuf>,
     /// Milliseconds in which a service that is asked to stop delivers what it has taken, 0 to 3,600,000. Default 10,000. What
     /// is left then is lost, counted and logged.
     pub shutdown_drain_ms: u32,
@@ -42,6 +46,32 @@ pub struct Config {
     pub channel: Channel,
     /// The threads that carry events.
     pub lanes: Lanes,
+    /// Channels that there are from the start, beside the default channel. Default: none.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub channels: Vec<DeclaredChannel>,
+}
+
+/// A channel that there is from the start.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DeclaredChannel {
+    /// Its name in the root of the naming service.
+    pub name: String,
+    /// Its properties, QoS and administrative, as docs/qos.md names them.
+    #[serde(default)]
+    pub properties: BTreeMap<String, DeclaredValue>,
+}
+
+/// A property's value.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum DeclaredValue {
+    /// `true` or `false`.
+    Flag(bool),
+    /// A whole number.
+    Number(i64),
+    /// A choice, or a time with its unit: us, ms, s, min, h or d.
+    Text(String),
 }
 
 /// A code set for `char` and `string`.
@@ -232,12 +262,14 @@ impl Default for Config {
             advertise: None,
             narrow_code_set: NarrowCodeSet::default(),
             ior_file: None,
+            topology: None,
             shutdown_drain_ms: 10_000,
             naming: Naming::default(),
             limits: Limits::default(),
             delivery: Delivery::default(),
             channel: Channel::default(),
             lanes: Lanes::default(),
+            channels: Vec::new(),
         }
     }
 }
@@ -516,9 +548,24 @@ mod tests {
                 assert!(text.contains(&format!("{key} =")), "config/campanile.toml lacks {section} {key}");
             }
         }
-        for key in ["advertise", "ior_file", "outside", "main_priority", "push_window", "memory_bytes"] {
+        for key in ["advertise", "ior_file", "topology", "outside", "main_priority", "push_window", "memory_bytes"] {
             assert!(text.contains(&format!("# {key} =")), "config/campanile.toml lacks {key}");
         }
+    }
+
+    #[test]
+    fn channels_are_declared_with_numbers_flags_and_text() {
+        let text = "[[channels]]\nname = \"Plant\"\n[channels.properties]\nFullOutbox = \"Discard\"\n\
+                    MaxConsumers = 3\nRejectNewEvents = true\n[[channels]]\nname = \"Office\"";
+        let config: Config = toml::from_str(text).unwrap();
+        assert_eq!(config.channels.len(), 2);
+        let DeclaredChannel { name, properties } = &config.channels[0];
+        let of = |name: &str| properties[name].clone();
+        assert_eq!(name, "Plant");
+        assert_eq!(of("FullOutbox"), DeclaredValue::Text("Discard".into()));
+        assert_eq!(of("MaxConsumers"), DeclaredValue::Number(3));
+        assert_eq!(of("RejectNewEvents"), DeclaredValue::Flag(true));
+        assert!(toml::from_str::<Config>("[[channels]]\nproperties = {}").is_err(), "it needs a name");
     }
 
     #[test]

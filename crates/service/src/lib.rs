@@ -26,8 +26,8 @@ mod start;
 pub use admin::drain::Undone;
 pub use admin::values::{Answer, Command, ConsumerStanding, Declined, Dropped, Query};
 pub use config::{
-    Channel, Config, ConfigError, Delivery, Discipline, Lanes, Limits, Naming, NarrowCodeSet, PriorityMapping,
-    Scheduling,
+    Channel, Config, ConfigError, DeclaredChannel, DeclaredValue, Delivery, Discipline, Lanes, Limits, Naming,
+    NarrowCodeSet, PriorityMapping, Scheduling,
 };
 pub use counters::{Counter, Counters, LaneCounters};
 pub use lane::scheduling::run_at_fifo;

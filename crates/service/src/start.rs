@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::os::fd::AsFd;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::thread::{Builder, JoinHandle};
 use std::time::Instant;
@@ -27,7 +27,7 @@ use crate::admin::refusals::Refusals;
 use crate::admin::run::{Administration, LINES};
 use crate::admin::turns::Turns;
 use crate::announcement::Announcement;
-use crate::config::{Config, ConfigError, Limits, NarrowCodeSet};
+use crate::config::{Config, ConfigError, DeclaredChannel, DeclaredValue, Limits, NarrowCodeSet};
 use crate::counters::Counters;
 use crate::doors::giop::outside_naming::OutsideNaming;
 use crate::doors::{self, Listeners, Objects};
@@ -44,7 +44,7 @@ use crate::published::Published;
 use crate::resolver::{self, Asking, Resolver};
 use accounts::{Accounts, Ceilings, Resource};
 use corba::naming::NamingLimits;
-use corba::{Door, DoorSettings};
+use corba::{Declared, Door, DoorSettings};
 
 /// Why a service did not start.
 #[derive(Debug)]
@@ -65,6 +65,20 @@ pub enum StartError {
         path: PathBuf,
         /// What the operating system says.
         error: io::Error,
+    },
+    /// What is to be configured cannot be read, or not be made.
+    Topology {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// A channel that the configuration declares cannot be had.
+    Channel {
+        /// Its name.
+        name: String,
+        /// Why not.
+        why: String,
     },
     /// The outside naming service's address cannot be understood.
     OutsideNaming {
@@ -109,6 +123,14 @@ impl fmt::Display for StartError {
                  write to with --ior-file, or ior_file in the configuration",
                 path.display()
             ),
+            Self::Topology { path, why } => {
+                write!(
+                    f,
+                    "the topology of {} cannot be made: {why}; see `campanile topology export --help`",
+                    path.display()
+                )
+            }
+            Self::Channel { name, why } => write!(f, "channels, name = \"{name}\": {why}"),
             Self::OutsideNaming { url, why } => {
                 write!(f, "naming.outside = \"{url}\": {why}; write for example corbaloc::host:2809/NameService")
             }
@@ -191,6 +213,8 @@ impl Service {
 
         let memory = config.memory();
         let mut door = Door::new(door_settings(&config, memory, &host, port));
+        make_topology(&mut door, config.topology.as_deref())?;
+        declare_channels(&mut door, &config.channels)?;
         let announcement = Arc::new(Announcement::new(config.ior_file.clone()));
         let (factory, outside_naming) = (door.factory_reference(), outside_naming(&config, &announcement)?);
         let is_outside = outside_naming.is_some();
@@ -531,6 +555,28 @@ fn door_settings(config: &Config, memory: Memory, host: &str, port: u16) -> Door
         naming: NamingLimits::default(),
         nonce_seed: fastrand::u64(..),
     }
+}
+
+/// Makes the channels that the configuration declares, or sets those that are there already.
+fn declare_channels(door: &mut Door, channels: &[DeclaredChannel]) -> Result<(), StartError> {
+    for DeclaredChannel { name, properties } in channels {
+        let value = |value: &DeclaredValue| match value {
+            DeclaredValue::Flag(flag) => Declared::Flag(*flag),
+            DeclaredValue::Number(number) => Declared::Number(*number),
+            DeclaredValue::Text(text) => Declared::Text(text.clone()),
+        };
+        let properties: Vec<(String, Declared)> =
+            properties.iter().map(|(name, given)| (name.clone(), value(given))).collect();
+        door.declare_channel(name, &properties).map_err(|why| StartError::Channel { name: name.clone(), why })?;
+    }
+    Ok(())
+}
+
+/// Makes what is to be configured at the start.
+fn make_topology(door: &mut Door, file: Option<&Path>) -> Result<(), StartError> {
+    let Some(path) = file else { return Ok(()) };
+    let made = std::fs::read_to_string(path).map_err(|error| error.to_string()).and_then(|text| door.apply_json(&text));
+    made.map_err(|why| StartError::Topology { path: path.into(), why })
 }
 
 /// Bytes of memory that a connection keeps for its own use when nothing is under way on it.

@@ -14,6 +14,7 @@ mod stopping;
 mod storm;
 mod support;
 mod top;
+mod topology;
 
 use serde_json::Value as Json;
 use std::io::{BufRead, BufReader, Read, Write};

@@ -293,6 +293,10 @@ impl Administration {
                 };
                 Answer::Suppliers(self.objects.suppliers(behind).into_iter().map(named).collect())
             }
+            Query::Topology => {
+                let told = self.objects.topology().map(Answer::Topology).ok_or(Declined::TooLarge);
+                return answers.push(self.answered(waiting, told));
+            }
             Query::Consumers | Query::Drops => {
                 self.inquiry.add(query, waiting);
                 return self.survey();
@@ -305,12 +309,13 @@ impl Administration {
     fn obey(&mut self, command: &Command, waiting: Waiting, answers: &mut Answers) {
         self.objects.handle_time(self.now());
         let by = waiting.principal();
-        let answer = match *command {
-            Command::Disconnect(key) => Answer::Disconnected(self.objects.dismiss(key, &by).into()),
+        let answer = match command {
+            Command::Disconnect(key) => Answer::Disconnected(self.objects.dismiss(*key, &by).into()),
             Command::DisconnectIdle(idle) => {
-                let count = self.objects.disconnect_idle(idle);
+                let count = self.objects.disconnect_idle(*idle);
                 Answer::Disconnected(u32::try_from(count).unwrap_or(u32::MAX))
             }
+            Command::ApplyTopology(text) => Answer::Applied(self.objects.apply_topology(text)),
         };
         let answer = self.answered(waiting, Ok(answer));
         self.send_when_told(answer, answers);

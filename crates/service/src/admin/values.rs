@@ -29,10 +29,13 @@ pub enum Query {
         /// The first of those behind this proxy, by channel and proxy; default: of all.
         behind: Option<ProxyKey>,
     },
+    /// What is configured, channels, admins, proxies, filters, clients and names: [`Answer::Topology`], or
+    /// [`Declined::TooLarge`] if it is more than 16,384 things.
+    Topology,
 }
 
 /// What somebody wants to be done.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Command {
     /// Disconnect whoever is connected to a proxy of either side. Its client is told, where it gave a reference:
@@ -41,6 +44,9 @@ pub enum Command {
     /// Disconnect suppliers that cannot be asked whether they exist and were not heard of for so long, 1,024 at most:
     /// [`Answer::Disconnected`].
     DisconnectIdle(Duration),
+    /// Make all that such a text of [`Answer::Topology`] has, in a service that nobody has used since it began:
+    /// [`Answer::Applied`].
+    ApplyTopology(String),
 }
 
 /// What a query or a command is answered.
@@ -64,6 +70,10 @@ pub enum Answer {
     Suppliers(Vec<(SupplierStanding, String)>),
     /// How many clients were disconnected.
     Disconnected(u32),
+    /// What is configured, as JSON, of the same order every time.
+    Topology(String),
+    /// It was made, or why not; then nothing was changed.
+    Applied(Result<(), String>),
 }
 
 /// How a consumer stands, on all lanes together.

@@ -244,6 +244,16 @@ impl Objects {
         self.door.disconnect_idle(idle)
     }
 
+    /// What is configured, as JSON; nothing if it is too much to be told in one go.
+    pub(crate) fn topology(&self) -> Option<String> {
+        self.door.topology_json()
+    }
+
+    /// Makes all that such a text has, or says why not.
+    pub(crate) fn apply_topology(&mut self, text: &str) -> Result<(), String> {
+        self.door.apply_json(text)
+    }
+
     // ---- effects ----
 
     /// The next thing that follows from what was done.

@@ -32,8 +32,17 @@ pub(crate) fn read(operation: &str, args: Reader<'_>) -> Option<Wish> {
         "get_suppliers_behind" => Wish::Query(Query::Suppliers { behind: Some(read_key(args).ok()?) }),
         "disconnect" => Wish::Command(Command::Disconnect(read_key(args).ok()?)),
         "disconnect_idle" => Wish::Command(Command::DisconnectIdle(read_idle(args).ok()?)),
+        "get_topology" => Wish::Query(Query::Topology),
+        "apply_topology" => Wish::Command(Command::ApplyTopology(read_topology(args)?)),
         _ => return None,
     })
+}
+
+/// A `sequence<octet>` that is a text.
+fn read_topology(mut args: Reader<'_>) -> Option<String> {
+    let text = core::str::from_utf8(args.octets().ok()?).ok()?;
+    args.finish("the arguments").ok()?;
+    Some(text.to_owned())
 }
 
 fn read_key(mut args: Reader<'_>) -> Result<ProxyKey, ReadError> {
@@ -60,7 +69,9 @@ pub(crate) fn handle(operation: &str, mut args: Reader<'_>, reply: &mut Writer<'
             reply.bool(id == ID || id == "IDL:omg.org/CORBA/Object:1.0");
         }
         "_non_existent" | "_not_existent" => reply.bool(false),
-        "get_suppliers_behind" | "disconnect" | "disconnect_idle" => return Err(raise(Kind::Marshal)),
+        "get_suppliers_behind" | "disconnect" | "disconnect_idle" | "apply_topology" => {
+            return Err(raise(Kind::Marshal));
+        }
         _ => return Err(raise(Kind::BadOperation)),
     }
     Ok(())
@@ -76,6 +87,8 @@ pub(crate) fn write(operation: &str, answer: &Answer, reply: &mut Writer<'_>) {
         Answer::Suppliers(suppliers) => write_suppliers(suppliers, reply),
         Answer::Disconnected(count) if operation == "disconnect" => reply.bool(*count > 0),
         Answer::Disconnected(count) => reply.u32(*count),
+        Answer::Topology(text) => reply.octets(text.as_bytes()),
+        Answer::Applied(made) => reply.string(made.as_ref().err().map_or("", String::as_str)),
     }
 }
 

@@ -1,0 +1,176 @@
+//! `campanile channel`: channels made, set and destroyed. Works with any OMG notification service.
+
+use crate::args::{ChannelCommand, CreateOptions, RmOptions, ServerOptions, SetOptions};
+use crate::failure::Failure;
+use crate::ls::orb_options;
+use client::notify::{EventChannel, EventChannelFactory, Property, find_channel};
+use client::{InvokeError, ObjectRef, Orb};
+use giop::value::{AnyValue, Value};
+use std::io::{self, BufRead as _, IsTerminal as _, Write as _};
+
+/// Makes, sets or destroys.
+pub(crate) fn run(command: &ChannelCommand) -> Result<(), Failure> {
+    match command {
+        ChannelCommand::Create(options) => create(options),
+        ChannelCommand::Set(options) => set(options),
+        ChannelCommand::Rm(options) => remove(options),
+    }
+}
+
+fn create(options: &CreateOptions) -> Result<(), Failure> {
+    let given = given(&options.properties)?;
+    let remote = |error: InvokeError| Failure::remote(&error, &options.server);
+    let service = service(&options.server).map_err(remote)?;
+    let factory = if service.is_a(EventChannelFactory::REPOSITORY_ID).map_err(remote)? {
+        EventChannelFactory::unchecked(service)
+    } else {
+        EventChannel::narrow(service).and_then(|channel| channel.my_factory()).map_err(remote)?
+    };
+    let (channel, id) = factory.create_channel(&[], &[]).map_err(remote)?;
+    // Which types properties have is known by the values that they have there.
+    if let Err(failure) = set_all(&channel, &given, &options.server) {
+        channel.destroy().map_err(remote)?;
+        return Err(failure);
+    }
+    Ok(writeln!(io::stdout(), "{id}")?)
+}
+
+fn set_all(channel: &EventChannel, given: &[(&str, &str)], server: &ServerOptions) -> Result<(), Failure> {
+    if given.is_empty() {
+        return Ok(());
+    }
+    let remote = |error: InvokeError| Failure::remote(&error, server);
+    let typed = of_types(channel, given).map_err(remote)??;
+    channel.set_qos(&typed).map_err(remote)
+}
+
+fn set(options: &SetOptions) -> Result<(), Failure> {
+    let given = given(&options.properties)?;
+    let remote = |error: InvokeError| Failure::remote(&error, &options.server);
+    let (channel, _) =
+        service(&options.server).and_then(|service| find_channel(&service, Some(options.channel))).map_err(remote)?;
+    set_all(&channel, &given, &options.server)
+}
+
+fn remove(options: &RmOptions) -> Result<(), Failure> {
+    let can_ask = io::stdin().is_terminal() && io::stderr().is_terminal();
+    if !options.yes && !can_ask {
+        return Err(Failure::Usage("nobody can be asked, without a terminal: say --yes".to_owned()));
+    }
+    let remote = |error: InvokeError| Failure::remote(&error, &options.server);
+    let service = service(&options.server).map_err(remote)?;
+    for id in &options.channels {
+        let (channel, _) = find_channel(&service, Some(*id)).map_err(remote)?;
+        if !options.yes && !is_confirmed(*id)? {
+            return Err(Failure::Message(format!("channel {id} was not destroyed")));
+        }
+        channel.destroy().map_err(remote)?;
+        writeln!(io::stdout(), "destroyed channel {id}")?;
+    }
+    Ok(())
+}
+
+fn is_confirmed(id: i32) -> Result<bool, Failure> {
+    eprint!("destroy channel {id} with all that is in it? [y/N] ");
+    io::stderr().flush()?;
+    let mut answer = String::new();
+    io::stdin().lock().read_line(&mut answer)?;
+    Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
+}
+
+fn service(server: &ServerOptions) -> Result<ObjectRef, InvokeError> {
+    Orb::new(orb_options(server)).resolve_service(&server.server)
+}
+
+/// `PROPERTY=VALUE`, taken apart.
+fn given(properties: &[String]) -> Result<Vec<(&str, &str)>, Failure> {
+    let parted = properties.iter().map(|text| {
+        text.split_once('=')
+            .filter(|(name, _)| !name.is_empty())
+            .ok_or_else(|| Failure::Usage(format!("{text} is not PROPERTY=VALUE, such as FullOutbox=Discard")))
+    });
+    parted.collect()
+}
+
+/// The properties with values of the types that a channel has them in.
+fn of_types(channel: &EventChannel, given: &[(&str, &str)]) -> Result<Result<Vec<Property>, Failure>, InvokeError> {
+    let mut known = channel.get_qos()?;
+    known.extend(channel.get_admin()?);
+    Ok(given
+        .iter()
+        .map(|(name, text)| {
+            let of_type = known.iter().find(|known| known.name == *name).map(|known| &known.value.value);
+            let value = value(of_type, text)
+                .ok_or_else(|| Failure::Usage(format!("{text} is no value of {name}{}", example(of_type))))?;
+            Ok(Property::new(name, value))
+        })
+        .collect())
+}
+
+fn example(of_type: Option<&Value>) -> &'static str {
+    match of_type {
+        Some(Value::Bool(_)) => ": true or false",
+        Some(Value::ULongLong(_)) => ": a number, or a time with its unit, such as 5s",
+        Some(Value::Short(_) | Value::Long(_) | Value::ULong(_) | Value::UShort(_)) => ": a whole number",
+        _ => "",
+    }
+}
+
+/// A value as a property of such a type has it. Of one that is not known: what it looks like.
+fn value(of_type: Option<&Value>, text: &str) -> Option<AnyValue> {
+    Some(match of_type {
+        Some(Value::Bool(_)) => AnyValue::from(text.parse::<bool>().ok()?),
+        Some(Value::Short(_)) => AnyValue::from(text.parse::<i16>().ok()?),
+        Some(Value::Long(_)) => AnyValue::from(text.parse::<i32>().ok()?),
+        Some(Value::ULong(_)) => AnyValue::from(text.parse::<u32>().ok()?),
+        Some(Value::ULongLong(_)) => AnyValue::from(text.parse::<u64>().ok().or_else(|| time(text))?),
+        Some(Value::String(_)) => AnyValue::from(text),
+        Some(_) => return None,
+        None => match (text.parse::<bool>(), text.parse::<i32>(), time(text)) {
+            (Ok(flag), ..) => AnyValue::from(flag),
+            (_, Ok(number), _) => AnyValue::from(number),
+            (.., Some(time)) => AnyValue::from(time),
+            _ => AnyValue::from(text),
+        },
+    })
+}
+
+/// A time with its unit, in the 100 ns of `TimeBase::TimeT`.
+fn time(text: &str) -> Option<u64> {
+    let number = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let unit: u64 = match text.strip_prefix(number)? {
+        "us" => 10,
+        "ms" => 10_000,
+        "s" => 10_000_000,
+        "min" => 600_000_000,
+        "h" => 36_000_000_000,
+        "d" => 864_000_000_000,
+        _ => return None,
+    };
+    number.parse::<u64>().ok()?.checked_mul(unit)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_are_of_the_type_that_the_property_has() {
+        let of = |of_type: Value, text: &str| value(Some(&of_type), text).map(|any| any.value);
+        assert_eq!(of(Value::Short(0), "3"), Some(Value::Short(3)));
+        assert_eq!(of(Value::Long(0), "-3"), Some(Value::Long(-3)));
+        assert_eq!(of(Value::ULongLong(0), "2s"), Some(Value::ULongLong(20_000_000)));
+        assert_eq!(of(Value::ULongLong(0), "7"), Some(Value::ULongLong(7)));
+        assert_eq!(of(Value::Bool(false), "true"), Some(Value::Bool(true)));
+        assert_eq!(of(Value::String(String::new()), "Hold"), Some(Value::String("Hold".into())));
+        for (of_type, text) in [(Value::Short(0), "70000"), (Value::Bool(false), "1"), (Value::ULongLong(0), "2 s")] {
+            assert_eq!(of(of_type, text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_assignment_is_refused() {
+        assert!(given(&["FullOutbox".to_owned()]).is_err() && given(&["=3".to_owned()]).is_err());
+        assert_eq!(given(&["A=b=c".to_owned()]).unwrap(), [("A", "b=c")]);
+    }
+}
