@@ -33,7 +33,7 @@ pub(crate) mod overhead;
 pub(crate) use ability::RealTime;
 pub(crate) use paired::PairedRatio;
 pub(crate) use rig::{Class, Service};
-pub(crate) use samples::{Bin, Latency};
+pub(crate) use samples::Bin;
 
 use ability::{Cores, Lifted};
 use party::{Answer, Order, Party};

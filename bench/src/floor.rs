@@ -422,6 +422,7 @@ mod tests {
             p99: microseconds * 2.0,
             p999: microseconds * 3.0,
             max: microseconds * 4.0,
+            ..Percentiles::default()
         };
         Turn {
             events_per_second: 250.0,

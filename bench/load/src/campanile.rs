@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
+use std::ops::Deref;
 use std::path::PathBuf;
 
 use client::notify::{
@@ -47,10 +48,25 @@ const PROGRAM: &str = "campanile";
 /// The OMG's unit of time, 100 ns, in nanoseconds.
 const TIME_UNIT: u64 = 100;
 
-/// A running service.
+/// A service that was started for this program.
 pub struct Campanile {
     process: Process,
+    service: Service,
+}
+
+impl Deref for Campanile {
+    type Target = Service;
+
+    fn deref(&self) -> &Service {
+        &self.service
+    }
+}
+
+/// A running service, whoever has started it.
+pub struct Service {
     address: SocketAddr,
+    /// Where this machine is found by it.
+    here: IpAddr,
     orb: Orb,
     /// What channels are made with, unless something else is said.
     channel_qos: Vec<Property>,
@@ -69,8 +85,9 @@ impl ProxyAddress {
     /// Where this proxy is; `doing` is said where its reference does not tell.
     pub fn of(proxy: &ObjectRef, doing: &'static str) -> Result<Self, BenchError> {
         let profile = proxy.ior().iiop().ok_or_else(|| setup(doing)("the proxy has no IIOP profile"))?;
-        let ip: std::net::IpAddr = profile.host.parse().map_err(setup(doing))?;
-        Ok(Self { address: SocketAddr::new(ip, profile.port), key: profile.key.clone() })
+        let mut addresses = (profile.host.as_str(), profile.port).to_socket_addrs().map_err(setup(doing))?;
+        let address = addresses.next().ok_or_else(|| setup(doing)("the proxy's host has no address"))?;
+        Ok(Self { address, key: profile.key.clone() })
     }
 
     /// Opens a connection of the client's own.
@@ -119,18 +136,42 @@ impl Campanile {
         let (program, confined) = (program()?, (core, fifo));
         let (process, address) =
             Process::start_confined("campanile serve", Some(program.as_os_str()), confined, serve, ready_address)?;
-        Ok(Self { process, address, orb: Orb::new(OrbOptions::default()), channel_qos: Vec::new() })
+        Ok(Self { process, service: Service::at(address, Ipv4Addr::LOCALHOST.into()) })
     }
 
     /// Has the channels that are made from now on served by a pool of one thread with this priority.
     pub fn pool_for_channels(&mut self, priority: i16) {
         let pool = ThreadPoolLanes::new(PriorityModel::ServerDeclared, priority, &[(priority, 1)]);
-        self.channel_qos = vec![pool.into()];
+        self.service.channel_qos = vec![pool.into()];
     }
 
     /// The service's process.
     pub fn process(&self) -> &Process {
         &self.process
+    }
+}
+
+impl Service {
+    fn at(address: SocketAddr, here: IpAddr) -> Self {
+        Self { address, here, orb: Orb::new(OrbOptions::default()), channel_qos: Vec::new() }
+    }
+
+    /// The service that listens there, at `HOST:PORT`.
+    pub fn find(server: &str) -> Result<Self, BenchError> {
+        let stream = TcpStream::connect(server).map_err(|error| BenchError::Setup {
+            doing: format!("connecting to {server}"),
+            reason: format!(
+                "{error}; start a service with `campanile serve`, or name another one with --server HOST:PORT"
+            ),
+        })?;
+        let address =
+            |found: std::io::Result<SocketAddr>| found.map_err(BenchError::io("reading a connection's address"));
+        Ok(Self::at(address(stream.peer_addr())?, address(stream.local_addr())?.ip()))
+    }
+
+    /// A listener for one consumer, where the service can reach it.
+    pub fn listener(&self) -> Result<TcpListener, BenchError> {
+        TcpListener::bind(SocketAddr::new(self.here, 0)).map_err(BenchError::io("listening for a consumer"))
     }
 
     /// Where it listens.

@@ -68,6 +68,8 @@ impl Recorder {
             p99: microseconds(self.histogram.value_at_quantile(0.99)),
             p999: microseconds(self.histogram.value_at_quantile(0.999)),
             max: microseconds(self.histogram.max()),
+            mean: None,
+            standard_deviation: None,
         })
     }
 }
@@ -81,7 +83,7 @@ fn fallback() -> Histogram<u64> {
 }
 
 /// Percentiles of a latency, in microseconds.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 pub struct Percentiles {
     /// How many events they come from.
     pub events: u64,
@@ -100,6 +102,40 @@ pub struct Percentiles {
     /// The longest.
     #[serde(rename = "max_us")]
     pub max: f64,
+    /// Their mean, where each was kept.
+    #[serde(rename = "mean_us", skip_serializing_if = "Option::is_none")]
+    pub mean: Option<f64>,
+    /// Their standard deviation, where each was kept: the papers' jitter.
+    #[serde(rename = "standard_deviation_us", skip_serializing_if = "Option::is_none")]
+    pub standard_deviation: Option<f64>,
+}
+
+impl Percentiles {
+    /// The figures of these latencies, in nanoseconds, exactly; `None` of none.
+    pub fn of(nanoseconds: impl IntoIterator<Item = u64>) -> Option<Self> {
+        let mut sorted: Vec<u64> = nanoseconds.into_iter().collect();
+        sorted.sort_unstable();
+        let (&min, &max) = (sorted.first()?, sorted.last()?);
+        let events = u64::try_from(sorted.len()).ok()?;
+        let figures = || sorted.iter().map(|&ns| microseconds(ns));
+        let mean = figures().sum::<f64>() / ratio(events, 1);
+        let variance = figures().map(|us| (us - mean) * (us - mean)).sum::<f64>() / ratio(events, 1);
+        // The smallest that so many in a thousand do not exceed.
+        let quantile = |per_thousand: usize| {
+            let rank = (sorted.len() * per_thousand).div_ceil(1000).max(1);
+            microseconds(sorted.get(rank - 1).copied().unwrap_or(0))
+        };
+        Some(Self {
+            events,
+            min: microseconds(min),
+            median: quantile(500),
+            p99: quantile(990),
+            p999: quantile(999),
+            max: microseconds(max),
+            mean: Some(mean),
+            standard_deviation: Some(variance.sqrt()),
+        })
+    }
 }
 
 /// One figure over several rounds.
@@ -163,6 +199,30 @@ mod tests {
         ] {
             assert!((figure - expected).abs() <= expected * 0.002, "{figure} should be about {expected}");
         }
+    }
+
+    fn close(one: f64, other: f64) -> bool {
+        (one - other).abs() < 1e-9
+    }
+
+    #[test]
+    fn figures_follow_their_definitions() {
+        let latency = Percentiles::of((1..=1000).map(|us| us * 1000)).unwrap();
+        assert_eq!(latency.events, 1000);
+        for (figure, expected) in [
+            (latency.min, 1.0),
+            (latency.median, 500.0),
+            (latency.mean.unwrap(), 500.5),
+            (latency.p99, 990.0),
+            (latency.p999, 999.0),
+            (latency.max, 1000.0),
+        ] {
+            assert!(close(figure, expected), "{figure} instead of {expected}");
+        }
+        let even = Percentiles::of([1000, 3000, 1000, 3000]).unwrap();
+        assert!(close(even.standard_deviation.unwrap(), 1.0), "{even:?}");
+        assert!(close(Percentiles::of([7000]).unwrap().p999, 7.0));
+        assert_eq!(Percentiles::of([]), None);
     }
 
     #[test]

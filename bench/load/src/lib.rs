@@ -10,6 +10,7 @@
     reason = "all fail by `BenchError`, whose variants say when; nobody but the two programs uses it"
 )]
 
+pub mod callers;
 pub mod campanile;
 pub mod clock;
 mod error;

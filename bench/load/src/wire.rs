@@ -271,61 +271,6 @@ impl PushMessage {
     }
 }
 
-/// What a consumer finds in a message.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Received {
-    /// An event.
-    Event(Stamp),
-    /// A call of another operation, such as `offer_change`, which is answered and otherwise left alone.
-    Other,
-}
-
-/// Reads a request as a consumer must: the head, the event's fields to the last one, nothing behind it.
-///
-/// Copies nothing; of a payload of 34 KB only the stamp is looked at.
-pub fn read_request<'a>(message: &'a [u8], header: &Header) -> Result<(Request<'a>, Received), ReadError> {
-    let request = Request::parse(message, header)?;
-    if request.operation != PUSH {
-        return Ok((request, Received::Other));
-    }
-    let mut body = request.body(message, header, CharSet::Latin1);
-    for _domain_type_and_event_name in 0..3 {
-        body.string()?;
-    }
-    let stamp = read_payload(&mut body)?;
-    body.finish("push_structured_event")?;
-    Ok((request, stamp.map_or(Received::Other, Received::Event)))
-}
-
-/// Reads a request as [`read_request`] does, be it of one structured event or of a sequence of them, and hands out the payloads;
-/// other calls bring none.
-pub fn read_pushed<'a>(
-    message: &'a [u8],
-    header: &Header,
-    found: &mut impl FnMut(&'a [u8]),
-) -> Result<Request<'a>, ReadError> {
-    let request = Request::parse(message, header)?;
-    let is_sequence = request.operation == Form::Sequence.push();
-    if !is_sequence && request.operation != PUSH {
-        return Ok(request);
-    }
-    let mut body = request.body(message, header, CharSet::Latin1);
-    let events = if is_sequence { body.u32()? } else { 1 };
-    for _ in 0..events {
-        for _domain_type_and_event_name in 0..3 {
-            body.string()?;
-        }
-        read_octets(&mut body)?.into_iter().for_each(&mut *found);
-    }
-    body.finish("pushed events")?;
-    Ok(request)
-}
-
-/// Reads an event from its properties on; `None` when it is not one of ours.
-fn read_payload(body: &mut Reader<'_>) -> Result<Option<Stamp>, ReadError> {
-    Ok(read_octets(body)?.and_then(Stamp::read))
-}
-
 /// Reads an event's payload from its properties on; `None` when it is not one of ours.
 fn read_octets<'a>(body: &mut Reader<'a>) -> Result<Option<&'a [u8]>, ReadError> {
     let properties = body.u32()?.checked_add(body.u32()?);
@@ -356,27 +301,26 @@ pub fn read_event<'a>(body: &mut Reader<'a>, form: Form) -> Result<Option<&'a [u
     read_octets(body)
 }
 
-/// Reads the events of a push's arguments or a pull's result, to the last one and nothing behind it; what is not ours is
-/// left out.
-fn read_events(mut body: Reader<'_>, form: Form, found: &mut impl FnMut(Stamp)) -> Result<(), ReadError> {
+/// Reads the events of a push's arguments or a pull's result, to the last one and nothing behind it, and hands out their payloads; what
+/// is not ours is left out.
+fn read_events<'a>(mut body: Reader<'a>, form: Form, found: &mut impl FnMut(&'a [u8])) -> Result<(), ReadError> {
     let count = if form == Form::Sequence { body.u32()? } else { 1 };
     for _ in 0..count {
-        let payload = read_event(&mut body, form)?;
-        payload.and_then(Stamp::read).into_iter().for_each(&mut *found);
+        read_event(&mut body, form)?.into_iter().for_each(&mut *found);
     }
     body.finish("events")
 }
 
-/// Reads a request as a consumer of that form must, and hands out the events it brings; other operations, such as
-/// `offer_change`, bring none.
+/// Reads a request as a consumer must: the head, each event's fields to the last one, nothing behind it. Hands out the payloads of the
+/// events it brings; other operations, such as `offer_change`, bring none. Copies nothing.
 pub fn read_push<'a>(
     message: &'a [u8],
     header: &Header,
-    form: Form,
-    found: &mut impl FnMut(Stamp),
+    found: &mut impl FnMut(&'a [u8]),
 ) -> Result<Request<'a>, ReadError> {
     let request = Request::parse(message, header)?;
-    if request.operation == form.push() {
+    let form = [Form::Structured, Form::Sequence, Form::Any].into_iter().find(|form| form.push() == request.operation);
+    if let Some(form) = form {
         read_events(request.body(message, header, CharSet::Latin1), form, found)?;
     }
     Ok(request)
@@ -410,7 +354,8 @@ pub fn next_pulled(
     found: &mut impl FnMut(Stamp),
 ) -> Result<bool, BenchError> {
     let Some((reply, message)) = next_reply(contender, connection, inbound)? else { return Ok(false) };
-    read_events(reply.body(message.bytes, &message.header, CharSet::Latin1), form, found)
+    let mut read = |payload| Stamp::read(payload).into_iter().for_each(&mut *found);
+    read_events(reply.body(message.bytes, &message.header, CharSet::Latin1), form, &mut read)
         .map_err(|error| broken(contender, format!("answered a pull with what cannot be read: {error}")))?;
     Ok(true)
 }
@@ -525,11 +470,12 @@ mod tests {
         message.stamp(77, STAMP);
         let header = Header::parse(message.bytes()).unwrap();
         assert_eq!(header.message_len(), message.bytes().len());
-        let (request, received) = read_request(message.bytes(), &header).unwrap();
+        let mut found = Vec::new();
+        let request = read_push(message.bytes(), &header, &mut |payload| found.push(Stamp::read(payload))).unwrap();
         assert_eq!((request.request_id, request.operation), (77, PUSH));
-        assert_eq!(received, Received::Event(STAMP));
+        assert_eq!(found, [Some(STAMP)]);
         let longer = [message.bytes(), &[0]].concat();
-        assert!(read_request(&longer, &header).is_err());
+        assert!(read_push(&longer, &header, &mut |_| ()).is_err());
     }
 
     #[test]
@@ -539,8 +485,8 @@ mod tests {
             message.stamp(77, STAMP);
             let header = Header::parse(message.bytes()).unwrap();
             let mut found = Vec::new();
-            let request = read_push(message.bytes(), &header, form, &mut |stamp| found.push(stamp)).unwrap();
-            assert_eq!((request.operation, found), (form.push(), vec![STAMP]));
+            let request = read_push(message.bytes(), &header, &mut |payload| found.push(Stamp::read(payload))).unwrap();
+            assert_eq!((request.operation, found), (form.push(), vec![Some(STAMP)]));
         }
     }
 
@@ -553,7 +499,7 @@ mod tests {
         }
         let header = Header::parse(message.bytes()).unwrap();
         let mut found = Vec::new();
-        let request = read_pushed(message.bytes(), &header, &mut |payload| {
+        let request = read_push(message.bytes(), &header, &mut |payload| {
             assert_eq!(payload.len(), 64);
             assert!(payload[..STAMP_LEN].iter().all(|octet| *octet == payload[0]));
             found.push(payload[0]);

@@ -9,7 +9,7 @@ use std::thread::{self, Scope, ScopedJoinHandle};
 
 use serde::Serialize;
 
-use crate::campanile::{self, Campanile};
+use crate::campanile::{self, Campanile, Channel, Service};
 use crate::latency::Recorder;
 use crate::loss::Losses;
 use crate::process::Process;
@@ -103,6 +103,10 @@ pub struct Traffic {
 }
 
 impl Traffic {
+    fn payload(&self) -> usize {
+        usize::try_from(self.payload_bytes).unwrap_or(usize::MAX)
+    }
+
     /// Refuses what cannot be run.
     pub fn check(&self) -> Result<(), BenchError> {
         if !(self.rate > 0.0 && self.rate <= 100_000.0) {
@@ -119,34 +123,34 @@ impl Traffic {
 pub enum Carrier<'a> {
     /// The service: every supplier pushes two-way to its proxy, every consumer is pushed to two-way, or pulls.
     Campanile(&'a Campanile, CarriageOptions),
+    /// The same by a service that others may use too: on channels of their own, which are destroyed at the end.
+    Running(&'a Service, CarriageOptions),
     /// Nobody: every supplier has a TCP connection to every consumer and writes the same messages, unanswered.
     Sockets,
 }
 
 impl Carrier<'_> {
     fn name(&self) -> &'static str {
-        match self {
-            Self::Campanile(..) => campanile::NAME,
-            Self::Sockets => SOCKETS,
-        }
+        if self.service().is_some() { campanile::NAME } else { SOCKETS }
     }
 
-    fn push_window(&self) -> Option<u16> {
-        match self {
-            Self::Campanile(_, carriage) => carriage.delivery.push_window,
-            Self::Sockets => None,
-        }
+    /// The service, and how events travel through it.
+    fn service(&self) -> Option<(&Service, CarriageOptions)> {
+        let (service, carriage): (&Service, _) = match self {
+            Self::Campanile(service, carriage) => (service, carriage),
+            Self::Running(service, carriage) => (service, carriage),
+            Self::Sockets => return None,
+        };
+        Some((service, *carriage))
     }
 
     fn carriage(&self) -> CarriageOptions {
-        match self {
-            Self::Campanile(_, carriage) => *carriage,
-            Self::Sockets => CarriageOptions::default(),
-        }
+        self.service().map(|(_, carriage)| carriage).unwrap_or_default()
     }
 
     /// What the service says that it dropped or refused, by its counters' names; nothing that is 0.
     fn drops(&self) -> Result<BTreeMap<String, u64>, BenchError> {
+        // What others do with a service that was running before is counted, too.
         let Self::Campanile(service, _) = self else { return Ok(BTreeMap::new()) };
         let mut counters = service.counters()?;
         // The sum of those that say why.
@@ -159,7 +163,16 @@ impl Carrier<'_> {
     fn process(&self) -> Option<&Process> {
         match self {
             Self::Campanile(service, _) => Some(service.process()),
-            Self::Sockets => None,
+            Self::Running(..) | Self::Sockets => None,
+        }
+    }
+
+    /// The channel for a traffic, of so many.
+    fn channel(&self, service: &Service, traffics: usize) -> Result<Channel, BenchError> {
+        match self {
+            // The only traffic there is runs on the channel that everybody finds, so that it can be looked at.
+            Self::Campanile(..) if traffics == 1 => service.default_channel(),
+            _ => service.new_channel(),
         }
     }
 }
@@ -348,7 +361,30 @@ pub fn run(
     for traffic in traffics {
         traffic.check()?;
     }
-    let (feeds, catchers) = wire_up(carrier, traffics)?;
+    let channels = match carrier.service() {
+        Some((service, _)) => {
+            traffics.iter().map(|_| carrier.channel(service, traffics.len())).collect::<Result<Vec<_>, _>>()?
+        }
+        None => Vec::new(),
+    };
+    let found = run_on(&channels, carrier, traffics, lasting, watch);
+    if let Carrier::Running(..) = carrier {
+        // What went wrong before says more.
+        let gone: Result<Vec<()>, BenchError> = channels.into_iter().map(Channel::destroy).collect();
+        return found.and_then(|report| gone.map(|_| report));
+    }
+    found
+}
+
+/// Runs them on these channels, one for each where a service carries them.
+fn run_on(
+    channels: &[Channel],
+    carrier: &Carrier<'_>,
+    traffics: &[Traffic],
+    lasting: Lasting,
+    watch: impl FnOnce(&View<'_>) -> Result<(), BenchError>,
+) -> Result<RunReport, BenchError> {
+    let (feeds, catchers) = wire_up(channels, carrier, traffics)?;
     let schedule = Schedule::new(traffics, clock::now() + LEAD, lasting);
     let generator = Generator::new(feeds, &schedule)?;
     let shared = Shared {
@@ -495,7 +531,7 @@ fn report(
         form: carrier.carriage().form,
         pull: carrier.carriage().pull,
         timeout: carrier.carriage().timeout,
-        push_window: carrier.push_window(),
+        push_window: carrier.carriage().delivery.push_window,
         seconds: clock::seconds(window.lasted),
         service_cpu_percent: window.service.map(|time| window.percent(time)),
         service_resident_bytes: window.resident,
@@ -528,51 +564,72 @@ impl Consumer {
     }
 }
 
-/// Makes all connections: of the service, a channel for each traffic.
-fn wire_up(carrier: &Carrier<'_>, traffics: &[Traffic]) -> Result<(Vec<Feed>, Vec<Consumer>), BenchError> {
+/// Makes all connections: of the service, to a channel for each traffic.
+fn wire_up(
+    channels: &[Channel],
+    carrier: &Carrier<'_>,
+    traffics: &[Traffic],
+) -> Result<(Vec<Feed>, Vec<Consumer>), BenchError> {
     let (mut feeds, mut catchers) = (Vec::new(), Vec::new());
     for (index, traffic) in traffics.iter().enumerate() {
-        let payload = usize::try_from(traffic.payload_bytes).unwrap_or(usize::MAX);
-        let name = carrier.name();
-        match carrier {
-            Carrier::Campanile(service, carriage) => {
-                // The only traffic there is runs on the channel that everybody finds, so that it can be looked at.
-                let channel = if traffics.len() == 1 { service.default_channel()? } else { service.new_channel()? };
-                for consumer in 0..traffic.consumers {
-                    let intake = Intake::new(name, carriage.form, index, traffic.suppliers);
-                    if carriage.pull {
-                        let proxy = channel.add_puller(carriage.form)?;
-                        let stream = proxy.connect()?;
-                        catchers.push(Consumer::Pulling(Box::new(Puller::new(intake, stream, proxy.key)?)));
-                        continue;
-                    }
-                    let listener = campanile::listen()?;
-                    let key = format!("bench-{}-{consumer}", traffic.name);
-                    channel.add_consumer(&listener, key.as_bytes(), carriage.form, carriage.delivery)?;
-                    catchers.push(Consumer::PushedTo(Box::new(Catcher::new(intake, listener, true)?)));
-                }
-                for supplier in 0..traffic.suppliers {
-                    let proxy = channel.add_supplier(*carriage)?;
-                    let message = PushMessage::of(carriage.form, &proxy.key, payload);
-                    feeds.push(Feed::new(name, proxy.connect()?, message, Role::campanile(index, supplier))?);
-                }
+        match (carrier.service(), channels.get(index)) {
+            (Some((service, carriage)), Some(channel)) => {
+                let ends = through((service, channel), carriage, (index, traffic))?;
+                feeds.extend(ends.0);
+                catchers.extend(ends.1);
             }
-            Carrier::Sockets => {
-                let mut addresses = Vec::new();
-                for _ in 0..traffic.consumers {
-                    let listener = campanile::listen()?;
-                    addresses.push(listener.local_addr().map_err(BenchError::io("reading a consumer's address"))?);
-                    let intake = Intake::new(name, Form::Structured, index, traffic.suppliers);
-                    catchers.push(Consumer::PushedTo(Box::new(Catcher::new(intake, listener, false)?)));
-                }
-                for supplier in 0..traffic.suppliers {
-                    for (copy, address) in addresses.iter().enumerate() {
-                        let stream = TcpStream::connect(address).map_err(BenchError::io("connecting to a consumer"))?;
-                        let message = PushMessage::new(b"no object: a plain socket", payload);
-                        feeds.push(Feed::new(name, stream, message, Role::socket(index, supplier, copy))?);
-                    }
-                }
+            _ => {
+                let ends = over_sockets((index, traffic))?;
+                feeds.extend(ends.0);
+                catchers.extend(ends.1);
             }
+        }
+    }
+    Ok((feeds, catchers))
+}
+
+/// The ends of a traffic that a service carries.
+fn through(
+    (service, channel): (&Service, &Channel),
+    carriage: CarriageOptions,
+    (index, traffic): (usize, &Traffic),
+) -> Result<(Vec<Feed>, Vec<Consumer>), BenchError> {
+    let (mut feeds, mut catchers) = (Vec::new(), Vec::new());
+    for consumer in 0..traffic.consumers {
+        let intake = Intake::new(campanile::NAME, carriage.form, index, traffic.suppliers);
+        if carriage.pull {
+            let proxy = channel.add_puller(carriage.form)?;
+            let stream = proxy.connect()?;
+            catchers.push(Consumer::Pulling(Box::new(Puller::new(intake, stream, proxy.key)?)));
+            continue;
+        }
+        let listener = service.listener()?;
+        let key = format!("bench-{}-{consumer}", traffic.name);
+        channel.add_consumer(&listener, key.as_bytes(), carriage.form, carriage.delivery)?;
+        catchers.push(Consumer::PushedTo(Box::new(Catcher::new(intake, listener, true)?)));
+    }
+    for supplier in 0..traffic.suppliers {
+        let proxy = channel.add_supplier(carriage)?;
+        let message = PushMessage::of(carriage.form, &proxy.key, traffic.payload());
+        feeds.push(Feed::new(campanile::NAME, proxy.connect()?, message, Role::campanile(index, supplier))?);
+    }
+    Ok((feeds, catchers))
+}
+
+/// The ends of a traffic that nobody carries.
+fn over_sockets((index, traffic): (usize, &Traffic)) -> Result<(Vec<Feed>, Vec<Consumer>), BenchError> {
+    let (mut feeds, mut catchers, mut addresses) = (Vec::new(), Vec::new(), Vec::new());
+    for _ in 0..traffic.consumers {
+        let listener = campanile::listen()?;
+        addresses.push(listener.local_addr().map_err(BenchError::io("reading a consumer's address"))?);
+        let intake = Intake::new(SOCKETS, Form::Structured, index, traffic.suppliers);
+        catchers.push(Consumer::PushedTo(Box::new(Catcher::new(intake, listener, false)?)));
+    }
+    for supplier in 0..traffic.suppliers {
+        for (copy, address) in addresses.iter().enumerate() {
+            let stream = TcpStream::connect(address).map_err(BenchError::io("connecting to a consumer"))?;
+            let message = PushMessage::new(b"no object: a plain socket", traffic.payload());
+            feeds.push(Feed::new(SOCKETS, stream, message, Role::socket(index, supplier, copy))?);
         }
     }
     Ok((feeds, catchers))

@@ -15,13 +15,13 @@ use client::notify::{EventType, Property, Topic, Topics};
 use super::line::{Ends, Line};
 use super::party::{Piece, Sample, SupplierPath};
 use super::samples::{Window, whole};
-use super::{Bed, Kind, Latency, quotient, subtitle};
+use super::{Bed, Kind, quotient, subtitle};
 use crate::campanile::{self, Campanile, Channel, Consumer, ProxyAddress};
 use crate::latency::ratio;
 use crate::report::chart::{Axis, Chart, Labels, Mark, Series};
 use crate::report::{Aim, Charts, Tables, line, number, rows, table};
 use crate::spin::Awake;
-use crate::{BenchError, CarriageOptions, ExperimentOptions, Form, Output, clock, wire};
+use crate::{BenchError, CarriageOptions, ExperimentOptions, Form, Output, Percentiles, clock, wire};
 
 pub(super) const KIND: Kind = Kind { name: "isolation", tables, charts };
 
@@ -148,9 +148,9 @@ pub(crate) struct Row {
     pub(crate) rate: f64,
     /// From when each was due to the consumer's read: contains its publisher's lateness, of which most comes from sharing a core with
     /// the other client.
-    pub(crate) delay: Option<Latency>,
+    pub(crate) delay: Option<Percentiles>,
     /// From the publisher's stamp to the consumer's read.
-    pub(crate) latency: Option<Latency>,
+    pub(crate) latency: Option<Percentiles>,
 }
 
 /// The latency of one publisher's events over time.
@@ -238,15 +238,14 @@ impl Report {
                 publisher,
                 time,
                 rate: whole(delays.len()) * f64::from(publisher.every()) / window.seconds(),
-                delay: Latency::of(delays),
-                latency: Latency::of(window.latencies(samples)),
+                delay: Percentiles::of(delays),
+                latency: Percentiles::of(window.latencies(samples)),
             });
         }
         let slice = |index: u64| {
             let from = start + index * SLICE;
-            let latency = Latency::of(Window { from, until: from + SLICE }.latencies(samples))?;
-            let Latency { median_us, max_us, .. } = latency;
-            Some(Slice { at_seconds: clock::seconds(index * SLICE), median_us, max_us })
+            let latency = Percentiles::of(Window { from, until: from + SLICE }.latencies(samples))?;
+            Some(Slice { at_seconds: clock::seconds(index * SLICE), median_us: latency.median, max_us: latency.max })
         };
         let slices = (0..end.saturating_sub(start) / SLICE).filter_map(slice).collect();
         self.courses.push(Course { sharing, publisher, slices });
@@ -256,7 +255,7 @@ impl Report {
         let p99 = |sharing, time| {
             let wanted = (sharing, Publisher::WellBehaved, time);
             let row = self.rows.iter().find(|row| (row.sharing, row.publisher, row.time) == wanted);
-            row.and_then(|row| row.latency).map(|latency| latency.p99_us)
+            row.and_then(|row| row.latency).map(|latency| latency.p99)
         };
         let ratio = |sharing| quotient(p99(sharing, Time::During), p99(sharing, Time::Before));
         self.p99_ratio = ratio(Sharing::EqualShares);

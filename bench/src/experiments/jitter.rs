@@ -5,10 +5,10 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::rig::Plan;
-use super::{Bed, Class, Kind, Latency, Pair, Service, quotient, subtitle};
+use super::{Bed, Class, Kind, Pair, Service, quotient, subtitle};
 use crate::report::chart::{Axis, Chart, Labels};
 use crate::report::{Aim, Charts, Tables, at, line, rows, table};
-use crate::{BenchError, ExperimentOptions, Output};
+use crate::{BenchError, ExperimentOptions, Output, Percentiles};
 
 pub(super) const KIND: Kind = Kind { name: "paths-jitter", tables, charts };
 
@@ -52,7 +52,7 @@ pub(crate) struct Row {
     /// The load that every event carried, in units.
     pub(crate) load: u32,
     /// From the supplier's stamp to the consumer's read, on the high path.
-    pub(crate) high_latency: Option<Latency>,
+    pub(crate) high_latency: Option<Percentiles>,
 }
 
 /// The high path beside low ones.
@@ -67,7 +67,7 @@ pub(crate) struct Saturation {
     /// The same on each low path, their mean.
     pub(crate) low_rate: f64,
     /// From the supplier's stamp to the consumer's read, on the high path.
-    pub(crate) high_latency: Option<Latency>,
+    pub(crate) high_latency: Option<Percentiles>,
 }
 
 /// Runs it and writes its report to `out`.
@@ -157,7 +157,7 @@ fn beside_low_paths(bed: &Bed, plan: Plan, out: &mut Output<'_>) -> Result<Vec<S
 fn p999_ratio(turns: &[Saturation], service: Service) -> Option<f64> {
     let p999 = |low_paths| {
         let of_these = turns.iter().filter(|turn| (turn.service, turn.low_paths) == (service, low_paths));
-        let figures = of_these.filter_map(|turn| Some(turn.high_latency?.p999_us));
+        let figures = of_these.filter_map(|turn| Some(turn.high_latency?.p999));
         crate::Spread::of(figures).map(|spread| spread.median)
     };
     quotient(p999(LOW_PATHS), p999(0))
@@ -168,7 +168,7 @@ fn p999_ratio(turns: &[Saturation], service: Service) -> Option<f64> {
 fn flat(rows: &[Row]) -> Aim {
     let jitters = |service| {
         let rows = rows.iter().filter(move |row| row.service == service);
-        rows.filter_map(|row| Some(row.high_latency?.standard_deviation_us)).collect::<Vec<f64>>()
+        rows.filter_map(|row| row.high_latency?.standard_deviation).collect::<Vec<f64>>()
     };
     let [real_time, plain] = Service::ALL.map(jitters);
     let largest = |jitters: &[f64]| jitters.iter().copied().fold(0.0, f64::max);
@@ -240,7 +240,7 @@ mod tests {
     use super::*;
 
     fn turn(service: Service, low_paths: usize, p999_us: f64) -> Saturation {
-        let latency = Latency { p999_us, ..Latency::of([1000]).unwrap() };
+        let latency = Percentiles { p999: p999_us, ..Percentiles::of([1000]).unwrap() };
         Saturation { service, low_paths, high_rate: 100.0, low_rate: 0.0, high_latency: Some(latency) }
     }
 

@@ -6,10 +6,10 @@ use serde_json::Value;
 
 use super::rig::{Outcome, Plan};
 use super::samples::distribution;
-use super::{Bed, Bin, Class, Kind, Latency, Pair, Service, quotient, subtitle};
+use super::{Bed, Bin, Class, Kind, Pair, Service, quotient, subtitle};
 use crate::report::chart::{Axis, Chart, Labels, Mark, Series};
 use crate::report::{Aim, Charts, Tables, number, rows, table, text};
-use crate::{BenchError, ExperimentOptions, Output};
+use crate::{BenchError, ExperimentOptions, Output, Percentiles};
 
 pub(super) const KIND: Kind = Kind { name: "paths-latency", tables, charts };
 
@@ -45,9 +45,9 @@ pub(crate) struct Row {
     /// Events delivered and processed a second.
     pub(crate) rate: f64,
     /// From the supplier's stamp to the consumer's read; `null` when no event came.
-    pub(crate) latency: Option<Latency>,
+    pub(crate) latency: Option<Percentiles>,
     /// The same from when each event was due: contains its supplier's lateness.
-    pub(crate) latency_from_schedule: Option<Latency>,
+    pub(crate) latency_from_schedule: Option<Percentiles>,
     /// How the latencies are spread.
     pub(crate) distribution: Vec<Bin>,
 }
@@ -72,12 +72,12 @@ pub(super) fn measure(
         let outcome = rigs.of(service).run(Plan::at_100_hz(warm_up, window), |_| Some(load))?;
         rows.extend(Class::ALL.map(|class| Row::of(service, class, &outcome)));
     }
-    let high = |service, figure: fn(Latency) -> f64| {
+    let high = |service, figure: fn(Percentiles) -> f64| {
         let row = rows.iter().find(|row| (row.service, row.path) == (service, Class::High));
         row.and_then(|row| row.latency).map(figure)
     };
     let ratio = |figure| quotient(high(Service::RealTime, figure), high(Service::Plain, figure));
-    let (high_median_ratio, high_p99_ratio) = (ratio(|latency| latency.median_us), ratio(|latency| latency.p99_us));
+    let (high_median_ratio, high_p99_ratio) = (ratio(|latency| latency.median), ratio(|latency| latency.p99));
     let aims = vec![
         super::at_most(
             "the high path's median latency is at most 1/8 of the plain service's",

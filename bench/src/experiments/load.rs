@@ -5,11 +5,11 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::rig::{Outcome, Plan, Rig};
-use super::{Bed, Class, Kind, Latency, Pair, Service, subtitle};
+use super::{Bed, Class, Kind, Pair, Service, subtitle};
 use crate::latency::ratio;
 use crate::report::chart::{Axis, Chart};
 use crate::report::{Aim, Charts, Tables, line, number, rows, table};
-use crate::{BenchError, ExperimentOptions, Output};
+use crate::{BenchError, ExperimentOptions, Output, Percentiles};
 
 pub(super) const KIND: Kind = Kind { name: "paths-load", tables, charts };
 
@@ -54,11 +54,11 @@ pub(crate) struct Row {
     /// The same on the low path.
     pub(crate) low_rate: f64,
     /// From the supplier's stamp to the consumer's read, of events that came in the window.
-    pub(crate) high_latency: Option<Latency>,
+    pub(crate) high_latency: Option<Percentiles>,
     /// The same on the medium path.
-    pub(crate) medium_latency: Option<Latency>,
+    pub(crate) medium_latency: Option<Percentiles>,
     /// The same on the low path.
-    pub(crate) low_latency: Option<Latency>,
+    pub(crate) low_latency: Option<Percentiles>,
 }
 
 /// Runs it and writes its report to `out`.

@@ -4,10 +4,10 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::rig::{Plan, Rig};
-use super::{Bed, Class, Kind, Latency, Service, subtitle};
+use super::{Bed, Class, Kind, Service, subtitle};
 use crate::report::chart::{Axis, Chart, Labels};
 use crate::report::{Aim, Charts, Tables, line, number, rows, table};
-use crate::{BenchError, ExperimentOptions, Output};
+use crate::{BenchError, ExperimentOptions, Output, Percentiles};
 
 pub(super) const KIND: Kind = Kind { name: "paths-number", tables, charts };
 
@@ -46,7 +46,7 @@ pub(crate) struct Row {
     /// The same on all low paths together.
     pub(crate) low_rate_sum: f64,
     /// From the supplier's stamp to the consumer's read, on the high path.
-    pub(crate) high_latency: Option<Latency>,
+    pub(crate) high_latency: Option<Percentiles>,
 }
 
 /// Runs it and writes its report to `out`.

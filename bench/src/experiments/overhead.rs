@@ -19,13 +19,13 @@ use serde_json::{Value, json};
 use super::line::{Ends, Line};
 use super::paired::PairedRatio;
 use super::party::SupplierPath;
-use super::{Bed, Class, Kind, Latency, subtitle};
+use super::{Bed, Class, Kind, subtitle};
 use crate::campanile::{self, Campanile};
 use crate::process::Process;
 use crate::report::chart::Bars;
 use crate::report::{Aim, Charts, Tables, at, number, rows, table, text};
 use crate::spin::Awake;
-use crate::{BenchError, CarriageOptions, ExperimentOptions, Output, Spread, clock, relay, wire};
+use crate::{BenchError, CarriageOptions, ExperimentOptions, Output, Percentiles, Spread, clock, relay, wire};
 
 pub(super) const KIND: Kind = Kind { name: "overhead", tables, charts };
 
@@ -161,8 +161,8 @@ pub(super) fn measure(
             }
             for (contender, turns) in &mut order {
                 let latency = contender.latency(warm_up, window)?;
-                turns.medians.push(latency.map(|latency| latency.median_us));
-                turns.p99s.push(latency.map(|latency| latency.p99_us));
+                turns.medians.push(latency.map(|latency| latency.median));
+                turns.p99s.push(latency.map(|latency| latency.p99));
             }
         }
     }
@@ -291,9 +291,9 @@ impl Contender {
     }
 
     /// Latencies at an even pace.
-    fn latency(&mut self, warm_up: u64, window: u64) -> Result<Option<Latency>, BenchError> {
+    fn latency(&mut self, warm_up: u64, window: u64) -> Result<Option<Percentiles>, BenchError> {
         let (span, samples) = self.line.run(clock::SECOND / RATE, warm_up, window)?;
-        Ok(Latency::of(span.latencies(&samples)))
+        Ok(Percentiles::of(span.latencies(&samples)))
     }
 }
 

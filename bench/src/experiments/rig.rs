@@ -7,9 +7,9 @@ use serde::Serialize;
 
 use super::ability::{Cores, RealTime};
 use super::party::{Answer, Order, Party, Piece, Recording, Run, Sample, Schedule, Sent, SupplierPath};
-use super::samples::{Latency, Window};
+use super::samples::Window;
 use crate::campanile::{self, Campanile, Channel};
-use crate::{BenchError, CarriageOptions, clock, system, wire};
+use crate::{BenchError, CarriageOptions, Percentiles, clock, system, wire};
 
 /// How long before the first event is due a run is ordered: until then all parties know what to do.
 const LEAD: u64 = clock::SECOND / 20;
@@ -163,13 +163,13 @@ impl Outcome {
     }
 
     /// The same in figures.
-    pub(super) fn latency(&self, class: Class) -> Option<Latency> {
-        Latency::of(self.latencies(class))
+    pub(super) fn latency(&self, class: Class) -> Option<Percentiles> {
+        Percentiles::of(self.latencies(class))
     }
 
     /// The same, counted from when each event was due.
-    pub(super) fn latency_from_schedule(&self, class: Class) -> Option<Latency> {
-        Latency::of(self.of(class).flat_map(|path| self.window.latencies_from_schedule(&path.samples)))
+    pub(super) fn latency_from_schedule(&self, class: Class) -> Option<Percentiles> {
+        Percentiles::of(self.of(class).flat_map(|path| self.window.latencies_from_schedule(&path.samples)))
     }
 }
 

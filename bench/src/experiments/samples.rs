@@ -57,57 +57,6 @@ impl Window {
     }
 }
 
-/// A latency in figures, in microseconds.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-pub(crate) struct Latency {
-    /// How many events they come from.
-    pub(crate) events: usize,
-    /// The shortest.
-    pub(crate) min_us: f64,
-    /// Their mean.
-    pub(crate) mean_us: f64,
-    /// Half were at most this long.
-    pub(crate) median_us: f64,
-    /// 99 in 100 were at most this long.
-    pub(crate) p99_us: f64,
-    /// 999 in 1000 were at most this long. From fewer than 1000 events, this is the longest.
-    pub(crate) p999_us: f64,
-    /// The longest.
-    pub(crate) max_us: f64,
-    /// Their standard deviation: the paper's jitter.
-    pub(crate) standard_deviation_us: f64,
-}
-
-impl Latency {
-    /// The figures of these latencies, in nanoseconds; `None` of none.
-    pub(super) fn of(nanoseconds: impl IntoIterator<Item = u64>) -> Option<Self> {
-        let mut sorted: Vec<u64> = nanoseconds.into_iter().collect();
-        sorted.sort_unstable();
-        let (&min, &max) = (sorted.first()?, sorted.last()?);
-        let microseconds = || sorted.iter().map(|&ns| ratio(ns, 1000));
-        let count = whole(sorted.len());
-        let mean = microseconds().sum::<f64>() / count;
-        let variance = microseconds().map(|us| (us - mean) * (us - mean)).sum::<f64>() / count;
-        let quantile = |per_thousand| ratio(quantile(&sorted, per_thousand), 1000);
-        Some(Self {
-            events: sorted.len(),
-            min_us: ratio(min, 1000),
-            mean_us: mean,
-            median_us: quantile(500),
-            p99_us: quantile(990),
-            p999_us: quantile(999),
-            max_us: ratio(max, 1000),
-            standard_deviation_us: variance.sqrt(),
-        })
-    }
-}
-
-/// The smallest of some sorted numbers that so many in a thousand do not exceed; 0 of none.
-fn quantile(sorted: &[u64], per_thousand: usize) -> u64 {
-    let rank = (sorted.len() * per_thousand).div_ceil(1000).max(1);
-    sorted.get(rank - 1).copied().unwrap_or(0)
-}
-
 /// One bar of a distribution.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub(crate) struct Bin {
@@ -197,26 +146,6 @@ mod tests {
         assert_eq!(SECOND.latencies(&samples), [10 * MS, 9 * MS]);
         let late = Sample { due: 1000 * MS, ..sample(1500, 1501) };
         assert_eq!(SECOND.latencies_from_schedule(&[late]), [501 * MS]);
-    }
-
-    #[test]
-    fn figures_follow_their_definitions() {
-        let latency = Latency::of((1..=1000).map(|us| us * 1000)).unwrap();
-        assert_eq!(latency.events, 1000);
-        for (figure, expected) in [
-            (latency.min_us, 1.0),
-            (latency.median_us, 500.0),
-            (latency.mean_us, 500.5),
-            (latency.p99_us, 990.0),
-            (latency.p999_us, 999.0),
-            (latency.max_us, 1000.0),
-        ] {
-            assert!(close(figure, expected), "{figure} instead of {expected}");
-        }
-        let even = Latency::of([1000, 3000, 1000, 3000]).unwrap();
-        assert!(close(even.standard_deviation_us, 1.0), "{even:?}");
-        assert!(close(Latency::of([7000]).unwrap().p999_us, 7.0));
-        assert_eq!(Latency::of([]), None);
     }
 
     #[test]

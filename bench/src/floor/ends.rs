@@ -14,7 +14,7 @@ use giop::framing::{Inbound, Limits};
 
 use crate::latency::Recorder;
 use crate::loss::Ledger;
-use crate::wire::{self, Phase, PushMessage, Received, Stamp};
+use crate::wire::{self, Phase, PushMessage, Stamp};
 use crate::{BenchError, clock};
 
 /// How long an end waits for the other one before it gives the contender up.
@@ -236,7 +236,7 @@ impl Consumer {
         loop {
             let at = self.connection.read()?;
             while let Some(received) = self.answer(at, &mut arrivals)? {
-                let Received::Event(stamp) = received else { continue };
+                let Some(stamp) = received else { continue };
                 match stamp.phase {
                     Phase::WarmUp | Phase::Measured => {}
                     Phase::WarmUpEnd => {
@@ -254,15 +254,16 @@ impl Consumer {
         }
     }
 
-    /// Answers the next message that has been read whole; what it was, or `None` when there is no such message.
-    fn answer(&mut self, at: u64, arrivals: &mut Arrivals) -> Result<Option<Received>, BenchError> {
+    /// Answers the next message that has been read whole; the stamp of the event that it brought, if it did; `None` when there is no
+    /// such message.
+    fn answer(&mut self, at: u64, arrivals: &mut Arrivals) -> Result<Option<Option<Stamp>>, BenchError> {
         let contender = self.connection.contender;
         let message = wire::next_request(contender, &mut self.requests, &mut self.connection.inbound)?;
         let Some(message) = message else { return Ok(None) };
-        let (request, received) = wire::read_request(message.bytes, &message.header)
+        let mut stamp = None;
+        let request = wire::read_push(message.bytes, &message.header, &mut |payload| stamp = Stamp::read(payload))
             .map_err(|error| broken(contender, &format!("sent a request that cannot be read: {error}")))?;
-        if let Received::Event(Stamp { phase: Phase::Measured | Phase::MeasuredEnd, sent, due, number, .. }) = received
-        {
+        if let Some(Stamp { phase: Phase::Measured | Phase::MeasuredEnd, sent, due, number, .. }) = stamp {
             arrivals.latency.record(at.saturating_sub(sent));
             arrivals.since_due.record(at.saturating_sub(due));
             arrivals
@@ -277,7 +278,7 @@ impl Consumer {
             arrivals.message_bytes = (message.bytes.len(), self.reply.len());
             self.connection.stream.write_all(&self.reply).map_err(BenchError::io("answering a contender"))?;
         }
-        Ok(Some(received))
+        Ok(Some(stamp))
     }
 
     /// Takes and answers the next event, and whatever else comes before it.
@@ -285,7 +286,7 @@ impl Consumer {
         loop {
             let at = self.connection.read()?;
             while let Some(received) = self.answer(at, arrivals)? {
-                if matches!(received, Received::Event(_)) {
+                if received.is_some() {
                     return Ok(());
                 }
             }

@@ -125,6 +125,7 @@ fn report(pushed: &Pushed, arrived: &Arrived) -> Turn {
             p99: arrived.p99_ns / 1e3,
             p999: arrived.p999_ns / 1e3,
             max: arrived.max_ns / 1e3,
+            ..Percentiles::default()
         },
         latency_from_schedule: None,
         round_trip: RoundTrip {

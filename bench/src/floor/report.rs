@@ -53,7 +53,7 @@ pub(crate) struct RoundTrip {
 
 impl From<Percentiles> for RoundTrip {
     fn from(figures: Percentiles) -> Self {
-        let Percentiles { events: _, min: _, median, p99, p999, max } = figures;
+        let Percentiles { median, p99, p999, max, .. } = figures;
         Self { median_us: median, p99_us: p99, p999_us: p999, max_us: max }
     }
 }

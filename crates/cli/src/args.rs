@@ -149,6 +149,7 @@ Exit status: 0 one of the events matches; 1 none does; 2 wrong usage.";
 
 const BENCH_EXAMPLES: &str = "\
 Examples:
+  campanile bench latency            how long events take through the local service
   campanile bench monitor            a telescope's monitor system, for 10 s
   campanile bench monitor --demo     serve at the default address under it
 

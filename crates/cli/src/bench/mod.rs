@@ -1,6 +1,7 @@
 //! `campanile bench`: what a service carries. The experiments are another program, `campanile-bench`.
 
 mod demo;
+mod latency;
 mod monitor;
 mod options;
 
@@ -16,6 +17,7 @@ pub(crate) fn run(command: &Command) -> Result<(), Failure> {
     let terminal = stdout.is_terminal();
     let out = &mut Output::new(&mut stdout, terminal);
     match command {
+        Command::Latency(options) => latency::run(options, out),
         Command::Monitor(options) => monitor::run(options, out),
     }
     .map_err(failure)

@@ -8,6 +8,49 @@ pub(crate) enum Command {
     /// Run a telescope's monitor system: 50 suppliers of 34 KB at 2 Hz, beside plain sockets
     #[command(after_help = MONITOR_EXAMPLES)]
     Monitor(MonitorOptions),
+    /// Send events through a running service, on a channel of their own, and tell how long they take
+    #[command(after_help = LATENCY_EXAMPLES)]
+    Latency(LatencyOptions),
+}
+
+const LATENCY_EXAMPLES: &str = "\
+Examples:
+  campanile bench latency                         the local service: 250 events a second of 128 B, for 10 s
+  campanile bench latency --rate 10000 --bytes 8192 --consumers 10
+  campanile bench latency --suppliers 20 --rate 100000        as many as get through, each push answered
+  campanile bench latency --server events.example.org:2809 --json | jq '.run.traffics[0].latency'
+
+Suppliers and consumers are here, so that one clock tells both ends; a service on
+another machine has to reach this one. The channel is destroyed at the end.
+Exit status: 0 every event came to every consumer; 1 one did not; 2 wrong usage.";
+
+/// Options of `campanile bench latency`.
+#[derive(Debug, Clone, clap::Args)]
+pub(crate) struct LatencyOptions {
+    /// The service: HOST:PORT
+    #[arg(long, short = 's', value_name = "HOST:PORT", default_value = "127.0.0.1:2809")]
+    pub(crate) server: String,
+    /// Suppliers, each with its own connection
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub(crate) suppliers: u32,
+    /// Consumers, each given every event
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=16))]
+    pub(crate) consumers: u32,
+    /// Events per second of each supplier; the next leaves when the push before has returned, whatever is asked for
+    #[arg(long, value_name = "HZ", default_value_t = 250.0)]
+    pub(crate) rate: f64,
+    /// Payload of an event in bytes
+    #[arg(long, value_name = "BYTES", default_value_t = 128, value_parser = clap::value_parser!(u32).range(64..=8_388_608))]
+    pub(crate) bytes: u32,
+    /// Seconds that are measured, after one that is not
+    #[arg(long, value_name = "SECONDS", default_value_t = 10.0)]
+    pub(crate) duration: f64,
+    /// How events travel
+    #[command(flatten)]
+    pub(crate) carriage: CarriageOptions,
+    /// How to report
+    #[command(flatten)]
+    pub(crate) report: ReportOptions,
 }
 
 pub(crate) const MONITOR_EXAMPLES: &str = "\

@@ -373,6 +373,28 @@ fn port_in_use_is_told_with_what_to_do() {
     assert!(said.contains("in use") && said.contains("--listen"), "{said}");
 }
 
+/// Others use the service, too: the benchmark has a channel of its own, and leaves nothing behind.
+#[test]
+fn latency_of_a_running_service_is_told_and_nothing_stays() {
+    let serve = Serve::start();
+    let options = ["--duration", "0.3", "--rate", "200", "--consumers", "2", "--json"];
+    let output = campanile(&[&["bench", "latency", "--server", &serve.address], &options[..]].concat());
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let report = json(&text(&output.stdout));
+    let traffic = &report["run"]["traffics"][0];
+    assert!(traffic["latency"]["events"].as_u64().unwrap() > 0, "{traffic}");
+    assert_eq!(traffic["losses"]["lost"], 0);
+    let left = json(&text(&serve.run("ls", &["--json"]).stdout));
+    assert_eq!(left["channels"].as_array().unwrap().len(), 1, "{left}");
+}
+
+#[test]
+fn latency_of_a_service_that_is_not_there_says_how_to_start_one() {
+    let (said, status) = refusal(&["bench", "latency", "--server", &nobodys_address()]);
+    assert_eq!(status, 1);
+    assert!(said.contains("campanile serve"), "{said}");
+}
+
 /// `make run`, where somebody else served already, advised an option that it does not have.
 #[test]
 fn demonstration_at_a_port_in_use_is_told_what_make_can_do() {

@@ -1,0 +1,146 @@
+//! Those who call a consumer: the connections to its listener, and the requests that come on them.
+
+use std::convert::Infallible;
+use std::io::{ErrorKind, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::fd::OwnedFd;
+
+use giop::connection::{Connection, Side};
+use giop::framing::{Inbound, Limits, Message};
+use giop::message::{Request, Response};
+use rustix::event::epoll::{self, EventData, EventFlags};
+
+use crate::{BenchError, clock, wire};
+
+/// What the poll answers for the listener; connections have their index.
+const LISTENER: u64 = u64::MAX;
+
+/// A consumer's listener and connections, on one poll.
+#[derive(Debug)]
+pub struct Callers {
+    /// Who calls, in error messages.
+    name: &'static str,
+    listener: TcpListener,
+    connections: Vec<Option<Caller>>,
+    poll: OwnedFd,
+    reply: Vec<u8>,
+}
+
+#[derive(Debug)]
+struct Caller {
+    stream: TcpStream,
+    inbound: Inbound,
+    requests: Connection<Infallible>,
+}
+
+impl Callers {
+    /// Those who call there, `name` in error messages.
+    pub fn new(name: &'static str, listener: TcpListener) -> Result<Self, BenchError> {
+        listener.set_nonblocking(true).map_err(BenchError::io("making a consumer's listener not block"))?;
+        let poll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(polling)?;
+        epoll::add(&poll, &listener, EventData::new_u64(LISTENER), EventFlags::IN).map_err(polling)?;
+        Ok(Self { name, listener, connections: Vec::new(), poll, reply: Vec::new() })
+    }
+
+    /// Where they call.
+    pub fn address(&self) -> Result<SocketAddr, BenchError> {
+        self.listener.local_addr().map_err(BenchError::io("reading the address of a consumer"))
+    }
+
+    /// Waits until somebody calls, for so many nanoseconds at most where that is said, and takes what has come whole: `take` is handed
+    /// each payload with the time right after the read that completed it. Calls that want an answer get one where `answers` says so,
+    /// when `take` is done with them.
+    pub fn wait(
+        &mut self,
+        within: Option<u64>,
+        answers: bool,
+        mut take: impl FnMut(&[u8], u64) -> Result<(), BenchError>,
+    ) -> Result<(), BenchError> {
+        let mut events = [epoll::Event { flags: EventFlags::empty(), data: EventData::new_u64(0) }; 64];
+        let count = match epoll::wait(&self.poll, &mut events, within.map(clock::to_timespec).as_ref()) {
+            Ok(count) => count,
+            Err(rustix::io::Errno::INTR) => 0,
+            Err(errno) => return Err(polling(errno)),
+        };
+        for event in events.iter().take(count) {
+            let data = event.data;
+            if data.u64() == LISTENER {
+                self.accept()?;
+            } else {
+                self.read(usize::try_from(data.u64()).unwrap_or(usize::MAX), answers, &mut take)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn accept(&mut self) -> Result<(), BenchError> {
+        let stream = match self.listener.accept() {
+            Ok((stream, _)) => stream,
+            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => return Ok(()),
+            Err(source) => return Err(BenchError::Io { doing: "accepting a connection to a consumer", source }),
+        };
+        stream.set_nodelay(true).map_err(BenchError::io("switching off Nagle's algorithm"))?;
+        let data = EventData::new_u64(u64::try_from(self.connections.len()).unwrap_or(LISTENER));
+        epoll::add(&self.poll, &stream, data, EventFlags::IN).map_err(polling)?;
+        let (inbound, requests) = (Inbound::new(Limits::default()), Connection::new(Side::Server));
+        self.connections.push(Some(Caller { stream, inbound, requests }));
+        Ok(())
+    }
+
+    /// Reads once and takes what has come whole. Only ever called when there is something to read.
+    fn read(
+        &mut self,
+        index: usize,
+        answers: bool,
+        take: &mut impl FnMut(&[u8], u64) -> Result<(), BenchError>,
+    ) -> Result<(), BenchError> {
+        let Some(slot) = self.connections.get_mut(index) else { return Ok(()) };
+        let Some(Caller { stream, inbound, requests }) = slot else { return Ok(()) };
+        match stream.read(inbound.space()) {
+            Ok(0) => {
+                *slot = None; // closing it also ends its being polled
+                return Ok(());
+            }
+            Ok(count) => inbound.filled(count),
+            Err(error) if error.kind() == ErrorKind::Interrupted => return Ok(()),
+            Err(error) if error.kind() == ErrorKind::ConnectionReset => {
+                *slot = None;
+                return Ok(());
+            }
+            Err(source) => return Err(BenchError::Io { doing: "reading from a contender", source }),
+        }
+        let at = clock::now();
+        while let Some(message) = wire::next_request(self.name, requests, inbound)? {
+            let request = take_events(self.name, &message, &mut |payload| take(payload, at))?;
+            if answers && request.response != Response::None {
+                self.reply.clear();
+                wire::write_reply(&mut self.reply, &message.header, request.request_id);
+                stream.write_all(&self.reply).map_err(BenchError::io("answering a contender"))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Hands out the payloads of a request's events.
+fn take_events<'a>(
+    name: &'static str,
+    message: &Message<'a>,
+    take: &mut impl FnMut(&[u8]) -> Result<(), BenchError>,
+) -> Result<Request<'a>, BenchError> {
+    let mut taken = Ok(());
+    let mut next = |payload: &'a [u8]| {
+        if taken.is_ok() {
+            taken = take(payload);
+        }
+    };
+    let request = wire::read_push(message.bytes, &message.header, &mut next).map_err(|error| BenchError::Protocol {
+        contender: name.to_owned(),
+        reason: format!("sent a request that cannot be read: {error}"),
+    })?;
+    taken.map(|()| request)
+}
+
+fn polling(errno: rustix::io::Errno) -> BenchError {
+    BenchError::Io { doing: "polling a consumer's connections", source: errno.into() }
+}
