@@ -118,7 +118,10 @@ impl Scene {
     /// Makes an admin with so many consumers, or destroys it.
     fn come_or_go(&mut self, consumers: u32) -> Result<(), BenchError> {
         if let Some(admin) = self.crowd.take() {
-            return self.hierarchy.destroy_admin(self.channel, Side::Consumers, admin).map(drop).map_err(setup(DOING));
+            self.hierarchy.destroy_admin(self.channel, Side::Consumers, admin).map_err(setup(DOING))?;
+            // Administration does it in pieces; here, what all of it costs a lane is measured.
+            while self.hierarchy.poll_removed().is_some() {}
+            return Ok(());
         }
         let admin = self.hierarchy.create_admin(self.channel, Side::Consumers, Operator::And).map_err(setup(DOING))?;
         for _ in 0..consumers {
