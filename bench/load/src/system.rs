@@ -2,12 +2,13 @@
 
 #![expect(
     unsafe_code,
-    reason = "no safe wrapper offers scheduling policies, or the processor clock of another process"
+    reason = "no safe wrapper offers scheduling policies, the processor clock of another process, or ports chosen on connecting"
 )]
 
 use std::fs;
 use std::io::{self, Write};
 use std::mem::MaybeUninit;
+use std::os::fd::AsRawFd;
 
 use serde::Serialize;
 
@@ -34,6 +35,18 @@ fn schedule(pid: libc::pid_t, policy: libc::c_int, priority: u8) -> io::Result<(
     let parameters = libc::sched_param { sched_priority: libc::c_int::from(priority) };
     // SAFETY: `parameters` lives until the call returns, which only reads it; 0 names the calling thread.
     let result = unsafe { libc::sched_setscheduler(pid, policy, &raw const parameters) };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Has a socket that is bound to an address and no port get its port when it connects (ip(7), `IP_BIND_ADDRESS_NO_PORT`). Otherwise the
+/// kernel looks, when it binds, for one that no connection uses or has used in the last minute, whoever it led to: with many that have just
+/// been closed that takes most of the time.
+pub fn choose_port_on_connecting(socket: &impl AsRawFd) -> io::Result<()> {
+    let on: libc::c_int = 1;
+    let length = libc::socklen_t::try_from(size_of_val(&on)).map_err(|_| io::ErrorKind::InvalidInput)?;
+    let (level, option, value) = (libc::IPPROTO_IP, libc::IP_BIND_ADDRESS_NO_PORT, (&raw const on).cast());
+    // SAFETY: `on` lives until the call returns, which only reads it, and `length` is its size.
+    let result = unsafe { libc::setsockopt(socket.as_raw_fd(), level, option, value, length) };
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 

@@ -7,6 +7,7 @@ use std::time::Duration;
 use giop::cdr::{CharSet, Endian, Reader, Version, Writer};
 use giop::ior::{IiopProfile, Ior};
 use giop::message::{HEADER_LEN, Header, Reply, ReplyStatus, RequestHead, Response, begin_request};
+use load::system::choose_port_on_connecting;
 use rustix::net::{AddressFamily, SocketType, bind, connect, socket};
 
 /// Where attacks come from: another address of loopback than that of everybody else, so that the service can tell them apart.
@@ -69,6 +70,7 @@ impl Foe {
     /// Connects to the service from [`FOE`].
     pub(super) fn connect(service: SocketAddr) -> Result<Self> {
         let socket = socket(AddressFamily::INET, SocketType::STREAM, None)?;
+        choose_port_on_connecting(&socket)?;
         bind(&socket, &SocketAddr::new(FOE, 0))?;
         connect(&socket, &service)?;
         let stream = TcpStream::from(socket);
