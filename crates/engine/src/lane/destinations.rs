@@ -635,6 +635,16 @@ mod tests {
     }
 
     #[test]
+    fn forgets_all_when_their_lists_have_too_many_places() {
+        // A thousand types that a thousand consumers want are fewer than 4,096, and a million places.
+        let (routes, mut destinations) = (routes(&["x"; 1_024]), Destinations::default());
+        let mut know = |id| destinations.know(sought(TypeId(id), "x", &routes), |_| true).1;
+        assert!((1..=1_024).all(|id| know(id) == Way::Learned));
+        assert_eq!(know(1_025), Way::Reset);
+        assert_eq!(destinations.listed, 1_024);
+    }
+
+    #[test]
     fn forgets_all_when_there_are_too_many() {
         let (routes, mut destinations) = (routes(&["x"]), Destinations::default());
         for id in 1..=4_096 {
