@@ -153,9 +153,11 @@ impl Door {
         is_waiting || !self.foreign.are_quiet() || !self.due.is_empty()
     }
 
-    /// Whether nothing is left of what other lanes have sent, or of what is yet to be told. For a lane that is to end.
+    /// Whether nothing is left of what other lanes have sent, of what is yet to be told, or of what filters are asked about. For a
+    /// lane that is to end.
     pub(crate) fn is_done(&self) -> bool {
-        self.foreign.has_no_guests() && self.instalments.is_empty() && self.outgoing.losses.is_empty()
+        let is_told = self.instalments.is_empty() && self.outgoing.losses.is_empty();
+        is_told && self.foreign.has_no_guests() && self.questions.is_empty()
     }
 }
 

@@ -1,54 +1,151 @@
 //! Which connections to clients make room for others: those that have been idle for longest.
 
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use engine::Time;
+use hashbrown::HashMap;
 
-use crate::doors::giop::outgoing::Outgoing;
-use crate::lane::io::slots::{Slots, Token};
+use crate::lane::io::slots::Token;
 
-/// The connections that have been idle for longest. All are looked through once in a round at most, and as many as are
-/// found then are closed one by one, as room is needed.
+/// The connections to clients, of each address and of all, in the order in which they were found to be in use.
+///
+/// What a connection is used for does not change its rank, so that using it costs nothing: whoever looks for the longest idle one finds
+/// out, and ranks it anew. A connection is never idle for longer than its rank says.
 #[derive(Default)]
 pub(crate) struct LongestIdle {
-    /// Since when, and which; the longest idle one last.
-    found: Vec<(Time, Token)>,
-    /// Whose they are, and when they were looked for.
-    of: Option<IpAddr>,
-    looked_at: Option<Time>,
+    of_all: BTreeSet<(Time, Token)>,
+    of_each: BTreeSet<(IpAddr, Time, Token)>,
+    /// Whose each is, and its rank.
+    ranks: HashMap<Token, (IpAddr, Time)>,
 }
 
-/// How many are found at once.
-const FOUND_MAX: usize = 256;
+/// How many are looked at for one that is to make room. As many as clients like may have been used since they were last looked at.
+const LOOKED_AT_MAX: usize = 256;
 
 impl LongestIdle {
-    /// The longest idle one of those that an address has, or of all.
-    pub(crate) fn next(&mut self, connections: &Slots<Outgoing>, of: Option<IpAddr>, now: Time) -> Option<Token> {
-        if self.of == of
-            && let Some(token) = self.take(connections)
-        {
-            return Some(token);
-        }
-        if self.looked_at == Some(now) {
-            return None;
-        }
-        (self.of, self.looked_at) = (of, Some(now));
-        let is_meant = |connection: &Outgoing| of.is_none_or(|ip| connection.account().ip() == ip);
-        let meant = connections.iter().filter(|(_, connection)| is_meant(connection));
-        self.found.clear();
-        self.found.extend(meant.filter_map(|(token, connection)| Some((connection.idle_since()?, token))));
-        self.found.sort_unstable_by_key(|(since, _)| core::cmp::Reverse(*since));
-        let shorter_idle = self.found.len().saturating_sub(FOUND_MAX);
-        self.found.drain(..shorter_idle);
-        self.take(connections)
+    /// A connection was begun for a client.
+    pub(crate) fn add(&mut self, token: Token, ip: IpAddr, now: Time) {
+        self.of_all.insert((now, token));
+        self.of_each.insert((ip, now, token));
+        self.ranks.insert(token, (ip, now));
     }
 
-    fn take(&mut self, connections: &Slots<Outgoing>) -> Option<Token> {
-        while let Some((since, token)) = self.found.pop() {
-            if connections.get(token).is_some_and(|connection| connection.idle_since() == Some(since)) {
+    /// It is gone.
+    pub(crate) fn remove(&mut self, token: Token) {
+        if let Some((ip, rank)) = self.ranks.remove(&token) {
+            self.of_all.remove(&(rank, token));
+            self.of_each.remove(&(ip, rank, token));
+        }
+    }
+
+    /// The longest idle one of those that an address has, or of all; where very many were in use since they were last looked at, the
+    /// longest idle one of some. `idle_since` says since when a connection is idle, if it is.
+    pub(crate) fn next(
+        &mut self,
+        of: Option<IpAddr>,
+        now: Time,
+        mut idle_since: impl FnMut(Token) -> Option<Time>,
+    ) -> Option<Token> {
+        let mut longest: Option<(Time, Token)> = None;
+        for _ in 0..LOOKED_AT_MAX {
+            let Some((rank, token)) = self.first(of) else { break };
+            let since = idle_since(token);
+            if since.is_some_and(|since| since <= rank) {
                 return Some(token);
             }
+            // All others were in use just now, or are looked at for the second time.
+            if rank >= now {
+                break;
+            }
+            self.rank(token, since.unwrap_or(now));
+            let found = since.map(|since| (since, token));
+            longest = [longest, found].into_iter().flatten().min();
         }
-        None
+        longest.map(|(_, token)| token)
+    }
+
+    fn first(&self, of: Option<IpAddr>) -> Option<(Time, Token)> {
+        let Some(ip) = of else { return self.of_all.first().copied() };
+        let from = (ip, Time(0), Token::FIRST);
+        self.of_each.range(from..).next().filter(|(whose, ..)| *whose == ip).map(|(_, rank, token)| (*rank, *token))
+    }
+
+    fn rank(&mut self, token: Token, rank: Time) {
+        if let Some((ip, _)) = self.ranks.get(&token).copied() {
+            self.remove(token);
+            self.add(token, ip, rank);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const OTHERS: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(127, 0, 0, 1));
+    const OWN: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(127, 0, 0, 2));
+
+    fn token(number: u64) -> Token {
+        Token::from_bits(number)
+    }
+
+    /// The longest idle one, and how many were looked at.
+    fn next(
+        idle: &mut LongestIdle,
+        of: Option<IpAddr>,
+        now: u64,
+        since: impl Fn(u64) -> Option<u64>,
+    ) -> (Option<u64>, usize) {
+        let mut looked_at = 0;
+        let found = idle.next(of, Time(now), |token| {
+            looked_at += 1;
+            since(token.to_bits()).map(Time)
+        });
+        (found.map(Token::to_bits), looked_at)
+    }
+
+    #[test]
+    fn the_longest_idle_one_is_found_whatever_was_used_since() {
+        let mut idle = LongestIdle::default();
+        (0..4).for_each(|number| idle.add(token(number), OWN, Time(number)));
+        // 0 is in use, 1 was used at 8, and 2 at 6.
+        let since = |number| [None, Some(8), Some(6), Some(7)].get(usize::try_from(number).unwrap()).copied().flatten();
+        assert_eq!(next(&mut idle, None, 10, since), (Some(2), 5));
+        idle.remove(token(2));
+        assert_eq!(next(&mut idle, Some(OWN), 11, since), (Some(3), 1), "they are in order now");
+        idle.remove(token(3));
+        assert_eq!(next(&mut idle, None, 12, since).0, Some(1));
+        idle.remove(token(1));
+        assert_eq!(next(&mut idle, None, 13, since).0, None);
+        // It may be idle by now, since before it was last looked at.
+        assert_eq!(next(&mut idle, None, 14, |_| Some(9)), (Some(0), 1));
+        idle.remove(token(0));
+        assert_eq!(next(&mut idle, None, 15, |_| Some(9)), (None, 0));
+        assert!(idle.of_all.is_empty() && idle.of_each.is_empty() && idle.ranks.is_empty());
+    }
+
+    /// A client whose share of connections was spent had all connections to all clients, 65,536 of them, looked through and put in order
+    /// for each that it wanted.
+    #[test]
+    fn who_has_a_few_has_only_those_looked_at() {
+        let mut idle = LongestIdle::default();
+        (0..10_000).for_each(|number| idle.add(token(number), OTHERS, Time(number)));
+        (10_000..10_012).for_each(|number| idle.add(token(number), OWN, Time(number)));
+        assert_eq!(next(&mut idle, Some(OWN), 20_000, |number| Some(number + 100)), (Some(10_000), 13));
+        // In use, all of them: each is looked at once, and one of them again.
+        assert_eq!(next(&mut idle, Some(OWN), 30_000, |_| None), (None, 13));
+        assert_eq!(next(&mut idle, Some(OWN), 30_000, |_| None), (None, 1));
+    }
+
+    #[test]
+    fn of_very_many_that_were_used_since_some_are_looked_at_in_one_go_and_the_others_in_the_next() {
+        let mut idle = LongestIdle::default();
+        (0..10_000).for_each(|number| idle.add(token(number), OWN, Time(0)));
+        for go in 0..3 {
+            let (found, looked_at) = next(&mut idle, Some(OWN), 20_000, |number| Some(10_000 - number));
+            assert_eq!((found, looked_at), (Some((go + 1) * 256 - 1), 256));
+        }
+        assert_eq!(next(&mut idle, None, 20_000, |_| None), (None, 256));
     }
 }

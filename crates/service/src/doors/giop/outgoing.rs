@@ -25,7 +25,7 @@ use crate::doors::giop::mail::{self, OWN_ENDIAN};
 use crate::doors::giop::pending::{Pending, PendingReplies};
 use crate::doors::giop::replies::Verdict;
 use crate::doors::giop::routes::{Endpoint, Route, Routes, Sent};
-use crate::doors::giop::unused::Unused;
+use crate::doors::giop::unused::{Around, Unused};
 use crate::lane::io::gathered::Gathered;
 use crate::lane::io::output::{Output, Spares};
 use crate::lane::io::shares::Portion;
@@ -237,7 +237,7 @@ pub(crate) struct Outgoings {
     pub(crate) stale: bool,
     pub(crate) unused: Unused,
     /// Where connections are looked at next that may have been begun too long ago.
-    pub(crate) connecting_at: usize,
+    pub(crate) connecting_at: Around,
     /// Connections for which something was gathered, and when that is written.
     gathered: Gathered,
     /// Connections that were lost and of which not all have been told.
@@ -272,7 +272,7 @@ impl Outgoings {
             calls: HashMap::new(),
             stale: false,
             unused: Unused::default(),
-            connecting_at: 0,
+            connecting_at: Around::default(),
             gathered: Gathered::default(),
             losses: Losses::default(),
             unblocked: Vec::new(),
@@ -405,7 +405,9 @@ impl Core {
         let mut connection =
             Outgoing::new(endpoint.clone(), place, slice, self.doors.giop.outgoing.framing, self.clock.now, timeout);
         connection.used_in = look;
+        let ip = connection.account().ip();
         let token = self.doors.giop.outgoing.connections.insert(connection);
+        self.doors.giop.outgoing.longest_idle.add(token, ip, self.clock.now);
         self.doors.giop.outgoing.by_endpoint.insert(endpoint, token);
         self.doors.giop.outgoing.connecting += 1;
         let begun = match resolver::known_without_asking(&host) {
@@ -449,7 +451,8 @@ impl Core {
         // Somebody's share is not for others to make room in.
         let of = (spent.by == SpentBy::Client).then(|| account.ip());
         let Outgoings { longest_idle, connections, .. } = &mut self.doors.giop.outgoing;
-        if let Some(token) = longest_idle.next(connections, of, self.clock.now) {
+        let idle_since = |token| connections.get(token).and_then(Outgoing::idle_since);
+        if let Some(token) = longest_idle.next(of, self.clock.now, idle_since) {
             self.counters.add(Counter::OutgoingIdleClosed, 1);
             self.lose(token, "it was idle, and its place was needed");
             if let Ok(place) = account.charge(Resource::Outgoing, 1) {
@@ -719,6 +722,7 @@ impl Core {
     pub(crate) fn lose(&mut self, token: Token, why: &str) {
         let Some(mut connection) = self.doors.giop.outgoing.connections.remove(token) else { return };
         self.io.slices.leave(connection.slice);
+        self.doors.giop.outgoing.longest_idle.remove(token);
         self.doors.giop.outgoing.by_endpoint.remove(&connection.endpoint);
         if connection.stream().is_none() {
             self.doors.giop.outgoing.connecting -= 1;

@@ -74,10 +74,10 @@ impl Due {
 /// A reply with events that the socket has yet to take.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Written {
-    outbox: OutboxId,
-    serial: u32,
+    pub(crate) outbox: OutboxId,
+    pub(crate) serial: u32,
     /// See [`crate::lane::io::output::Output::taken`].
-    end: u64,
+    pub(crate) end: u64,
 }
 
 impl Core {

@@ -9,6 +9,21 @@ use core::ops::Range;
 /// Users and connections that are looked at in one go.
 pub(crate) const LOOKED_AT_ONCE: usize = 4_096;
 
+/// Where to go on with what is looked at all the time, around and around.
+#[derive(Debug, Default)]
+pub(crate) struct Around {
+    at: usize,
+}
+
+impl Around {
+    /// The places that are looked at in this go, of so many.
+    pub(crate) const fn next(&mut self, places: usize) -> Range<usize> {
+        let (first, end) = (self.at, self.at + LOOKED_AT_ONCE);
+        self.at = if end < places { end } else { 0 };
+        first..end
+    }
+}
+
 /// How far a look has come.
 #[derive(Debug, Default)]
 pub(crate) struct Unused {
@@ -106,6 +121,21 @@ mod tests {
 
     fn users(places: Range<usize>, is_last: bool) -> Piece {
         Piece::Users { places, is_last }
+    }
+
+    /// Whether connections were made in time was looked at of all of them, twenty times a second, as long as there was one to be made.
+    #[test]
+    fn what_is_looked_at_all_the_time_is_looked_at_in_pieces_and_each_once_around() {
+        let (mut around, places) = (Around::default(), 2 * LOOKED_AT_ONCE + 10);
+        for _ in 0..2 {
+            let pieces = [0; 3].map(|_| around.next(places));
+            assert!(pieces.iter().all(|piece| piece.len() <= 4_096), "{pieces:?}");
+            let all: Vec<usize> = pieces.into_iter().flatten().filter(|place| *place < places).collect();
+            assert_eq!(all, (0..places).collect::<Vec<_>>());
+        }
+        // There may be fewer meanwhile, or none.
+        around.next(places);
+        assert_eq!([around.next(10).start, around.next(0).start, around.next(10).start], [LOOKED_AT_ONCE, 0, 0]);
     }
 
     #[test]

@@ -32,9 +32,7 @@ impl Core {
         }
         let now = self.clock.now;
         let Outgoings { connections, connecting_at, .. } = &mut self.doors.giop.outgoing;
-        let end = *connecting_at + LOOKED_AT_ONCE;
-        let places = *connecting_at..end;
-        *connecting_at = if end < connections.places() { end } else { 0 };
+        let places = connecting_at.next(connections.places());
         let is_late = |connection: &Outgoing| connection.connect_deadline.is_some_and(|due| due <= now);
         let late = connections.piece_mut(places).filter(|(_, connection)| is_late(connection));
         let late: Vec<Token> = late.map(|(token, _)| token).collect();

@@ -3,7 +3,7 @@
 use core::ops::Range;
 
 /// Names an entry of a [`Slots`]. A token of an entry that is gone finds nothing, even when its place is in use again.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Token {
     index: u32,
     generation: u32,
@@ -12,6 +12,8 @@ pub(crate) struct Token {
 impl Token {
     /// Generations wrap at 28 bits, which leaves four bits of an epoll datum to say what kind of thing the token names.
     const GENERATION_MASK: u32 = (1 << 28) - 1;
+    /// No other comes before it in order.
+    pub(crate) const FIRST: Self = Self { index: 0, generation: 0 };
 
     /// Its place, which it shares with those that were there before.
     pub(crate) const fn index(self) -> usize {

@@ -434,6 +434,19 @@ mod tests {
     }
 
     #[test]
+    fn thirty_two_connections_may_be_on_their_way_to_a_lane_and_the_next_one_when_it_has_taken_one() {
+        let [first, mut second] = line(1, 1);
+        let mut lines = Lines::new(vec![first]);
+        for moved in 0..32 {
+            assert!(lines.can_move_to(LaneId(2)), "{moved}");
+            lines.find(LaneId(2)).unwrap().tell(answer());
+        }
+        assert!(!lines.can_move_to(LaneId(2)));
+        assert!(second.from.take().is_some());
+        assert!(lines.can_move_to(LaneId(2)));
+    }
+
+    #[test]
     fn a_lane_that_is_parted_from_is_not_found() {
         let [first, _second] = line(1, 1);
         let mut lines = Lines::new(vec![first]);

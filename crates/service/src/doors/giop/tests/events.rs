@@ -10,6 +10,7 @@ use giop::message::{HEADER_LEN, Header, Request};
 use testing::AcceptInTime;
 
 use super::*;
+use crate::doors::giop::pull_consumers::Written;
 use crate::doors::giop::push::Push;
 use crate::lane::intake::Submission;
 use corba::event::FORM_STRUCTURED;
@@ -321,6 +322,62 @@ fn a_lane_that_is_to_end_does_so_when_no_events_wait_for_its_next_round() {
         has_ended
     });
     assert!(!bench.lane.core.intake.undecided.has_to_go_on());
+}
+
+/// A lane to which no route led any more ended with the event of a supplier that waits for no answer, about which a client's filter was
+/// being asked: it was accepted, and neither delivered nor counted.
+#[test]
+fn a_lane_that_is_to_end_waits_for_what_filters_say_of_the_events_that_it_has_taken() {
+    let mut bench = Bench::new();
+    let listener = listen();
+    bench.filter_suppliers(&listener);
+    let source = bench.supplier();
+    bench.publish();
+    bench.take_in(source, &event(1));
+    let mut filter = bench.accept(&listener);
+    let asked = bench.requests_at(&mut filter, 1);
+    bench.office.post(ToLane::Retire).unwrap();
+    let has_ended = |bench: &mut Bench| {
+        bench.lane.round_within(Duration::from_millis(1));
+        core::iter::from_fn(|| bench.administration.take()).any(|letter| matches!(letter, ToAdministration::Ended))
+    };
+    assert!((0..20).all(|_| !has_ended(&mut bench)), "the filter has not answered");
+    filter.write_all(&answers(&asked, Some(true))).unwrap();
+    testing::wait_until("the lane to end", || has_ended(&mut bench));
+    assert_eq!(bench.lane.core.lane.counters().events_accepted, 1);
+}
+
+/// What a client's answers hold goes back to its proxies in one go when it dies: of one that pulled and read nothing that was as much as
+/// it had liked to ask for.
+#[test]
+fn a_client_that_has_not_taken_256_answers_with_events_is_not_read_before_it_has_taken_one() {
+    let mut bench = Bench::new();
+    let listener = listen();
+    bench.consumer(&listener);
+    let source = bench.supplier();
+    bench.publish();
+    bench.take_in(source, &event(1));
+    let _consumer = bench.accept(&listener);
+    let outbox = bench.lane.core.doors.giop.outgoing.routes.piece(0..1).next().unwrap().outbox;
+    let mut client = bench.connect();
+    let token = bench.lane.clients.giop.incoming.iter().next().unwrap().0;
+    let written = |bench: &mut Bench, count| {
+        let caller = &mut bench.lane.clients.giop.incoming.get_mut(token).unwrap().caller;
+        caller.written.extend([Written { outbox, serial: u32::MAX, end: u64::MAX }].repeat(count));
+    };
+    let is_read = |bench: &mut Bench| {
+        bench.lane.round_within(Duration::from_millis(1));
+        !requests(bench).is_empty()
+    };
+    written(&mut bench, 255);
+    client.write_all(&asking(1, "_is_a")).unwrap();
+    testing::wait_until("it to be read", || is_read(&mut bench));
+    written(&mut bench, 1);
+    client.write_all(&asking(2, "_is_a")).unwrap();
+    assert!((0..20).all(|_| !is_read(&mut bench)));
+    bench.lane.clients.giop.incoming.get_mut(token).unwrap().caller.written.front_mut().unwrap().end = 0;
+    bench.lane.settle_incoming(token);
+    testing::wait_until("it to be read on", || is_read(&mut bench));
 }
 
 /// A consumer that had waited for room on one connection and went on over another was told of the loss of the first: its next push
