@@ -6,6 +6,7 @@ mod events;
 use core::time::Duration;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -139,6 +140,17 @@ impl Bench {
     fn connect_from(&mut self, ip: [u8; 4]) -> TcpStream {
         let socket = socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
         bind(&socket, &SocketAddr::from((ip, 0))).unwrap();
+        self.connect_with(socket)
+    }
+
+    /// The same, by a client whose system keeps no more than a few thousand octets for it, and goes on keeping no more.
+    fn connect_with_little_room(&mut self) -> TcpStream {
+        let socket = socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
+        rustix::net::sockopt::set_socket_recv_buffer_size(&socket, 4096).unwrap();
+        self.connect_with(socket)
+    }
+
+    fn connect_with(&mut self, socket: OwnedFd) -> TcpStream {
         connect(&socket, &self.lane.clients.giop.entrance.listener.as_ref().unwrap().local_addr().unwrap()).unwrap();
         let stream = TcpStream::from(socket);
         let before = self.counters.read(Counter::ConnectionsAccepted);

@@ -81,7 +81,7 @@ fn what_is_done_for_a_connection_to_a_client_is_charged_to_the_host_that_it_lead
 #[test]
 fn a_connection_that_is_closed_and_does_not_take_its_last_octets_is_gone_in_time_and_once() {
     let mut bench = Bench::new();
-    let mut client = bench.connect();
+    let mut client = bench.connect_with_little_room();
     let has_unread =
         |bench: &Bench| bench.lane.clients.giop.incoming.iter().any(|(_, entry)| !entry.caller.output.is_empty());
     for id in 0.. {
