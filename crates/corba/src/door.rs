@@ -6,6 +6,7 @@ mod clients;
 mod declared;
 mod farewells;
 mod filters;
+mod guests;
 mod idle;
 mod objections;
 mod probes;
@@ -22,6 +23,8 @@ pub(super) use self::charges::{Thing, octets_of_reference, octets_of_types, weig
 use self::clients::{Client, Tell};
 pub use self::farewells::Farewell;
 use self::farewells::Farewells;
+use self::guests::Welcomed;
+pub use self::guests::{Guest, Part, Unwelcome};
 pub use self::idle::AT_ONCE_MAX;
 pub use self::idle::SupplierStanding;
 use self::probes::Probes;
@@ -112,6 +115,8 @@ pub struct Door {
     real_time: BTreeSet<ChannelId>,
     /// Whoever is connected and gave a reference.
     clients: HashMap<Peer, Client>,
+    /// Clients of other doors.
+    guests: HashMap<ProxyKey, Welcomed>,
     /// Those of them that are called to have events travel.
     peers: Peers,
     peer_next: u64,
@@ -199,6 +204,8 @@ pub enum Effect {
         /// How long it was not heard of.
         idle: Duration,
     },
+    /// The proxy of a client of another door ([`Door::welcome`]) is gone, and that client has not said so.
+    GuestGone(Peer),
     /// A client came or went: a line for those who look for a mistake. Made only where such lines are logged.
     Remark(String),
     /// No client goes by this handle any more: what was kept for it, such as its connection, can go.
@@ -318,6 +325,7 @@ impl Door {
             pool_kinds: BTreeMap::new(),
             real_time: BTreeSet::new(),
             clients: HashMap::new(),
+            guests: HashMap::new(),
             peers: Peers::default(),
             peer_next: 0,
             effects: VecDeque::new(),
@@ -456,8 +464,9 @@ impl Door {
     pub fn name(&self, what: &str, key: ProxyKey) -> String {
         let at = format!("{what} proxy {} of channel {}", key.proxy.0, key.channel.0);
         let peer = self.hierarchy.proxy(key).ok().and_then(|proxy| proxy.peer);
-        match peer.and_then(|peer| self.client(peer)) {
-            Some(client) => format!("{at} ({})", client.name),
+        let client = peer.and_then(|peer| self.client(peer)).map(|client| &client.name);
+        match client.or_else(|| self.guests.get(&key).map(|guest| &guest.name)) {
+            Some(name) => format!("{at} ({name})"),
             None => at,
         }
     }

@@ -42,7 +42,7 @@ pub use pulled::{Pulled, read_pulled, write_nothing, write_one, write_pulled};
 pub use skeleton::Skeleton;
 pub use translate::{Translated, Untranslatable, translate};
 pub(super) use wants::want_for;
-pub use wants::{fits, takes_batches, version_of, want_for_pulling};
+pub use wants::{fits, takes_batches, version_of, want_for_pulling, want_of_doors};
 
 use engine::Form;
 use giop::cdr::{CharSet, Encoding, Endian, ReadError, Reader, Version};

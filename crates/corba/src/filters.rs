@@ -14,6 +14,7 @@ mod callbacks;
 mod expression;
 mod factory;
 mod filter;
+mod guests;
 mod mapping;
 mod matching;
 mod store;

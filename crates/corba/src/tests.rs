@@ -6,6 +6,7 @@ mod changes;
 mod charges;
 mod conformance;
 mod filters;
+mod guests;
 mod hostile;
 mod idle;
 mod objects;

@@ -125,6 +125,7 @@ impl Door {
         self.ledger.remove(Thing::Proxy(removed.key));
         self.forget_filters_of(FilterTarget::Proxy(removed.key));
         self.callers_mut(removed.side).forget(removed.key);
+        self.forget_guest(removed, tell);
         let client = removed.peer.and_then(|peer| Some((peer, self.clients.remove(&peer)?)));
         self.changes.forget_proxy(removed.key, client.as_ref().map(|(_, client)| client));
         self.remark(|_| {

@@ -87,6 +87,12 @@ pub fn want_for_pulling(form: Form) -> Want {
     Needs { form, version: Version::V1_2, best: CharSet::Utf8, other: true, manner }.pack()
 }
 
+/// What another door of this service needs that puts events of a form into its own: either code set, in GIOP 1.2.
+#[must_use]
+pub fn want_of_doors(form: Form) -> Want {
+    Needs { form, version: Version::V1_2, best: CharSet::Utf8, other: true, manner: Manner::Single }.pack()
+}
+
 fn needs_of(form: Form, consumer: &Ior, manner: Manner) -> Result<Needs, Raised> {
     let profile = consumer.iiop().ok_or_else(Raised::bad_param)?;
     Ok(match profile.code_sets() {

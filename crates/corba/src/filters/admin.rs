@@ -132,7 +132,7 @@ impl Door {
     }
 
     /// Attaches a filter to an admin or a proxy.
-    fn give_place(&mut self, target: FilterTarget, filter: FilterRef) -> Result<u32, Raised> {
+    pub(super) fn give_place(&mut self, target: FilterTarget, filter: FilterRef) -> Result<u32, Raised> {
         self.change_thing(target.into(), weights::PLACE, |door| Ok(door.hierarchy.add_filter(target, filter)?))
     }
 

@@ -1,0 +1,201 @@
+//! Clients of other doors: each has a proxy, beside those of CORBA's clients, and no object that could be called.
+//!
+//! Their proxies belong to the channels' default admins and are seen there by everybody who looks at the hierarchy. They are
+//! charged, limited and filtered like all others, and end with [`Effect::GuestGone`] where somebody else ends them.
+
+use super::clients::{Tell, side_name};
+use super::{Door, Effect, Thing, octets_of_types, weights};
+use crate::proxy_kind::{Events, ProxyKind};
+use accounts::{Account, Resource};
+use engine::{
+    AdminId, ChannelId, EventType, FilterId, Peer, ProxyKey, Refusal, Removed, SettingsPatch, Side, SubscriptionTarget,
+    Want,
+};
+use filter::{Constraint, ConstraintError, Limits};
+use std::fmt;
+use std::sync::Arc;
+
+/// What a client of another door wants.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Guest {
+    /// The channel.
+    pub channel: ChannelId,
+    /// By which its door knows it: [`Guest::FIRST_PEER`] or one behind it, and never one that was used before.
+    pub peer: Peer,
+    /// What the client is called in logs.
+    pub name: String,
+    /// What it takes part as.
+    pub part: Part,
+}
+
+impl Guest {
+    /// The first of the handles that other doors give; those below are CORBA clients'.
+    pub const FIRST_PEER: Peer = Peer(1 << 63);
+}
+
+/// What a client of another door takes part as.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// It pushes events.
+    Supplier,
+    /// It is sent events, and does not answer them.
+    Consumer {
+        /// Of which types; of all if there is none.
+        types: Vec<EventType>,
+        /// Which of them, in the filter language; all if it is empty.
+        constraint: String,
+        /// What its door needs them translated to.
+        want: Want,
+    },
+}
+
+/// Why a client of another door may not take part.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum Unwelcome {
+    /// The engine refuses.
+    Refused(Refusal),
+    /// Its share of what the service has is used up, or there is none left.
+    Spent,
+    /// The constraint cannot be read.
+    Constraint(ConstraintError),
+    /// The channel has as many constraints as it may.
+    TooManyConstraints,
+    /// The channel's events are carried by a pool of threads, and the client's connection is on the main lane.
+    HasPool {
+        /// The channel.
+        channel: ChannelId,
+    },
+}
+
+impl From<Refusal> for Unwelcome {
+    fn from(refusal: Refusal) -> Self {
+        Self::Refused(refusal)
+    }
+}
+
+impl fmt::Display for Unwelcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Refused(refusal) => refusal.fmt(f),
+            Self::Spent => f.write_str("there is no room for more of this client's; it may come again later"),
+            Self::Constraint(error) => write!(f, "the constraint cannot be read: {error}"),
+            Self::TooManyConstraints => {
+                f.write_str("the constraints of this channel's consumers are as large as they may be")
+            }
+            Self::HasPool { channel } => {
+                write!(f, "channel {} has threads of its own, and only CORBA clients can be served by these", channel.0)
+            }
+        }
+    }
+}
+
+impl std::error::Error for Unwelcome {}
+
+/// A client of another door that takes part.
+#[derive(Debug)]
+pub(super) struct Welcomed {
+    pub(super) name: String,
+    filter: Option<FilterId>,
+}
+
+impl Door {
+    /// Lets a client of another door take part, on behalf of `principal`. Call [`Door::publish`] before it is told.
+    ///
+    /// # Errors
+    /// Says why it may not; then nothing was changed.
+    pub fn welcome(&mut self, guest: Guest, principal: &Arc<Account>) -> Result<ProxyKey, Unwelcome> {
+        self.principal = Some(Arc::clone(principal));
+        let welcomed = self.welcome_guest(guest);
+        self.principal = None;
+        welcomed
+    }
+
+    /// A client of another door goes.
+    pub fn dismiss_guest(&mut self, key: ProxyKey) {
+        if self.guests.contains_key(&key)
+            && let Ok(removed) = self.hierarchy.destroy_proxy(key)
+        {
+            self.forget(&removed, Tell::No);
+        }
+    }
+
+    fn welcome_guest(&mut self, guest: Guest) -> Result<ProxyKey, Unwelcome> {
+        let Guest { channel, peer, name, part } = guest;
+        let kind = ProxyKind { events: Events::Structured, pull: false };
+        let (side, types) = match &part {
+            Part::Supplier => (Side::Suppliers, &[][..]),
+            Part::Consumer { types, constraint, .. } => {
+                self.check_constraint(channel, constraint)?;
+                (Side::Consumers, &types[..])
+            }
+        };
+        let one = self.charge(Resource::Proxies, 1).map_err(|_| Unwelcome::Spent)?;
+        let octets = weights::PROXY + weights::CLIENT + octets_of_types(types);
+        let claim = self.charge_octets(octets).map_err(|_| Unwelcome::Spent)?;
+        let proxy = self.hierarchy.create_proxy(channel, side, AdminId::DEFAULT, kind.form(), kind.passing())?;
+        let key = ProxyKey { channel, proxy };
+        self.kinds.insert(key, kind);
+        self.guests.insert(key, Welcomed { name, filter: None });
+        self.ledger.entry(Thing::Proxy(key)).one = one;
+        let connected = self.connect_guest(key, peer, part);
+        if let Err(unwelcome) = connected {
+            self.dismiss_guest(key);
+            return Err(unwelcome);
+        }
+        self.settle(Thing::Proxy(key), claim);
+        if side == Side::Suppliers {
+            self.note_supplier(key);
+        }
+        self.remark(|door| format!("{} is connected", door.name(side_name(side), key)));
+        Ok(key)
+    }
+
+    fn connect_guest(&mut self, key: ProxyKey, peer: Peer, part: Part) -> Result<(), Unwelcome> {
+        if self.hierarchy.priority_model(key).is_some() {
+            return Err(Unwelcome::HasPool { channel: key.channel });
+        }
+        let want = match part {
+            Part::Supplier => Want::default(),
+            Part::Consumer { types, constraint, want } => {
+                if !types.is_empty() {
+                    self.hierarchy.subscribe(SubscriptionTarget::Proxy(key), &types, &[])?;
+                }
+                if !constraint.trim().is_empty() {
+                    let filter = self.filter_for(key, constraint).map_err(|_| Unwelcome::TooManyConstraints)?;
+                    if let Some(guest) = self.guests.get_mut(&key) {
+                        guest.filter = Some(filter);
+                    }
+                }
+                // It is known to have an event when its socket has it.
+                let patch = SettingsPatch { one_way: Some(true), ..SettingsPatch::default() };
+                self.hierarchy.set_proxy_settings(key, patch)?;
+                want
+            }
+        };
+        self.hierarchy.connect(key, Some(peer), want)?;
+        if let Some(activity) = &self.hierarchy.proxy(key)?.activity {
+            activity.note(self.time);
+        }
+        Ok(())
+    }
+
+    /// Says what is wrong with a constraint, for which an exception would have no room.
+    fn check_constraint(&self, channel: ChannelId, constraint: &str) -> Result<(), Unwelcome> {
+        let limits = self.hierarchy.channel(channel)?.limits();
+        let (bytes_max, nodes_max) = (limits.constraint_bytes_max, limits.constraint_nodes_max);
+        let language = Limits { bytes_max, nodes_max, ..Limits::default() };
+        Constraint::parse(constraint, &language).map(drop).map_err(Unwelcome::Constraint)
+    }
+
+    /// A proxy is gone that may have been a guest's. Its door is told unless it knows.
+    pub(super) fn forget_guest(&mut self, removed: &Removed, tell: Tell) {
+        let Some(Welcomed { filter, .. }) = self.guests.remove(&removed.key) else { return };
+        if let Some(filter) = filter {
+            self.destroy_filter_of_guest(filter);
+        }
+        if let Some(peer) = removed.peer.filter(|_| tell != Tell::No) {
+            self.effects.push_back(Effect::GuestGone(peer));
+        }
+    }
+}

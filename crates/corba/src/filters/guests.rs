@@ -1,0 +1,33 @@
+//! Filters of clients that have no objects: each has one constraint and belongs to one proxy.
+
+use super::callbacks::Callbacks;
+use super::expression::{Expression, New};
+use super::store::Role;
+use crate::door::Door;
+use crate::exceptions::Raised;
+use engine::{FilterId, FilterRef, FilterTarget, ProxyKey};
+
+impl Door {
+    /// Has events for a proxy pass a constraint.
+    pub(crate) fn filter_for(&mut self, key: ProxyKey, constraint: String) -> Result<FilterId, Raised> {
+        let filter = self.create_filter(key.channel, GRAMMAR.to_owned(), Role::Decides(Callbacks::default()))?;
+        let new = New { expression: Expression { types: Vec::new(), text: constraint }, value: None };
+        let added = self.add_constraints(filter, vec![new]);
+        let placed = added.and_then(|_| self.give_place(FilterTarget::Proxy(key), FilterRef::Local(filter)));
+        if let Err(raised) = placed {
+            self.destroy_filter_of_guest(filter);
+            return Err(raised);
+        }
+        Ok(filter)
+    }
+
+    /// The proxy is gone that it belonged to.
+    pub(crate) fn destroy_filter_of_guest(&mut self, filter: FilterId) {
+        if let Err(raised) = self.destroy_filter(filter) {
+            log::debug!(target: "campanile::corba", "a filter was gone before the client that it was for: {raised:?}");
+        }
+    }
+}
+
+/// The filter language's name in CORBA.
+const GRAMMAR: &str = "EXTENDED_TCL";
