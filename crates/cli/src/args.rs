@@ -34,6 +34,7 @@ Examples:
   campanile serve
   campanile serve --listen 192.0.2.10:2809
   campanile serve --listen 0.0.0.0:2809 --advertise notify.example.org
+  campanile serve --json-listen 2810
   campanile serve --config campanile.toml --ior-file /run/campanile.ior
   campanile serve --topology plant.json
 
@@ -303,6 +304,9 @@ pub(crate) struct ServeOptions {
     /// Also bind the factory as NotifyEventChannelFactory in this naming service, a corbaloc or IOR
     #[arg(long, value_name = "URL")]
     pub(crate) naming: Option<String>,
+    /// Also take lines of JSON here; a port alone is on the loopback address, which is as much as is safe
+    #[arg(long, value_name = "[HOST:]PORT")]
+    pub(crate) json_listen: Option<String>,
     /// The least serious messages to log on standard error
     #[arg(long, value_name = "LEVEL", value_enum, default_value_t = LogLevel::Info)]
     pub(crate) log: LogLevel,

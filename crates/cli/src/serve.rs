@@ -28,6 +28,7 @@ pub(crate) fn run(options: &ServeOptions) -> Result<(), Failure> {
     let started = Instant::now();
     let remarks: String = service.remarks().iter().map(|remark| format!("campanile: {remark}\n")).collect();
     let (address, url) = (service.address(), service.corbaloc("NotificationService"));
+    let json = service.json_address().map_or_else(String::new, |address| format!("; lines of JSON at {address}"));
     let announced = waiter.sender();
     // Nobody listens any more if the command is ending.
     service.when_announced(move || drop(announced.send(Wake::Done)));
@@ -37,7 +38,7 @@ pub(crate) fn run(options: &ServeOptions) -> Result<(), Failure> {
     }
     loop {
         match waiter.wait(None) {
-            Some(Wake::Done) => say(&format!("campanile: ready at {address}, found by {url}\n")),
+            Some(Wake::Done) => say(&format!("campanile: ready at {address}, found by {url}{json}\n")),
             Some(Wake::HangUp) => log::info!(
                 "SIGHUP changes nothing: the configuration is read at the start, and the log goes to standard error"
             ),
@@ -101,7 +102,7 @@ fn say(text: &str) {
 }
 
 fn config(options: &ServeOptions) -> Result<Config, Failure> {
-    let ServeOptions { listen, advertise, config, ior_file, topology, naming, log: _ } = options;
+    let ServeOptions { listen, advertise, config, ior_file, topology, naming, json_listen, log: _ } = options;
     let mut settings = match config {
         Some(path) => Config::read(path).map_err(|error| Failure::Usage(error.to_string()))?,
         None => Config::default(),
@@ -120,6 +121,9 @@ fn config(options: &ServeOptions) -> Result<Config, Failure> {
     }
     if naming.is_some() {
         settings.naming.outside.clone_from(naming);
+    }
+    if json_listen.is_some() {
+        settings.json.listen.clone_from(json_listen);
     }
     Ok(settings)
 }
@@ -153,6 +157,7 @@ mod tests {
             config: None,
             ior_file: Some("x.ior".into()),
             topology: Some("x.json".into()),
+            json_listen: None,
             naming: Some("corbaloc::names.example.org/NameService".into()),
             log: LogLevel::Info,
         };

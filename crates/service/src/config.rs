@@ -46,6 +46,8 @@ pub struct Config {
     pub channel: Channel,
     /// The threads that carry events.
     pub lanes: Lanes,
+    /// Lines of JSON, a way in for scripts.
+    pub json: Json,
     /// Channels that there are from the start, beside the default channel. Default: none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub channels: Vec<DeclaredChannel>,
@@ -93,6 +95,17 @@ pub struct Naming {
     /// An outside naming service (`corbaloc:` or `IOR:`) in which the factory is bound as `NotifyEventChannelFactory`.
     /// Default: none; the built-in one is always there.
     pub outside: Option<String>,
+}
+
+/// Lines of JSON over TCP, a way in for scripts. It has no security: nothing is encrypted, and nobody is asked who it is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Json {
+    /// Address and port to listen on; a port alone means the loopback address. Default: none, and no such client is served.
+    pub listen: Option<String>,
+    /// Octets of a line, 1 KiB to 16 MiB. Default 256 KiB. A client that sends a longer one is told so, and its connection is
+    /// closed.
+    pub line_bytes_max: u32,
 }
 
 /// Bounds on what the network can make the service hold. Each is counted when it is hit.
@@ -270,7 +283,14 @@ impl Default for Config {
             channel: Channel::default(),
             lanes: Lanes::default(),
             channels: Vec::new(),
+            json: Json::default(),
         }
+    }
+}
+
+impl Default for Json {
+    fn default() -> Self {
+        Self { listen: None, line_bytes_max: 256 << 10 }
     }
 }
 
@@ -437,6 +457,7 @@ impl Config {
             ("lanes.threads_max", u64::from(self.lanes.threads_max), 1, 256),
             ("lanes.main_priority", u64::from(self.lanes.main_priority.unwrap_or(0)), 0, 32_767),
             ("lanes.cpus", u64::from(self.lanes.cpus.iter().copied().max().unwrap_or(0)), 0, 1023),
+            ("json.line_bytes_max", u64::from(self.json.line_bytes_max), 1024, 16 << 20),
             ("channel.memory_budget_bytes", self.channel.memory_budget_bytes, 64 << 10, 1 << 40),
         ] {
             if value < min || value > max {
@@ -460,6 +481,25 @@ impl Config {
             Err(error) => Err(ConfigError::UnknownHost { listen, error }),
             Ok(None) => Err(ConfigError::UnknownHost { listen, error: io::ErrorKind::NotFound.into() }),
         }
+    }
+
+    /// The socket address to take lines of JSON at, if any.
+    ///
+    /// # Errors
+    /// When `json.listen` is neither a port nor `HOST:PORT`, or its host has no address.
+    pub fn json_listen_address(&self) -> Result<Option<SocketAddr>, ConfigError> {
+        let Some(listen) = &self.json.listen else { return Ok(None) };
+        if let Ok(port) = listen.parse::<u16>() {
+            return Ok(Some(SocketAddr::from(([127, 0, 0, 1], port))));
+        }
+        let found = listen.to_socket_addrs().ok().and_then(|mut found| found.next());
+        found.map(Some).ok_or_else(|| ConfigError::BadAddress { key: "json.listen", value: listen.clone() })
+    }
+
+    /// What a client may send in a line of JSON.
+    pub(crate) fn json_limits(&self) -> json::Limits {
+        let line_bytes_max = usize::try_from(self.json.line_bytes_max).unwrap_or(usize::MAX);
+        json::Limits { line_bytes_max, ..json::Limits::default() }
     }
 
     /// The host and port that references carry, given the address that was really bound.

@@ -107,6 +107,14 @@ counters! {
     ConnectionsRefused = "connections_refused",
     /// Accepted connections that are open now.
     ConnectionsOpen = "connections_open",
+    /// Connections for lines of JSON that were accepted.
+    JsonConnectionsAccepted = "json_connections_accepted",
+    /// Connections for lines of JSON that are open now.
+    JsonConnectionsOpen = "json_connections_open",
+    /// Lines that were no request, or one that made no sense, and were answered so.
+    JsonLinesRefused = "json_lines_refused",
+    /// Subscriptions that were refused because their connection had 256.
+    JsonSubscriptionsRefused = "json_subscriptions_refused",
     /// Connections to consumers that were begun.
     ConnectsBegun = "connects_begun",
     /// Idle connections to clients that were closed to make room for another.
@@ -325,7 +333,7 @@ impl Counter {
 
     /// Whether it is a level, which is 0 again when the thread that had it has ended.
     const fn is_level(self) -> bool {
-        matches!(self, Self::ConnectionsOpen)
+        matches!(self, Self::ConnectionsOpen | Self::JsonConnectionsOpen)
     }
 
     fn join(self, values: impl Iterator<Item = u64>) -> u64 {

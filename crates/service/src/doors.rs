@@ -12,6 +12,7 @@
 
 mod forms;
 pub(crate) mod giop;
+pub(crate) mod json;
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
@@ -29,7 +30,8 @@ use crate::lane::links::mail::{LaneThread, Lookup, ToLane};
 use crate::lane::links::post::Post;
 use crate::lane::run::{Common, Core, Worker};
 use crate::published::Published;
-use accounts::Account;
+use accounts::{Account, Addresses};
+use corba::remarks::with_lines;
 
 /// What an answer waits for: that clients have been told of what was done, or that it is published; how many log lines a request
 /// caused; how a supplier stands.
@@ -42,11 +44,12 @@ pub(crate) use giop::objects::Objects;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Tag {
     Giop,
+    Json,
 }
 
 impl Tag {
     /// All doors, by their numbers; four at most.
-    pub(crate) const ALL: [Self; 1] = [Self::Giop];
+    pub(crate) const ALL: [Self; 2] = [Self::Giop, Self::Json];
 
     pub(crate) const fn number(self) -> u64 {
         self as u64
@@ -75,29 +78,37 @@ impl Tag {
 /// What each door has of a lane, apart from the connections that clients made to it.
 pub(crate) struct Doors {
     pub(crate) giop: giop::Door,
+    pub(crate) json: json::Door,
 }
 
 /// The connections that clients made to a lane, by door.
 pub(crate) struct Clients {
+    /// Whom connections are taken from, whichever door they come to; the main lane's alone.
+    pub(crate) addresses: Option<Addresses>,
     pub(crate) giop: giop::callers::Clients,
+    pub(crate) json: json::incoming::Clients,
 }
 
 /// What each door is made with, the same for all lanes.
 #[derive(Debug, Clone)]
 pub(crate) struct Settings {
     pub(crate) giop: giop::Settings,
+    pub(crate) json: json::Settings,
 }
 
 /// Where each door's clients connect; the main lane's.
 #[derive(Debug)]
 pub(crate) struct Listeners {
     pub(crate) giop: TcpListener,
+    /// Only where it was asked for.
+    pub(crate) json: Option<TcpListener>,
 }
 
 /// Who is to be told that events were taken in, or why not: a door's client, in that door's terms.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Claim {
     Giop(giop::claims::Claim),
+    Json(json::requests::Claim),
 }
 
 /// A message that is for another lane than that on whose connection it came, on its way there or home.
@@ -114,12 +125,14 @@ pub(crate) enum Moving {
 #[derive(Debug)]
 pub(crate) enum ToDoor {
     Giop(giop::mail::ToDoor),
+    Json(json::mail::ToDoor),
 }
 
 /// A request of a client for administration, as it arrived at its door.
 #[derive(Debug)]
 pub(crate) enum Request {
     Giop(giop::mail::Request),
+    Json(Box<json::mail::Request>),
 }
 
 impl Request {
@@ -127,6 +140,7 @@ impl Request {
     pub(crate) const fn account(&self) -> &Arc<Account> {
         match self {
             Self::Giop(request) => request.charge.account(),
+            Self::Json(request) => request.charge.account(),
         }
     }
 
@@ -134,6 +148,7 @@ impl Request {
     pub(crate) fn connection(&self) -> (u32, u64) {
         match self {
             Self::Giop(request) => (request.lane.0, request.connection.to_bits()),
+            Self::Json(request) => (u32::MAX, request.connection.to_bits()),
         }
     }
 
@@ -141,6 +156,7 @@ impl Request {
     pub(crate) fn answered(self, bytes: Vec<u8>) -> (LaneThread, ToLane) {
         match self {
             Self::Giop(request) => request.answered(bytes),
+            Self::Json(request) => request.answered(&bytes),
         }
     }
 }
@@ -195,6 +211,7 @@ impl Request {
     pub(crate) fn wish(&self) -> Wish {
         match self {
             Self::Giop(request) => Objects::wish(request),
+            Self::Json(_) => Wish::Own,
         }
     }
 
@@ -202,6 +219,7 @@ impl Request {
     pub(crate) fn reply(&self, answer: &Answer) -> Answered {
         match self {
             Self::Giop(request) => Objects::reply(request, answer).unwrap_or_default(),
+            Self::Json(_) => Answered::default(),
         }
     }
 
@@ -209,6 +227,7 @@ impl Request {
     pub(crate) fn decline(&self, why: Declined) -> Answered {
         match self {
             Self::Giop(request) => Objects::decline(request, why).unwrap_or_default(),
+            Self::Json(_) => json::mail::Request::decline(why),
         }
     }
 
@@ -216,6 +235,7 @@ impl Request {
     pub(crate) fn analyse(&self) -> Answered {
         match self {
             Self::Giop(request) => Objects::analyse(request).unwrap_or_default(),
+            Self::Json(_) => Answered::default(),
         }
     }
 }
@@ -228,6 +248,7 @@ impl Objects {
                 let (answered, remarks) = self.execute_giop(request, lines);
                 (answered.unwrap_or_default(), remarks)
             }
+            Request::Json(request) => with_lines(lines, || request.execute(self)),
         }
     }
 
@@ -243,7 +264,18 @@ impl Objects {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Made {
     ByUs,
-    ByClients,
+    ByClients(Tag),
+}
+
+impl Made {
+    /// The next ones to look at, after these.
+    pub(crate) const fn next(self) -> Option<Self> {
+        match self {
+            Self::ByUs => Some(Self::ByClients(Tag::Giop)),
+            Self::ByClients(Tag::Giop) => Some(Self::ByClients(Tag::Json)),
+            Self::ByClients(Tag::Json) => None,
+        }
+    }
 }
 
 /// The address under which the service itself is charged for what no client asked for.
@@ -252,7 +284,8 @@ const NOBODY: IpAddr = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
 impl Doors {
     pub(crate) fn new(common: &Common, resolver: Post<Lookup>) -> Self {
         let resolver = giop::outgoing::Resolver { post: resolver, own: common.accounts.account_of(NOBODY) };
-        Self { giop: giop::Door::new(resolver, &common.doors.giop) }
+        let Settings { giop, json } = &common.doors;
+        Self { giop: giop::Door::new(resolver, giop), json: json::Door::new(*json) }
     }
 
     /// What time it is now.
@@ -284,7 +317,7 @@ impl Doors {
 
     /// Whether there is something to do without a socket or a letter having to speak of it.
     pub(crate) fn goes_on(&self) -> bool {
-        self.giop.goes_on()
+        self.giop.goes_on() || self.json.goes_on()
     }
 
     /// Whether somebody can be answered who had to wait for what is not the intake's.
@@ -294,7 +327,7 @@ impl Doors {
 
     /// Whether anything has to be looked after by the clock.
     pub(crate) fn has_deadlines(&self) -> bool {
-        self.giop.has_deadlines()
+        self.giop.has_deadlines() || self.json.has_deadlines()
     }
 
     /// When something is to be done next of which the lane does not know otherwise.
@@ -319,16 +352,22 @@ impl Clients {
     /// # Errors
     /// When the poll does not take a socket.
     pub(crate) fn new(listeners: Option<Listeners>, common: &Common, poll: &Poll) -> io::Result<Self> {
-        if let Some(Listeners { giop }) = &listeners {
-            system::prepare_listener(giop)?;
-            poll.add(giop, Socket::Listener(Tag::Giop), Interest::READ)?;
+        let addresses = listeners.as_ref().map(|_| Addresses::new(&common.accounts));
+        let (giop, json) = listeners.map_or((None, None), |Listeners { giop, json }| (Some(giop), json));
+        for (listener, door) in [(&giop, Tag::Giop), (&json, Tag::Json)] {
+            if let Some(listener) = listener {
+                system::prepare_listener(listener)?;
+                poll.add(listener, Socket::Listener(door), Interest::READ)?;
+            }
         }
-        Ok(Self { giop: giop::callers::Clients::new(listeners.map(|listeners| listeners.giop), common) })
+        let (giop, json) = (giop::callers::Clients::new(giop, common), json::incoming::Clients::new(json, common));
+        Ok(Self { addresses, giop, json })
     }
 
     /// Nobody is let in any more.
     pub(crate) fn stop_listening(&mut self) {
         self.giop.entrance.close();
+        self.json.entrance.close();
     }
 
     /// Begins a round with what the last one left.
@@ -377,6 +416,7 @@ impl Core {
     pub(crate) fn send(&mut self, delivery: &Delivery, events: &mut Vec<Arc<Event>>) {
         match Tag::of_want(delivery.want) {
             Tag::Giop => self.send_push(delivery, events),
+            Tag::Json => self.send_line(delivery, events),
         }
     }
 
@@ -384,6 +424,8 @@ impl Core {
     pub(crate) fn hand_over(&mut self, delivery: Delivery, events: Vec<Arc<Event>>) {
         match Tag::of_want(delivery.want) {
             Tag::Giop => self.hand_to_waiter(delivery, events),
+            // Nobody pulls there.
+            Tag::Json => self.recycle(events),
         }
     }
 
@@ -435,6 +477,9 @@ impl Worker {
             Socket::Listener(Tag::Giop) => self.accept(),
             Socket::Incoming(Tag::Giop, token) => self.serve_incoming(token, ready),
             Socket::Outgoing(Tag::Giop, token) => self.core.serve_outgoing(token, ready),
+            Socket::Listener(Tag::Json) => self.accept_json(),
+            Socket::Incoming(Tag::Json, token) => self.core.serve_json(token, ready),
+            Socket::Outgoing(Tag::Json, _) => {}
         }
     }
 
@@ -442,6 +487,7 @@ impl Worker {
     pub(crate) fn go_on_with(&mut self, socket: Socket) {
         match socket {
             Socket::Incoming(Tag::Giop, token) => self.serve_hungry(token),
+            Socket::Incoming(Tag::Json, token) => self.core.go_on_with_json(token),
             Socket::Bell | Socket::Listener(_) | Socket::Outgoing(..) => {}
         }
     }
@@ -456,18 +502,23 @@ impl Worker {
             Socket::Outgoing(Tag::Giop, token) => {
                 core.doors.giop.outgoing.connections.get_mut(token).map(giop::outgoing::Outgoing::put_off)
             }
-            Socket::Bell | Socket::Listener(_) => None,
+            Socket::Incoming(Tag::Json, token) => {
+                core.doors.json.connections.get_mut(token).map(json::connection::Connection::put_off)
+            }
+            Socket::Bell | Socket::Listener(_) | Socket::Outgoing(Tag::Json, _) => None,
         }
     }
 
     /// Writes what is due: to consumers first, then to those who are answered.
     pub(crate) fn write_due(&mut self) {
-        if !self.clients.have_unsettled() && !self.core.doors.giop.outgoing.is_due() {
+        let Doors { giop, json } = &self.core.doors;
+        if !self.clients.have_unsettled() && !giop.outgoing.is_due() && !json.goes_on() {
             return;
         }
         // Whoever has his reply is to find his event counted.
         self.core.tally();
         self.core.flush_due();
+        self.core.flush_json();
         self.settle_unsettled();
     }
 
@@ -475,6 +526,7 @@ impl Worker {
     pub(crate) fn answer(&mut self, claim: Claim, refused: Option<Refused>) {
         match claim {
             Claim::Giop(claim) => self.answer_claim(claim, refused),
+            Claim::Json(claim) => self.answer_json(claim, refused),
         }
     }
 
@@ -498,6 +550,7 @@ impl Worker {
         if self.end_overdue() {
             self.core.clock.plan_sweep();
         }
+        self.sweep_json();
     }
 
     /// Goes on with what waited for room, or was too much for one round.
@@ -518,6 +571,7 @@ impl Worker {
     pub(crate) fn serve_letter(&mut self, letter: ToDoor) {
         match letter {
             ToDoor::Giop(letter) => self.pass_answer(letter),
+            ToDoor::Json(letter) => self.serve_json_letter(letter),
         }
     }
 
@@ -545,13 +599,15 @@ impl Worker {
     pub(crate) fn has_output_at(&self, made: Made, from: u32, places: u32) -> Option<bool> {
         match made {
             Made::ByUs => self.core.doors.giop.outgoing.has_output_at(from, places),
-            Made::ByClients => self.clients.giop.has_output_at(from, places),
+            Made::ByClients(Tag::Giop) => self.clients.giop.has_output_at(from, places),
+            Made::ByClients(Tag::Json) => self.core.doors.json.has_output_at(from, places),
         }
     }
 
     /// The lane ends: closes all connections that clients made.
     pub(crate) fn close_connections(&mut self) {
         self.close_all();
+        self.core.close_all_json();
     }
 }
 

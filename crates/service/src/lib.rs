@@ -26,7 +26,7 @@ mod start;
 pub use admin::drain::Undone;
 pub use admin::values::{Answer, Command, ConsumerStanding, Declined, Dropped, Query};
 pub use config::{
-    Channel, Config, ConfigError, DeclaredChannel, DeclaredValue, Delivery, Discipline, Lanes, Limits, Naming,
+    Channel, Config, ConfigError, DeclaredChannel, DeclaredValue, Delivery, Discipline, Json, Lanes, Limits, Naming,
     NarrowCodeSet, PriorityMapping, Scheduling,
 };
 pub use counters::{Counter, Counters, LaneCounters};

@@ -161,6 +161,7 @@ impl From<io::Error> for StartError {
 /// A running service. Dropping it stops it.
 pub struct Service {
     address: SocketAddr,
+    json_address: Option<SocketAddr>,
     advertised: (String, u16),
     reference: String,
     counters: Counters,
@@ -206,10 +207,12 @@ impl Service {
     pub fn start(config: Config) -> Result<Self, StartError> {
         config.check()?;
         check_processors(&config.lanes.cpus)?;
-        let (listener, address) = listen(&config)?;
+        let (listener, address) = listen(config.listen_address()?)?;
+        let json = config.json_listen_address()?.map(listen).transpose()?;
         let (host, port) = config.advertised(address)?;
         let connections_max = connections_that_fit(&config.limits, raise_descriptor_limit());
         make_room_for_descriptors(&listener, connections_max);
+        let json_address = json.as_ref().map(|(_, address)| *address);
 
         let memory = config.memory();
         let mut door = Door::new(door_settings(&config, memory, &host, port));
@@ -226,8 +229,10 @@ impl Service {
         let (administration, orders) = post_to(&bell, program::LETTERS);
         let (origin, mut remarks) = (Instant::now(), remarks_on_memory(&config));
         let common = common(&config, memory, &published, connections_max, origin);
-        let roster = roster(&config, common, &counters, &bell, listener)?;
+        let listeners = Listeners { giop: listener, json: json.map(|(listener, _)| listener) };
+        let roster = roster(&config, common, &counters, &bell, listeners)?;
         remarks.extend(roster.remarks());
+        remarks.extend(json_address.and_then(remark_on_json));
         let stopper = Stopper { hurry: Arc::default(), bell: Arc::clone(&bell) };
         let administrator = Administration {
             drain: None,
@@ -254,6 +259,7 @@ impl Service {
         // From here on a failure drops it, which stops what has been started.
         let mut service = Self {
             address,
+            json_address,
             advertised: (host, port),
             reference: factory.to_string(),
             counters,
@@ -272,6 +278,12 @@ impl Service {
     #[must_use]
     pub const fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    /// The address at which it takes lines of JSON, with the real port, if it does.
+    #[must_use]
+    pub const fn json_address(&self) -> Option<SocketAddr> {
+        self.json_address
     }
 
     /// The stringified reference of the event channel factory.
@@ -382,7 +394,7 @@ fn roster(
     common: Common,
     counters: &Counters,
     bell: &Arc<Bell>,
-    listener: TcpListener,
+    listeners: Listeners,
 ) -> io::Result<Roster> {
     let (resolver_bell, resolver) = start_resolver(counters)?;
     let options = RosterOptions {
@@ -394,7 +406,7 @@ fn roster(
         resolver_bell,
         resolver,
     };
-    Roster::new(options, Listeners { giop: listener })
+    Roster::new(options, listeners)
 }
 
 /// Starts the resolver, to which lanes are introduced. Nobody waits for its end, since a look-up can take a minute; it ends when
@@ -409,8 +421,7 @@ fn start_resolver(counters: &Counters) -> io::Result<(Arc<Bell>, Post<Asking>)> 
 }
 
 /// Listens, and says on which address.
-fn listen(config: &Config) -> Result<(TcpListener, SocketAddr), StartError> {
-    let address = config.listen_address()?;
+fn listen(address: SocketAddr) -> Result<(TcpListener, SocketAddr), StartError> {
     let listener = TcpListener::bind(address).map_err(|error| StartError::Listen { address, error })?;
     // The standard library asks for room for 128 that are not accepted yet. Each that finds none tries again after a
     // second, which a storm of connections would cost everybody. The system takes off what is beyond its own limit.
@@ -418,6 +429,18 @@ fn listen(config: &Config) -> Result<(TcpListener, SocketAddr), StartError> {
     listener.set_nonblocking(true)?;
     let address = listener.local_addr()?;
     Ok((listener, address))
+}
+
+/// Lines of JSON are for programs of this host: where others can connect, everybody who reads the log is to know.
+fn remark_on_json(address: SocketAddr) -> Option<String> {
+    let remark = format!(
+        "json.listen: whoever can reach {address} can publish and read events there; nothing is encrypted, and nobody is asked who \
+         it is"
+    );
+    (!address.ip().is_loopback()).then(|| {
+        log::warn!("{remark}");
+        remark
+    })
 }
 
 /// What is the same for all lanes.
@@ -429,17 +452,18 @@ fn common(
     origin: Instant,
 ) -> Common {
     let accounts = Accounts::new(ceilings(config, memory, connections_max));
+    // As many of the smallest as there is room for in the queue come to the limit.
+    let request_bytes_min = accounts.limit(Resource::RequestBytes) / u64::from(config.limits.administration_queue);
     Common {
         published: Arc::clone(published),
         doors: doors::Settings {
             giop: doors::giop::Settings {
                 framing: framing_limits(config),
-                // As many of the smallest as there is room for in the queue come to the limit.
-                request_bytes_min: accounts.limit(Resource::RequestBytes)
-                    / u64::from(config.limits.administration_queue),
+                request_bytes_min,
                 connect_timeout: Duration::from_millis(config.delivery.connect_timeout_ms.into()),
                 silence: Duration::from_millis(config.delivery.reply_timeout_ms.into()),
             },
+            json: doors::json::Settings { limits: config.json_limits(), request_bytes_min },
         },
         accounts,
         reserve: Arc::new(Reserve::new(reserve_bytes(config, memory))),

@@ -100,13 +100,16 @@ pub(super) struct Welcomed {
 }
 
 impl Door {
-    /// Lets a client of another door take part, on behalf of `principal`. Call [`Door::publish`] before it is told.
+    /// Lets a client of another door take part, on behalf of `principal`. It is to be told only when that is published, as
+    /// with [`Door::handle`].
     ///
     /// # Errors
     /// Says why it may not; then nothing was changed.
     pub fn welcome(&mut self, guest: Guest, principal: &Arc<Account>) -> Result<ProxyKey, Unwelcome> {
         self.principal = Some(Arc::clone(principal));
+        self.note_unpublished();
         let welcomed = self.welcome_guest(guest);
+        self.note_unpublished();
         self.principal = None;
         welcomed
     }
@@ -145,7 +148,7 @@ impl Door {
         }
         self.settle(Thing::Proxy(key), claim);
         if side == Side::Suppliers {
-            self.note_supplier(key);
+            self.note_caller(key, side);
         }
         self.remark(|door| format!("{} is connected", door.name(side_name(side), key)));
         Ok(key)

@@ -23,8 +23,10 @@ impl Door {
 
     /// The proxy is gone that it belonged to.
     pub(crate) fn destroy_filter_of_guest(&mut self, filter: FilterId) {
-        if let Err(raised) = self.destroy_filter(filter) {
-            log::debug!(target: "campanile::corba", "a filter was gone before the client that it was for: {raised:?}");
+        let is_there = self.filters.channel(filter).is_some_and(|channel| self.has_channel(channel));
+        if !is_there || self.destroy_filter(filter).is_err() {
+            // It goes with its channel.
+            self.forget_filter(filter);
         }
     }
 }

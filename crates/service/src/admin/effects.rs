@@ -6,13 +6,15 @@ use std::net::IpAddr;
 use engine::{ProxyKey, Side};
 
 use crate::counters::Counter;
-use crate::doors::Call;
+use crate::doors::{Call, ToDoor};
 
 /// Something for administration to do.
 #[derive(Debug)]
 pub(crate) enum Effect {
     /// The main lane is to make a call, under this number.
     Call(u64, Call),
+    /// The main lane is to know this.
+    Tell(ToDoor),
     /// A client could not be told something, as this line says.
     NotTold(String),
     /// A client was found dead and its proxy is gone.
@@ -36,7 +38,7 @@ impl Effect {
     /// What is said of it in the log, if that is all there is to do.
     pub(super) fn line(&self) -> Option<LogLine> {
         let (counter, text) = match self {
-            Self::Call(..) | Self::Remark(_) => return None,
+            Self::Call(..) | Self::Tell(_) | Self::Remark(_) => return None,
             Self::NotTold(text) => return Some(LogLine { level: log::Level::Info, counter: None, text: text.clone() }),
             Self::Reaped { proxy, name, unreachable_for } => {
                 let why = match unreachable_for {

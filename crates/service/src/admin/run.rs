@@ -533,6 +533,7 @@ impl Administration {
             }
             match effect {
                 Effect::Call(call, what) => _ = self.roster.post(LaneThread::MAIN, ToLane::Call { call, what }),
+                Effect::Tell(what) => _ = self.roster.post(LaneThread::MAIN, ToLane::Door(what)),
                 Effect::Remark(text) => self.remark(&text),
                 _ => {}
             }

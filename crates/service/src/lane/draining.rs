@@ -101,7 +101,7 @@ impl Worker {
             Part::Output(made) => {
                 let has_output = self.has_output_at(made, from, PLACES_PER_ROUND);
                 look.is_busy |= has_output == Some(true);
-                (has_output.is_some(), (made == Made::ByUs).then_some(Part::Output(Made::ByClients)))
+                (has_output.is_some(), made.next().map(Part::Output))
             }
         };
         if let (false, Some(part)) = (has_more, then) {

@@ -8,6 +8,7 @@ mod consumers;
 mod delivery;
 mod filters;
 mod hostile;
+mod json;
 mod kinds;
 mod lanes;
 mod limits;

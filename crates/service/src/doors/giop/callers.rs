@@ -118,7 +118,7 @@ pub(crate) struct Clients {
 impl Clients {
     pub(crate) fn new(listener: Option<TcpListener>, common: &Common) -> Self {
         Self {
-            entrance: Entrance::new(listener, &common.accounts),
+            entrance: Entrance::new(listener),
             incoming: Slots::new(),
             open: 0,
             unsettled: VecDeque::with_capacity(64),

@@ -108,7 +108,7 @@ impl Worker {
 
     /// A place for a connection from there, if there is one for it.
     fn place_for(&mut self, address: SocketAddr) -> Option<Charge> {
-        let account = self.clients.giop.entrance.addresses.as_mut()?.open(address.ip());
+        let account = self.clients.addresses.as_mut()?.open(address.ip());
         let spent = match account.charge(Resource::Connections, 1) {
             Ok(place) => return Some(place),
             Err(spent) => spent,

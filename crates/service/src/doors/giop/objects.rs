@@ -22,14 +22,15 @@ use crate::doors::giop::answers::answer_with;
 use crate::doors::giop::mail::{self, CallFailure, OWN_ENDIAN, Reply, Request};
 use crate::doors::giop::outside_naming::OutsideNaming;
 use crate::doors::giop::statistics;
-use crate::doors::{Answered, Call, Wish};
+use crate::doors::{Answered, Call, ToDoor, Wish, json};
 use crate::lane::reports::printable;
 use crate::published::Published;
 use accounts::{Account, Principal, Refused};
 use corba::event::UtcClock;
 use corba::remarks::{Remarks, with_lines};
 use corba::{
-    AT_ONCE_MAX, ClientAnswer, Door, Exception, Farewell, OBJECT_NOT_EXIST, Question, SupplierStanding, Unpublished,
+    AT_ONCE_MAX, ClientAnswer, Door, Exception, Farewell, Guest, OBJECT_NOT_EXIST, Question, SupplierStanding,
+    Unpublished, Unwelcome,
 };
 
 /// Longest wait for a client to answer a call of ours, such as `disconnect_push_consumer`.
@@ -239,6 +240,16 @@ impl Objects {
         is_gone
     }
 
+    /// Lets a client of another door take part, which `principal` asks for.
+    pub(crate) fn welcome(&mut self, guest: Guest, principal: &Arc<Account>) -> Result<ProxyKey, Unwelcome> {
+        self.door.welcome(guest, principal)
+    }
+
+    /// Such a client goes.
+    pub(crate) fn dismiss_guest(&mut self, key: ProxyKey) {
+        self.door.dismiss_guest(key);
+    }
+
     /// Disconnects suppliers that cannot be asked whether they exist and were not heard of for so long. Says how many.
     pub(crate) fn disconnect_idle(&mut self, idle: Duration) -> usize {
         self.door.disconnect_idle(idle)
@@ -275,6 +286,7 @@ impl Objects {
                 }
                 corba::Effect::LetGo { proxy, side, address, idle } => Effect::LetGo { proxy, side, address, idle },
                 corba::Effect::Remark(text) => Effect::Remark(text),
+                corba::Effect::GuestGone(peer) => Effect::Tell(ToDoor::Json(json::mail::ToDoor::Gone(peer))),
                 // The lane forgets whoever is not in the published peers any more.
                 corba::Effect::ReleasePeer(_) => continue,
             });

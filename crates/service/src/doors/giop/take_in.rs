@@ -9,7 +9,7 @@ use crate::counters::Counter;
 use crate::doors::giop::recall::SeenType;
 use crate::lane::intake::{Refused, Submission};
 use crate::lane::run::Core;
-use corba::event::{self, Batch, FORM_STRUCTURED, Header, Known, Skeleton, Translated};
+use corba::event::{self, Batch, FORM_STRUCTURED, Header, Known, Skeleton};
 
 impl Core {
     /// Takes in those events of a sequence, in their order, until one is refused.
@@ -128,30 +128,6 @@ impl Core {
         event.stop = header.stop.map(|utc| self.doors.giop.utc.lane_time(utc));
         if header.has_wrong_property {
             self.counters.add(Counter::WrongHeaderFields, 1);
-        }
-    }
-
-    /// Puts the event into each form that some consumer of its channel takes and that it does not have yet.
-    fn translate(&mut self, source: ProxyKey, event: &mut Event) {
-        let Some(channel) = self.lane.snapshot().channel(source.channel) else { return };
-        let Event { form, tag, bytes, alternates, .. } = event;
-        for want in channel.wants() {
-            if event::fits(*form, *tag, *want) {
-                continue;
-            }
-            let alternate = alternates.push(*want);
-            match event::translate(*form, *tag, bytes, *want, &mut alternate.bytes) {
-                Ok(Translated::AlreadyFits) => alternates.pop(),
-                Ok(Translated::Written { tag }) => {
-                    alternate.tag = tag;
-                    self.counters.add(Counter::Translations, 1);
-                }
-                Err(_) => {
-                    // Consumers that want it so do without: the engine is told when their turn comes.
-                    alternates.pop();
-                    self.counters.add(Counter::Untranslatable, 1);
-                }
-            }
         }
     }
 }

@@ -88,7 +88,7 @@ impl Bench {
             thread: LaneThread::MAIN,
             name: "lane".into(),
             priority: None,
-            listeners: Some(Listeners { giop: listener }),
+            listeners: Some(Listeners { giop: listener, json: None }),
             ends: LaneEnds {
                 bell,
                 administration: to_administration,
@@ -102,6 +102,7 @@ impl Bench {
             common: Common {
                 published: Arc::clone(&published),
                 doors: crate::doors::Settings {
+                    json: crate::doors::json::Settings { limits: json::Limits::default(), request_bytes_min: 0 },
                     giop: Settings {
                         framing: framing::Limits::default(),
                         request_bytes_min: 16 << 10,

@@ -1,0 +1,189 @@
+//! One connection of a client: what has arrived, what is to be written, and the proxies that are its.
+
+use std::net::{SocketAddr, TcpStream};
+use std::sync::Arc;
+
+use engine::{ChannelId, Peer, Time};
+use hashbrown::HashMap;
+use json::{Limits, Publish, Session};
+
+use crate::lane::io::output::Output;
+use crate::lane::io::slots::Token;
+use crate::lane::io::system::Interest;
+use crate::lane::io::unread::Unread;
+use accounts::{Account, Charge, Resource, Spent};
+
+/// Requests that may be unanswered before the connection is not read any more, and octets of them.
+const UNANSWERED_MAX: u32 = 64;
+const UNANSWERED_BYTES_MAX: usize = 1 << 20;
+/// Octets of output that a client may leave unread before its requests are not read any more.
+const UNREAD_MAX: usize = 1 << 20;
+/// Octets of events gathered for a connection before its outboxes wait.
+const GATHERED_BYTES_MAX: usize = 128 << 10;
+/// Octets of the beginning of a line that nobody is charged for: these are bounded by the number of connections.
+const UNCHARGED: usize = 16 << 10;
+
+/// A connection.
+pub(crate) struct Connection {
+    pub(crate) stream: TcpStream,
+    pub(crate) address: SocketAddr,
+    /// Its place among the connections, and with that who it is.
+    place: Charge,
+    pub(crate) input: Input,
+    pub(crate) output: Output,
+    unread: Unread,
+    pub(crate) proxies: Proxies,
+    /// Whom what is done for it is charged to: its address, among those of the lane.
+    pub(super) slice: Token,
+    /// Its socket is ready, and waits for the turn of its address.
+    pub(super) is_put_off: bool,
+    /// It is among those that are written to when the round ends.
+    pub(super) is_due: bool,
+    /// What the poll was last told.
+    pub(super) interest: Interest,
+    /// To be closed once its output is written, since then.
+    pub(super) closing: Option<Time>,
+}
+
+/// What a client has sent.
+pub(crate) struct Input {
+    pub(super) session: Session,
+    /// What is charged for the beginning of a line.
+    kept: Option<Charge>,
+    /// Since when the rest of a line is owed.
+    pub(super) began: Option<Time>,
+    /// Requests that are answered later, and octets of them.
+    unanswered: u32,
+    unanswered_bytes: usize,
+    /// Lines may have been read and not looked at.
+    pub(super) is_stalled: bool,
+    /// They wait for a turn of its address.
+    pub(super) is_hungry: bool,
+    /// It sends nothing more.
+    pub(super) has_ended: bool,
+}
+
+/// The proxies of a connection, open or asked for.
+#[derive(Default)]
+pub(crate) struct Proxies {
+    /// Subscriptions by their ids.
+    pub(super) subscriptions: HashMap<u64, Peer>,
+    /// For publishing, by channel.
+    pub(super) suppliers: HashMap<ChannelId, Peer>,
+    /// An event that waits for such a proxy to be there.
+    pub(super) waiting: Option<Box<Publish>>,
+    /// Consumers whose outboxes wait for room.
+    pub(super) blocked: Vec<Peer>,
+}
+
+impl Connection {
+    pub(super) fn new(stream: TcpStream, address: SocketAddr, place: Charge, slice: Token, limits: Limits) -> Self {
+        Self {
+            stream,
+            address,
+            place,
+            input: Input {
+                session: Session::new(limits),
+                kept: None,
+                began: None,
+                unanswered: 0,
+                unanswered_bytes: 0,
+                is_stalled: false,
+                is_hungry: false,
+                has_ended: false,
+            },
+            output: Output::default(),
+            unread: Unread::default(),
+            proxies: Proxies::default(),
+            slice,
+            is_put_off: false,
+            is_due: false,
+            interest: Interest::READ,
+            closing: None,
+        }
+    }
+
+    /// Whom to charge for what it makes the service keep.
+    pub(super) const fn account(&self) -> &Arc<Account> {
+        self.place.account()
+    }
+
+    /// The address that is charged for what is done for it, and whether it waits for the turn of that.
+    pub(crate) const fn put_off(&mut self) -> (Token, &mut bool) {
+        (self.slice, &mut self.is_put_off)
+    }
+
+    /// Whether its lines are left unread for now, so that what it is owed stays bounded.
+    pub(super) fn is_paused(&self) -> bool {
+        self.closing.is_some()
+            || self.proxies.waiting.is_some()
+            || self.input.unanswered >= UNANSWERED_MAX
+            || self.input.unanswered_bytes > UNANSWERED_BYTES_MAX
+            || self.output.queued_bytes() > UNREAD_MAX
+            || self.unread.waits()
+    }
+
+    /// Whether events may be written for it: the socket had taken everything, and not too much was gathered since.
+    pub(super) fn has_room(&self) -> bool {
+        !self.interest.write
+            && self.closing.is_none()
+            && !self.unread.waits()
+            && self.output.queued_bytes() < GATHERED_BYTES_MAX
+    }
+
+    /// A request of so many octets is to be answered later.
+    pub(super) fn await_answer(&mut self, bytes: usize) {
+        self.input.unanswered += 1;
+        self.input.unanswered_bytes += bytes;
+    }
+
+    /// One is answered.
+    pub(super) fn note_answer(&mut self, bytes: usize) {
+        self.input.unanswered = self.input.unanswered.saturating_sub(1);
+        self.input.unanswered_bytes = self.input.unanswered_bytes.saturating_sub(bytes);
+    }
+
+    /// Whether it has sent all that it will, has been answered, and is sent nothing more.
+    pub(super) fn is_done(&self) -> bool {
+        self.input.has_ended
+            && !self.input.is_stalled
+            && self.input.unanswered == 0
+            && self.proxies.waiting.is_none()
+            && self.proxies.subscriptions.is_empty()
+            && self.output.is_empty()
+    }
+
+    /// Charges what it has yet to read.
+    ///
+    /// # Errors
+    /// When it has to wait from now on.
+    pub(super) fn note_unread(&mut self, now: Time) -> Result<(), Spent> {
+        self.unread.note(self.place.account(), self.output.kept_bytes(), self.output.taken(), now)
+    }
+
+    /// Charges what was read of a line that is not complete, and notes since when the rest is owed.
+    ///
+    /// # Errors
+    /// When that is too much.
+    pub(super) fn note_kept(&mut self, now: Time) -> Result<(), Spent> {
+        let kept = self.input.session.kept_bytes();
+        let is_owing = kept > 0 && !self.input.is_stalled;
+        self.input.began = if is_owing { self.input.began.or(Some(now)) } else { None };
+        if kept <= UNCHARGED {
+            self.input.kept = None;
+            return Ok(());
+        }
+        match &mut self.input.kept {
+            Some(charge) => charge.resize(kept as u64),
+            None => {
+                self.input.kept = Some(self.place.account().charge(Resource::IncompleteBytes, kept as u64)?);
+                Ok(())
+            }
+        }
+    }
+
+    /// A line has come whole: the next one has its time.
+    pub(super) fn note_line(&mut self) {
+        self.input.began = None;
+    }
+}

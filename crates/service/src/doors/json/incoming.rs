@@ -1,0 +1,275 @@
+//! Connections of clients: accepted, read a piece at a time, and closed.
+
+use core::time::Duration;
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+
+use json::Heard;
+
+use crate::counters::Counter;
+use crate::doors::Tag;
+use crate::doors::json::connection::Connection;
+use crate::lane::io::entrance::Entrance;
+use crate::lane::io::output::would_block;
+use crate::lane::io::slices::Work;
+use crate::lane::io::slots::Token;
+use crate::lane::io::socket::Socket;
+use crate::lane::io::system::{self, Interest, Ready};
+use crate::lane::run::{Common, Core, Worker};
+use accounts::{Charge, Resource, SpentBy};
+
+/// Octets read of a connection at once.
+const READ_BYTES: usize = 64 << 10;
+/// Lines of one connection that are looked at before others have their turn.
+const LINES_PER_TURN: usize = 64;
+/// Connections accepted in one round.
+const ACCEPTED_PER_ROUND: usize = 16;
+
+/// Where clients connect, and how long they may take for a line.
+pub(crate) struct Clients {
+    pub(crate) entrance: Entrance,
+    line_completion: Duration,
+}
+
+impl Clients {
+    pub(crate) fn new(listener: Option<TcpListener>, common: &Common) -> Self {
+        Self { entrance: Entrance::new(listener), line_completion: common.message_completion }
+    }
+}
+
+impl Worker {
+    /// Lets in who has connected.
+    pub(crate) fn accept_json(&mut self) {
+        for _ in 0..ACCEPTED_PER_ROUND {
+            let Some(listener) = &self.clients.json.entrance.listener else { return };
+            let (stream, address) = match system::accept(listener) {
+                Ok(Some(accepted)) => accepted,
+                Ok(None) => return,
+                Err(error) => {
+                    self.core.counters.add(Counter::ConnectionsRefused, 1);
+                    self.note_json_refusal(|| format!("cannot accept a connection: {error}"));
+                    return self.listen_for_json(false);
+                }
+            };
+            let Some(place) = self.place_for_json(address) else { continue };
+            let slice = self.core.io.slices.arrive(place.account().ip());
+            let door = &mut self.core.doors.json;
+            let connection = Connection::new(stream, address, place, slice, door.settings.limits);
+            let token = door.connections.insert(connection);
+            let Some(connection) = door.connections.get(token) else { continue };
+            let socket = Socket::Incoming(Tag::Json, token);
+            if self.core.io.poll.add(&connection.stream, socket, Interest::READ).is_err() {
+                door.connections.remove(token);
+                self.core.io.slices.leave(slice);
+                continue;
+            }
+            self.clients.json.entrance.refusing = false;
+            self.core.counters.add(Counter::JsonConnectionsAccepted, 1);
+            self.core.doors.json.open += 1;
+            self.core.note_json_open();
+            let open = self.core.doors.json.open;
+            self.core.remark(|| format!("accepted a connection from {address}; {open} open for lines of JSON"));
+        }
+    }
+
+    /// A place for a connection from there, if there is one for it.
+    fn place_for_json(&mut self, address: SocketAddr) -> Option<Charge> {
+        let account = self.clients.addresses.as_mut()?.open(address.ip());
+        let spent = match account.charge(Resource::Connections, 1) {
+            Ok(place) => return Some(place),
+            Err(spent) => spent,
+        };
+        self.core.counters.add(Counter::ConnectionsRefused, 1);
+        self.core.counters.add(Counter::of_refusal(spent), 1);
+        let max = account.accounts().limit(Resource::Connections);
+        self.note_json_refusal(|| match spent.by {
+            SpentBy::All => {
+                format!("closed a connection from {address}: limits.connections_max = {max} are open")
+            }
+            SpentBy::Client => format!("closed a connection from {address}: it has its share of {max}"),
+        });
+        None
+    }
+
+    /// Logs the first refusal of an episode; the counter has the others.
+    fn note_json_refusal(&mut self, text: impl FnOnce() -> String) {
+        if !core::mem::replace(&mut self.clients.json.entrance.refusing, true) {
+            self.core.log(log::Level::Warn, text);
+        }
+    }
+
+    /// Begins or stops to listen for connections.
+    fn listen_for_json(&mut self, listening: bool) {
+        let interest = if listening { Interest::READ } else { Interest::NONE };
+        let Some(listener) = &self.clients.json.entrance.listener else { return };
+        if self.core.io.poll.change(listener, Socket::Listener(Tag::Json), interest).is_ok() {
+            self.clients.json.entrance.deaf = !listening;
+        }
+        if self.clients.json.entrance.deaf {
+            self.core.clock.plan_sweep();
+        }
+    }
+
+    /// Ends connections that have owed the rest of a line, or have been being closed, for too long.
+    pub(crate) fn sweep_json(&mut self) {
+        if self.clients.json.entrance.deaf {
+            self.listen_for_json(true);
+        }
+        if !self.core.doors.json.has_deadlines {
+            return;
+        }
+        let (now, completion) = (self.core.clock.now, self.clients.json.line_completion);
+        let mut late = Vec::new();
+        let mut has_deadlines = false;
+        for (token, connection) in self.core.doors.json.connections.iter() {
+            let Some(since) = connection.closing.or(connection.input.began) else { continue };
+            if since + completion <= now {
+                late.push((token, connection.closing.is_some()));
+            } else {
+                has_deadlines = true;
+            }
+        }
+        self.core.doors.json.has_deadlines = has_deadlines;
+        for (token, is_closing) in late {
+            if is_closing {
+                self.core.close_json(token);
+                continue;
+            }
+            self.core.counters.add(Counter::IncompleteMessages, 1);
+            self.core.distrust_json(token, "a line was begun and not ended within limits.message_completion_ms");
+        }
+        if has_deadlines || self.core.doors.json.has_deadlines {
+            self.core.clock.plan_sweep();
+        }
+    }
+}
+
+impl Core {
+    /// Serves a connection whose socket is ready.
+    pub(crate) fn serve_json(&mut self, token: Token, ready: Ready) {
+        let Some(connection) = self.doors.json.connections.get_mut(token) else { return };
+        if connection.interest.read {
+            if ready.readable {
+                self.read_json(token);
+            }
+        } else if ready.broken {
+            return self.close_json(token);
+        }
+        if ready.writable || ready.ended {
+            self.doors.json.note_due(token);
+        }
+    }
+
+    fn read_json(&mut self, token: Token) {
+        let mut buffer = core::mem::take(&mut self.doors.json.read);
+        buffer.clear();
+        buffer.reserve(READ_BYTES);
+        if let Some(connection) = self.doors.json.connections.get_mut(token) {
+            match system::receive(&connection.stream, &mut buffer) {
+                Ok(0) => {
+                    // It may have sent its last request and wait for the answer, or for events.
+                    connection.input.has_ended = true;
+                    self.doors.json.note_due(token);
+                }
+                Ok(_) => self.process_json(token, &buffer),
+                Err(error) if would_block(&error) || error.kind() == io::ErrorKind::Interrupted => {}
+                Err(_) => self.close_json(token),
+            }
+        }
+        self.doors.json.read = buffer;
+    }
+
+    /// Looks at what was read before, as far as others do not have their turn first.
+    pub(crate) fn go_on_with_json(&mut self, token: Token) {
+        if let Some(connection) = self.doors.json.connections.get_mut(token) {
+            connection.input.is_hungry = false;
+            self.process_json(token, &[]);
+        }
+    }
+
+    /// Looks at lines: those kept, and those of `input` behind them. What may not be looked at now is kept.
+    fn process_json(&mut self, token: Token, mut input: &[u8]) {
+        for number in 0.. {
+            let Some(connection) = self.doors.json.connections.get_mut(token) else { return };
+            let is_over = number == LINES_PER_TURN;
+            connection.input.is_stalled = is_over || connection.is_paused();
+            if connection.input.is_stalled {
+                connection.input.session.keep(input);
+                if is_over {
+                    self.counters.add(Counter::SharesSpent, 1);
+                    self.go_hungry_for_json(token);
+                }
+                break;
+            }
+            let before = connection.input.session.kept_bytes() + input.len();
+            let Some(heard) = connection.input.session.next(&mut input) else { break };
+            connection.note_line();
+            let bytes = before.saturating_sub(connection.input.session.kept_bytes() + input.len());
+            match heard {
+                Heard::Request(request) => self.handle_json(token, request, bytes),
+                Heard::Refused(refused) => {
+                    self.counters.add(Counter::JsonLinesRefused, 1);
+                    self.refuse_json(token, refused.id, &refused.reason);
+                }
+                Heard::End(reason) => self.distrust_json(token, &reason),
+            }
+        }
+        let now = self.clock.now;
+        let Some(connection) = self.doors.json.connections.get_mut(token) else { return };
+        match connection.note_kept(now) {
+            Ok(()) => self.doors.json.has_deadlines |= connection.input.began.is_some(),
+            Err(spent) => {
+                self.counters.add(Counter::of_refusal(spent), 1);
+                self.distrust_json(token, "there is no room for so much of a line that is not complete");
+            }
+        }
+        self.doors.json.note_due(token);
+    }
+
+    /// What was read of a connection and not looked at waits for a turn of its address.
+    pub(super) fn go_hungry_for_json(&mut self, token: Token) {
+        if let Some(connection) = self.doors.json.connections.get_mut(token)
+            && !core::mem::replace(&mut connection.input.is_hungry, true)
+        {
+            self.io.slices.put_off(connection.slice, Work::Resume(Socket::Incoming(Tag::Json, token)));
+        }
+    }
+
+    /// Ends a connection for what was heard on it, once it has been told why.
+    pub(crate) fn distrust_json(&mut self, token: Token, why: &str) {
+        self.refuse_json(token, None, why);
+        let now = self.clock.now;
+        let Some(connection) = self.doors.json.connections.get_mut(token) else { return };
+        if connection.closing.replace(now).is_none() {
+            let address = connection.address;
+            self.counters.add(Counter::ProtocolErrors, 1);
+            self.log(log::Level::Warn, || format!("closed the connection from {address}: {why}"));
+        }
+        self.doors.json.has_deadlines = true;
+        self.doors.json.note_due(token);
+    }
+
+    /// Closes a connection. Its proxies go with it.
+    pub(crate) fn close_json(&mut self, token: Token) {
+        let Some(mut connection) = self.doors.json.connections.remove(token) else { return };
+        connection.output.clear(&mut self.io.spares);
+        self.dismiss_all(token, &connection);
+        self.io.slices.leave(connection.slice);
+        self.doors.json.open -= 1;
+        self.note_json_open();
+        let open = self.doors.json.open;
+        self.remark(|| format!("the connection from {} is closed; {open} open for lines of JSON", connection.address));
+    }
+
+    /// The service ends.
+    pub(crate) fn close_all_json(&mut self) {
+        let all: Vec<Token> = self.doors.json.connections.iter().map(|(token, _)| token).collect();
+        for token in all {
+            self.close_json(token);
+        }
+    }
+
+    fn note_json_open(&mut self) {
+        self.counters.set(Counter::JsonConnectionsOpen, self.doors.json.open as u64);
+    }
+}

@@ -1,0 +1,331 @@
+//! What clients ask for: events taken in, proxies asked for and let go, answers.
+
+use std::sync::Arc;
+
+use corba::Guest;
+use corba::event::{self, FORM_STRUCTURED, UtcClock};
+use engine::{ChannelId, Draft, Event, EventType, Peer, ProxyKey};
+use giop::cdr::Reader;
+use json::{Publish, Request, Subscribe, answer};
+
+use crate::counters::Counter;
+use crate::doors;
+use crate::doors::json::connection::Connection;
+use crate::doors::json::mail::{Request as ToAsk, Wanted};
+use crate::doors::json::{Part, WANT};
+use crate::lane::intake::{Refused, Submission};
+use crate::lane::io::slots::Token;
+use crate::lane::run::{Core, Worker};
+use accounts::{Account, Resource};
+
+/// Who is to be told that an event was taken in.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Claim {
+    connection: Token,
+    /// The request's id, if it is to be told at all.
+    id: Option<u64>,
+    /// Octets of the request.
+    bytes: usize,
+}
+
+/// Subscriptions of one connection, which each event may meet one after the other.
+const SUBSCRIPTIONS_MAX: usize = 256;
+
+impl Core {
+    /// Does what a client asks for with a line of so many octets.
+    pub(super) fn handle_json(&mut self, token: Token, request: Request, bytes: usize) {
+        match request {
+            Request::Ping { id } => self.confirm_json(token, id),
+            Request::Publish(publish) => self.publish_json(token, publish, bytes),
+            Request::Subscribe(subscribe) => self.subscribe_json(token, subscribe),
+            Request::Unsubscribe { id, subscription } => self.unsubscribe_json(token, id, subscription),
+        }
+    }
+
+    // ---- answers ----
+
+    /// Tells a client that its request was carried out, if it wants to know.
+    pub(super) fn confirm_json(&mut self, token: Token, id: Option<u64>) {
+        if let (Some(id), Some(connection)) = (id, self.doors.json.connections.get_mut(token)) {
+            connection.output.lend(&mut self.io.spares);
+            answer::ok(connection.output.bytes(), id);
+            self.doors.json.note_due(token);
+        }
+    }
+
+    /// Tells a client that it was not, and why.
+    pub(super) fn refuse_json(&mut self, token: Token, id: Option<u64>, reason: &str) {
+        if let Some(connection) = self.doors.json.connections.get_mut(token) {
+            connection.output.lend(&mut self.io.spares);
+            answer::error(connection.output.bytes(), id, reason);
+            self.doors.json.note_due(token);
+        }
+    }
+
+    // ---- events ----
+
+    /// Takes an event in, once there is a proxy for that.
+    fn publish_json(&mut self, token: Token, publish: Box<Publish>, bytes: usize) {
+        if self.office.draining.has_begun() {
+            return self.refuse_json(token, publish.id, "the service is about to end");
+        }
+        let channel = ChannelId(publish.channel);
+        let Some(connection) = self.doors.json.connections.get_mut(token) else { return };
+        let peer = connection.proxies.suppliers.get(&channel).copied();
+        let open = peer.and_then(|peer| self.doors.json.open_proxy(peer));
+        match open {
+            Some(proxy) => self.take_in_json(token, proxy, &publish, bytes),
+            None => self.ask_for_supplier(token, channel, publish),
+        }
+    }
+
+    fn take_in_json(&mut self, token: Token, source: ProxyKey, publish: &Publish, bytes: usize) {
+        let mut encoded = core::mem::take(&mut self.doors.json.event);
+        encoded.clear();
+        let result = match publish.write(&mut encoded) {
+            Ok(()) => self.admit_json(Claim { connection: token, id: publish.id, bytes }, source, &encoded),
+            Err(error) => Err(error.to_string()),
+        };
+        self.doors.json.event = encoded;
+        match result {
+            Ok(true) => self.confirm_json(token, publish.id),
+            Ok(false) => {
+                if let Some(connection) = self.doors.json.connections.get_mut(token) {
+                    connection.await_answer(bytes);
+                }
+            }
+            Err(reason) => self.refuse_json(token, publish.id, &reason),
+        }
+    }
+
+    /// Hands an event to the engine. False if its client is told later.
+    fn admit_json(&mut self, claim: Claim, source: ProxyKey, encoded: &[u8]) -> Result<bool, String> {
+        let body = Reader::new(encoded, ::json::event::ENCODING);
+        let header = event::read_structured(body, &mut event::work_for(encoded.len()))
+            .map_err(|error| format!("the event cannot be taken: {error}"))?;
+        let mut draft: Draft = self.lane.begin_event_for(encoded.len());
+        self.lane.classify(&mut draft, header.domain, header.type_name);
+        let event: &mut Event = &mut draft;
+        event.form = FORM_STRUCTURED;
+        event.tag = event::tag_at(::json::event::ENCODING, 0, header.is_loose);
+        event.bytes.extend_from_slice(encoded);
+        if header.says_quality() {
+            header.apply(event, &UtcClock::new(self.clock.now, self.clock.since_1970));
+            if header.has_wrong_property {
+                self.counters.add(Counter::WrongHeaderFields, 1);
+            }
+        }
+        self.translate(source, event);
+        let mut submission = Submission::new(source, doors::Claim::Json(claim), None);
+        self.admit(&mut submission, draft);
+        let finished = self.finish_submission(&submission);
+        self.deliver();
+        if finished.is_ok() {
+            self.counters.add(Counter::EventBytesIn, encoded.len() as u64);
+        }
+        finished.map_err(|refused| reason(&refused))
+    }
+
+    // ---- proxies ----
+
+    fn ask_for_supplier(&mut self, token: Token, channel: ChannelId, publish: Box<Publish>) {
+        let id = publish.id;
+        match self.ask_for_proxy(token, Part::Supplier(channel), channel, corba::Part::Supplier) {
+            Ok(peer) => {
+                if let Some(connection) = self.doors.json.connections.get_mut(token) {
+                    connection.proxies.suppliers.insert(channel, peer);
+                    connection.proxies.waiting = Some(publish);
+                }
+            }
+            Err(reason) => self.refuse_json(token, id, reason),
+        }
+    }
+
+    fn subscribe_json(&mut self, token: Token, subscribe: Subscribe) {
+        let Subscribe { id, channel, types, constraint } = subscribe;
+        let Some(connection) = self.doors.json.connections.get(token) else { return };
+        let subscriptions = &connection.proxies.subscriptions;
+        if subscriptions.contains_key(&id) {
+            return self.refuse_json(token, Some(id), "there is a subscription with this id");
+        }
+        if subscriptions.len() >= SUBSCRIPTIONS_MAX {
+            self.counters.add(Counter::JsonSubscriptionsRefused, 1);
+            return self.refuse_json(token, Some(id), "a connection has 256 subscriptions at most");
+        }
+        let types = types.into_iter().map(|(domain, name)| EventType { domain, name }).collect();
+        let part = corba::Part::Consumer { types, constraint, want: WANT };
+        match self.ask_for_proxy(token, Part::Subscription(id), ChannelId(channel), part) {
+            Ok(peer) => {
+                if let Some(connection) = self.doors.json.connections.get_mut(token) {
+                    connection.proxies.subscriptions.insert(id, peer);
+                    connection.await_answer(0);
+                }
+            }
+            Err(reason) => self.refuse_json(token, Some(id), reason),
+        }
+    }
+
+    fn unsubscribe_json(&mut self, token: Token, id: Option<u64>, subscription: u64) {
+        let door = &mut self.doors.json;
+        let Some(connection) = door.connections.get_mut(token) else { return };
+        let Some(peer) = connection.proxies.subscriptions.remove(&subscription) else {
+            return self.refuse_json(token, id, "there is no subscription with that id");
+        };
+        let account = Arc::clone(connection.account());
+        if door.proxies.get(&peer).is_some_and(|proxy| proxy.key.is_none()) {
+            connection.note_answer(0);
+            self.refuse_json(token, Some(subscription), "the subscription was ended before it was made");
+        }
+        self.dismiss(token, peer, &account);
+        self.confirm_json(token, id);
+    }
+
+    /// Asks administration for a proxy.
+    ///
+    /// # Errors
+    /// Says why it cannot be asked now.
+    fn ask_for_proxy(
+        &mut self,
+        token: Token,
+        part: Part,
+        channel: ChannelId,
+        wanted: corba::Part,
+    ) -> Result<Peer, &'static str> {
+        const NO_ROOM: &str = "the service has no room for this request now; it may come again";
+        let door = &mut self.doors.json;
+        let Some(connection) = door.connections.get(token) else { return Err(NO_ROOM) };
+        let name = format!("JSON client at {}", connection.address);
+        let octets = match &wanted {
+            corba::Part::Supplier => 0,
+            corba::Part::Consumer { types, constraint, .. } => {
+                types.iter().map(|kind| kind.domain.len() + kind.name.len() + 64).sum::<usize>() + constraint.len()
+            }
+        };
+        let octets = (octets as u64).max(door.settings.request_bytes_min);
+        let charge = connection.account().charge(Resource::RequestBytes, octets).map_err(|spent| {
+            self.counters.add(Counter::of_refusal(spent), 1);
+            NO_ROOM
+        })?;
+        let peer = door.add_proxy(token, part);
+        let wanted = Wanted::Proxy(Guest { channel, peer, name, part: wanted });
+        self.counters.add(Counter::Requests, 1);
+        let posted = self.office.administration.post(ToAsk { connection: token, wanted, charge }.into());
+        if posted.is_err() {
+            self.counters.add(Counter::AdministrationFull, 1);
+            self.doors.json.remove_proxy(peer);
+            return Err(NO_ROOM);
+        }
+        Ok(peer)
+    }
+
+    /// A proxy of a client's is not needed any more. One that is not there yet is let go when it is.
+    fn dismiss(&mut self, token: Token, peer: Peer, account: &Arc<Account>) {
+        if let Some(key) = self.doors.json.remove_proxy(peer).and_then(|proxy| proxy.key) {
+            self.let_go_of(token, key, account);
+        }
+    }
+
+    fn let_go_of(&mut self, connection: Token, key: ProxyKey, account: &Arc<Account>) {
+        let charge = account.charge_anyway(Resource::RequestBytes, 0);
+        self.office.reports.post(ToAsk { connection, wanted: Wanted::Dismissal(key), charge }.into());
+    }
+
+    /// A connection is gone, and its proxies go.
+    pub(super) fn dismiss_all(&mut self, token: Token, connection: &Connection) {
+        let proxies = &connection.proxies;
+        let mut all: Vec<Peer> = proxies.subscriptions.values().chain(proxies.suppliers.values()).copied().collect();
+        all.sort_unstable();
+        for peer in all {
+            self.dismiss(token, peer, connection.account());
+        }
+    }
+
+    /// Somebody else has ended a proxy.
+    pub(super) fn proxy_gone(&mut self, peer: Peer) {
+        let Some(proxy) = self.doors.json.remove_proxy(peer) else { return };
+        let Some(connection) = self.doors.json.connections.get_mut(proxy.connection) else { return };
+        match proxy.part {
+            // It is made again with the next event.
+            Part::Supplier(channel) => _ = connection.proxies.suppliers.remove(&channel),
+            Part::Subscription(id) => {
+                connection.proxies.subscriptions.remove(&id);
+                let reason =
+                    "the subscription has ended: its channel is gone, an operator ended it, or its client did not read";
+                self.refuse_json(proxy.connection, Some(id), reason);
+            }
+        }
+    }
+}
+
+impl Worker {
+    /// Administration has made a proxy, or refused it.
+    pub(super) fn welcomed(
+        &mut self,
+        token: Token,
+        peer: Peer,
+        proxy: Result<ProxyKey, String>,
+        account: &Arc<Account>,
+    ) {
+        let core = &mut self.core;
+        let key = proxy.as_ref().ok().copied();
+        let Some(asked) = core.doors.json.note_welcomed(peer, key) else {
+            // Its client has gone, or has taken it back.
+            if let Some(key) = key {
+                core.let_go_of(token, key, account);
+            }
+            return;
+        };
+        let Some(connection) = core.doors.json.connections.get_mut(token) else { return };
+        match asked.part {
+            Part::Subscription(id) => {
+                connection.note_answer(0);
+                match proxy {
+                    Ok(_) => {
+                        core.confirm_json(token, Some(id));
+                        if let Some(outbox) = asked.blocked {
+                            core.lane.resume_outbox(outbox, core.clock.now);
+                            core.deliveries.undelivered = true;
+                        }
+                    }
+                    Err(reason) => {
+                        connection.proxies.subscriptions.remove(&id);
+                        core.refuse_json(token, Some(id), &reason);
+                    }
+                }
+            }
+            Part::Supplier(channel) => {
+                let waiting = connection.proxies.waiting.take();
+                if proxy.is_err() {
+                    connection.proxies.suppliers.remove(&channel);
+                }
+                match (waiting, proxy) {
+                    (Some(publish), Ok(_)) => core.publish_json(token, publish, 0),
+                    (Some(publish), Err(reason)) => core.refuse_json(token, publish.id, &reason),
+                    (None, _) => {}
+                }
+            }
+        }
+        self.core.resume_json(token);
+    }
+
+    /// Tells a client that its event was taken in, or why not.
+    pub(crate) fn answer_json(&mut self, claim: Claim, refused: Option<Refused>) {
+        let Claim { connection: token, id, bytes } = claim;
+        let Some(connection) = self.core.doors.json.connections.get_mut(token) else { return };
+        connection.note_answer(bytes);
+        match refused {
+            None => self.core.confirm_json(token, id),
+            Some(refused) => self.core.refuse_json(token, id, &reason(&refused)),
+        }
+        self.core.resume_json(token);
+    }
+}
+
+/// Why an event was not taken, for people.
+fn reason(refused: &Refused) -> String {
+    match refused {
+        Refused::ByEngine(refusal) => refusal.to_string(),
+        Refused::Unreadable => "the event cannot be read".to_owned(),
+        Refused::TooManyUndecided => "too many events wait for filters that clients implement".to_owned(),
+    }
+}
