@@ -12,7 +12,7 @@ pub use self::restore::NotRestored;
 use self::convert::{
     event_types_to, events_to, limits_to, operator_to, profile_to, reference_to, settings_to, side_to, topics_to,
 };
-use super::Door;
+use super::{Door, Guest};
 use crate::table::Level;
 use engine::{
     Admin, Attached, Channel, ChannelId, FilterRef, FilterTarget, Mapping, Numbered, Proxy, ProxyKey, ProxyState,
@@ -106,6 +106,10 @@ impl Door {
     fn exported_proxy(&self, channel: ChannelId, proxy: &Proxy) -> Option<t::Proxy> {
         let key = ProxyKey { channel, proxy: proxy.id };
         let kind = self.kinds.get(&key)?;
+        // Clients of other doors are there as long as their connections.
+        if proxy.peer.is_some_and(|peer| peer >= Guest::FIRST_PEER) {
+            return None;
+        }
         let client = proxy.peer.and_then(|peer| self.clients.get(&peer));
         let client = (proxy.state != ProxyState::Unconnected).then(|| t::Client {
             reference: client.map(|client| reference_to(&self.references, &client.address.ior)),

@@ -85,3 +85,13 @@ fn a_guest_whose_proxy_others_end_is_told() {
         assert_eq!(gone(&mut d.door), [peer(1)]);
     }
 }
+
+#[test]
+fn guests_are_no_part_of_what_is_configured() {
+    let mut d = Dialogue::new(STYLES[0]);
+    let before = d.door.topology();
+    d.door.welcome(consumer(DEFAULT, ""), somebody()).unwrap();
+    let after = d.door.topology();
+    let proxies = |topology: &topology::Topology| topology.channels.iter().map(|c| c.proxies.len()).sum::<usize>();
+    assert_eq!(proxies(&after), proxies(&before));
+}
