@@ -336,6 +336,14 @@ pub struct View<'a> {
 }
 
 impl View<'_> {
+    /// Whether every consumer has got an event that is measured.
+    fn has_measured_for_all(&self) -> bool {
+        let measured = |catcher: &CatcherShared| {
+            catcher.latency.lock().unwrap_or_else(PoisonError::into_inner).since_sent.count() > 0
+        };
+        self.shared.catchers.iter().all(measured)
+    }
+
     /// Takes out the latencies since their writes that were recorded since the last time, and adds them to these.
     pub fn take_latencies(&self, to: Option<&mut Recorder>) {
         let mut taken = Latency::default();
@@ -635,11 +643,18 @@ fn over_sockets((index, traffic): (usize, &Traffic)) -> Result<(Vec<Feed>, Vec<C
     Ok((feeds, catchers))
 }
 
-/// Watches by waiting until the measured time is over, or the run has failed.
+/// Watches by waiting until the measured time is over, or the run has failed. Where every consumer has not got a measured
+/// event by then, on a machine that is busy with something else, it waits for that too: a short run measures something.
 pub fn wait_out(view: &View<'_>) -> Result<(), BenchError> {
     let until = view.schedule.until;
-    while clock::now() < until && !view.shared.is_stopped() {
-        clock::sleep_until(until.min(clock::now() + LOOK_UP_EVERY))?;
+    let give_up = until.saturating_add(STALLED_AFTER);
+    while !view.shared.is_stopped() {
+        let now = clock::now();
+        if now >= give_up || now >= until && view.has_measured_for_all() {
+            break;
+        }
+        let next = if now < until { until } else { u64::MAX };
+        clock::sleep_until(next.min(now + LOOK_UP_EVERY))?;
     }
     Ok(())
 }
