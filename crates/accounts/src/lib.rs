@@ -68,7 +68,10 @@ resources! {
     /// Event channels.
     Channels = "channels", "";
     /// Proxies, of all channels.
-    Proxies = "proxies", "";
+    Proxies = "proxies", "limits.proxies_max";
+    /// Event types that consumers and their admins name: by what it takes to look through them. A type that a
+    /// lane does not know is held against all of its channel in one go.
+    EventTypes = "event types", "limits.event_types_max";
     /// Threads of thread pools.
     Threads = "threads", "lanes.threads_max";
     /// Host names being looked up.

@@ -79,6 +79,10 @@ pub(super) struct PropertyError {
 }
 
 impl PropertyError {
+    pub(super) fn code(&self) -> ErrorCode {
+        self.code
+    }
+
     pub(super) fn name(&self) -> &str {
         &self.name
     }
@@ -121,17 +125,17 @@ pub(super) fn read_properties<'a>(args: &mut Reader<'a>) -> Result<Vec<Given<'a>
 }
 
 /// The settings and limits of a new channel.
-pub(super) fn initial(door: &Door, qos: &[Given<'_>], admin: &[Given<'_>]) -> Result<Wanted, Raised> {
+pub(super) fn initial(door: &mut Door, qos: &[Given<'_>], admin: &[Given<'_>]) -> Result<Wanted, Raised> {
     let wanted = add_qos(qos, Place::Channel, door.wanted_initially()).map_err(UserException::UnsupportedQoS)?;
     let wanted = add(admin, Place::Channel, ADMIN, wanted).map_err(UserException::UnsupportedAdmin)?;
-    without_objections(door.objections(None, &wanted)?).map_err(UserException::UnsupportedQoS)?;
+    door.check_objections(None, &wanted)?;
     Ok(wanted)
 }
 
 /// Sets properties, all or none.
 pub(super) fn apply(door: &mut Door, level: Level, given: &[Given<'_>]) -> Result<(), Raised> {
     let wanted = add_qos(given, place(level), door.wanted(level)?).map_err(UserException::UnsupportedQoS)?;
-    without_objections(door.objections(Some(level), &wanted)?).map_err(UserException::UnsupportedQoS)?;
+    door.check_objections(Some(level), &wanted)?;
     door.set(level, wanted)
 }
 

@@ -46,6 +46,12 @@ impl EventType {
             && (self.any_name() || wildcard::matches(&self.name, name))
     }
 
+    /// Whether something of it may be anywhere in an event's names (`*MA*`), so that it takes as long as those are to look for it.
+    #[must_use]
+    pub fn is_looked_for(&self) -> bool {
+        wildcard::is_looked_for(&self.domain) || wildcard::is_looked_for(&self.name)
+    }
+
     /// Whether the two say the same, spelling of the wildcards aside.
     pub(crate) fn same_as(&self, other: &Self) -> bool {
         self.parts() == other.parts()

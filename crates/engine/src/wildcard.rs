@@ -11,6 +11,12 @@ pub(crate) fn is_any(pattern: &str) -> bool {
     pattern.bytes().all(|byte| byte == b'*')
 }
 
+/// Whether something of it may be anywhere in a text, so that it takes as long as the text is to look for it.
+pub(crate) fn is_looked_for(pattern: &str) -> bool {
+    let between = pattern.split_once('*').and_then(|(_, rest)| rest.rsplit_once('*'));
+    between.is_some_and(|(between, _)| !is_any(between))
+}
+
 /// Whether `text` is matched. The empty pattern matches the empty text only: whoever takes it for everything says so.
 ///
 /// What is between two stars is looked for from the left, and what was found is never tried again further to the right: if
@@ -86,6 +92,17 @@ mod tests {
             Some((first, rest)) => {
                 text.split_first().is_some_and(|(other, text)| first == other && naively(rest, text))
             }
+        }
+    }
+
+    #[test]
+    fn what_is_between_two_stars_is_looked_for() {
+        for (pattern, expected) in
+            [("a", false), ("*", false), ("**", false), ("a*b", false), ("*a", false), ("a*", false)]
+                .into_iter()
+                .chain([("*a*", true), ("x*a*y", true), ("***a", false), ("*a**", true)])
+        {
+            assert_eq!(is_looked_for(pattern), expected, "{pattern}");
         }
     }
 

@@ -121,6 +121,11 @@ pub struct Limits {
     /// Connections to clients, open or being made, at the same time, 1 to 1,000,000, and no more than leaves the accepted ones
     /// their descriptors. Default 65,536. Beyond it the longest idle one is closed; without one a client counts as unreachable.
     pub outgoing_connections_max: u32,
+    /// Proxies of all channels, 1 to 16,777,216. Default 262,144. One more is refused (`NO_RESOURCES`).
+    pub proxies_max: u32,
+    /// Event types that consumers and their admins name, of all channels, 1,024 to 16,777,216: one each, one more for every 64
+    /// octets of its names, and 8 for every star where something is looked for between two. Default 524,288. More are refused (`NO_RESOURCES`).
+    pub event_types_max: u32,
     /// What the clients of one address may have of each limit while nobody else has anything of it, in percent, 1 to 100.
     /// Default 75. With 100 one may have everything.
     pub client_share_percent: u8,
@@ -300,6 +305,8 @@ impl Default for Limits {
             memory_bytes: None,
             connections_max: 4096,
             outgoing_connections_max: 65_536,
+            proxies_max: 262_144,
+            event_types_max: 524_288,
             client_share_percent: 75,
             message_bytes_max: 16 << 20,
             fragment_sets_max: 16,
@@ -438,6 +445,8 @@ impl Config {
             ("limits.connections_max", u64::from(limits.connections_max), 1, 1_000_000),
             ("limits.client_share_percent", u64::from(limits.client_share_percent), 1, 100),
             ("limits.outgoing_connections_max", u64::from(limits.outgoing_connections_max), 1, 1_000_000),
+            ("limits.proxies_max", u64::from(limits.proxies_max), 1, 1 << 24),
+            ("limits.event_types_max", u64::from(limits.event_types_max), 1_024, 1 << 24),
             ("limits.message_bytes_max", u64::from(limits.message_bytes_max), 1024, 1 << 30),
             ("limits.fragment_sets_max", u64::from(limits.fragment_sets_max), 1, 1024),
             ("limits.message_completion_ms", u64::from(limits.message_completion_ms), 100, 86_400_000),

@@ -276,6 +276,10 @@ counters! {
     ProxiesLimit = "proxies_limit_reached",
     /// Proxies: claims not granted because the client had its share.
     ProxiesShare = "proxies_share_reached",
+    /// Event types that consumers name: claims not granted because the service's limit was reached.
+    EventTypesLimit = "event_types_limit_reached",
+    /// Event types that consumers name: claims not granted because the client had its share.
+    EventTypesShare = "event_types_share_reached",
     /// Threads of pools: claims not granted because the service's limit was reached.
     ThreadsLimit = "threads_limit_reached",
     /// Threads of pools: claims not granted because the client had its share.
@@ -313,6 +317,7 @@ impl Counter {
             Resource::KeptBytes => (Self::KeptBytesLimit, Self::KeptBytesShare),
             Resource::Channels => (Self::ChannelsLimit, Self::ChannelsShare),
             Resource::Proxies => (Self::ProxiesLimit, Self::ProxiesShare),
+            Resource::EventTypes => (Self::EventTypesLimit, Self::EventTypesShare),
             Resource::Threads => (Self::ThreadsLimit, Self::ThreadsShare),
             Resource::Lookups => (Self::LookupsLimit, Self::LookupsShare),
             Resource::LookupThreads => (Self::LookupThreadsLimit, Self::LookupThreadsShare),
@@ -619,6 +624,7 @@ mod tests {
             (Resource::KeptBytes, "kept_bytes_limit_reached", "kept_bytes_share_reached"),
             (Resource::Channels, "channels_limit_reached", "channels_share_reached"),
             (Resource::Proxies, "proxies_limit_reached", "proxies_share_reached"),
+            (Resource::EventTypes, "event_types_limit_reached", "event_types_share_reached"),
             (Resource::Threads, "threads_limit_reached", "threads_share_reached"),
             (Resource::Lookups, "lookups_limit_reached", "lookups_share_reached"),
             (Resource::LookupThreads, "lookup_threads_limit_reached", "lookup_threads_share_reached"),

@@ -483,9 +483,8 @@ const REQUEST_BYTES_MIN: u64 = 256 << 10;
 const CHANNELS_MIN: u64 = 4;
 const KEPT_BYTES_MIN: u64 = 1 << 20;
 const PROXIES_MIN: u64 = 1_024;
+const EVENT_TYPES_MIN: u64 = 1_024;
 const THREADS_MIN: u64 = 8;
-/// Proxies of all channels.
-const PROXIES_MAX: u64 = 262_144;
 /// Host names that may be looked up for an address whatever its share.
 const LOOKUPS_MIN: u64 = 4;
 /// Analyses under way, of all.
@@ -517,7 +516,8 @@ fn ceilings(config: &Config, memory: Memory, connections_max: ConnectionsMax) ->
         .with(Resource::ReplyBytes, limits.unread_reply_bytes_max.min(connections / 4), REPLY_BYTES_MIN)
         .with(Resource::RequestBytes, REQUEST_BYTES_MAX.min(connections / 4), REQUEST_BYTES_MIN)
         .with(Resource::KeptBytes, memory.of_administration(), KEPT_BYTES_MIN)
-        .with(Resource::Proxies, PROXIES_MAX, PROXIES_MIN)
+        .with(Resource::Proxies, limits.proxies_max.into(), PROXIES_MIN)
+        .with(Resource::EventTypes, limits.event_types_max.into(), EVENT_TYPES_MIN)
         .with(Resource::Threads, config.lanes.threads_max.into(), THREADS_MIN)
         .with(Resource::Channels, channels_max(), CHANNELS_MIN)
         .with(Resource::Lookups, resolver::QUEUE as u64, LOOKUPS_MIN)

@@ -51,6 +51,8 @@ impl From<FilterTarget> for Thing {
 #[derive(Debug, Default)]
 pub(super) struct Charged {
     octets: Option<Charge>,
+    /// The event types that it wants.
+    types: Option<Charge>,
     /// The one channel or proxy that it is.
     pub(super) one: Option<Charge>,
     /// The threads of its pool.
@@ -63,6 +65,30 @@ pub(super) struct Ledger {
     things: BTreeMap<Thing, Charged>,
     /// Claims that were not granted and are not told yet.
     refused: Vec<Refused>,
+}
+
+impl Charged {
+    /// Where it is kept what a thing is charged that grows and shrinks.
+    fn of(&mut self, resource: Resource) -> &mut Option<Charge> {
+        match resource {
+            Resource::EventTypes => &mut self.types,
+            _ => &mut self.octets,
+        }
+    }
+
+    /// It comes to so much now, and goes to whoever claimed more.
+    fn settle(&mut self, resource: Resource, amount: u64, claim: Option<Charge>) {
+        match (self.of(resource), claim) {
+            (Some(held), _) if amount <= held.amount() => held.settle(amount),
+            (Some(held), None) => held.settle(amount),
+            (held, Some(mut claim)) => {
+                *held = None;
+                claim.settle(amount);
+                *held = Some(claim);
+            }
+            (None, None) => {}
+        }
+    }
 }
 
 impl Ledger {
@@ -111,6 +137,18 @@ pub(crate) mod weights {
 pub(crate) fn octets_of_types<'a>(types: impl IntoIterator<Item = &'a EventType>) -> u64 {
     const EACH: usize = 96;
     types.into_iter().map(|kind| (EACH + kind.domain.len() + kind.name.len()) as u64).sum()
+}
+
+/// What event types cost that are held against an event's: one each, one for every 64 octets of its names, and 8 for every star
+/// where something is looked for between two, which takes as long as the event's names are.
+fn places_of_types(types: &[EventType]) -> u64 {
+    let places = |kind: &EventType| {
+        let octets = kind.domain.len() + kind.name.len();
+        let stars = || kind.domain.matches('*').count() + kind.name.matches('*').count();
+        let looked_for = if kind.is_looked_for() { 8 * stars() } else { 0 };
+        (1 + octets / 64 + looked_for) as u64
+    };
+    types.iter().map(places).sum()
 }
 
 /// Octets that a reference takes.
@@ -162,7 +200,7 @@ impl Door {
         octets_more: u64,
         change: impl FnOnce(&mut Self) -> Result<R, Raised>,
     ) -> Result<R, Raised> {
-        let claim = self.claim(thing, octets_more)?;
+        let claim = self.claim(thing, Resource::KeptBytes, octets_more)?;
         let result = change(self)?;
         self.settle(thing, claim);
         Ok(result)
@@ -174,28 +212,38 @@ impl Door {
     }
 
     /// Claims what a thing may come to: so much more, and what it is charged now, where that is charged to somebody else.
-    fn claim(&mut self, thing: Thing, octets_more: u64) -> Result<Option<Charge>, Raised> {
-        let octets = self.ledger.things.get(&thing).and_then(|charged| charged.octets.as_ref());
+    fn claim(&mut self, thing: Thing, resource: Resource, more: u64) -> Result<Option<Charge>, Raised> {
+        let held = self.ledger.things.get_mut(&thing).and_then(|charged| charged.of(resource).as_ref());
         let asker = self.principal.as_ref();
         let is_asker = |charge: &Charge| asker.is_some_and(|asker| Arc::ptr_eq(asker, charge.account()));
-        let of_others = octets.filter(|charge| octets_more > 0 && !is_asker(charge)).map_or(0, Charge::amount);
-        self.charge_octets(octets_more.saturating_add(of_others))
+        let of_others = held.filter(|charge| more > 0 && !is_asker(charge)).map_or(0, Charge::amount);
+        self.charge(resource, more.saturating_add(of_others))
+    }
+
+    /// Claims what a consumer, or the consumers of an admin, will want beside what they do now.
+    pub(super) fn claim_types(&mut self, thing: Thing, added: &[EventType]) -> Result<Option<Charge>, Raised> {
+        self.claim(thing, Resource::EventTypes, places_of_types(added))
+    }
+
+    /// Charges a consumer, or an admin of consumers, for the event types that it wants now.
+    pub(super) fn settle_types(&mut self, thing: Thing, claim: Option<Charge>) {
+        let wanted = match thing {
+            Thing::Admin(AdminKey { channel, side, admin }) => {
+                self.hierarchy.admin(channel, side, admin).map(|admin| &admin.subscription)
+            }
+            Thing::Proxy(key) => self.hierarchy.proxy(key).map(|proxy| &proxy.subscription),
+            Thing::Channel(_) | Thing::Filter(_) | Thing::Remote(_) => return,
+        };
+        // What it wants that has named nothing nobody has to look for.
+        let wanted = wanted.ok().filter(|wanted| wanted.is_changed());
+        let places = wanted.map_or(0, |wanted| places_of_types(wanted.types()));
+        self.ledger.entry(thing).settle(Resource::EventTypes, places, claim);
     }
 
     /// Charges a thing that was made or changed by its weight, to whoever asked if it has become heavier.
     pub(crate) fn settle(&mut self, thing: Thing, claim: Option<Charge>) {
         let Some(weight) = self.weight(thing) else { return };
-        let charged = self.ledger.entry(thing);
-        match (&mut charged.octets, claim) {
-            (Some(held), _) if weight <= held.amount() => held.settle(weight),
-            (Some(held), None) => held.settle(weight),
-            (held, Some(mut claim)) => {
-                *held = None;
-                claim.settle(weight);
-                *held = Some(claim);
-            }
-            (None, None) => {}
-        }
+        self.ledger.entry(thing).settle(Resource::KeptBytes, weight, claim);
     }
 
     /// How many octets a thing takes, much as they are in memory; nothing if it is gone.

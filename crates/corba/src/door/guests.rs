@@ -162,7 +162,9 @@ impl Door {
             Part::Supplier => Want::default(),
             Part::Consumer { types, constraint, want } => {
                 if !types.is_empty() {
+                    let claim = self.claim_types(Thing::Proxy(key), &types).map_err(|_| Unwelcome::Spent)?;
                     self.hierarchy.subscribe(SubscriptionTarget::Proxy(key), &types, &[])?;
+                    self.settle_types(Thing::Proxy(key), claim);
                 }
                 if !constraint.trim().is_empty() {
                     let filter = self.filter_for(key, constraint).map_err(|_| Unwelcome::TooManyConstraints)?;

@@ -11,6 +11,7 @@ use crate::qos::{
 };
 use crate::remarks::remark;
 use crate::table::{AdminKey, Level};
+use accounts::{Resource, Spent, SpentBy};
 use engine::{ChannelId, FilterTarget, OutboxSettings, ProxyKey, ProxyState, SettingsPatch, Side};
 
 impl Door {
@@ -22,6 +23,23 @@ impl Door {
             self.object_for_real_time(level, wanted, &mut objections)?;
         }
         Ok(objections)
+    }
+
+    /// Refuses what there are objections to. A pool for which there are no threads counts as a limit that is reached.
+    pub(crate) fn check_objections(&mut self, level: Option<Level>, wanted: &Wanted) -> Result<(), Raised> {
+        let objections = self.objections(level, wanted)?;
+        if objections.is_empty() {
+            return Ok(());
+        }
+        let pool = wanted.pool.as_ref().map(|pool| pool.kind.property());
+        let lacks_threads = |objection: &PropertyError| {
+            Some(objection.name()) == pool
+                && matches!(objection.code(), ErrorCode::UnsupportedValue | ErrorCode::UnavailableValue)
+        };
+        if objections.iter().any(lacks_threads) {
+            let _ = self.note_spent(Spent { resource: Resource::Threads, by: SpentBy::All });
+        }
+        Err(UserException::UnsupportedQoS(objections).into())
     }
 
     /// What speaks against a pool: that it would move events that are under way, or that there are no threads for it.

@@ -6,8 +6,8 @@ use crate::qos::{Effective, Pool, PoolKind, Profile, Wanted};
 use crate::table::{AdminKey, Level};
 use accounts::{Charge, Resource};
 use engine::{
-    ChannelId, EventType, OutboxSettings, PoolId, Proxy, ProxyKey, SettingsPatch, SubscriptionTarget, SupplierSettings,
-    Topics,
+    ChannelId, EventType, OutboxSettings, PoolId, Proxy, ProxyKey, SettingsPatch, Side, SubscriptionTarget,
+    SupplierSettings, Topics,
 };
 
 impl Door {
@@ -150,7 +150,15 @@ impl Door {
             Level::Channel(_) => return Err(Raised::internal()),
         };
         let octets = octets_of_types(added);
-        self.change_thing(level.into(), octets, |door| Ok(door.hierarchy.subscribe(target, added, removed)?))
+        let change = |door: &mut Self| Ok(door.hierarchy.subscribe(target, added, removed)?);
+        // What suppliers offer no event is held against.
+        let (Level::Admin(AdminKey { side: Side::Consumers, .. }) | Level::Proxy(_, Side::Consumers)) = level else {
+            return self.change_thing(level.into(), octets, change);
+        };
+        let claim = self.claim_types(level.into(), added)?;
+        self.change_thing(level.into(), octets, change)?;
+        self.settle_types(level.into(), claim);
+        Ok(())
     }
 }
 

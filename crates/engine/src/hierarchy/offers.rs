@@ -9,16 +9,17 @@ use super::filters::{Attached, Filters};
 use super::{Channel, Hierarchy, Proxy, ProxyState};
 use crate::{ChannelId, EventType, Operator, Refusal, Side, Subscription};
 
-/// How many pairs of event types are compared to find what two lists have in common. Where there are more, the longer
-/// list is taken for what they have in common: it says more than is wanted, never less.
+/// How many comparisons are made to find what two lists have in common, and for all proxies of a channel. Where it would be more,
+/// the longer list is taken for what they have in common: it says more than is wanted, never less.
 const PAIRS_MAX: usize = 1 << 16;
+const PAIRS_OF_ALL_MAX: usize = 1 << 18;
 
 /// How many comparisons are made to leave out what is within another type. Where it would be more, all are listed.
 const COMPARISONS_MAX: usize = 1 << 20;
 
-/// How many event types are looked at to put them together, and how many there may be in the list before those within others are
-/// left out. Where there are more, everything is said to be offered or wanted: nobody reads such a list, and clients choose how
-/// long it is.
+/// How much is looked at to put event types together, one for each type and for every 64 octets, and how many there may be in the
+/// list before those within others are left out. Where there are more, everything is said to be offered or wanted: nobody reads
+/// such a list, and clients choose how long it is.
 const LOOKED_AT_MAX: usize = 1 << 18;
 const TYPES_MAX: usize = 1 << 14;
 
@@ -50,7 +51,8 @@ impl Hierarchy {
     pub fn subscribed_types(&self, channel: ChannelId) -> Result<Vec<EventType>, Refusal> {
         let channel = self.channel(channel)?;
         let consumers = connected(channel, Side::Consumers);
-        Ok(together(consumers.map(|proxy| self.wanted(channel, proxy))))
+        let mut pairs_left = PAIRS_OF_ALL_MAX;
+        Ok(together(consumers.map(|proxy| self.wanted(channel, proxy, &mut pairs_left))))
     }
 
     /// A number that changes whenever what suppliers offer, or what consumers want, may have changed: while it is the
@@ -63,14 +65,14 @@ impl Hierarchy {
         Ok(self.channel(channel)?.types_version(side))
     }
 
-    fn wanted<'a>(&self, channel: &'a Channel, proxy: &'a Proxy) -> Types<'a> {
+    fn wanted<'a>(&self, channel: &'a Channel, proxy: &'a Proxy, pairs_left: &mut usize) -> Types<'a> {
         let Some(admin) = channel.admins.get(&(proxy.side, proxy.admin)) else { return Types::Everything };
-        let own = group(&proxy.subscription, &proxy.attached, &self.filters);
-        let of_admin = group(&admin.subscription, &admin.attached, &self.filters);
+        let own = group(&proxy.subscription, &proxy.attached, &self.filters, pairs_left);
+        let of_admin = group(&admin.subscription, &admin.attached, &self.filters, pairs_left);
         match (own, of_admin, admin.operator) {
             (None, None, _) => Types::Everything,
             (Some(one), None, _) | (None, Some(one), _) => one,
-            (Some(own), Some(of_admin), Operator::And) => own.and(of_admin),
+            (Some(own), Some(of_admin), Operator::And) => own.and(of_admin, pairs_left),
             (Some(own), Some(of_admin), Operator::Or) => own.or(of_admin),
         }
     }
@@ -81,7 +83,12 @@ fn connected(channel: &Channel, side: Side) -> impl Iterator<Item = &Proxy> {
 }
 
 /// What a group lets pass, by type; `None` if it does not count.
-fn group<'a>(subscription: &'a Subscription, attached: &Attached, filters: &Filters) -> Option<Types<'a>> {
+fn group<'a>(
+    subscription: &'a Subscription,
+    attached: &Attached,
+    filters: &Filters,
+    pairs_left: &mut usize,
+) -> Option<Types<'a>> {
     if attached.filters().is_empty() {
         return subscription.is_changed().then(|| Types::of(subscription));
     }
@@ -99,7 +106,7 @@ fn group<'a>(subscription: &'a Subscription, attached: &Attached, filters: &Filt
         }
         types.extend(constraint.types.iter().cloned());
     }
-    Some(subscribed.and(Types::These(types.into())))
+    Some(subscribed.and(Types::These(types.into()), pairs_left))
 }
 
 /// Some event types.
@@ -116,13 +123,15 @@ impl<'a> Types<'a> {
         }
     }
 
-    fn and(self, other: Self) -> Self {
+    fn and(self, other: Self, pairs_left: &mut usize) -> Self {
         match (self, other) {
             (Self::Everything, one) | (one, Self::Everything) => one,
-            (Self::These(a), Self::These(b)) if a.len().saturating_mul(b.len()) > PAIRS_MAX => {
-                Self::These(if a.len() > b.len() { a } else { b })
-            }
             (Self::These(a), Self::These(b)) => {
+                let pairs = comparisons(&a, &b);
+                if pairs > PAIRS_MAX || pairs > *pairs_left {
+                    return Self::These(if a.len() > b.len() { a } else { b });
+                }
+                *pairs_left -= pairs;
                 Self::These(a.iter().flat_map(|a| b.iter().filter_map(|b| a.and(b))).collect())
             }
         }
@@ -146,7 +155,7 @@ fn together<'a>(all: impl Iterator<Item = Types<'a>>) -> Vec<EventType> {
     let mut looked_at = 0;
     for some in all {
         let Types::These(some) = some else { return everything() };
-        looked_at += some.len();
+        looked_at += weight(&some);
         if looked_at > LOOKED_AT_MAX {
             return everything();
         }
@@ -160,13 +169,23 @@ fn together<'a>(all: impl Iterator<Item = Types<'a>>) -> Vec<EventType> {
     if types.iter().any(EventType::is_everything) {
         return Vec::from([EventType::everything()]);
     }
-    let patterns_count = types.iter().filter(|wide| wide.is_pattern()).count();
-    if patterns_count.saturating_mul(types.len()) > COMPARISONS_MAX {
-        return types.into_iter().collect();
-    }
+    let types: Vec<EventType> = types.into_iter().collect();
     let patterns: Vec<EventType> = types.iter().filter(|wide| wide.is_pattern()).cloned().collect();
+    if comparisons(&patterns, &types) > COMPARISONS_MAX {
+        return types;
+    }
     let is_within = |narrow: &EventType| patterns.iter().any(|wide| wide != narrow && wide.covers(narrow));
     types.into_iter().filter(|narrow| !is_within(narrow)).collect()
+}
+
+/// What event types weigh that are looked at: one each, and one for every 64 octets, since clients choose how long they are.
+fn weight(types: &[EventType]) -> usize {
+    types.iter().map(|kind| 1 + (kind.domain.len() + kind.name.len()) / 64).sum()
+}
+
+/// What it takes to compare each with each.
+fn comparisons(a: &[EventType], b: &[EventType]) -> usize {
+    weight(a).saturating_mul(b.len()).saturating_add(weight(b).saturating_mul(a.len())) / 2
 }
 
 #[cfg(test)]
@@ -317,7 +336,8 @@ mod tests {
     #[test]
     fn lists_too_long_to_compare_say_more_rather_than_less() {
         let many: Vec<EventType> = (0..300).map(|n| EventType::new("d", alloc::format!("{n}"))).collect();
-        let both = Types::These(many.clone().into()).and(Types::These(many[..250].to_vec().into()));
+        let both = Types::These(many.clone().into())
+            .and(Types::These(many[..250].to_vec().into()), &mut PAIRS_OF_ALL_MAX.clone());
         let Types::These(both) = both else { panic!("a list") };
         assert_eq!(both, many);
     }

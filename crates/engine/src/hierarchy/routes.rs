@@ -147,6 +147,8 @@ pub(super) struct Book {
     asking: u32,
     mapping: u32,
     targets: SharedSlots<Arc<[Target]>>,
+    /// Whom a filter decides for now, or not any more, and which is not in `targets` yet.
+    moved: BTreeMap<u32, BTreeMap<Target, bool>>,
     admins: BTreeMap<(Side, AdminId), Arc<OfAdmin>>,
     admin_filters: SharedSlots<Arc<[u32]>>,
     admin_places: Places,
@@ -213,6 +215,7 @@ impl Book {
         for key in &changes.admins {
             changed |= self.refresh_admin(source, *key);
         }
+        self.settle_targets();
         let Changes { all, admins, proxies, .. } = changes;
         let admins = if all { BTreeSet::new() } else { admins };
         self.work = Work { proxies, all, admins, last: None, changed, is_open: true };
@@ -222,7 +225,7 @@ impl Book {
     pub(super) fn go_on(&mut self, source: Source<'_>, piece: usize) -> bool {
         let channel = source.channel;
         for _ in 0..piece {
-            let Some(proxy) = self.work.next(channel) else { return true };
+            let Some(proxy) = self.work.next(channel) else { break };
             self.work.changed |= match channel.proxy(proxy) {
                 Ok(found) if found.side == Side::Suppliers => self.set_supplier(source, found),
                 Ok(found) => {
@@ -232,6 +235,7 @@ impl Book {
                 Err(_) => self.remove_supplier(proxy) | self.set_consumer(proxy, None),
             };
         }
+        self.settle_targets();
         self.work.left(channel) == 0
     }
 
@@ -361,14 +365,22 @@ impl Book {
     /// Notes that other filters decide for a group of consumers' filters than before.
     fn move_target(&mut self, target: Target, last: &[u32], now: &[u32]) {
         for slot in last.iter().filter(|slot| !now.contains(slot)) {
-            let left = self.targets.get(*slot).map_or(&[][..], Arc::as_ref);
-            let left: Arc<[Target]> = left.iter().copied().filter(|kept| *kept != target).collect();
-            self.targets.set(*slot, if left.is_empty() { None } else { Some(left) });
+            self.moved.entry(*slot).or_default().insert(target, false);
         }
         for slot in now.iter().filter(|slot| !last.contains(slot)) {
-            let others = self.targets.get(*slot).map_or(&[][..], Arc::as_ref);
-            let all = others.iter().copied().chain([target]).collect();
-            self.targets.set(*slot, Some(all));
+            self.moved.entry(*slot).or_default().insert(target, true);
+        }
+    }
+
+    /// Brings what was noted so into the lists. Very many may have the same filter, whose list is made anew once for all who are
+    /// looked at together.
+    fn settle_targets(&mut self) {
+        while let Some((slot, moved)) = self.moved.pop_first() {
+            let kept = self.targets.get(slot).map_or(&[][..], Arc::as_ref).iter().copied();
+            let kept = kept.filter(|target| !moved.contains_key(target));
+            let come = moved.iter().filter(|(_, is_one)| **is_one).map(|(target, _)| *target);
+            let all: Vec<Target> = kept.chain(come).collect();
+            self.targets.set(slot, if all.is_empty() { None } else { Some(all.into()) });
         }
     }
 

@@ -29,7 +29,8 @@ impl Lane {
         self.told(now);
         events.clear();
         while let Some(slot) = self.ready.pop_front() {
-            let Some(mut outbox) = self.outboxes.get_mut(slot) else { continue };
+            let listed = self.outboxes.get_mut(slot).filter(|outbox| outbox.listed && outbox.bridge.is_none());
+            let Some(mut outbox) = listed else { continue };
             outbox.listed = false;
             if outbox.waiting.is_special() {
                 self.catch_up_in_turn(slot);

@@ -109,6 +109,8 @@ struct Kind {
 struct Working {
     /// What each filter says.
     filters: Vec<Group>,
+    /// Whether the type is in each admin's list, by where the list is.
+    of_admins: HashMap<usize, bool>,
     remotes: Vec<Remote>,
 }
 
@@ -372,9 +374,14 @@ impl Kind {
             self.admins.pop();
         }
         working.remotes.clear();
+        working.of_admins.clear();
         for (member, consumer) in routes.consumers.iter() {
             let own = (!consumer.filters.is_empty()).then(|| all(&consumer.filters));
-            let stance = self.stance_of(consumer, own, domain, name);
+            // Very many may share an admin's list, which is held against the type once.
+            let list = &consumer.interest.admin;
+            let matches = || list.matches(domain, name);
+            let admin_wants = *working.of_admins.entry(list.types().as_ptr().addr()).or_insert_with(matches);
+            let stance = self.stance_of(consumer, own, domain, name, || admin_wants);
             let takes = stance.takes();
             if takes != Takes::Nothing && !here.bridges.is_empty() {
                 if consumer.maps_lane() {
@@ -440,7 +447,8 @@ impl Kind {
         self.take_out(member, admins);
         let Some(consumer) = consumer else { return };
         let own = (!consumer.filters.is_empty()).then(|| self.all_say(&routes.filtering.table, &consumer.filters));
-        let stance = self.stance_of(consumer, own, domain, name);
+        let admin_wants = || consumer.interest.admin.matches(domain, name);
+        let stance = self.stance_of(consumer, own, domain, name, admin_wants);
         if stance.takes() != Takes::Nothing {
             self.put(member, consumer.filtered_admin, stance);
             // Put at the end; mostly that is where it belongs.
@@ -529,27 +537,41 @@ impl Kind {
         programs.map(|program| self.says(table, program)).fold(Group::No, Group::or)
     }
 
-    /// What a consumer's groups say, given what the proxy's own filters do, if it has any.
-    fn stance_of(&self, consumer: &ConsumerRoute, own: Option<Group>, domain: &[u8], name: &[u8]) -> Stance {
+    /// What a consumer's groups say, given what the proxy's own filters do, if it has any, and whether the type is in its admin's
+    /// list.
+    fn stance_of(
+        &self,
+        consumer: &ConsumerRoute,
+        own: Option<Group>,
+        domain: &[u8],
+        name: &[u8],
+        admin_wants: impl FnOnce() -> bool,
+    ) -> Stance {
         let interest = &consumer.interest;
         let [proxy_asks, admin_asks] = consumer.remote_filters.each_ref().map(|peers| !peers.is_empty());
         let of_admin = consumer.filtered_admin;
         let of_admin = of_admin.map(|admin| self.admins.get(admin as usize).copied().unwrap_or(Group::No));
-        let group = |subscription: &crate::Subscription, filters: Option<Group>, asks: bool| match (filters, asks) {
-            (None, false) if !subscription.is_changed() => Group::Absent,
-            _ if subscription.is_changed() && !subscription.matches(domain, name) => Group::No,
-            (None, false) => Group::Yes,
-            (None, true) => Group::Asked,
-            (Some(says), false) => says,
-            (Some(Group::Matched), true) => Group::MatchedOrAsked,
-            (Some(Group::No), true) => Group::Asked,
-            (Some(says), true) => says,
-        };
+        let proxy_wants = || interest.proxy.matches(domain, name);
         Stance {
-            proxy: group(&interest.proxy, own, proxy_asks),
-            admin: group(&interest.admin, of_admin, admin_asks),
+            proxy: group(interest.proxy.is_changed(), proxy_wants, own, proxy_asks),
+            admin: group(interest.admin.is_changed(), admin_wants, of_admin, admin_asks),
             operator: interest.operator,
         }
+    }
+}
+
+/// What a group says of a type: whether it has a list of event types, if it has one whether the type is in it, what its filters
+/// say, and whether clients are to be asked.
+fn group(has_list: bool, is_listed: impl FnOnce() -> bool, filters: Option<Group>, asks: bool) -> Group {
+    match (filters, asks) {
+        (None, false) if !has_list => Group::Absent,
+        _ if has_list && !is_listed() => Group::No,
+        (None, false) => Group::Yes,
+        (None, true) => Group::Asked,
+        (Some(says), false) => says,
+        (Some(Group::Matched), true) => Group::MatchedOrAsked,
+        (Some(Group::No), true) => Group::Asked,
+        (Some(says), true) => says,
     }
 }
 

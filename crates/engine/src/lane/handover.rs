@@ -45,7 +45,8 @@ impl Lane {
     pub fn poll_handover(&mut self, now: Time) -> Option<Handover> {
         self.told(now);
         while let Some(slot) = self.ready_bridges.pop_front() {
-            let Some(outbox) = self.outboxes.get_mut(slot) else { continue };
+            let listed = self.outboxes.get_mut(slot).filter(|outbox| outbox.listed && outbox.bridge.is_some());
+            let Some(outbox) = listed else { continue };
             outbox.listed = false;
             let events = &self.events;
             let Some(to) = outbox.bridge.filter(|_| outbox.is_ready(events, self.now)) else { continue };

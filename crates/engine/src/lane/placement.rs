@@ -241,16 +241,13 @@ impl Lane {
         }
         outbox.full_at_bound = false;
         outbox.full_as_laggard = false;
-        let was_listed = core::mem::take(&mut outbox.listed);
+        // Its place in the list of those that are ready, and in that of laggards, is passed over when its turn comes: there may be
+        // very many, of which all go together.
+        outbox.listed = false;
         let (channel, key) = (outbox.channel, outbox.key);
         self.leave(key, reason, backlog);
-        if was_listed {
-            self.ready.retain(|listed| *listed != slot);
-            self.ready_bridges.retain(|listed| *listed != slot);
-        }
         self.end_outbox_hold(slot);
         if let Some(state) = self.channels.get_mut(channel) {
-            state.laggards.retain(|laggard| *laggard != slot);
             state.known_laggard = state.known_laggard.filter(|laggard| laggard.slot != slot);
         }
         for whose in Whose::ALL {

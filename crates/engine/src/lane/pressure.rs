@@ -330,16 +330,26 @@ impl Lane {
         }
     }
 
+    /// Lists an outbox as one of its channel's laggards. Those that are gone are listed until the channel has room again, or there
+    /// are as many of them as of the others.
+    fn list_laggard(&mut self, slot: u32, channel: u32) {
+        let Some(state) = self.channels.get_mut(channel) else { return };
+        state.laggards.push(slot);
+        if state.laggards.len() > 2 * state.members.len() {
+            let outboxes = &self.outboxes;
+            let is_one = |outbox: &Outbox| outbox.full_as_laggard && outbox.channel == channel;
+            state.laggards.sort_unstable();
+            state.laggards.dedup();
+            state.laggards.retain(|slot| outboxes.get(*slot).is_some_and(is_one));
+        }
+    }
+
     /// Notes that an outbox is full, at its own bound or as its channel's laggard, and tells it if that is news.
     pub(super) fn note_full(&mut self, slot: u32, as_laggard: bool, policy: FullOutbox) {
         let Some(outbox) = self.outboxes.get_mut(slot) else { return };
         let known = outbox.full_at_bound || outbox.full_as_laggard;
-        if as_laggard && !outbox.full_as_laggard {
-            outbox.full_as_laggard = true;
-            if let Some(state) = self.channels.get_mut(outbox.channel) {
-                state.laggards.push(slot);
-            }
-        }
+        let (channel, is_new_laggard) = (outbox.channel, as_laggard && !outbox.full_as_laggard);
+        outbox.full_as_laggard |= as_laggard;
         outbox.full_at_bound |= !as_laggard;
         if !known {
             outbox.dropped_while_full = 0;
@@ -354,6 +364,9 @@ impl Lane {
                 // It is told that it holds suppliers, which is all that it does.
                 Some(_) => {}
             }
+        }
+        if is_new_laggard {
+            self.list_laggard(slot, channel);
         }
     }
 
@@ -390,7 +403,9 @@ impl Lane {
             state.pressed_since = None;
             let mut laggards = core::mem::take(&mut state.laggards);
             for slot in laggards.drain(..) {
-                self.end_full(slot, true);
+                if self.outboxes.get(slot).is_some_and(|outbox| outbox.channel == channel) {
+                    self.end_full(slot, true);
+                }
             }
             if let Some(state) = self.channels.get_mut(channel) {
                 state.laggards = laggards;
