@@ -23,6 +23,7 @@ use crate::doors::giop::claims::Claim;
 use crate::doors::giop::lane_calls::{Ask, Asker, UnderWay};
 use crate::doors::giop::mail::{self, OWN_ENDIAN};
 use crate::doors::giop::replies::{DISCONNECTED, Verdict};
+use crate::doors::giop::unused::Around;
 use crate::lane::intake::Submission;
 use crate::lane::io::slots::{Slots, Token};
 use crate::lane::links::mail::SupplierNews;
@@ -70,6 +71,8 @@ enum State {
 #[derive(Default)]
 pub(crate) struct Pullers {
     all: Slots<Puller>,
+    /// Up to where those were looked at that may have had their time.
+    looked_at: Around,
     by_key: HashMap<ProxyKey, Token>,
     /// The routing they were last taken from.
     snapshot: Arc<Snapshot>,
@@ -197,11 +200,13 @@ impl Core {
         }
     }
 
-    /// Gives up waiting for those that have had their time to answer.
+    /// Gives up waiting for those that have had their time to answer, of those in the next places.
     pub(crate) fn end_late_polls(&mut self) {
         let now = self.clock.now;
         let is_late = |puller: &Puller| matches!(puller.state, State::Asked(_, Some(due)) if due <= now);
-        let late = self.doors.giop.pullers.all.iter().filter(|(_, puller)| is_late(puller));
+        let Pullers { all, looked_at, .. } = &mut self.doors.giop.pullers;
+        let places = looked_at.next(all.places());
+        let late = all.piece_mut(places).filter(|(_, puller)| is_late(puller));
         let late: Vec<Token> = late.map(|(token, _)| token).collect();
         for token in late {
             if let Some(Puller { state: State::Asked(under_way, _), .. }) = self.doors.giop.pullers.all.get(token) {

@@ -17,6 +17,7 @@ use crate::counters::Counter;
 use crate::doors::giop::lane_calls::{Ask, Asker, UnderWay};
 use crate::doors::giop::pull_consumers::{Due, Waiter};
 use crate::doors::giop::replies::Verdict;
+use crate::doors::giop::unused::Around;
 use crate::lane::intake::Ruling;
 use crate::lane::io::slots::{Slots, Token};
 use crate::lane::run::Core;
@@ -52,6 +53,8 @@ struct Question {
 #[derive(Default)]
 pub(crate) struct QuestionsOpen {
     all: Slots<Question>,
+    /// Up to where those were looked at that may have had their time.
+    looked_at: Around,
     open: usize,
     /// The one of each outbox that is pushed to, and whether it has been told to wait for it.
     by_outbox: HashMap<OutboxId, (Token, bool)>,
@@ -312,11 +315,13 @@ impl Core {
         }
     }
 
-    /// Gives up waiting for remote filters that have had their time.
+    /// Gives up waiting for remote filters that have had their time, of those in the next places.
     pub(crate) fn end_late_questions(&mut self) {
         let now = self.clock.now;
         let is_late = |question: &Question| question.under_way.is_some_and(|(_, until)| until <= now);
-        let late = self.doors.giop.questions.all.iter().filter(|(_, question)| is_late(question));
+        let QuestionsOpen { all, looked_at, .. } = &mut self.doors.giop.questions;
+        let places = looked_at.next(all.places());
+        let late = all.piece_mut(places).filter(|(_, question)| is_late(question));
         let late: Vec<Token> = late.map(|(token, _)| token).collect();
         for token in late {
             let Some(question) = self.doors.giop.questions.all.get_mut(token) else { continue };
