@@ -15,7 +15,7 @@ pub(crate) mod giop;
 pub(crate) mod json;
 
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
 use engine::{Delivery, Event, Form, OutboxId, ProxyKey, Questions, Snapshot, Time, Want};
@@ -23,9 +23,10 @@ use engine::{Delivery, Event, Form, OutboxId, ProxyKey, Questions, Snapshot, Tim
 use crate::admin::values::{Answer, Command, Declined, Query};
 use crate::lane::clock::Clock;
 use crate::lane::intake::{Refused, Ruling};
+use crate::lane::io::net::{self, Listener, Poll};
 use crate::lane::io::slots::Token;
 use crate::lane::io::socket::Socket;
-use crate::lane::io::system::{self, Interest, Poll, Ready};
+use crate::lane::io::system::{Interest, Ready};
 use crate::lane::links::mail::{LaneThread, Lookup, ToLane};
 use crate::lane::links::post::Post;
 use crate::lane::run::{Common, Core, Worker};
@@ -99,9 +100,9 @@ pub(crate) struct Settings {
 /// Where each door's clients connect; the main lane's.
 #[derive(Debug)]
 pub(crate) struct Listeners {
-    pub(crate) giop: TcpListener,
+    pub(crate) giop: Listener,
     /// Only where it was asked for.
-    pub(crate) json: Option<TcpListener>,
+    pub(crate) json: Option<Listener>,
 }
 
 /// Who is to be told that events were taken in, or why not: a door's client, in that door's terms.
@@ -356,7 +357,7 @@ impl Clients {
         let (giop, json) = listeners.map_or((None, None), |Listeners { giop, json }| (Some(giop), json));
         for (listener, door) in [(&giop, Tag::Giop), (&json, Tag::Json)] {
             if let Some(listener) = listener {
-                system::prepare_listener(listener)?;
+                net::prepare_listener(listener)?;
                 poll.add(listener, Socket::Listener(door), Interest::READ)?;
             }
         }

@@ -21,7 +21,10 @@ mod lane;
 mod memory;
 mod published;
 mod resolver;
+#[cfg(test)]
+mod simulation;
 mod start;
+mod time;
 
 pub use admin::drain::Undone;
 pub use admin::values::{Answer, Command, ConsumerStanding, Declined, Dropped, Query};

@@ -13,16 +13,16 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::Builder;
-use std::time::Instant;
 
 use self::hosts::Hosts;
 use self::names::{Names, Waiter};
 use crate::counters::{Block, Counter};
+use crate::lane::io::net::Bell;
 use crate::lane::io::slots::Token;
-use crate::lane::io::system::Bell;
 use crate::lane::links::mail::{Lookup, Resolved};
 use crate::lane::links::post::{Inbox, Post};
 use crate::lane::reports::printable;
+use crate::time;
 
 /// Host names that may wait to be looked up, of all clients; what comes on top counts as unreachable and is tried again later.
 pub(crate) const QUEUE: usize = 256;
@@ -155,7 +155,7 @@ impl Resolver {
             return self.answer(&host, &asker, &Ok(addresses));
         }
         let waiter = Waiter { who: asker, until, charge };
-        if let Some((asker, found)) = self.names.ask(&host, waiter, Instant::now()) {
+        if let Some((asker, found)) = self.names.ask(&host, waiter, time::now()) {
             self.counters.add(Counter::LookupsShared, 1);
             self.answer(&host, &asker, &found);
         }
@@ -166,7 +166,7 @@ impl Resolver {
         let mut any = false;
         while let Ok((host, found)) = self.found.try_recv() {
             any = true;
-            let askers = self.names.found(&host, found.clone(), Instant::now());
+            let askers = self.names.found(&host, found.clone(), time::now());
             self.counters.add(Counter::LookupsShared, askers.len().saturating_sub(1) as u64);
             for asker in askers {
                 self.answer(&host, &asker, &found);
@@ -178,7 +178,7 @@ impl Resolver {
     /// Begins to look up the names whose turn it is. True if there were some.
     fn begin(&mut self) -> bool {
         let mut any = false;
-        while let Some(host) = self.names.poll(Instant::now()) {
+        while let Some(host) = self.names.poll(time::now()) {
             any = true;
             self.counters.add(Counter::LookupsBegun, 1);
             let (name, look_up) = (Arc::clone(&host), Arc::clone(&self.look_up));

@@ -31,7 +31,7 @@ use crate::config::{Config, ConfigError, DeclaredChannel, DeclaredValue, Limits,
 use crate::counters::Counters;
 use crate::doors::giop::outside_naming::OutsideNaming;
 use crate::doors::{self, Listeners, Objects};
-use crate::lane::io::system::Bell;
+use crate::lane::io::net::{self, Bell};
 use crate::lane::io::unfinished::Reserve;
 use crate::lane::links::mail::ToAdministration;
 use crate::lane::links::post::{Post, post_to};
@@ -42,6 +42,7 @@ use crate::lane::scheduling;
 use crate::memory::Memory;
 use crate::published::Published;
 use crate::resolver::{self, Asking, Resolver};
+use crate::time;
 use accounts::{Accounts, Ceilings, Resource};
 use corba::naming::NamingLimits;
 use corba::{Declared, Door, DoorSettings};
@@ -214,54 +215,19 @@ impl Service {
         make_room_for_descriptors(&listener, connections_max);
         let json_address = json.as_ref().map(|(_, address)| *address);
 
-        let memory = config.memory();
-        let mut door = Door::new(door_settings(&config, memory, &host, port));
-        make_topology(&mut door, config.topology.as_deref())?;
-        declare_channels(&mut door, &config.channels)?;
-        let announcement = Arc::new(Announcement::new(config.ior_file.clone()));
-        let (factory, outside_naming) = (door.factory_reference(), outside_naming(&config, &announcement)?);
-        let is_outside = outside_naming.is_some();
-        let Some(published) = door.publish() else { return Err(StartError::Resources(io::ErrorKind::Other.into())) };
-        let published = Arc::new(ArcSwap::from_pointee(Published::from(published)));
-
-        let counters = Counters::new(config.lanes.threads_max.into());
-        let bell = Arc::new(Bell::new()?);
-        let (administration, orders) = post_to(&bell, program::LETTERS);
-        let (origin, mut remarks) = (Instant::now(), remarks_on_memory(&config));
-        let common = common(&config, memory, &published, connections_max, origin);
-        let listeners = Listeners { giop: listener, json: json.map(|(listener, _)| listener) };
-        let roster = roster(&config, common, &counters, &bell, listeners)?;
-        remarks.extend(roster.remarks());
+        let listeners =
+            Listeners { giop: net::listener(listener), json: json.map(|(listener, _)| net::listener(listener)) };
+        let assembled = assemble(&config, listeners, (&host, port), connections_max)?;
+        let Assembled { administrator, administration, reference, counters, mut remarks, announcement, is_outside } =
+            assembled;
         remarks.extend(json_address.and_then(remark_on_json));
-        let stopper = Stopper { hurry: Arc::default(), bell: Arc::clone(&bell) };
-        let administrator = Administration {
-            drain: None,
-            hurry: Arc::clone(&stopper.hurry),
-            objects: Objects::new(door, outside_naming),
-            publishing: Publishing::new(published),
-            roster,
-            requests: Turns::default(),
-            analyses: Analyses::new(&bell),
-            orders,
-            bell,
-            counters: counters.of_administration(),
-            registry: counters.clone(),
-            unpublished: Vec::new(),
-            withheld: BTreeMap::new(),
-            inquiry: Inquiry::default(),
-            ending: Vec::new(),
-            origin,
-            lines: Allowance::new("disconnected clients", LINES),
-            client_lines: ClientLines::new(),
-            refusals: Refusals::default(),
-            remarks: Allowance::new("clients that come and go", LINES),
-        };
+        let stopper = Stopper { hurry: Arc::clone(&administrator.hurry), bell: Arc::clone(&administrator.bell) };
         // From here on a failure drops it, which stops what has been started.
         let mut service = Self {
             address,
             json_address,
             advertised: (host, port),
-            reference: factory.to_string(),
+            reference,
             counters,
             remarks,
             announcement,
@@ -385,6 +351,82 @@ fn begin(administrator: Administration) -> io::Result<JoinHandle<Undone>> {
     })
 }
 
+/// A service whose lanes run, and whose administration has yet to begin.
+pub(crate) struct Assembled {
+    pub(crate) administrator: Administration,
+    /// For what the service itself wants of it.
+    pub(crate) administration: Post<ToAdministration>,
+    /// Of the factory.
+    reference: String,
+    pub(crate) counters: Counters,
+    remarks: Vec<String>,
+    announcement: Arc<Announcement>,
+    /// An outside naming service occasions the announcement.
+    is_outside: bool,
+}
+
+/// Makes a service that is reached at `host` and `port`, and starts its lanes.
+fn assemble(
+    config: &Config,
+    listeners: Listeners,
+    (host, port): (&str, u16),
+    connections_max: ConnectionsMax,
+) -> Result<Assembled, StartError> {
+    let memory = config.memory();
+    let mut door = Door::new(door_settings(config, memory, host, port));
+    make_topology(&mut door, config.topology.as_deref())?;
+    declare_channels(&mut door, &config.channels)?;
+    let announcement = Arc::new(Announcement::new(config.ior_file.clone()));
+    let (factory, outside_naming) = (door.factory_reference(), outside_naming(config, &announcement)?);
+    let is_outside = outside_naming.is_some();
+    let Some(published) = door.publish() else { return Err(StartError::Resources(io::ErrorKind::Other.into())) };
+    let published = Arc::new(ArcSwap::from_pointee(Published::from(published)));
+
+    let counters = Counters::new(config.lanes.threads_max.into());
+    let bell = Arc::new(Bell::new()?);
+    let (administration, orders) = post_to(&bell, program::LETTERS);
+    let (origin, mut remarks) = (time::now(), remarks_on_memory(config));
+    let common = common(config, memory, &published, connections_max, origin);
+    let roster = roster(config, common, &counters, &bell, listeners)?;
+    remarks.extend(roster.remarks());
+    let administrator = Administration {
+        drain: None,
+        hurry: Arc::default(),
+        objects: Objects::new(door, outside_naming),
+        publishing: Publishing::new(published),
+        roster,
+        requests: Turns::default(),
+        analyses: Analyses::new(&bell),
+        orders,
+        bell,
+        counters: counters.of_administration(),
+        registry: counters.clone(),
+        unpublished: Vec::new(),
+        withheld: BTreeMap::new(),
+        inquiry: Inquiry::default(),
+        ending: Vec::new(),
+        origin,
+        lines: Allowance::new("disconnected clients", LINES),
+        client_lines: ClientLines::new(),
+        refusals: Refusals::default(),
+        remarks: Allowance::new("clients that come and go", LINES),
+    };
+    let reference = factory.to_string();
+    Ok(Assembled { administrator, administration, reference, counters, remarks, announcement, is_outside })
+}
+
+/// The same in a simulation, where there are no descriptors.
+#[cfg(test)]
+pub(crate) fn simulated(
+    config: &Config,
+    listener: net::Listener,
+    address: SocketAddr,
+) -> Result<Assembled, StartError> {
+    let connections_max = ConnectionsMax { from_clients: 1_000, to_clients: 1_000 };
+    let listeners = Listeners { giop: listener, json: None };
+    assemble(config, listeners, (&address.ip().to_string(), address.port()), connections_max)
+}
+
 /// Lanes that the resolver may have to be told of before it looks.
 const INTRODUCTIONS: usize = 256;
 
@@ -414,6 +456,8 @@ fn roster(
 fn start_resolver(counters: &Counters) -> io::Result<(Arc<Bell>, Post<Asking>)> {
     let bell = Arc::new(Bell::new()?);
     let (post, introductions) = post_to(&bell, INTRODUCTIONS);
+    #[cfg(test)]
+    let Some(introductions) = crate::simulation::take_resolver(introductions) else { return Ok((bell, post)) };
     let resolver =
         Resolver::new(Arc::clone(&bell), introductions, Arc::new(resolver::by_system), counters.of_resolver());
     Builder::new().name("resolver".into()).spawn(move || resolver.run())?;

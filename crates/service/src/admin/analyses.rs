@@ -8,7 +8,7 @@ use std::thread::Builder;
 
 use super::turns::{Client, Turns};
 use crate::doors::{Answered, Request};
-use crate::lane::io::system::Bell;
+use crate::lane::io::net::Bell;
 use accounts::{Charge, Resource, Spent};
 
 /// An analysis that was asked for.

@@ -26,11 +26,12 @@ use crate::admin::waiting::{Sending, Waiting};
 use crate::counters::{Block, Counter, Counters};
 use crate::doors::{Answered, Farewell, Fault, Objects, Request, SupplierStanding, Unpublished, Wish};
 use crate::lane::draining::LookedAt;
-use crate::lane::io::system::Bell;
+use crate::lane::io::net::Bell;
 use crate::lane::links::mail::{LaneThread, SupplierNews, ToAdministration, ToLane};
 use crate::lane::links::post::Inbox;
 use crate::lane::links::roster::Roster;
 use crate::lane::reports::Allowance;
+use crate::time;
 use accounts::Refused;
 
 /// Requests served before their effects are published, and how long they may take: answers are posted only then.
@@ -97,23 +98,31 @@ type Answers = Vec<Sending>;
 impl Administration {
     /// Runs until told to stop, and ends the lanes then.
     pub(crate) fn run(mut self) -> Undone {
+        while self.round() {}
+        self.end()
+    }
+
+    /// Waits for something to do, and does it. False if the service is to stop.
+    pub(crate) fn round(&mut self) -> bool {
         let mut answers = Vec::new();
-        let mut stopping = false;
-        while !stopping {
-            self.objects.handle_time(self.now());
-            self.carry_out_effects();
-            self.sums_up();
-            stopping = self.go_on_draining() || self.receive(&mut answers);
-            if stopping {
-                self.serve_last(&mut answers);
-            } else {
-                self.serve_requests(&mut answers);
-            }
-            self.publish();
-            answers.drain(..).for_each(|answer| self.send(answer));
-            self.answer_published();
-            self.carry_out_effects();
+        self.objects.handle_time(self.now());
+        self.carry_out_effects();
+        self.sums_up();
+        let stopping = self.go_on_draining() || self.receive(&mut answers);
+        if stopping {
+            self.serve_last(&mut answers);
+        } else {
+            self.serve_requests(&mut answers);
         }
+        self.publish();
+        answers.into_iter().for_each(|answer| self.send(answer));
+        self.answer_published();
+        self.carry_out_effects();
+        !stopping
+    }
+
+    /// Gives the answers that were withheld, and ends the lanes.
+    pub(crate) fn end(mut self) -> Undone {
         let unpublished = core::mem::take(&mut self.unpublished).into_iter().map(|(_, answer)| answer);
         let withheld = core::mem::take(&mut self.withheld).into_values();
         unpublished.chain(withheld).for_each(|answer| self.send(answer));
@@ -124,7 +133,7 @@ impl Administration {
     /// Asks the lanes what is left, if the service is about to end and it is time to. True if it is to end now.
     fn go_on_draining(&mut self) -> bool {
         let Some(drain) = &mut self.drain else { return false };
-        match drain.next(Instant::now(), self.hurry.load(Ordering::Relaxed)) {
+        match drain.next(time::now(), self.hurry.load(Ordering::Relaxed)) {
             Next::End => true,
             Next::Wait(_) => false,
             Next::Ask => {
@@ -168,13 +177,13 @@ impl Administration {
             return found == Found::Stop;
         }
         let objects = self.objects.poll_timeout().map(|due| self.origin + Duration::from_nanos(due.0));
-        let draining = self.drain.as_ref().map(|drain| match drain.next(Instant::now(), false) {
+        let draining = self.drain.as_ref().map(|drain| match drain.next(time::now(), false) {
             Next::Wait(due) => due,
-            Next::Ask | Next::End => Instant::now(),
+            Next::Ask | Next::End => time::now(),
         });
-        let summing_up = self.sums_up().then(|| Instant::now() + SUMS_UP_IN);
+        let summing_up = self.sums_up().then(|| time::now() + SUMS_UP_IN);
         let due = objects.into_iter().chain(draining).chain(summing_up).min();
-        self.bell.wait(due.map(|due| due.saturating_duration_since(Instant::now())));
+        self.bell.wait(due.map(|due| due.saturating_duration_since(time::now())));
         self.take_letters(LETTERS, answers) == Found::Stop
     }
 
@@ -210,11 +219,11 @@ impl Administration {
 
     /// Serves some requests, whose effects are then published together.
     fn serve_requests(&mut self, answers: &mut Answers) {
-        let begun = Instant::now();
+        let begun = time::now();
         for _ in 0..BATCH {
             let Some(request) = self.requests.pop() else { return };
             self.serve_request(request, answers);
-            if begun.elapsed() >= BATCH_FOR {
+            if time::since(begun) >= BATCH_FOR {
                 return;
             }
         }
@@ -224,9 +233,9 @@ impl Administration {
     /// was not done.
     fn serve_last(&mut self, answers: &mut Answers) {
         self.take_letters(self.roster.waiting(), answers);
-        let until = Instant::now() + STOPPING_FOR;
+        let until = time::now() + STOPPING_FOR;
         while let Some(request) = self.requests.pop() {
-            if Instant::now() < until {
+            if time::now() < until {
                 self.serve_request(request, answers);
             } else {
                 answers.push(self.answered(Waiting::Client(request), Err(Declined::Stopping)));
@@ -352,7 +361,7 @@ impl Administration {
 
     /// The time since it was begun with.
     fn now(&self) -> Time {
-        Time(u64::try_from(self.origin.elapsed().as_nanos()).unwrap_or(u64::MAX))
+        Time(u64::try_from(time::since(self.origin).as_nanos()).unwrap_or(u64::MAX))
     }
 
     /// Serves whatever is no request.
@@ -376,12 +385,12 @@ impl Administration {
                 }
                 self.surveyed(from, answers);
                 if let Some(drain) = &mut self.drain {
-                    drain.told(from, Instant::now());
+                    drain.told(from, time::now());
                 }
             }
             ToAdministration::Left { piece, last } => self.note_left(from, piece, last),
             ToAdministration::Stop(limit) => {
-                self.drain = limit.map(|limit| Drain::new(Instant::now(), limit));
+                self.drain = limit.map(|limit| Drain::new(time::now(), limit));
             }
             ToAdministration::Request(_) => {}
         }
@@ -390,7 +399,7 @@ impl Administration {
     /// A lane tells what is left to deliver before the service ends.
     fn note_left(&mut self, from: LaneThread, piece: Vec<Undelivered>, last: Option<LookedAt>) {
         let Some(drain) = &mut self.drain else { return };
-        let first = drain.take_in(from, piece, last, Instant::now());
+        let first = drain.take_in(from, piece, last, time::now());
         if let Some((events, consumers)) = first.filter(|(events, _)| *events > 0) {
             log::info!("stopping: takes no more events, and delivers {events} to {consumers} consumers first");
         }

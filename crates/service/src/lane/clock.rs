@@ -1,9 +1,11 @@
 //! What time it is on a lane, and when it looks after what has a time limit.
 
 use core::time::Duration;
-use std::time::{Instant, SystemTime};
+use std::time::Instant;
 
 use engine::Time;
+
+use crate::time;
 
 /// Limits (connect, completion, calls) are looked after this often while there is one running.
 const SWEEP: Duration = Duration::from_millis(50);
@@ -29,19 +31,19 @@ impl Clock {
     /// What time it is by now.
     #[inline]
     pub(crate) fn time(&self) -> Time {
-        Time(u64::try_from(self.origin.elapsed().as_nanos()).unwrap_or(u64::MAX))
+        Time(u64::try_from(time::since(self.origin).as_nanos()).unwrap_or(u64::MAX))
     }
 
     /// Reads both clocks. Neither reading is a system call.
     #[inline]
     pub(crate) fn read(&mut self) {
         self.now = self.time();
-        self.since_1970 = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        self.since_1970 = time::since_1970();
     }
 
     /// How long it is until then; nothing if that time has come.
     pub(crate) fn until(&self, due: Time) -> Duration {
-        Duration::from_nanos(due.0).saturating_sub(self.origin.elapsed())
+        Duration::from_nanos(due.0).saturating_sub(time::since(self.origin))
     }
 
     /// Has what has a time limit looked after, soon.

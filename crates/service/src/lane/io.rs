@@ -3,6 +3,7 @@
 pub(crate) mod buffers;
 pub(crate) mod entrance;
 pub(crate) mod gathered;
+pub(crate) mod net;
 pub(crate) mod output;
 pub(crate) mod shares;
 pub(crate) mod slices;
@@ -13,9 +14,9 @@ pub(crate) mod unfinished;
 pub(crate) mod unread;
 
 use self::buffers::Buffers;
+use self::net::Poll;
 use self::output::Spares;
 use self::slices::Slices;
-use self::system::Poll;
 
 /// What all connections of a lane share.
 pub(crate) struct Io {

@@ -7,7 +7,7 @@ use core::time::Duration;
 
 use engine::Time;
 
-use crate::lane::io::system;
+use crate::lane::io::net;
 
 /// A lane that has not waited for so long is saturated.
 const SATURATED_AFTER: Duration = Duration::from_secs(1);
@@ -35,7 +35,7 @@ impl Pulse {
         if self.counted.is_some_and(|(time, _)| now.since(time) < SATURATED_AFTER) {
             return None;
         }
-        self.note(now, system::waits_of_this_thread())
+        self.note(now, net::waits_of_this_thread())
     }
 
     fn note(&mut self, now: Time, waits: u64) -> Option<Finding> {

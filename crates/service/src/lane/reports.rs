@@ -179,7 +179,7 @@ mod tests {
     use engine::{ChannelId, DisconnectReason, Peer, ProxyId};
     use std::sync::Arc;
 
-    use crate::lane::io::system::Bell;
+    use crate::lane::io::net::Bell;
     use crate::lane::links::post::{Inbox, post_to};
 
     const KEY: ProxyKey = ProxyKey { channel: ChannelId(0), proxy: ProxyId(1) };

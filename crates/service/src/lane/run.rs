@@ -19,11 +19,12 @@ use crate::lane::deliveries::Deliveries;
 use crate::lane::intake::Intake;
 use crate::lane::io::Io;
 use crate::lane::io::buffers::Buffers;
+use crate::lane::io::net::{Bell, Poll};
 use crate::lane::io::output::Spares;
 use crate::lane::io::shares::Share;
 use crate::lane::io::slices::{Slices, Work};
 use crate::lane::io::socket::Socket;
-use crate::lane::io::system::{self, Bell, Interest, Poll};
+use crate::lane::io::system::{self, Interest};
 use crate::lane::io::unfinished::Reserve;
 use crate::lane::links::Links;
 use crate::lane::links::lines::Line;
@@ -166,15 +167,31 @@ impl Worker {
 
     /// Runs until told to stop.
     pub(crate) fn run(mut self) {
-        while !self.stopping {
-            let timeout = if self.goes_on() { Some(Duration::ZERO) } else { self.timeout() };
-            if let Err(error) = self.core.io.poll.wait(timeout) {
-                log::error!("the lane cannot wait for its sockets any more: {error}");
-                break;
-            }
-            self.round();
-        }
+        while self.live() {}
+        self.end();
+    }
+
+    /// Closes what is open.
+    pub(crate) fn end(mut self) {
         self.close_connections();
+    }
+
+    /// Waits for something to serve, and serves it. False if it is to stop.
+    pub(crate) fn live(&mut self) -> bool {
+        if self.stopping {
+            return false;
+        }
+        if let Err(error) = self.core.io.poll.wait(self.patience()) {
+            log::error!("the lane cannot wait for its sockets any more: {error}");
+            return false;
+        }
+        self.round();
+        true
+    }
+
+    /// How long it waits for its sockets at most. `None` is without end.
+    pub(crate) fn patience(&self) -> Option<Duration> {
+        if self.stopping || self.goes_on() { Some(Duration::ZERO) } else { self.timeout() }
     }
 
     /// Whether there is something to do without the poll having to speak of it: for whoever has had his share of the last

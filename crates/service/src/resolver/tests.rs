@@ -2,6 +2,7 @@
 
 use core::time::Duration;
 use std::sync::Mutex;
+use std::time::Instant;
 
 use super::*;
 use crate::counters::Counters;

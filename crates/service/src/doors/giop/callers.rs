@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 use std::collections::VecDeque;
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use engine::{LaneId, Time};
@@ -14,6 +14,7 @@ use crate::doors::giop::large_answers::LargeOwed;
 use crate::doors::giop::moving::Settling;
 use crate::doors::giop::pull_consumers::{Waiter, Written};
 use crate::lane::io::entrance::Entrance;
+use crate::lane::io::net::{Listener, Stream};
 use crate::lane::io::output::Output;
 use crate::lane::io::shares::Portion;
 use crate::lane::io::slots::{Slots, Token};
@@ -44,7 +45,7 @@ pub(crate) struct Incoming {
 
 /// The peer of an [`Incoming`], apart from its input so that a message can be borrowed while it is answered.
 pub(crate) struct Caller {
-    pub(crate) stream: TcpStream,
+    pub(crate) stream: Stream,
     pub(crate) address: SocketAddr,
     /// Its place among the connections, and with that who it is.
     pub(crate) place: Charge,
@@ -116,7 +117,7 @@ pub(crate) struct Clients {
 }
 
 impl Clients {
-    pub(crate) fn new(listener: Option<TcpListener>, common: &Common) -> Self {
+    pub(crate) fn new(listener: Option<Listener>, common: &Common) -> Self {
         Self {
             entrance: Entrance::new(listener),
             incoming: Slots::new(),
@@ -153,7 +154,7 @@ impl Clients {
 }
 
 impl Incoming {
-    pub(crate) fn new(stream: TcpStream, address: SocketAddr, place: Charge, slice: Token, limits: Limits) -> Self {
+    pub(crate) fn new(stream: Stream, address: SocketAddr, place: Charge, slice: Token, limits: Limits) -> Self {
         Self {
             inbound: Inbound::new(limits),
             caller: Caller {

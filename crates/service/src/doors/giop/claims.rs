@@ -64,6 +64,15 @@ pub(crate) const fn exception_of(refused: &Refused) -> SystemException {
 
 /// Answers a request that has no result.
 pub(crate) fn answer_done(caller: &mut Caller, answer: Answer) {
+    #[cfg(test)]
+    if crate::simulation::goes_wrong(crate::simulation::Break::OwedAnswer) {
+        return;
+    }
+    #[cfg(test)]
+    let answer = match crate::simulation::goes_wrong(crate::simulation::Break::WrongAnswer) {
+        true => Answer { request_id: answer.request_id + 1, ..answer },
+        false => answer,
+    };
     if answer.expected {
         write_done(caller.output.bytes(), answer);
     }

@@ -73,6 +73,8 @@ impl Core {
         let (request_id, tell) = connection.next_request(self.clock.now);
         let priority = route.priority.and_then(|priority| priority.of(events));
         connection.output.lend(spares);
+        #[cfg(test)]
+        let from = connection.output.bytes().len();
         let starts_flow = route.in_order && !one_way && route.unanswered.is_empty();
         let head = Head { encoding, phase, one_way, priority, tell, starts_flow };
         match body {
@@ -87,6 +89,10 @@ impl Core {
                 self.counters.add(Counter::SequenceEventsSent, written.events.into());
                 self.counters.add(Counter::LeftOut, written.left_out.into());
             }
+        }
+        #[cfg(test)]
+        if crate::simulation::goes_wrong(crate::simulation::Break::SecondDelivery) {
+            connection.output.bytes().extend_from_within(from..);
         }
         if one_way {
             route.succeed();

@@ -12,11 +12,12 @@ use crate::counters::Counter;
 use crate::doors::Tag;
 use crate::doors::giop::callers::{Caller, Incoming};
 use crate::lane::io::buffers::Borrower;
+use crate::lane::io::net;
 use crate::lane::io::output::{Flushed, Output, would_block};
 use crate::lane::io::slices::Work;
 use crate::lane::io::slots::Token;
 use crate::lane::io::socket::Socket;
-use crate::lane::io::system::{self, Interest, Ready};
+use crate::lane::io::system::{Interest, Ready};
 use crate::lane::io::unfinished::{Begun, Claimed};
 use crate::lane::run::Worker;
 use accounts::{Charge, Resource, SpentBy};
@@ -65,7 +66,7 @@ impl Worker {
         let until = began + ACCEPTING_FOR;
         for _ in 0..ACCEPTED_PER_ROUND {
             let Some(listener) = &self.clients.giop.entrance.listener else { return };
-            let (stream, address) = match system::accept(listener) {
+            let (stream, address) = match net::accept(listener) {
                 Ok(Some(accepted)) => accepted,
                 Ok(None) => return,
                 Err(error) => {
@@ -158,7 +159,7 @@ impl Worker {
         } else if ready.ended {
             // It is gone, or will be once it has been heard out. What it sent before may be events that nobody
             // answers, so they are not thrown away.
-            if inbound.buffered() == 0 && !system::has_unread(&caller.stream) {
+            if inbound.buffered() == 0 && !net::has_unread(&caller.stream) {
                 return self.close(token);
             }
             caller.ended = true;
@@ -183,7 +184,7 @@ impl Worker {
             let Some(entry) = self.clients.giop.incoming.get_mut(token) else { return };
             let vacant = entry.inbound.vacant();
             let room = vacant.capacity() - vacant.len();
-            match system::receive(&entry.caller.stream, vacant) {
+            match net::receive(&entry.caller.stream, vacant) {
                 Ok(0) => return self.close(token),
                 Ok(count) => {
                     entry.inbound.filled(count);
@@ -432,6 +433,10 @@ impl Worker {
             self.note_open(-1);
             let open = self.clients.giop.open;
             self.core.remark(|| format!("the connection from {} is closed; {open} open", entry.caller.address));
+            #[cfg(test)]
+            if crate::simulation::goes_wrong(crate::simulation::Break::KeptCharge) {
+                core::mem::forget(entry);
+            }
         }
     }
 

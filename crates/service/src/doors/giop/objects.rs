@@ -7,7 +7,6 @@
 use core::time::Duration;
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::time::SystemTime;
 
 use engine::{DisconnectReason, LaneChange, LaneId, ProxyKey, Time};
 use giop::cdr::{Encoding, Writer};
@@ -353,7 +352,7 @@ impl Objects {
 
 /// What time it is in the world, as a `TimeBase::TimeT`.
 fn utc_now() -> u64 {
-    let since_1970 = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    let since_1970 = crate::time::since_1970();
     UtcClock::new(Time(0), since_1970).utc
 }
 

@@ -6,9 +6,8 @@
 //! bounded by the consumers' windows.
 
 use core::time::Duration;
-use std::net::{SocketAddr, TcpStream};
+use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Instant;
 
 use engine::{OutboxId, Time};
 use giop::framing::{self, Inbound};
@@ -27,18 +26,19 @@ use crate::doors::giop::replies::Verdict;
 use crate::doors::giop::routes::{Endpoint, Route, Routes, Sent};
 use crate::doors::giop::unused::{Around, Unused};
 use crate::lane::io::gathered::Gathered;
+use crate::lane::io::net::{self, Stream};
 use crate::lane::io::output::{Output, Spares};
 use crate::lane::io::shares::Portion;
 use crate::lane::io::slices::Work;
 use crate::lane::io::slots::{Slots, Token};
 use crate::lane::io::socket::Socket;
-use crate::lane::io::system::{self, Interest, Ready};
+use crate::lane::io::system::{Interest, Ready};
 use crate::lane::io::unread::Unread;
 use crate::lane::links::mail::Lookup;
 use crate::lane::links::post::Post;
 use crate::lane::run::Core;
 use crate::published::Published;
-use crate::resolver;
+use crate::{resolver, time};
 use accounts::{Account, Charge, Resource, Spent, SpentBy};
 use corba::Peers;
 
@@ -52,10 +52,10 @@ enum State {
     Resolving,
     /// Connecting to one address; the others are tried after it, the last one first.
     Connecting {
-        stream: TcpStream,
+        stream: Stream,
         others: Vec<SocketAddr>,
     },
-    Open(TcpStream),
+    Open(Stream),
 }
 
 /// A connection to a client.
@@ -139,7 +139,7 @@ impl Outgoing {
         core::mem::replace(&mut self.is_hungry, false)
     }
 
-    fn stream(&self) -> Option<&TcpStream> {
+    fn stream(&self) -> Option<&Stream> {
         match &self.state {
             State::Open(stream) => Some(stream),
             State::Resolving | State::Connecting { .. } => None,
@@ -152,7 +152,7 @@ impl Outgoing {
     }
 
     /// The socket and what has arrived on it, once it is connected.
-    pub(crate) fn stream_and_inbound(&mut self) -> Option<(&TcpStream, &mut Inbound)> {
+    pub(crate) fn stream_and_inbound(&mut self) -> Option<(&Stream, &mut Inbound)> {
         match &self.state {
             State::Open(stream) => Some((stream, &mut self.inbound)),
             State::Resolving | State::Connecting { .. } => None,
@@ -437,7 +437,7 @@ impl Core {
             self.counters.add(Counter::of_refusal(spent), 1);
             format!("its host name is not looked up: {spent}")
         })?;
-        let lookup = Lookup { connection: token, host, port, until: Instant::now() + timeout, charge };
+        let lookup = Lookup { connection: token, host, port, until: time::now() + timeout, charge };
         post.post(lookup).map_err(|_| "too many host names are being looked up".to_owned())
     }
 
@@ -468,7 +468,7 @@ impl Core {
         let Some(connection) = self.doors.giop.outgoing.connections.get_mut(token) else { return Ok(()) };
         let mut failure = "its host has no address".to_owned();
         while let Some(address) = others.pop() {
-            let begun = system::begin_connect(address).and_then(|stream| {
+            let begun = net::begin_connect(address).and_then(|stream| {
                 self.io.poll.add(&stream, Socket::Outgoing(Tag::Giop, token), Interest::WRITE)?;
                 Ok(stream)
             });

@@ -17,9 +17,9 @@ use crate::doors::giop::mail;
 use crate::doors::giop::outgoing::{Outgoing, Outgoings};
 use crate::doors::giop::pending::Pending;
 use crate::doors::giop::pull_suppliers::Pullers;
+use crate::lane::io::net;
 use crate::lane::io::output::would_block;
 use crate::lane::io::slots::Token;
-use crate::lane::io::system;
 use crate::lane::reports::printable;
 use crate::lane::run::Core;
 use corba::keys::ObjectKey;
@@ -74,7 +74,7 @@ impl Core {
         if !connection.take_hungry() {
             let Some((stream, inbound)) = connection.stream_and_inbound() else { return true };
             self.io.buffers.lend(inbound);
-            match system::receive(stream, inbound.vacant()) {
+            match net::receive(stream, inbound.vacant()) {
                 Ok(0) => {
                     self.lose(token, "the consumer closed the connection");
                     return false;
@@ -208,6 +208,11 @@ impl Core {
     pub(crate) fn fail_push(&mut self, outbox: OutboxId, serial: u32, outcome: Outcome, why: impl FnOnce() -> String) {
         self.withdraw(outbox, 0, true);
         self.note_failure(outbox, why);
+        #[cfg(test)]
+        let outcome = match crate::simulation::goes_wrong(crate::simulation::Break::ForgottenEvents) {
+            true => Outcome::Delivered,
+            false => outcome,
+        };
         self.lane.handle_outcome(outbox, serial, outcome, self.clock.now);
     }
 

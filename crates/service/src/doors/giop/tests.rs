@@ -23,8 +23,8 @@ use crate::counters::{Counter, Counters};
 use crate::doors::giop::Settings;
 use crate::doors::giop::mail::{self, CallFailure, Reply};
 use crate::doors::{Listeners, Request, Returned};
+use crate::lane::io::net::{self, Bell};
 use crate::lane::io::shares::Share;
-use crate::lane::io::system::Bell;
 use crate::lane::io::unfinished::Reserve;
 use crate::lane::links::lines::Line;
 use crate::lane::links::mail::{LaneThread, Lookup, Resolved, ToAdministration, ToLane};
@@ -88,7 +88,7 @@ impl Bench {
             thread: LaneThread::MAIN,
             name: "lane".into(),
             priority: None,
-            listeners: Some(Listeners { giop: listener, json: None }),
+            listeners: Some(Listeners { giop: net::listener(listener), json: None }),
             ends: LaneEnds {
                 bell,
                 administration: to_administration,

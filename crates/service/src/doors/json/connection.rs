@@ -1,12 +1,13 @@
 //! One connection of a client: what has arrived, what is to be written, and the proxies that are its.
 
-use std::net::{SocketAddr, TcpStream};
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use engine::{ChannelId, Peer, Time};
 use hashbrown::HashMap;
 use json::{Limits, Publish, Session};
 
+use crate::lane::io::net::Stream;
 use crate::lane::io::output::Output;
 use crate::lane::io::slots::Token;
 use crate::lane::io::system::Interest;
@@ -25,7 +26,7 @@ const UNCHARGED: usize = 16 << 10;
 
 /// A connection.
 pub(crate) struct Connection {
-    pub(crate) stream: TcpStream,
+    pub(crate) stream: Stream,
     pub(crate) address: SocketAddr,
     /// Its place among the connections, and with that who it is.
     place: Charge,
@@ -77,7 +78,7 @@ pub(crate) struct Proxies {
 }
 
 impl Connection {
-    pub(super) fn new(stream: TcpStream, address: SocketAddr, place: Charge, slice: Token, limits: Limits) -> Self {
+    pub(super) fn new(stream: Stream, address: SocketAddr, place: Charge, slice: Token, limits: Limits) -> Self {
         Self {
             stream,
             address,

@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 use std::io;
-use std::net::{SocketAddr, TcpListener};
+use std::net::SocketAddr;
 
 use json::Heard;
 
@@ -10,11 +10,12 @@ use crate::counters::Counter;
 use crate::doors::Tag;
 use crate::doors::json::connection::Connection;
 use crate::lane::io::entrance::Entrance;
+use crate::lane::io::net::{self, Listener};
 use crate::lane::io::output::would_block;
 use crate::lane::io::slices::Work;
 use crate::lane::io::slots::Token;
 use crate::lane::io::socket::Socket;
-use crate::lane::io::system::{self, Interest, Ready};
+use crate::lane::io::system::{Interest, Ready};
 use crate::lane::run::{Common, Core, Worker};
 use accounts::{Charge, Resource, SpentBy};
 
@@ -32,7 +33,7 @@ pub(crate) struct Clients {
 }
 
 impl Clients {
-    pub(crate) fn new(listener: Option<TcpListener>, common: &Common) -> Self {
+    pub(crate) fn new(listener: Option<Listener>, common: &Common) -> Self {
         Self { entrance: Entrance::new(listener), line_completion: common.message_completion }
     }
 }
@@ -42,7 +43,7 @@ impl Worker {
     pub(crate) fn accept_json(&mut self) {
         for _ in 0..ACCEPTED_PER_ROUND {
             let Some(listener) = &self.clients.json.entrance.listener else { return };
-            let (stream, address) = match system::accept(listener) {
+            let (stream, address) = match net::accept(listener) {
                 Ok(Some(accepted)) => accepted,
                 Ok(None) => return,
                 Err(error) => {
@@ -165,7 +166,7 @@ impl Core {
         buffer.clear();
         buffer.reserve(READ_BYTES);
         if let Some(connection) = self.doors.json.connections.get_mut(token) {
-            match system::receive(&connection.stream, &mut buffer) {
+            match net::receive(&connection.stream, &mut buffer) {
                 Ok(0) => {
                     // It may have sent its last request and wait for the answer, or for events.
                     connection.input.has_ended = true;

@@ -1,10 +1,10 @@
 //! Where clients connect.
 
-use std::net::TcpListener;
+use crate::lane::io::net::Listener;
 
 /// A socket that listens.
 pub(crate) struct Entrance {
-    pub(crate) listener: Option<TcpListener>,
+    pub(crate) listener: Option<Listener>,
     /// Connections are being refused; that has been logged.
     pub(crate) refusing: bool,
     /// Not listening for connections, for want of descriptors.
@@ -13,7 +13,7 @@ pub(crate) struct Entrance {
 
 impl Entrance {
     /// One that is open, or none.
-    pub(crate) const fn new(listener: Option<TcpListener>) -> Self {
+    pub(crate) const fn new(listener: Option<Listener>) -> Self {
         Self { listener, refusing: false, deaf: false }
     }
 

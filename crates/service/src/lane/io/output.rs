@@ -9,12 +9,13 @@
 
 use std::collections::VecDeque;
 use std::io::{self, IoSlice};
-use std::net::TcpStream;
 use std::sync::Arc;
 
 use engine::Event;
 
-use crate::lane::io::system;
+use crate::lane::io::net::{self, Stream};
+#[cfg(test)]
+use crate::simulation::{Break, goes_wrong};
 
 /// Which bytes of an event go out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -213,7 +214,7 @@ impl Output {
     ///
     /// # Errors
     /// When the connection is broken.
-    pub(crate) fn flush(&mut self, stream: &TcpStream, spares: &mut Spares, bytes_max: usize) -> io::Result<Flushed> {
+    pub(crate) fn flush(&mut self, stream: &Stream, spares: &mut Spares, bytes_max: usize) -> io::Result<Flushed> {
         let mut room = bytes_max;
         while !self.is_empty() {
             if room == 0 {
@@ -223,7 +224,7 @@ impl Output {
                 0 => {
                     let rest = self.buffer.get(self.from..).unwrap_or_default();
                     let rest = rest.get(..room).unwrap_or(rest);
-                    (rest.len(), system::write(stream, rest))
+                    (rest.len(), net::write(stream, rest))
                 }
                 1..4 => self.write_slices::<8>(stream, room),
                 _ => self.write_slices::<SLICES>(stream, room),
@@ -231,6 +232,8 @@ impl Output {
             match result {
                 Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
                 Ok(written) => {
+                    #[cfg(test)]
+                    let written = if goes_wrong(Break::LostRest) { offered } else { written };
                     self.consume(written, spares);
                     // A short write says that the socket is full: asking again would only be told so.
                     if written < offered {
@@ -248,7 +251,7 @@ impl Output {
     }
 
     /// Offers the socket as many slices as go into one system call. Says how many bytes those were.
-    fn write_slices<const COUNT: usize>(&self, stream: &TcpStream, room: usize) -> (usize, io::Result<usize>) {
+    fn write_slices<const COUNT: usize>(&self, stream: &Stream, room: usize) -> (usize, io::Result<usize>) {
         let mut slices = [IoSlice::new(&[]); COUNT];
         let (mut offered, mut count) = (0, 0);
         for (slice, bytes) in slices.iter_mut().zip(self.slices()) {
@@ -259,7 +262,7 @@ impl Output {
             offered += slice.len();
             count += 1;
         }
-        (offered, system::write_vectored(stream, slices.get(..count).unwrap_or_default()))
+        (offered, net::write_vectored(stream, slices.get(..count).unwrap_or_default()))
     }
 
     /// What waits, in order.
@@ -329,16 +332,16 @@ pub(crate) fn would_block(error: &io::Error) -> bool {
 #[cfg(test)]
 mod tests {
     use std::io::Read;
-    use std::net::TcpListener;
+    use std::net::{TcpListener, TcpStream};
 
     use super::*;
 
     /// Both ends of a connection, the first of which does not wait.
-    fn connection() -> (TcpStream, TcpStream) {
+    fn connection() -> (Stream, TcpStream) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let ours = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         ours.set_nonblocking(true).unwrap();
-        (ours, listener.accept().unwrap().0)
+        (ours.into(), listener.accept().unwrap().0)
     }
 
     fn event(bytes: &[u8]) -> Arc<Event> {

@@ -7,6 +7,8 @@
 use core::time::Duration;
 use std::time::Instant;
 
+use crate::time;
+
 /// What one connection may have of a round.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Share {
@@ -47,14 +49,14 @@ impl Portion {
         let messages = share.messages.saturating_sub(before.messages);
         let time = share.time.saturating_sub(before.time);
         let is_first = before.messages == 0;
-        let began = if is_first { None } else { Some(Instant::now()) };
+        let began = if is_first { None } else { Some(time::now()) };
         Turn { before, messages, time, began, handled: 0, look_at: u32::from(is_first) }
     }
 
     /// Adds what has been had.
     pub(crate) fn note(&mut self, turn: &Turn) {
         let Turn { before, began, handled, .. } = turn;
-        let time = began.map_or(Duration::ZERO, |began| began.elapsed());
+        let time = began.map_or(Duration::ZERO, time::since);
         *self = Self { messages: before.messages.saturating_add(*handled), time: before.time + time, ..*before };
     }
 }
@@ -78,7 +80,7 @@ impl Turn {
     }
 
     fn look(&mut self) -> bool {
-        let now = Instant::now();
+        let now = time::now();
         let began = *self.began.get_or_insert(now);
         self.is_spent(now.saturating_duration_since(began))
     }

@@ -391,7 +391,7 @@ impl Core {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::lane::io::system::Bell;
+    use crate::lane::io::net::Bell;
     use crate::lane::links::post::post_to;
 
     /// Both ends of a line between lanes with queues for so many events.

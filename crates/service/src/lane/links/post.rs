@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use rtrb::{Consumer, Producer, PushError, RingBuffer};
 
-use crate::lane::io::system::Bell;
+use crate::lane::io::net::Bell;
 
 /// The end at which letters are posted.
 pub(crate) struct Post<T> {
@@ -49,6 +49,10 @@ impl<T> Post<T> {
         // reader has looked, and rings. The flag is this pair's own: were it shared, the bell could be one that another
         // thread has yet to ring, and was displaced before it did.
         if !self.rung.swap(true, Ordering::AcqRel) {
+            #[cfg(test)]
+            if crate::simulation::goes_wrong(crate::simulation::Break::MissedWakeUp) {
+                return;
+            }
             self.bell.ring();
         }
     }

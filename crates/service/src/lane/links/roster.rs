@@ -16,7 +16,7 @@ use rustix::process::Pid;
 use crate::config::{self, Scheduling};
 use crate::counters::{Block, Counter, Counters, Seat, lane_name};
 use crate::doors::Listeners;
-use crate::lane::io::system::Bell;
+use crate::lane::io::net::Bell;
 use crate::lane::links::lines::{Line, capacity};
 use crate::lane::links::mail::{LaneThread, OFFICE_QUEUE, ToAdministration, ToLane};
 use crate::lane::links::post::{Inbox, Post, post_to};
@@ -92,6 +92,12 @@ impl Roster {
         Ok(roster)
     }
 
+    /// What clients have, for a simulation to look at.
+    #[cfg(test)]
+    pub(crate) fn of_simulation(&self) -> Arc<accounts::Accounts> {
+        Arc::clone(&self.options.common.accounts)
+    }
+
     /// What of the scheduling is not as it was asked for, or leaves the system unreachable beside a lane that never waits.
     pub(crate) fn remarks(&self) -> Vec<String> {
         if self.options.lanes.scheduling == Scheduling::Ordinary {
@@ -159,10 +165,10 @@ impl Roster {
         let (handle, number) = self.starter.start(name, options)?;
         self.begun += 1;
         let waiting = &self.options.bell;
-        self.options.resolver.post_in_time(Asking { lookups, answers }, || waiting.wait(Some(ROOM)));
+        self.options.resolver.post_in_time(Asking { lookups, answers }, || wait_for_room(waiting));
         let others = self.desks.iter_mut().filter(|other| !other.ending);
         for (other, line) in others.zip(introduced_to) {
-            other.introductions.post_in_time(line, || waiting.wait(Some(ROOM)));
+            other.introductions.post_in_time(line, || wait_for_room(waiting));
         }
         let native = None;
         let ending = false;
@@ -262,7 +268,7 @@ impl Roster {
     pub(crate) fn post(&mut self, to: LaneThread, letter: ToLane) -> bool {
         let bell = &self.options.bell;
         let desk = self.desks.iter_mut().find(|desk| desk.thread == to);
-        desk.is_some_and(|desk| desk.to.post_in_time(letter, || bell.wait(Some(ROOM))))
+        desk.is_some_and(|desk| desk.to.post_in_time(letter, || wait_for_room(bell)))
     }
 
     /// Tells lanes that there is new routing.
@@ -352,6 +358,11 @@ impl Starter {
     }
 
     fn start(&self, name: String, options: WorkerOptions) -> io::Result<(JoinHandle<()>, Pid)> {
+        #[cfg(test)]
+        let options = match crate::simulation::take_lane(options) {
+            Ok(started) => return started,
+            Err(options) => *options,
+        };
         let (started, told) = sync_channel(1);
         let options = Box::new(options);
         self.orders.send(Order::Start { name, options, started }).map_err(|_| is_gone())?;
@@ -367,6 +378,13 @@ impl Starter {
         self.orders.send(Order::Try { tried }).map_err(|_| is_gone())?;
         told.recv().map_err(|_| is_gone())?
     }
+}
+
+/// Administration waits a little for a lane to read.
+fn wait_for_room(bell: &Bell) {
+    #[cfg(test)]
+    crate::simulation::let_a_lane_go_on();
+    bell.wait(Some(ROOM));
 }
 
 fn is_gone() -> io::Error {

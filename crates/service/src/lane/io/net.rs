@@ -1,0 +1,35 @@
+//! A lane's sockets, its poll and its bell.
+//!
+//! These are the [system's](super::system). In the crate's own tests they may be those of [a simulation](crate::simulation)
+//! instead, where one runs on the thread: the product has none of that, and pays nothing for it.
+
+#[cfg(not(test))]
+pub(crate) use self::of_system::{
+    Bell, Listener, Poll, Stream, accept, begin_connect, has_unread, listener, prepare_listener, receive,
+    waits_of_this_thread, write, write_vectored,
+};
+#[cfg(test)]
+pub(crate) use crate::simulation::sockets::{
+    Bell, Listener, Poll, Stream, accept, begin_connect, has_unread, listener, prepare_listener, receive,
+    waits_of_this_thread, write, write_vectored,
+};
+
+#[cfg(not(test))]
+mod of_system {
+    use std::net::TcpListener;
+
+    pub(crate) use crate::lane::io::system::{
+        Bell, Poll, accept, begin_connect, has_unread, prepare_listener, receive, waits_of_this_thread, write,
+        write_vectored,
+    };
+
+    /// A connection.
+    pub(crate) type Stream = std::net::TcpStream;
+    /// A socket that takes connections.
+    pub(crate) type Listener = TcpListener;
+
+    /// What a lane takes connections from.
+    pub(crate) const fn listener(listener: TcpListener) -> Listener {
+        listener
+    }
+}

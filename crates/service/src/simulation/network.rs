@@ -1,0 +1,651 @@
+//! The simulated network: connections with latency, buffers that are full, short reads and writes, ends and resets; and the
+//! clock, which stands still unless it is set forward or read.
+
+use core::cell::RefCell;
+use core::time::Duration;
+use std::collections::{BTreeMap, VecDeque};
+use std::net::{IpAddr, SocketAddr};
+use std::time::Instant;
+
+use fastrand::Rng;
+
+use crate::lane::io::socket::Socket;
+use crate::lane::io::system::{Interest, Ready};
+
+thread_local! {
+    static NET: RefCell<Option<Net>> = const { RefCell::new(None) };
+}
+
+/// Has this thread's network do something, where there is one.
+pub(crate) fn with<T>(what: impl FnOnce(&mut Net) -> T) -> Option<T> {
+    // While the thread ends there is none.
+    NET.try_with(|net| net.borrow_mut().as_mut().map(what)).ok().flatten()
+}
+
+/// Gives this thread a network, or takes it away.
+pub(crate) fn set(net: Option<Net>) {
+    NET.with(|place| *place.borrow_mut() = net);
+}
+
+/// What tells one thing of the network from all others: an end of a connection, a listener, a bell, a poll.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Id(u64);
+
+/// What a socket says instead of doing what it was asked to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Trouble {
+    /// Not now.
+    WouldBlock,
+    /// The peer has reset the connection.
+    Reset,
+    /// Nobody listens there.
+    Refused,
+}
+
+/// How an address answers those who connect to it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Host {
+    /// It takes connections, for the listener with this number.
+    Listens(Id),
+    /// It is there, and nobody listens.
+    Refuses,
+    /// Nothing comes back.
+    Silent,
+}
+
+/// How unkind the network is.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Weather {
+    /// How often a read or a write is short that need not be, of 100.
+    pub(crate) short_percent: u8,
+    /// How long bytes are under way.
+    pub(crate) latency: Duration,
+    /// By how much that varies.
+    pub(crate) jitter: Duration,
+    /// What an end keeps of what was not read, in octets; some keep much less.
+    pub(crate) window_bytes: usize,
+    /// How far the clock goes with each reading.
+    pub(crate) reading: Duration,
+}
+
+impl Weather {
+    /// Nothing is late, short or full.
+    pub(crate) const FAIR: Self = Self {
+        short_percent: 0,
+        latency: Duration::from_micros(10),
+        jitter: Duration::ZERO,
+        window_bytes: 256 << 10,
+        reading: Duration::from_nanos(100),
+    };
+}
+
+/// What is under way to an end.
+#[derive(Debug)]
+enum Packet {
+    Bytes(Vec<u8>),
+    /// The other end was connected to, or was not.
+    Connected,
+    Refused,
+    /// Nothing more is sent.
+    End,
+    Reset,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    Connecting,
+    Refused,
+    Open,
+    Reset,
+}
+
+/// One end of a connection.
+#[derive(Debug)]
+struct End {
+    other: Id,
+    peer: SocketAddr,
+    phase: Phase,
+    arrived: VecDeque<u8>,
+    /// In order, with the time at which each arrives.
+    under_way: VecDeque<(Duration, Packet)>,
+    bytes_under_way: usize,
+    window_bytes: usize,
+    /// The peer sends nothing more.
+    has_ended: bool,
+    /// Nothing more is sent to the peer.
+    is_shut: bool,
+}
+
+#[derive(Debug)]
+struct Listening {
+    address: SocketAddr,
+    waiting: VecDeque<(Id, SocketAddr)>,
+}
+
+#[derive(Debug, Default)]
+struct Ringing {
+    rings: u64,
+    /// When somebody who found it silent stops waiting.
+    until: Option<Duration>,
+}
+
+/// The network, and what time it is.
+#[derive(Debug)]
+pub(crate) struct Net {
+    rng: Rng,
+    weather: Weather,
+    now: Duration,
+    began: Instant,
+    next: u64,
+    ends: BTreeMap<Id, End>,
+    listeners: BTreeMap<Id, Listening>,
+    bells: BTreeMap<Id, Ringing>,
+    polls: BTreeMap<Id, BTreeMap<Id, (Socket, Interest)>>,
+    hosts: BTreeMap<SocketAddr, Host>,
+    /// Polls that found something, and that found nothing.
+    waits: u64,
+}
+
+impl Net {
+    pub(crate) fn new(seed: u64, weather: Weather) -> Self {
+        Self {
+            rng: Rng::with_seed(seed),
+            weather,
+            now: Duration::ZERO,
+            began: Instant::now(),
+            next: 0,
+            ends: BTreeMap::new(),
+            listeners: BTreeMap::new(),
+            bells: BTreeMap::new(),
+            polls: BTreeMap::new(),
+            hosts: BTreeMap::new(),
+            waits: 0,
+        }
+    }
+
+    /// The time since the simulation began.
+    pub(crate) const fn time(&self) -> Duration {
+        self.now
+    }
+
+    /// What a clock shows. That takes a moment, so that whoever works until some time comes to an end.
+    pub(crate) fn read_clock(&mut self) -> Instant {
+        self.now += self.weather.reading;
+        self.began + self.now
+    }
+
+    /// Sets the clock forward, and has what is due by then arrive.
+    pub(crate) fn go_to(&mut self, time: Duration) {
+        self.now = self.now.max(time);
+        let now = self.now;
+        for end in self.ends.values_mut() {
+            while end.under_way.front().is_some_and(|(due, _)| *due <= now) {
+                let Some((_, packet)) = end.under_way.pop_front() else { break };
+                end.take_in(packet);
+            }
+        }
+    }
+
+    /// When the next arrives of what is under way.
+    pub(crate) fn next_arrival(&self) -> Option<Duration> {
+        self.ends.values().filter_map(|end| end.under_way.front()).map(|(due, _)| *due).min()
+    }
+
+    fn id(&mut self) -> Id {
+        self.next += 1;
+        Id(self.next)
+    }
+
+    /// How an address answers from now on.
+    pub(crate) fn set_host(&mut self, address: SocketAddr, host: Host) {
+        self.hosts.insert(address, host);
+    }
+
+    /// Listens at an address.
+    pub(crate) fn listen(&mut self, address: SocketAddr) -> Id {
+        let id = self.id();
+        self.listeners.insert(id, Listening { address, waiting: VecDeque::new() });
+        self.set_host(address, Host::Listens(id));
+        id
+    }
+
+    /// Stops listening. Whoever waits to be taken is reset.
+    pub(crate) fn close_listener(&mut self, listener: Id) {
+        let Some(Listening { address, waiting }) = self.listeners.remove(&listener) else { return };
+        self.hosts.insert(address, Host::Refuses);
+        waiting.into_iter().for_each(|(end, _)| self.reset(end));
+    }
+
+    pub(crate) fn local_addr(&self, listener: Id) -> Option<SocketAddr> {
+        self.listeners.get(&listener).map(|listening| listening.address)
+    }
+
+    /// Begins to connect.
+    pub(crate) fn connect(&mut self, from: SocketAddr, to: SocketAddr) -> Id {
+        let (ours, theirs) = (self.id(), self.id());
+        let window_bytes = self.weather.window_bytes;
+        self.ends.insert(ours, End::new(theirs, to, Phase::Connecting, window_bytes));
+        match self.hosts.get(&to).copied() {
+            Some(Host::Listens(listener)) if self.listeners.contains_key(&listener) => {
+                self.ends.insert(theirs, End::new(ours, from, Phase::Open, window_bytes));
+                if let Some(listening) = self.listeners.get_mut(&listener) {
+                    listening.waiting.push_back((theirs, from));
+                }
+                self.send(ours, Packet::Connected);
+            }
+            Some(Host::Silent) => {}
+            _ => self.send(ours, Packet::Refused),
+        }
+        ours
+    }
+
+    /// Takes a connection.
+    pub(crate) fn accept(&mut self, listener: Id) -> Option<(Id, SocketAddr)> {
+        let (end, from) = self.listeners.get_mut(&listener)?.waiting.pop_front()?;
+        Some((end, from))
+    }
+
+    /// Sends something to an end, behind all that is under way there.
+    fn send(&mut self, to: Id, packet: Packet) {
+        let jitter = self.rng.u64(0..=u64::try_from(self.weather.jitter.as_nanos()).unwrap_or(0));
+        let due = self.now + self.weather.latency + Duration::from_nanos(jitter);
+        let Some(end) = self.ends.get_mut(&to) else { return };
+        if let Packet::Bytes(bytes) = &packet {
+            end.bytes_under_way += bytes.len();
+        }
+        let due = end.under_way.back().map_or(due, |(last, _)| due.max(*last));
+        end.under_way.push_back((due, packet));
+    }
+
+    /// How many of so many octets are read or written at once.
+    fn portion(&mut self, most: usize) -> usize {
+        if most > 1 && self.rng.u8(0..100) < self.weather.short_percent { self.rng.usize(1..most) } else { most }
+    }
+
+    /// Appends to `buffer` what has arrived, so much at most. 0 is the end.
+    pub(crate) fn read(&mut self, end: Id, buffer: &mut Vec<u8>, most: usize) -> Result<usize, Trouble> {
+        let there = self.ends.get(&end).map_or(0, |end| end.arrived.len()).min(most);
+        let count = self.portion(there);
+        let Some(end) = self.ends.get_mut(&end) else { return Err(Trouble::Reset) };
+        match end.phase {
+            Phase::Connecting => return Err(Trouble::WouldBlock),
+            Phase::Refused => return Err(Trouble::Refused),
+            Phase::Reset => return Err(Trouble::Reset),
+            Phase::Open => {}
+        }
+        if end.arrived.is_empty() {
+            return if end.has_ended { Ok(0) } else { Err(Trouble::WouldBlock) };
+        }
+        buffer.extend(end.arrived.drain(..count));
+        Ok(count)
+    }
+
+    /// Whether something has arrived that was not read.
+    pub(crate) fn has_unread(&self, end: Id) -> bool {
+        self.ends.get(&end).is_some_and(|end| end.phase == Phase::Open && !end.arrived.is_empty())
+    }
+
+    /// Writes so much as there is room for, or less.
+    pub(crate) fn write(&mut self, end: Id, bytes: &[u8]) -> Result<usize, Trouble> {
+        let Some(ours) = self.ends.get(&end) else { return Err(Trouble::Reset) };
+        let other = ours.other;
+        match ours.phase {
+            Phase::Connecting => return Err(Trouble::WouldBlock),
+            Phase::Refused => return Err(Trouble::Refused),
+            Phase::Reset => return Err(Trouble::Reset),
+            Phase::Open => {}
+        }
+        let Some(theirs) = self.ends.get(&other) else {
+            // Nobody is there any more, which is told when the bytes have been there.
+            self.send(end, Packet::Reset);
+            return Ok(bytes.len());
+        };
+        let room = theirs.room().min(bytes.len());
+        if room == 0 && !bytes.is_empty() {
+            return Err(Trouble::WouldBlock);
+        }
+        let count = self.portion(room);
+        let sent = bytes.get(..count).unwrap_or_default().to_vec();
+        self.send(other, Packet::Bytes(sent));
+        Ok(count)
+    }
+
+    /// Sends nothing more.
+    pub(crate) fn shut(&mut self, end: Id) {
+        let Some(ours) = self.ends.get_mut(&end) else { return };
+        if !core::mem::replace(&mut ours.is_shut, true) {
+            let other = ours.other;
+            self.send(other, Packet::End);
+        }
+    }
+
+    /// Closes an end. If something was not read, the peer is told that it was in vain.
+    pub(crate) fn close(&mut self, end: Id) {
+        let Some(ours) = self.ends.remove(&end) else { return };
+        let in_vain = !ours.arrived.is_empty() || ours.phase == Phase::Reset;
+        if in_vain {
+            self.send(ours.other, Packet::Reset);
+        } else if !ours.is_shut {
+            self.send(ours.other, Packet::End);
+        }
+    }
+
+    /// Closes an end, and what is under way from it is lost.
+    pub(crate) fn reset(&mut self, end: Id) {
+        let Some(ours) = self.ends.remove(&end) else { return };
+        if let Some(other) = self.ends.get_mut(&ours.other) {
+            other.under_way.retain(|(_, packet)| matches!(packet, Packet::Connected));
+            other.bytes_under_way = 0;
+        }
+        self.send(ours.other, Packet::Reset);
+    }
+
+    /// Whether an attempt to connect has ended, and how.
+    pub(crate) fn connected(&self, end: Id) -> Option<Result<(), Trouble>> {
+        match self.ends.get(&end)?.phase {
+            Phase::Connecting => None,
+            Phase::Open => Some(Ok(())),
+            Phase::Refused => Some(Err(Trouble::Refused)),
+            Phase::Reset => Some(Err(Trouble::Reset)),
+        }
+    }
+
+    pub(crate) fn peer_ip(&self, end: Id) -> Option<SocketAddr> {
+        self.ends.get(&end).map(|end| end.peer)
+    }
+
+    /// How many ends there are.
+    pub(crate) fn open_ends(&self) -> usize {
+        self.ends.len()
+    }
+
+    /// Whether something waits to be read, or the end or trouble to be seen.
+    pub(crate) fn is_readable(&self, end: Id) -> bool {
+        let Some(end) = self.ends.get(&end) else { return false };
+        !end.arrived.is_empty() || end.has_ended || matches!(end.phase, Phase::Reset | Phase::Refused)
+    }
+
+    /// Whether it can be written to, or be seen that it cannot any more.
+    pub(crate) fn has_room(&self, end: Id) -> bool {
+        let Some(end) = self.ends.get(&end) else { return true };
+        match end.phase {
+            Phase::Connecting => false,
+            Phase::Open => self.ends.get(&end.other).is_none_or(|other| other.room() > 0),
+            Phase::Refused | Phase::Reset => true,
+        }
+    }
+
+    /// Whether somebody waits to be taken.
+    pub(crate) fn has_callers(&self, listener: Id) -> bool {
+        self.listeners.get(&listener).is_some_and(|listening| !listening.waiting.is_empty())
+    }
+
+    pub(crate) fn new_bell(&mut self) -> Id {
+        let id = self.id();
+        self.bells.insert(id, Ringing::default());
+        id
+    }
+
+    pub(crate) fn ring(&mut self, bell: Id) {
+        if let Some(ringing) = self.bells.get_mut(&bell) {
+            ringing.rings += 1;
+        }
+    }
+
+    /// Silences a bell. Says how often it was rung.
+    pub(crate) fn silence(&mut self, bell: Id) -> u64 {
+        self.bells.get_mut(&bell).map_or(0, |ringing| core::mem::take(&mut ringing.rings))
+    }
+
+    /// Somebody waits for a bell and nothing else. Where it has not rung, it is noted until when.
+    pub(crate) fn wait_for(&mut self, bell: Id, timeout: Option<Duration>) {
+        let until = self.now + timeout.unwrap_or(Duration::from_secs(1 << 40));
+        if let Some(ringing) = self.bells.get_mut(&bell) {
+            ringing.until = (ringing.rings == 0).then_some(until);
+            ringing.rings = 0;
+        }
+    }
+
+    /// Whoever waits for this bell does so no more.
+    pub(crate) fn wake(&mut self, bell: Id) {
+        if let Some(ringing) = self.bells.get_mut(&bell) {
+            ringing.until = None;
+        }
+    }
+
+    /// Until when whoever waits for this bell does so: nothing if it is awake.
+    pub(crate) fn waits_until(&self, bell: Id) -> Option<Duration> {
+        self.bells.get(&bell).and_then(|ringing| if ringing.rings > 0 { None } else { ringing.until })
+    }
+
+    pub(crate) fn new_poll(&mut self) -> Id {
+        let id = self.id();
+        self.polls.insert(id, BTreeMap::new());
+        id
+    }
+
+    pub(crate) fn close_poll(&mut self, poll: Id) {
+        self.polls.remove(&poll);
+    }
+
+    /// Has a poll look after something, or look after something else about it.
+    pub(crate) fn register(&mut self, poll: Id, what: Id, socket: Socket, interest: Interest) {
+        if let Some(registered) = self.polls.get_mut(&poll) {
+            registered.insert(what, (socket, interest));
+        }
+    }
+
+    pub(crate) fn unregister(&mut self, poll: Id, what: Id) {
+        if let Some(registered) = self.polls.get_mut(&poll) {
+            registered.remove(&what);
+        }
+    }
+
+    /// How often a poll was asked.
+    pub(crate) const fn waits(&self) -> u64 {
+        self.waits
+    }
+
+    /// What a poll has to tell, in any order.
+    pub(crate) fn poll(&mut self, poll: Id) -> Vec<Ready> {
+        self.waits += 1;
+        let mut ready = self.ready(poll);
+        self.rng.shuffle(&mut ready);
+        ready
+    }
+
+    /// Whether it has to tell anything.
+    pub(crate) fn is_ready(&self, poll: Id) -> bool {
+        !self.ready(poll).is_empty()
+    }
+
+    fn ready(&self, poll: Id) -> Vec<Ready> {
+        let registered = self.polls.get(&poll).into_iter().flatten();
+        registered.filter_map(|(what, (socket, interest))| self.state(*what, *socket, *interest)).collect()
+    }
+
+    /// What a poll has to tell of one thing.
+    fn state(&self, what: Id, socket: Socket, interest: Interest) -> Option<Ready> {
+        let silent = Ready { socket, readable: false, writable: false, ended: false, broken: false };
+        if let Some(ringing) = self.bells.get(&what) {
+            return (interest.read && ringing.rings > 0).then_some(Ready { readable: true, ..silent });
+        }
+        if self.listeners.contains_key(&what) {
+            return (interest.read && self.has_callers(what)).then_some(Ready { readable: true, ..silent });
+        }
+        let end = self.ends.get(&what)?;
+        let is_broken = matches!(end.phase, Phase::Reset | Phase::Refused) || (end.has_ended && end.is_shut);
+        let has_room = self.has_room(what);
+        let something = !end.arrived.is_empty() || end.has_ended;
+        let told_of_end = end.has_ended && interest.end;
+        let ready = Ready {
+            readable: is_broken || told_of_end || (interest.read && something),
+            writable: is_broken || (interest.write && has_room),
+            ended: is_broken || told_of_end,
+            broken: is_broken,
+            socket,
+        };
+        (ready != silent).then_some(ready)
+    }
+
+    /// A random address of this host to connect from.
+    pub(crate) fn address_of(&mut self, ip: IpAddr) -> SocketAddr {
+        self.next += 1;
+        SocketAddr::new(ip, 10_000 + u16::try_from(self.next % 50_000).unwrap_or(0))
+    }
+}
+
+impl End {
+    const fn new(other: Id, peer: SocketAddr, phase: Phase, window_bytes: usize) -> Self {
+        Self {
+            other,
+            peer,
+            phase,
+            arrived: VecDeque::new(),
+            under_way: VecDeque::new(),
+            bytes_under_way: 0,
+            window_bytes,
+            has_ended: false,
+            is_shut: false,
+        }
+    }
+
+    /// Octets that may be sent to it.
+    fn room(&self) -> usize {
+        self.window_bytes.saturating_sub(self.arrived.len() + self.bytes_under_way)
+    }
+
+    fn take_in(&mut self, packet: Packet) {
+        match packet {
+            Packet::Bytes(bytes) => {
+                self.bytes_under_way = self.bytes_under_way.saturating_sub(bytes.len());
+                self.arrived.extend(bytes);
+            }
+            Packet::Connected => self.phase = Phase::Open,
+            Packet::Refused => self.phase = Phase::Refused,
+            Packet::End => self.has_ended = true,
+            Packet::Reset => {
+                self.phase = Phase::Reset;
+                self.arrived.clear();
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MILLI: Duration = Duration::from_millis(1);
+
+    fn at(host: u8) -> SocketAddr {
+        SocketAddr::from(([10, 0, 0, host], 1))
+    }
+
+    /// Two ends of a connection, and the network.
+    fn connection(weather: Weather) -> (Net, Id, Id) {
+        let mut net = Net::new(1, weather);
+        let listener = net.listen(at(1));
+        let ours = net.connect(at(2), at(1));
+        assert_eq!(net.connected(ours), None);
+        net.go_to(MILLI);
+        assert_eq!(net.connected(ours), Some(Ok(())));
+        let (theirs, from) = net.accept(listener).unwrap();
+        assert_eq!((from, net.accept(listener)), (at(2), None));
+        (net, ours, theirs)
+    }
+
+    fn read(net: &mut Net, end: Id) -> Result<Vec<u8>, Trouble> {
+        let mut bytes = Vec::new();
+        net.read(end, &mut bytes, usize::MAX).map(|_| bytes)
+    }
+
+    #[test]
+    fn what_is_written_arrives_later_and_in_order_however_short_reads_and_writes_are() {
+        let weather = Weather { short_percent: 90, jitter: MILLI, window_bytes: 100, ..Weather::FAIR };
+        let (mut net, ours, theirs) = connection(weather);
+        let sent: Vec<u8> = (0..=255).cycle().take(5_000).collect();
+        let (mut written, mut got) = (0, Vec::new());
+        while got.len() < sent.len() {
+            match net.write(ours, &sent[written..]) {
+                Ok(count) => written += count,
+                Err(trouble) => assert_eq!(trouble, Trouble::WouldBlock),
+            }
+            assert!(written - got.len() <= 100);
+            net.go_to(net.time() + MILLI);
+            if net.is_readable(theirs) {
+                net.read(theirs, &mut got, 64).unwrap();
+            }
+        }
+        assert_eq!(got, sent);
+    }
+
+    #[test]
+    fn an_end_comes_behind_what_was_written_and_a_reset_before_it() {
+        let (mut net, ours, theirs) = connection(Weather::FAIR);
+        net.write(ours, b"last words").unwrap();
+        net.shut(ours);
+        assert_eq!(read(&mut net, theirs), Err(Trouble::WouldBlock));
+        net.go_to(net.time() + MILLI);
+        assert_eq!(read(&mut net, theirs).unwrap(), b"last words");
+        assert_eq!(read(&mut net, theirs).unwrap(), b"");
+        net.write(theirs, b"heard").unwrap();
+        net.reset(theirs);
+        net.go_to(net.time() + MILLI);
+        assert_eq!((read(&mut net, ours), net.write(ours, b"?")), (Err(Trouble::Reset), Err(Trouble::Reset)));
+    }
+
+    #[test]
+    fn what_is_written_to_nobody_is_answered_with_a_reset() {
+        let (mut net, ours, theirs) = connection(Weather::FAIR);
+        net.close(theirs);
+        assert_eq!(net.write(ours, b"hello"), Ok(5));
+        net.go_to(net.time() + MILLI);
+        assert_eq!(net.write(ours, b"hello"), Err(Trouble::Reset));
+    }
+
+    #[test]
+    fn hosts_refuse_or_say_nothing() {
+        let mut net = Net::new(1, Weather::FAIR);
+        net.set_host(at(2), Host::Silent);
+        let (refused, silent) = (net.connect(at(9), at(1)), net.connect(at(9), at(2)));
+        net.go_to(Duration::from_secs(60));
+        assert_eq!((net.connected(refused), net.connected(silent)), (Some(Err(Trouble::Refused)), None));
+    }
+
+    #[test]
+    fn a_poll_tells_what_it_was_asked_for_as_long_as_it_is_so_and_of_trouble_always() {
+        let (mut net, ours, theirs) = connection(Weather { window_bytes: 4, ..Weather::FAIR });
+        let (poll, bell, socket) = (net.new_poll(), net.new_bell(), Socket::Listener(crate::doors::Tag::Giop));
+        net.register(poll, ours, socket, Interest { read: true, ..Interest::WRITE });
+        net.register(poll, bell, Socket::Bell, Interest::READ);
+        let told =
+            |net: &mut Net| net.poll(poll).into_iter().map(|ready| (ready.socket, ready.readable, ready.writable));
+        assert_eq!(told(&mut net).collect::<Vec<_>>(), [(socket, false, true)]);
+        net.write(ours, b"full").unwrap();
+        net.write(theirs, b"in").unwrap();
+        net.ring(bell);
+        net.go_to(net.time() + MILLI);
+        let mut all: Vec<_> = told(&mut net).collect();
+        all.sort_unstable_by_key(|(socket, ..)| *socket == Socket::Bell);
+        assert_eq!(all, [(socket, true, false), (Socket::Bell, true, false)]);
+        assert_eq!(net.silence(bell), 1);
+        net.register(poll, ours, socket, Interest::NONE);
+        assert!(!net.is_ready(poll));
+        net.reset(theirs);
+        net.go_to(net.time() + MILLI);
+        assert!(net.poll(poll).first().is_some_and(|ready| ready.broken && ready.readable && ready.writable));
+    }
+
+    #[test]
+    fn who_waits_for_a_bell_does_so_until_it_is_rung() {
+        let mut net = Net::new(1, Weather::FAIR);
+        let bell = net.new_bell();
+        net.wait_for(bell, Some(MILLI));
+        assert_eq!(net.waits_until(bell), Some(MILLI));
+        net.ring(bell);
+        assert_eq!(net.waits_until(bell), None);
+        net.wait_for(bell, None);
+        assert_eq!(net.waits_until(bell), None, "it had been rung");
+    }
+}

@@ -1,0 +1,335 @@
+//! What lanes have for sockets in tests: those of the system, or those of this thread's [simulation](super::network).
+
+use core::time::Duration;
+use std::io::{self, ErrorKind, IoSlice};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+
+use super::network::{self, Id, Net, Trouble};
+use crate::lane::io::socket::Socket;
+use crate::lane::io::system::{self, Interest, Ready};
+
+/// Where the service is.
+pub(crate) const SERVICE: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1)), 2809);
+
+/// An end of a simulated connection, or a listener: closed when it is dropped.
+#[derive(Debug)]
+pub(crate) struct Handle {
+    id: Id,
+    close: fn(&mut Net, Id),
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        network::with(|net| (self.close)(net, self.id));
+    }
+}
+
+#[derive(Debug)]
+pub(crate) enum Stream {
+    System(TcpStream),
+    Simulated(Handle),
+}
+
+#[derive(Debug)]
+pub(crate) enum Listener {
+    System(TcpListener),
+    Simulated(Handle),
+}
+
+#[derive(Debug)]
+pub(crate) enum Bell {
+    System(system::Bell),
+    Simulated(Id),
+}
+
+pub(crate) enum Poll {
+    System(system::Poll),
+    Simulated { handle: Handle, found: Vec<Ready> },
+}
+
+fn error(trouble: Trouble) -> io::Error {
+    match trouble {
+        Trouble::WouldBlock => ErrorKind::WouldBlock.into(),
+        Trouble::Reset => ErrorKind::ConnectionReset.into(),
+        Trouble::Refused => ErrorKind::ConnectionRefused.into(),
+    }
+}
+
+/// Something of a simulation is used where there is none: it has ended.
+fn is_over() -> io::Error {
+    ErrorKind::NotConnected.into()
+}
+
+fn within<T>(what: impl FnOnce(&mut Net) -> Result<T, Trouble>) -> io::Result<T> {
+    network::with(what).ok_or_else(is_over)?.map_err(error)
+}
+
+impl From<TcpStream> for Stream {
+    fn from(stream: TcpStream) -> Self {
+        Self::System(stream)
+    }
+}
+
+impl Stream {
+    const fn simulated(id: Id) -> Self {
+        Self::Simulated(Handle { id, close: Net::close })
+    }
+
+    pub(crate) fn take_error(&self) -> io::Result<Option<io::Error>> {
+        match self {
+            Self::System(stream) => stream.take_error(),
+            Self::Simulated(end) => Ok(within(|net| net.connected(end.id).unwrap_or(Ok(()))).err()),
+        }
+    }
+
+    pub(crate) fn peer_addr(&self) -> io::Result<SocketAddr> {
+        match self {
+            Self::System(stream) => stream.peer_addr(),
+            Self::Simulated(end) => network::with(|net| net.peer_ip(end.id)).flatten().ok_or_else(is_over),
+        }
+    }
+}
+
+impl Listener {
+    /// The service's, in this thread's simulation.
+    pub(crate) fn simulated() -> Option<Self> {
+        let id = network::with(|net| net.listen(SERVICE))?;
+        Some(Self::Simulated(Handle { id, close: Net::close_listener }))
+    }
+
+    pub(crate) fn local_addr(&self) -> io::Result<SocketAddr> {
+        match self {
+            Self::System(listener) => listener.local_addr(),
+            Self::Simulated(listener) => network::with(|net| net.local_addr(listener.id)).flatten().ok_or_else(is_over),
+        }
+    }
+}
+
+impl Bell {
+    pub(crate) fn new() -> io::Result<Self> {
+        network::with(Net::new_bell).map_or_else(|| system::Bell::new().map(Self::System), |id| Ok(Self::Simulated(id)))
+    }
+
+    pub(crate) fn ring(&self) {
+        match self {
+            Self::System(bell) => bell.ring(),
+            Self::Simulated(bell) => _ = network::with(|net| net.ring(*bell)),
+        }
+    }
+
+    pub(crate) fn silence(&self) {
+        match self {
+            Self::System(bell) => bell.silence(),
+            Self::Simulated(bell) => _ = network::with(|net| net.silence(*bell)),
+        }
+    }
+
+    /// In a simulation it does not wait: whoever waits for it is not woken by the scheduler before it would be.
+    pub(crate) fn wait(&self, timeout: Option<Duration>) {
+        match self {
+            Self::System(bell) => bell.wait(timeout),
+            Self::Simulated(bell) => _ = network::with(|net| net.wait_for(*bell, timeout)),
+        }
+    }
+
+    /// What it is in the simulation.
+    pub(crate) const fn simulated(&self) -> Option<Id> {
+        if let Self::Simulated(id) = self { Some(*id) } else { None }
+    }
+
+    pub(crate) fn take_rings(&self) -> u64 {
+        match self {
+            Self::System(bell) => bell.take_rings(),
+            Self::Simulated(bell) => network::with(|net| net.silence(*bell)).unwrap_or(0),
+        }
+    }
+}
+
+/// What a poll can look after.
+pub(crate) trait Source {
+    /// Has the system's poll do something with it.
+    fn with_system(&self, what: impl FnOnce(std::os::fd::BorrowedFd<'_>) -> io::Result<()>) -> Option<io::Result<()>>;
+    fn id(&self) -> Option<Id>;
+}
+
+macro_rules! source {
+    ($of:ty, $simulated:pat => $id:expr) => {
+        impl Source for $of {
+            fn with_system(
+                &self,
+                what: impl FnOnce(std::os::fd::BorrowedFd<'_>) -> io::Result<()>,
+            ) -> Option<io::Result<()>> {
+                use std::os::fd::AsFd;
+                if let Self::System(it) = self { Some(what(it.as_fd())) } else { None }
+            }
+
+            fn id(&self) -> Option<Id> {
+                if let $simulated = self { Some($id) } else { None }
+            }
+        }
+    };
+}
+
+source!(Stream, Self::Simulated(handle) => handle.id);
+source!(Listener, Self::Simulated(handle) => handle.id);
+source!(Bell, Self::Simulated(id) => *id);
+
+impl<T: Source> Source for &T {
+    fn with_system(&self, what: impl FnOnce(std::os::fd::BorrowedFd<'_>) -> io::Result<()>) -> Option<io::Result<()>> {
+        T::with_system(self, what)
+    }
+
+    fn id(&self) -> Option<Id> {
+        T::id(self)
+    }
+}
+
+impl<T: Source> Source for std::sync::Arc<T> {
+    fn with_system(&self, what: impl FnOnce(std::os::fd::BorrowedFd<'_>) -> io::Result<()>) -> Option<io::Result<()>> {
+        T::with_system(self, what)
+    }
+
+    fn id(&self) -> Option<Id> {
+        T::id(self)
+    }
+}
+
+impl Poll {
+    pub(crate) fn new() -> io::Result<Self> {
+        let Some(id) = network::with(Net::new_poll) else { return system::Poll::new().map(Self::System) };
+        Ok(Self::Simulated { handle: Handle { id, close: Net::close_poll }, found: Vec::new() })
+    }
+
+    pub(crate) fn add(&self, what: impl Source, socket: Socket, interest: Interest) -> io::Result<()> {
+        match self {
+            Self::System(poll) => {
+                what.with_system(|fd| poll.add(fd, socket, interest)).unwrap_or_else(|| Err(is_over()))
+            }
+            Self::Simulated { handle, .. } => {
+                let id = what.id().ok_or_else(is_over)?;
+                network::with(|net| net.register(handle.id, id, socket, interest)).ok_or_else(is_over)
+            }
+        }
+    }
+
+    pub(crate) fn change(&self, what: impl Source, socket: Socket, interest: Interest) -> io::Result<()> {
+        match self {
+            Self::System(poll) => {
+                what.with_system(|fd| poll.change(fd, socket, interest)).unwrap_or_else(|| Err(is_over()))
+            }
+            Self::Simulated { .. } => self.add(what, socket, interest),
+        }
+    }
+
+    pub(crate) fn remove(&self, what: impl Source) -> io::Result<()> {
+        match self {
+            Self::System(poll) => what.with_system(|fd| poll.remove(fd)).unwrap_or_else(|| Err(is_over())),
+            Self::Simulated { handle, .. } => {
+                let id = what.id().ok_or_else(is_over)?;
+                network::with(|net| net.unregister(handle.id, id)).ok_or_else(is_over)
+            }
+        }
+    }
+
+    /// In a simulation it does not wait.
+    pub(crate) fn wait(&mut self, timeout: Option<Duration>) -> io::Result<()> {
+        match self {
+            Self::System(poll) => poll.wait(timeout),
+            Self::Simulated { handle, found } => {
+                *found = network::with(|net| net.poll(handle.id)).ok_or_else(is_over)?;
+                Ok(())
+            }
+        }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        match self {
+            Self::System(poll) => poll.len(),
+            Self::Simulated { found, .. } => found.len(),
+        }
+    }
+
+    pub(crate) fn get(&self, index: usize) -> Option<Ready> {
+        match self {
+            Self::System(poll) => poll.get(index),
+            Self::Simulated { found, .. } => found.get(index).copied(),
+        }
+    }
+
+    /// Whether it would not wait.
+    pub(crate) fn is_ready(&self) -> bool {
+        match self {
+            Self::System(_) => false,
+            Self::Simulated { handle, .. } => network::with(|net| net.is_ready(handle.id)).unwrap_or(false),
+        }
+    }
+}
+
+pub(crate) fn receive(stream: &Stream, buffer: &mut Vec<u8>) -> io::Result<usize> {
+    match stream {
+        Stream::System(stream) => system::receive(stream, buffer),
+        Stream::Simulated(end) => {
+            let room = buffer.capacity() - buffer.len();
+            within(|net| net.read(end.id, buffer, room))
+        }
+    }
+}
+
+pub(crate) fn write(stream: &Stream, bytes: &[u8]) -> io::Result<usize> {
+    match stream {
+        Stream::System(stream) => system::write(stream, bytes),
+        Stream::Simulated(end) => within(|net| net.write(end.id, bytes)),
+    }
+}
+
+pub(crate) fn write_vectored(stream: &Stream, slices: &[IoSlice<'_>]) -> io::Result<usize> {
+    match stream {
+        Stream::System(stream) => system::write_vectored(stream, slices),
+        Stream::Simulated(_) => {
+            write(stream, &slices.iter().flat_map(|slice| slice.iter().copied()).collect::<Vec<u8>>())
+        }
+    }
+}
+
+pub(crate) fn has_unread(stream: &Stream) -> bool {
+    match stream {
+        Stream::System(stream) => system::has_unread(stream),
+        Stream::Simulated(end) => network::with(|net| net.has_unread(end.id)).unwrap_or(false),
+    }
+}
+
+pub(crate) fn accept(listener: &Listener) -> io::Result<Option<(Stream, SocketAddr)>> {
+    match listener {
+        Listener::System(listener) => {
+            system::accept(listener).map(|accepted| accepted.map(|(stream, address)| (stream.into(), address)))
+        }
+        Listener::Simulated(listener) => {
+            let accepted = network::with(|net| net.accept(listener.id)).flatten();
+            Ok(accepted.map(|(end, from)| (Stream::simulated(end), from)))
+        }
+    }
+}
+
+pub(crate) fn prepare_listener(listener: &Listener) -> io::Result<()> {
+    match listener {
+        Listener::System(listener) => system::prepare_listener(listener),
+        Listener::Simulated(_) => Ok(()),
+    }
+}
+
+/// In a simulation every poll counts: what it takes, nobody knows.
+pub(crate) fn waits_of_this_thread() -> u64 {
+    network::with(|net| net.waits()).unwrap_or_else(system::waits_of_this_thread)
+}
+
+pub(crate) const fn listener(listener: TcpListener) -> Listener {
+    Listener::System(listener)
+}
+
+pub(crate) fn begin_connect(address: SocketAddr) -> io::Result<Stream> {
+    let begun = network::with(|net| {
+        let from = net.address_of(SERVICE.ip());
+        net.connect(from, address)
+    });
+    begun.map_or_else(|| system::begin_connect(address).map(Stream::System), |end| Ok(Stream::simulated(end)))
+}

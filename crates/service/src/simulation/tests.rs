@@ -1,0 +1,93 @@
+//! Runs by their seeds.
+
+use super::Break;
+use super::world::{Summary, run};
+
+/// Prints the log of a run, with the time of the simulation.
+struct Printed;
+
+impl log::Log for Printed {
+    fn enabled(&self, _: &log::Metadata<'_>) -> bool {
+        true
+    }
+
+    fn log(&self, record: &log::Record<'_>) {
+        if let Some(now) = super::since_1970() {
+            eprintln!("{:?} {} {}", now, record.level(), record.args());
+        }
+    }
+
+    fn flush(&self) {}
+}
+
+/// Names the seed of a run that panics.
+struct Named(u64);
+
+impl Drop for Named {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("this was seed {seed}; {}", again(self.0), seed = self.0);
+        }
+    }
+}
+
+fn again(seed: u64) -> String {
+    format!("SIMULATED_SEEDS={seed}..{} cargo test -p campanile-service --lib simulation::tests::seeds", seed + 1)
+}
+
+fn agree(seed: u64) -> Summary {
+    let _named = Named(seed);
+    run(seed, None).unwrap_or_else(|wrong| panic!("seed {seed}: {wrong}; {}", again(seed)))
+}
+
+/// The seeds that are run with all tests.
+const USUAL: core::ops::Range<u64> = 0..200;
+
+/// Which seeds are run: those that the environment asks for, or some.
+fn asked() -> core::ops::Range<u64> {
+    #[expect(clippy::disallowed_methods, reason = "it is no setting of the service")]
+    let asked = std::env::var("SIMULATED_SEEDS").ok();
+    let range = asked.as_deref().and_then(|asked| asked.split_once(".."));
+    let range = range.and_then(|(from, to)| Some(from.parse().ok()?..to.parse().ok()?));
+    range.unwrap_or(USUAL)
+}
+
+#[test]
+fn seeds_of_whole_services_keep_every_promise() {
+    let seeds = asked();
+    if seeds.end == seeds.start + 1 && log::set_logger(&Printed).is_ok() {
+        log::set_max_level(log::LevelFilter::Debug);
+    }
+    let is_usual = seeds == USUAL;
+    let mut reached = Summary::default();
+    for seed in seeds {
+        let summary = agree(seed);
+        reached.turns += summary.turns;
+        reached.lanes += summary.lanes;
+        reached.accepted += summary.accepted;
+        reached.refused += summary.refused;
+        reached.delivered += summary.delivered;
+        reached.again += summary.again;
+        reached.resets += summary.resets;
+    }
+    // Runs in which little happens would show little.
+    let Summary { lanes, accepted, delivered, again, resets, .. } = reached;
+    assert!(!is_usual || [lanes, accepted, delivered, again, resets].iter().all(|count| *count > 50), "{reached:?}");
+}
+
+#[test]
+fn a_seed_is_always_the_same_run() {
+    for seed in 0..5 {
+        assert_eq!(agree(seed), agree(seed));
+    }
+}
+
+#[test]
+fn what_is_broken_on_purpose_is_noticed() {
+    for broken in Break::ALL {
+        // Whole, each of these runs keeps every promise, as the other test shows.
+        let noticed = (0..100).find_map(|seed| run(seed, Some(broken)).err().map(|wrong| (seed, wrong)));
+        let (seed, wrong) = noticed.unwrap_or_else(|| panic!("{broken:?} is not noticed"));
+        assert_eq!(run(seed, None).err(), None, "seed {seed} whole; broken: {wrong}");
+    }
+}

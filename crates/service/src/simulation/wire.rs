@@ -1,0 +1,222 @@
+//! What simulated clients speak: GIOP on a simulated connection.
+
+use std::collections::BTreeMap;
+use std::net::{IpAddr, SocketAddr};
+
+use giop::cdr::{CharSet, Endian, Reader, Version, Writer};
+use giop::message::{self, Header, MessageKind, Reply, ReplyHead, ReplyStatus, Request, RequestHead, Response};
+
+use super::network::{self, Id, Net, Trouble};
+
+/// A client's end of a connection.
+pub(super) struct Wire {
+    end: Id,
+    arrived: Vec<u8>,
+    due: Vec<u8>,
+    /// Nothing more comes, or nothing is taken any more.
+    pub(super) is_gone: bool,
+}
+
+/// Has the network, which is there, do something.
+pub(super) fn net<T>(what: impl FnOnce(&mut Net) -> T) -> T {
+    network::with(what).expect("a simulation")
+}
+
+impl Wire {
+    pub(super) fn over(end: Id) -> Self {
+        Self { end, arrived: Vec::new(), due: Vec::new(), is_gone: false }
+    }
+
+    pub(super) fn connect(from: IpAddr, to: SocketAddr) -> Self {
+        Self::over(net(|net| {
+            let from = net.address_of(from);
+            net.connect(from, to)
+        }))
+    }
+
+    /// Whether there is something to read, or room for what is to be written.
+    pub(super) fn is_ready(&self) -> bool {
+        !self.is_gone && net(|net| net.is_readable(self.end) || (!self.due.is_empty() && net.has_room(self.end)))
+    }
+
+    /// Reads so many octets at most, and gives the messages that are complete.
+    pub(super) fn read(&mut self, most: usize) -> Result<Vec<Vec<u8>>, String> {
+        if self.is_gone {
+            return Ok(Vec::new());
+        }
+        match net(|net| net.read(self.end, &mut self.arrived, most)) {
+            Ok(0) | Err(Trouble::Reset | Trouble::Refused) => self.is_gone = true,
+            Ok(_) | Err(Trouble::WouldBlock) => {}
+        }
+        let mut messages = Vec::new();
+        while self.arrived.len() >= 12 {
+            let header = Header::parse(&self.arrived).map_err(|error| format!("not a header: {error:?}"))?;
+            if header.more_fragments || header.message_len() > self.arrived.len() {
+                break;
+            }
+            messages.push(self.arrived.drain(..header.message_len()).collect());
+        }
+        Ok(messages)
+    }
+
+    /// Has something written, as far as there is room at once.
+    pub(super) fn write(&mut self, what: impl FnOnce(&mut Vec<u8>)) {
+        what(&mut self.due);
+        self.flush();
+    }
+
+    pub(super) fn flush(&mut self) {
+        while !self.is_gone && !self.due.is_empty() {
+            match net(|net| net.write(self.end, &self.due)) {
+                Ok(count) => drop(self.due.drain(..count)),
+                Err(Trouble::WouldBlock) => return,
+                Err(_) => self.is_gone = true,
+            }
+        }
+    }
+
+    pub(super) fn reset(&mut self) {
+        self.is_gone = true;
+        net(|net| net.reset(self.end));
+    }
+}
+
+impl Drop for Wire {
+    fn drop(&mut self) {
+        network::with(|net| net.close(self.end));
+    }
+}
+
+/// A client that asks, and what it waits for.
+pub(super) struct Asker<T> {
+    pub(super) wire: Wire,
+    endian: Endian,
+    next_id: u32,
+    waiting: BTreeMap<u32, T>,
+}
+
+/// How something was answered.
+pub(super) struct Answered<T> {
+    pub(super) what: T,
+    pub(super) status: ReplyStatus,
+    message: Vec<u8>,
+}
+
+impl<T> Answered<T> {
+    /// What of the answer is read.
+    pub(super) fn read<R>(&self, read: impl FnOnce(&mut Reader<'_>) -> R) -> R {
+        let header = Header::parse(&self.message).unwrap();
+        let reply = Reply::parse(&self.message, &header).unwrap();
+        read(&mut reply.body(&self.message, &header, CharSet::Latin1))
+    }
+}
+
+impl<T> Asker<T> {
+    pub(super) fn connect(from: IpAddr, to: SocketAddr, endian: Endian) -> Self {
+        Self { wire: Wire::connect(from, to), endian, next_id: 0, waiting: BTreeMap::new() }
+    }
+
+    /// What it waits for.
+    pub(super) fn waiting(&self) -> usize {
+        self.waiting.len()
+    }
+
+    /// Asks for something; where nothing is given to wait for, no answer is asked for.
+    pub(super) fn ask(&mut self, what: Option<T>, key: &[u8], operation: &str, body: impl FnOnce(&mut Writer<'_>)) {
+        self.next_id += 1;
+        let head = RequestHead {
+            version: Version::V1_2,
+            endian: self.endian,
+            request_id: self.next_id,
+            response: if what.is_some() { Response::Expected } else { Response::None },
+            key,
+            operation: operation.as_bytes(),
+            contexts: &[],
+            body_phase: None,
+        };
+        self.wire.write(|bytes| {
+            let open = message::begin_request(bytes, &head);
+            body(&mut open.body(bytes, CharSet::Latin1));
+            open.finish(bytes);
+        });
+        if let Some(what) = what {
+            self.waiting.insert(self.next_id, what);
+        }
+    }
+
+    /// Reads the answers that have come.
+    ///
+    /// # Errors
+    /// What must not be among them.
+    pub(super) fn answers(&mut self) -> Result<Vec<Answered<T>>, String> {
+        self.wire.flush();
+        let mut answers = Vec::new();
+        for message in self.wire.read(usize::MAX)? {
+            let header = Header::parse(&message).map_err(|error| format!("{error:?}"))?;
+            match header.kind {
+                MessageKind::Reply => {}
+                MessageKind::CloseConnection => {
+                    self.wire.is_gone = true;
+                    continue;
+                }
+                other => return Err(format!("a client is sent a {other}")),
+            }
+            let reply = Reply::parse(&message, &header).map_err(|error| format!("{error:?}"))?;
+            let (id, status) = (reply.request_id, reply.status);
+            let what = self.waiting.remove(&id);
+            let what =
+                what.ok_or_else(|| format!("request {id} is answered that was not asked, or was answered before"))?;
+            answers.push(Answered { what, status, message });
+        }
+        Ok(answers)
+    }
+}
+
+/// A request that a client is sent.
+pub(super) struct Asked {
+    pub(super) id: u32,
+    pub(super) is_two_way: bool,
+    pub(super) operation: String,
+    message: Vec<u8>,
+}
+
+impl Asked {
+    /// What stands for the operation where one that was asked is cancelled.
+    pub(super) const CANCEL: &str = "CancelRequest";
+
+    pub(super) fn parse(message: Vec<u8>) -> Result<Option<Self>, String> {
+        let header = Header::parse(&message).map_err(|error| format!("{error:?}"))?;
+        match header.kind {
+            MessageKind::Request => {}
+            MessageKind::CloseConnection => return Ok(None),
+            // It may be answered all the same.
+            MessageKind::CancelRequest => {
+                return Ok(Some(Self { id: 0, is_two_way: false, operation: Self::CANCEL.to_owned(), message }));
+            }
+            other => return Err(format!("a consumer is sent a {other}")),
+        }
+        let request = Request::parse(&message, &header).map_err(|error| format!("not a request: {error:?}"))?;
+        let operation = String::from_utf8_lossy(request.operation).into_owned();
+        Ok(Some(Self {
+            id: request.request_id,
+            is_two_way: request.response == Response::Expected,
+            operation,
+            message,
+        }))
+    }
+
+    pub(super) fn read<R>(&self, read: impl FnOnce(&mut Reader<'_>) -> R) -> R {
+        let header = Header::parse(&self.message).unwrap();
+        let request = Request::parse(&self.message, &header).unwrap();
+        read(&mut request.body(&self.message, &header, CharSet::Latin1))
+    }
+}
+
+/// Appends a reply without a result.
+pub(super) fn reply(bytes: &mut Vec<u8>, request_id: u32, body: impl FnOnce(&mut Writer<'_>)) {
+    let status = ReplyStatus::NoException;
+    let head = ReplyHead { version: Version::V1_2, endian: Endian::Little, request_id, status, contexts: &[] };
+    let open = message::begin_reply(bytes, &head);
+    body(&mut open.body(bytes, CharSet::Latin1));
+    open.finish(bytes);
+}

@@ -1,0 +1,409 @@
+//! One run: a service, its clients, and who has the next turn; and what must be true of all that.
+
+use core::time::Duration;
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+
+use accounts::{Accounts, Resource};
+use fastrand::Rng;
+
+use super::consumers::{Consumer, Manner};
+use super::network::{self, Id, Net, Weather};
+use super::suppliers::Supplier;
+use super::wire::net;
+use super::{BROKEN, Break, LANES, RESOLVER, SPARED, run_lane, sockets};
+use crate::admin::run::Administration;
+use crate::config::{Config, Delivery, Lanes, Limits, Scheduling};
+use crate::counters::{Counter, Counters};
+use crate::lane::io::net::Listener;
+use crate::lane::links::mail::{Lookup, Resolved, ToAdministration};
+use crate::lane::links::post::{Inbox, Post};
+use crate::lane::run::Worker;
+use crate::resolver::{Asking, known_without_asking};
+use crate::start::{Assembled, simulated};
+
+/// Turns in one run at most: what takes more does not come to rest.
+const TURNS_MAX: u64 = 400_000;
+/// What is not due within so long is not waited for while clients are at work.
+const SOON: Duration = Duration::from_millis(400);
+/// For so long at most suppliers are at work: consumers that nobody can reach are tried again without end.
+const WORK: Duration = Duration::from_secs(60);
+/// When everybody has gone, this takes as long as anything takes that has a limit.
+const LATE: Duration = Duration::from_secs(150);
+
+/// What happened in a run.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Summary {
+    pub(super) turns: u64,
+    pub(super) lanes: u64,
+    pub(super) accepted: u64,
+    pub(super) refused: u64,
+    pub(super) delivered: u64,
+    pub(super) again: u64,
+    pub(super) resets: u64,
+    /// A sum over all turns: who had it, and when.
+    pub(super) trace: u64,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Who {
+    Lane(usize),
+    Administration,
+    Resolver,
+    Supplier(usize),
+    Consumer(usize),
+}
+
+struct World {
+    rng: Rng,
+    administration: Option<Administration>,
+    orders: Post<ToAdministration>,
+    bell: Id,
+    introductions: Inbox<Asking>,
+    asking: Vec<Asking>,
+    /// Names that are being looked up, for which lane, and when that is done.
+    lookups: Vec<(Duration, usize, Lookup)>,
+    suppliers: Vec<Supplier>,
+    consumers: Vec<Consumer>,
+    accounts: Arc<Accounts>,
+    counters: Counters,
+    /// One that is not given a turn for a while, as a thread that is displaced.
+    displaced: Option<(Who, u64)>,
+    summary: Summary,
+}
+
+/// Takes the simulation away from the thread, whatever happened.
+struct Over;
+
+impl Drop for Over {
+    fn drop(&mut self) {
+        LANES.with_borrow_mut(Vec::clear);
+        RESOLVER.set(None);
+        BROKEN.set(None);
+        network::set(None);
+    }
+}
+
+/// One run.
+///
+/// # Errors
+/// Says what must not be.
+pub(super) fn run(seed: u64, broken: Option<Break>) -> Result<Summary, String> {
+    let mut rng = Rng::with_seed(seed);
+    network::set(Some(Net::new(rng.u64(..), weather(&mut rng))));
+    let over = Over;
+    // The service's own random numbers.
+    fastrand::seed(seed);
+    BROKEN.set(broken);
+    SPARED.set(0);
+    let mut world = World::new(rng)?;
+    let ran = world.run();
+    let summary = world.summary;
+    drop(world);
+    drop(over);
+    ran.map(|()| summary)
+}
+
+fn weather(rng: &mut Rng) -> Weather {
+    if rng.u8(0..8) == 0 {
+        return Weather::FAIR;
+    }
+    Weather {
+        short_percent: rng.u8(0..80),
+        latency: Duration::from_micros(rng.u64(1..500)),
+        jitter: Duration::from_micros(rng.u64(0..2_000)),
+        window_bytes: [600, 4_000, 70_000][rng.usize(0..3)],
+        reading: Duration::from_nanos(rng.u64(20..5_000)),
+    }
+}
+
+fn config() -> Config {
+    Config {
+        lanes: Lanes { scheduling: Scheduling::Ordinary, ..Lanes::default() },
+        limits: Limits { memory_bytes: Some(1 << 30), ..Limits::default() },
+        delivery: Delivery { give_up_after_ms: 120_000, ..Delivery::default() },
+        ..Config::default()
+    }
+}
+
+impl World {
+    fn new(mut rng: Rng) -> Result<Self, String> {
+        let listener = Listener::simulated().ok_or("no simulation")?;
+        let assembled = simulated(&config(), listener, sockets::SERVICE).map_err(|error| error.to_string())?;
+        let Assembled { administrator, administration, counters, .. } = assembled;
+        let accounts = administrator.roster.of_simulation();
+        let bell = administrator.bell.simulated().ok_or("no simulation")?;
+        let pools = rng.i16(0..4);
+        let pool = |rng: &mut Rng| (pools > 0 && rng.bool()).then(|| 10 * rng.i16(1..=pools));
+        let suppliers = (1..=rng.usize(1..5)).map(|number| Supplier::new(number, pool(&mut rng), &mut rng)).collect();
+        let consumers = (0..rng.usize(1..6)).map(|number| Consumer::new(number, pool(&mut rng), &mut rng)).collect();
+        Ok(Self {
+            rng,
+            administration: Some(administrator),
+            orders: administration,
+            bell,
+            introductions: RESOLVER.take().ok_or("no resolver")?,
+            asking: Vec::new(),
+            lookups: Vec::new(),
+            suppliers,
+            consumers,
+            accounts,
+            counters,
+            displaced: None,
+            summary: Summary::default(),
+        })
+    }
+
+    fn run(&mut self) -> Result<(), String> {
+        self.until_rest(SOON, WORK)?;
+        self.check_work()?;
+        self.consumers.iter_mut().for_each(Consumer::behave);
+        self.until_rest(Duration::from_secs(40), 4 * LATE)?;
+        self.check_end()?;
+        self.summary.lanes = LANES.with_borrow(|lanes| lanes.len() as u64);
+        self.consumers.iter_mut().for_each(Consumer::leave);
+        self.until_rest(SOON, 4 * LATE)?;
+        if let Some(stays) = self.consumers.iter().find(|consumer| !consumer.is_done && consumer.nature != Manner::Gone)
+        {
+            return Err(format!("consumer {} is not let go", stays.number));
+        }
+        self.consumers.iter_mut().for_each(Consumer::close);
+        self.until_rest(LATE, 4 * LATE)?;
+        self.check_nobody_stays()?;
+        self.check_nothing_is_kept()?;
+        self.stop()
+    }
+
+    /// Gives turns until nobody has anything to do, or will have soon, or so much time is over.
+    fn until_rest(&mut self, soon: Duration, at_most: Duration) -> Result<(), String> {
+        let until = net(|net| net.time()) + at_most;
+        loop {
+            self.summary.turns += 1;
+            if self.summary.turns > TURNS_MAX {
+                return Err(format!("no rest: {:?} go on for ever", self.ready()));
+            }
+            let passes = Duration::from_nanos(self.rng.u64(0..20_000));
+            net(|net| net.go_to(net.time() + passes));
+            let ready = self.ready();
+            let Some(who) = self.choose(&ready) else {
+                let now = net(|net| net.time());
+                match self.next_due() {
+                    Some(due) if due <= now + soon && now < until => net(|net| net.go_to(due)),
+                    _ => return Ok(()),
+                }
+                continue;
+            };
+            self.note(who);
+            self.turn(who)?;
+        }
+    }
+
+    fn note(&mut self, who: Who) {
+        let (kind, at) = match who {
+            Who::Lane(at) => (1, at),
+            Who::Administration => (2, 0),
+            Who::Resolver => (3, 0),
+            Who::Supplier(at) => (4, at),
+            Who::Consumer(at) => (5, at),
+        };
+        let now = u64::try_from(net(|net| net.time()).as_nanos()).unwrap();
+        let trace = self.summary.trace.rotate_left(7) ^ now ^ (kind << 56) ^ (at as u64) << 48;
+        self.summary.trace = trace.wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    }
+
+    /// Whoever has something to do.
+    fn ready(&self) -> Vec<Who> {
+        let now = net(|net| net.time());
+        let lanes = LANES.with_borrow(|lanes| {
+            let works = |lane: &Worker| {
+                lane.patience().is_some_and(|patience| patience.is_zero()) || lane.core.io.poll.is_ready()
+            };
+            let ready = lanes.iter().enumerate().filter(|(_, lane)| lane.as_ref().is_some_and(works));
+            ready.map(|(at, _)| Who::Lane(at)).collect::<Vec<_>>()
+        });
+        let is_awake = net(|net| net.waits_until(self.bell).is_none_or(|until| until <= now));
+        let administration = (self.administration.is_some() && is_awake).then_some(Who::Administration);
+        let asks = self.introductions.waiting() > 0
+            || self.asking.iter().any(|lane| lane.lookups.waiting() > 0)
+            || self.lookups.iter().any(|(due, ..)| *due <= now);
+        let suppliers = (0..self.suppliers.len()).filter(|at| self.suppliers[*at].is_ready(now)).map(Who::Supplier);
+        let consumers = (0..self.consumers.len()).filter(|at| self.consumers[*at].is_ready(now)).map(Who::Consumer);
+        let others = administration.into_iter().chain(asks.then_some(Who::Resolver));
+        lanes.into_iter().chain(others).chain(suppliers).chain(consumers).collect()
+    }
+
+    fn choose(&mut self, ready: &[Who]) -> Option<Who> {
+        if ready.is_empty() {
+            return None;
+        }
+        let turns = self.summary.turns;
+        self.displaced.take_if(|(_, until)| *until < turns);
+        let who = ready[self.rng.usize(0..ready.len())];
+        match self.displaced {
+            Some((displaced, _)) if displaced == who && ready.len() > 1 => {
+                let others: Vec<Who> = ready.iter().copied().filter(|other| *other != displaced).collect();
+                return Some(others[self.rng.usize(0..others.len())]);
+            }
+            None if self.rng.u8(0..50) == 0 => self.displaced = Some((who, turns + self.rng.u64(1..100))),
+            _ => {}
+        }
+        Some(who)
+    }
+
+    /// When somebody has something to do next.
+    fn next_due(&self) -> Option<Duration> {
+        let now = net(|net| net.time());
+        let lanes: Vec<Duration> = LANES.with_borrow(|lanes| {
+            lanes.iter().flatten().filter_map(|lane| lane.patience()).map(|patience| now + patience).collect()
+        });
+        let administration = self.administration.as_ref().and_then(|_| net(|net| net.waits_until(self.bell)));
+        let clients = self.suppliers.iter().filter_map(Supplier::next_due);
+        let clients = clients.chain(self.consumers.iter().filter_map(|consumer| consumer.next_due(now)));
+        let others = self.lookups.iter().map(|(due, ..)| *due).chain(net(|net| net.next_arrival()));
+        lanes.into_iter().chain(administration).chain(clients).chain(others).min()
+    }
+
+    fn turn(&mut self, who: Who) -> Result<(), String> {
+        match who {
+            Who::Lane(at) => _ = run_lane(at),
+            Who::Administration => self.administer(),
+            Who::Resolver => self.resolve(),
+            Who::Supplier(at) => self.suppliers[at].step(&mut self.rng)?,
+            Who::Consumer(at) => self.consumers[at].step(&mut self.rng)?,
+        }
+        Ok(())
+    }
+
+    fn administer(&mut self) {
+        net(|net| net.wake(self.bell));
+        if let Some(administration) = &mut self.administration
+            && !administration.round()
+        {
+            let _ = self.administration.take().map(Administration::end);
+        }
+    }
+
+    /// Looks names up, as the resolver does: some at once, some late.
+    fn resolve(&mut self) {
+        let now = net(|net| net.time());
+        self.introductions.look();
+        self.asking.extend(core::iter::from_fn(|| self.introductions.take()));
+        for (at, lane) in self.asking.iter_mut().enumerate() {
+            lane.lookups.look();
+            for lookup in core::iter::from_fn(|| lane.lookups.take()) {
+                let takes = Duration::from_micros(self.rng.u64(0..20_000));
+                let takes = if known_without_asking(&lookup.host).is_some() { Duration::ZERO } else { takes };
+                self.lookups.push((now + takes, at, lookup));
+            }
+        }
+        let (done, waiting): (Vec<_>, Vec<_>) =
+            core::mem::take(&mut self.lookups).into_iter().partition(|(due, ..)| *due <= now);
+        self.lookups = waiting;
+        for (_, at, lookup) in done {
+            let named = lookup.host.strip_prefix("consumer-").and_then(|rest| rest.strip_suffix(".example"));
+            let ip = match named.and_then(|number| number.parse().ok()) {
+                Some(number) => Some(IpAddr::from([10, 0, 1, number])),
+                None => lookup.host.parse().ok(),
+            };
+            let addresses = ip.map(|ip| vec![SocketAddr::new(ip, lookup.port)]).ok_or_else(|| "nobody".to_owned());
+            let _ = self.asking[at].answers.post(Resolved { connection: lookup.connection, addresses });
+        }
+    }
+
+    /// When all have done their work, and before those behave that did not.
+    fn check_work(&mut self) -> Result<(), String> {
+        for supplier in &self.suppliers {
+            self.summary.accepted += supplier.accepted.len() as u64;
+            self.summary.refused += supplier.refused;
+        }
+        if let Some(at) = self.suppliers.iter().position(|supplier| !supplier.is_done()) {
+            return Err(format!("supplier {} is never done", at + 1));
+        }
+        let healthy = self.consumers.iter().filter(|consumer| consumer.nature == Manner::Healthy);
+        healthy.into_iter().try_for_each(|consumer| self.check_got(consumer))
+    }
+
+    /// When there has been time for everything.
+    fn check_end(&mut self) -> Result<(), String> {
+        for consumer in &self.consumers {
+            self.summary.delivered += consumer.pushes;
+            self.summary.again += consumer.again;
+        }
+        self.summary.resets = self.counters.read(Counter::ConnectsFailed);
+        // Nobody is given up within the time for which a run lasts.
+        let there = self.consumers.iter().filter(|consumer| consumer.nature != Manner::Gone);
+        there.into_iter().try_for_each(|consumer| self.check_got(consumer))
+    }
+
+    /// A consumer has all that was accepted after it was connected, and nothing that nobody pushed.
+    fn check_got(&self, consumer: &Consumer) -> Result<(), String> {
+        let name = || format!("consumer {} ({:?})", consumer.number, consumer.nature);
+        let since = consumer.since.ok_or_else(|| format!("{} is never connected", name()))?;
+        let nothing = BTreeSet::new();
+        for (supplier, number) in self.suppliers.iter().zip(1..) {
+            let got = consumer.got.get(&number).unwrap_or(&nothing);
+            let all: BTreeMap<u32, Duration> =
+                supplier.accepted.iter().chain(&supplier.doubtful).map(|(event, time)| (*event, *time)).collect();
+            if let Some(event) = got.iter().find(|event| !all.contains_key(event)) {
+                return Err(format!("{} gets event {event} of supplier {number}, which was not pushed", name()));
+            }
+            let missed = supplier.accepted.iter().find(|(event, time)| **time > since && !got.contains(event));
+            if let Some((event, time)) = missed {
+                return Err(format!("{} misses event {event} of supplier {number}, pushed at {time:?}", name()));
+            }
+        }
+        Ok(())
+    }
+
+    /// Those whose processes have ended were found.
+    fn check_nobody_stays(&self) -> Result<(), String> {
+        let gone = self.consumers.iter().filter(|consumer| consumer.nature == Manner::Gone).count() as u64;
+        let found = [Counter::ConsumersGivenUp, Counter::ClientsReaped].map(|counter| self.counters.read(counter));
+        match found.iter().sum::<u64>() {
+            found if found == gone => Ok(()),
+            found => Err(format!("of {gone} consumers that are gone {found} are found")),
+        }
+    }
+
+    /// When everybody has gone, nobody is charged for anything.
+    fn check_nothing_is_kept(&self) -> Result<(), String> {
+        let transient = [
+            Resource::Connections,
+            Resource::Outgoing,
+            Resource::IncompleteBytes,
+            Resource::ReplyBytes,
+            Resource::RequestBytes,
+            Resource::Lookups,
+            Resource::LookupThreads,
+            Resource::Analyses,
+        ];
+        for resource in transient {
+            let used = self.accounts.used(resource);
+            if used > 0 {
+                return Err(format!("{used} of {} are charged to nobody who is there", resource.name()));
+            }
+        }
+        let kept = |lane: &Worker| lane.core.lane.channels().map(|channel| channel.memory_bytes).sum::<u64>();
+        match LANES.with_borrow(|lanes| lanes.iter().flatten().map(kept).sum()) {
+            0 => Ok(()),
+            bytes => Err(format!("{bytes} octets of events are kept for nobody")),
+        }
+    }
+
+    /// The service is told to stop, and does.
+    fn stop(&mut self) -> Result<(), String> {
+        let _ = self.orders.post(ToAdministration::Stop(None));
+        self.until_rest(SOON, 4 * LATE)?;
+        if self.administration.is_some() {
+            return Err("administration does not stop".into());
+        }
+        if LANES.with_borrow(|lanes| lanes.iter().flatten().count()) > 0 {
+            return Err("a lane does not stop".into());
+        }
+        match net(|net| net.open_ends()) {
+            0 => Ok(()),
+            ends => Err(format!("{ends} ends of connections are left open")),
+        }
+    }
+}

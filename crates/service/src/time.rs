@@ -1,0 +1,32 @@
+//! What time it is: everything in this crate that asks the system for it asks here.
+//!
+//! In the crate's own tests a thread may have [a simulation](crate::simulation), whose clock is told then.
+
+use core::time::Duration;
+use std::time::{Instant, SystemTime};
+
+/// The time that never goes back.
+#[inline]
+pub(crate) fn now() -> Instant {
+    #[cfg(test)]
+    if let Some(now) = crate::simulation::now() {
+        return now;
+    }
+    Instant::now()
+}
+
+/// How long that time is past.
+#[inline]
+pub(crate) fn since(then: Instant) -> Duration {
+    now().saturating_duration_since(then)
+}
+
+/// The world's time, after 1 January 1970.
+#[inline]
+pub(crate) fn since_1970() -> Duration {
+    #[cfg(test)]
+    if let Some(time) = crate::simulation::since_1970() {
+        return time;
+    }
+    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default()
+}
