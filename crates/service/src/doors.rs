@@ -498,10 +498,10 @@ impl Worker {
         let Self { clients, core, .. } = self;
         match socket {
             Socket::Incoming(Tag::Giop, token) => {
-                clients.giop.incoming.get_mut(token).map(|entry| entry.caller.put_off())
+                clients.giop.incoming.get_mut(token).map(|entry| entry.caller.rounds.put_off())
             }
             Socket::Outgoing(Tag::Giop, token) => {
-                core.doors.giop.outgoing.connections.get_mut(token).map(giop::outgoing::Outgoing::put_off)
+                core.doors.giop.outgoing.connections.get_mut(token).map(|connection| connection.rounds.put_off())
             }
             Socket::Incoming(Tag::Json, token) => {
                 core.doors.json.connections.get_mut(token).map(json::connection::Connection::put_off)

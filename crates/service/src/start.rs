@@ -3,7 +3,6 @@
 use core::fmt;
 use core::sync::atomic::{AtomicBool, Ordering};
 use core::time::Duration;
-use std::collections::BTreeMap;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::os::fd::AsFd;
@@ -24,7 +23,7 @@ use crate::admin::inquiry::Inquiry;
 use crate::admin::program;
 use crate::admin::publishing::Publishing;
 use crate::admin::refusals::Refusals;
-use crate::admin::run::{Administration, LINES};
+use crate::admin::run::{Administration, Ending, LINES, Log, Withheld};
 use crate::admin::turns::Turns;
 use crate::announcement::Announcement;
 use crate::config::{Config, ConfigError, DeclaredChannel, DeclaredValue, Limits, NarrowCodeSet};
@@ -221,7 +220,7 @@ impl Service {
         let Assembled { administrator, administration, reference, counters, mut remarks, announcement, is_outside } =
             assembled;
         remarks.extend(json_address.and_then(remark_on_json));
-        let stopper = Stopper { hurry: Arc::clone(&administrator.hurry), bell: Arc::clone(&administrator.bell) };
+        let stopper = Stopper { hurry: Arc::clone(&administrator.ending.hurry), bell: Arc::clone(&administrator.bell) };
         // From here on a failure drops it, which stops what has been started.
         let mut service = Self {
             address,
@@ -390,8 +389,6 @@ fn assemble(
     let roster = roster(config, common, &counters, &bell, listeners)?;
     remarks.extend(roster.remarks());
     let administrator = Administration {
-        drain: None,
-        hurry: Arc::default(),
         objects: Objects::new(door, outside_naming),
         publishing: Publishing::new(published),
         roster,
@@ -401,15 +398,17 @@ fn assemble(
         bell,
         counters: counters.of_administration(),
         registry: counters.clone(),
-        unpublished: Vec::new(),
-        withheld: BTreeMap::new(),
+        answers: Withheld::default(),
         inquiry: Inquiry::default(),
-        ending: Vec::new(),
+        leaving: Vec::new(),
+        ending: Ending::default(),
         origin,
-        lines: Allowance::new("disconnected clients", LINES),
-        client_lines: ClientLines::new(),
-        refusals: Refusals::default(),
-        remarks: Allowance::new("clients that come and go", LINES),
+        log: Log {
+            lines: Allowance::new("disconnected clients", LINES),
+            client_lines: ClientLines::new(),
+            refusals: Refusals::default(),
+            remarks: Allowance::new("clients that come and go", LINES),
+        },
     };
     let reference = factory.to_string();
     Ok(Assembled { administrator, administration, reference, counters, remarks, announcement, is_outside })

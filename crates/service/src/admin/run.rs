@@ -63,18 +63,35 @@ pub(crate) struct Administration {
     pub(crate) bell: Arc<Bell>,
     pub(crate) counters: Arc<Block>,
     pub(crate) registry: Counters,
-    /// Answers that wait until what was done is published.
-    pub(crate) unpublished: Vec<(Unpublished, Sending)>,
-    /// Answers that wait until clients have been told what was done.
-    pub(crate) withheld: BTreeMap<Farewell, Sending>,
+    pub(crate) answers: Withheld,
     pub(crate) inquiry: Inquiry,
     /// Lanes that are to end when what was published last is out.
-    pub(crate) ending: Vec<LaneId>,
-    /// The service is about to end, and whether somebody is in a hurry for that.
+    pub(crate) leaving: Vec<LaneId>,
+    pub(crate) ending: Ending,
+    /// When it was begun with.
+    pub(crate) origin: Instant,
+    pub(crate) log: Log,
+}
+
+/// Answers that wait.
+#[derive(Default)]
+pub(crate) struct Withheld {
+    /// Until what was done is published.
+    pub(crate) unpublished: Vec<(Unpublished, Sending)>,
+    /// Until clients have been told what was done.
+    pub(crate) untold: BTreeMap<Farewell, Sending>,
+}
+
+/// The service is about to end, and whether somebody is in a hurry for that.
+#[derive(Default)]
+pub(crate) struct Ending {
     pub(crate) drain: Option<Drain>,
     pub(crate) hurry: Arc<AtomicBool>,
-    /// When it was begun with, and what of its own lines may be logged since.
-    pub(crate) origin: Instant,
+}
+
+/// What may be logged.
+pub(crate) struct Log {
+    /// Of its own lines.
     pub(crate) lines: Allowance,
     /// What clients may have logged by what they ask for.
     pub(crate) client_lines: ClientLines,
@@ -123,8 +140,8 @@ impl Administration {
 
     /// Gives the answers that were withheld, and ends the lanes.
     pub(crate) fn end(mut self) -> Undone {
-        let unpublished = core::mem::take(&mut self.unpublished).into_iter().map(|(_, answer)| answer);
-        let withheld = core::mem::take(&mut self.withheld).into_values();
+        let unpublished = core::mem::take(&mut self.answers.unpublished).into_iter().map(|(_, answer)| answer);
+        let withheld = core::mem::take(&mut self.answers.untold).into_values();
         unpublished.chain(withheld).for_each(|answer| self.send(answer));
         self.roster.stop();
         self.tell_undone()
@@ -132,8 +149,8 @@ impl Administration {
 
     /// Asks the lanes what is left, if the service is about to end and it is time to. True if it is to end now.
     fn go_on_draining(&mut self) -> bool {
-        let Some(drain) = &mut self.drain else { return false };
-        match drain.next(time::now(), self.hurry.load(Ordering::Relaxed)) {
+        let Some(drain) = &mut self.ending.drain else { return false };
+        match drain.next(time::now(), self.ending.hurry.load(Ordering::Relaxed)) {
             Next::End => true,
             Next::Wait(_) => false,
             Next::Ask => {
@@ -149,7 +166,7 @@ impl Administration {
 
     /// Counts and logs what was not delivered.
     fn tell_undone(&self) -> Undone {
-        let Some(drain) = &self.drain else { return Undone::default() };
+        let Some(drain) = &self.ending.drain else { return Undone::default() };
         let (undone, lines) = drain.result(|key| self.name(key));
         self.counters.add(Counter::Undelivered, undone.events);
         for line in lines {
@@ -177,7 +194,7 @@ impl Administration {
             return found == Found::Stop;
         }
         let objects = self.objects.poll_timeout().map(|due| self.origin + Duration::from_nanos(due.0));
-        let draining = self.drain.as_ref().map(|drain| match drain.next(time::now(), false) {
+        let draining = self.ending.drain.as_ref().map(|drain| match drain.next(time::now(), false) {
             Next::Wait(due) => due,
             Next::Ask | Next::End => time::now(),
         });
@@ -190,10 +207,10 @@ impl Administration {
     /// Logs how many lines that clients caused were left out, when it is time. True if there is something to tell later.
     fn sums_up(&mut self) -> bool {
         let now = self.now();
-        for sum in [self.lines.sum_up(now), self.client_lines.sum_up(now)].into_iter().flatten() {
+        for sum in [self.log.lines.sum_up(now), self.log.client_lines.sum_up(now)].into_iter().flatten() {
             log::warn!("{sum}");
         }
-        self.lines.owes() || self.client_lines.owes()
+        self.log.lines.owes() || self.log.client_lines.owes()
     }
 
     /// Takes so many letters at most. Requests get in line; what else there is is served at once.
@@ -267,8 +284,8 @@ impl Administration {
     /// An answer goes when what it speaks of is published, or when clients have been told of it, too.
     fn send_when_told(&mut self, answer: Sending, answers: &mut Answers) {
         match (self.objects.take_farewell(), self.objects.take_unpublished()) {
-            (Some(farewell), _) => _ = self.withheld.insert(farewell, answer),
-            (None, Some(changed)) => self.unpublished.push((changed, answer)),
+            (Some(farewell), _) => _ = self.answers.untold.insert(farewell, answer),
+            (None, Some(changed)) => self.answers.unpublished.push((changed, answer)),
             (None, None) => answers.push(answer),
         }
     }
@@ -276,9 +293,9 @@ impl Administration {
     /// Has a request executed that is the objects' own.
     fn execute(&mut self, request: &Request) -> Answered {
         let (ip, now) = (request.account().ip(), self.now());
-        let most = self.client_lines.left(ip, now);
+        let most = self.log.client_lines.left(ip, now);
         let (answered, remarks) = self.objects.execute(request, most);
-        self.client_lines.note(ip, now, remarks);
+        self.log.client_lines.note(ip, now, remarks);
         self.counters.add(Counter::LogLinesLeftOut, remarks.left_out.into());
         self.counters.add(Counter::FilterCallsCut, self.objects.take_filter_cuts());
         while let Some(refused) = self.objects.poll_refused() {
@@ -384,13 +401,13 @@ impl Administration {
                     self.objects.lane_gone(lane);
                 }
                 self.surveyed(from, answers);
-                if let Some(drain) = &mut self.drain {
+                if let Some(drain) = &mut self.ending.drain {
                     drain.told(from, time::now());
                 }
             }
             ToAdministration::Left { piece, last } => self.note_left(from, piece, last),
             ToAdministration::Stop(limit) => {
-                self.drain = limit.map(|limit| Drain::new(time::now(), limit));
+                self.ending.drain = limit.map(|limit| Drain::new(time::now(), limit));
             }
             ToAdministration::Request(_) => {}
         }
@@ -398,7 +415,7 @@ impl Administration {
 
     /// A lane tells what is left to deliver before the service ends.
     fn note_left(&mut self, from: LaneThread, piece: Vec<Undelivered>, last: Option<LookedAt>) {
-        let Some(drain) = &mut self.drain else { return };
+        let Some(drain) = &mut self.ending.drain else { return };
         let first = drain.take_in(from, piece, last, time::now());
         if let Some((events, consumers)) = first.filter(|(events, _)| *events > 0) {
             log::info!("stopping: takes no more events, and delivers {events} to {consumers} consumers first");
@@ -438,7 +455,7 @@ impl Administration {
         }
         // What is published does not name these any more.
         self.change_lanes();
-        for lane in core::mem::take(&mut self.ending) {
+        for lane in core::mem::take(&mut self.leaving) {
             self.roster.retire(lane);
         }
     }
@@ -454,7 +471,7 @@ impl Administration {
                         self.objects.lane_unavailable(info.id);
                     }
                 }
-                LaneChange::Ended(lane) => self.ending.push(lane),
+                LaneChange::Ended(lane) => self.leaving.push(lane),
             }
         }
     }
@@ -463,7 +480,7 @@ impl Administration {
     fn note_refused(&mut self, refused: &Refused) {
         self.counters.add(Counter::of_refusal(refused.spent), 1);
         let now = self.now();
-        if self.refusals.is_news(refused, now) {
+        if self.log.refusals.is_news(refused, now) {
             self.say(log::Level::Warn, &refused.to_string());
         }
     }
@@ -515,10 +532,10 @@ impl Administration {
     /// Logs a line that clients can cause, unless there are too many of them.
     fn say(&mut self, level: log::Level, text: &str) {
         let now = self.now();
-        if let Some(sum) = self.lines.sum_up(now) {
+        if let Some(sum) = self.log.lines.sum_up(now) {
             log::warn!("{sum}");
         }
-        if self.lines.take(now, true) {
+        if self.log.lines.take(now, true) {
             log::log!(level, "{text}");
         } else {
             self.counters.add(Counter::LogLinesLeftOut, 1);
@@ -553,10 +570,10 @@ impl Administration {
     /// Tells those who look for a mistake, unless there is too much to tell.
     fn remark(&mut self, text: &str) {
         let now = self.now();
-        if let Some(sum) = self.remarks.sum_up(now) {
+        if let Some(sum) = self.log.remarks.sum_up(now) {
             log::debug!("{sum}");
         }
-        if self.remarks.take(now, true) {
+        if self.log.remarks.take(now, true) {
             log::debug!("{text}");
         } else {
             self.counters.add(Counter::LogLinesLeftOut, 1);
@@ -565,7 +582,7 @@ impl Administration {
 
     /// Lets the answers go whose requests' changes are published. Those stay that wait for one that concerns very many.
     fn answer_published(&mut self) {
-        let Self { unpublished, objects, .. } = self;
+        let Self { answers: Withheld { unpublished, .. }, objects, .. } = self;
         let published: Vec<Sending> = unpublished
             .extract_if(.., |(changed, _)| objects.is_published(changed))
             .map(|(_, answer)| answer)
@@ -579,7 +596,7 @@ impl Administration {
             if !all_told {
                 self.counters.add(Counter::DestroysNotWaitedFor, 1);
             }
-            if let Some(answer) = self.withheld.remove(&farewell) {
+            if let Some(answer) = self.answers.untold.remove(&farewell) {
                 self.send(answer);
             }
         }

@@ -105,7 +105,7 @@ impl Door {
             foreign: ForeignPushes::default(),
             request_bytes_min,
             large_answers: LargeAnswers::default(),
-            outgoing: Outgoings::new(resolver, framing, connect_timeout, silence),
+            outgoing: Outgoings::new(resolver, outgoing::Limits { framing, connect_timeout, silence }),
             pullers: Pullers::default(),
             waiting: WaitingPulls::default(),
             due: VecDeque::with_capacity(64),

@@ -5,6 +5,7 @@ pub(crate) mod entrance;
 pub(crate) mod gathered;
 pub(crate) mod net;
 pub(crate) mod output;
+pub(crate) mod rounds;
 pub(crate) mod shares;
 pub(crate) mod slices;
 pub(crate) mod slots;

@@ -52,7 +52,7 @@ impl Core {
         let Some(target) = Target::of(to) else {
             return self.finish_call(&call, Err(CallFailure::Unreachable("the reference has no IIOP profile".into())));
         };
-        let timeout = self.doors.giop.outgoing.connect_timeout;
+        let timeout = self.doors.giop.outgoing.limits.connect_timeout;
         let token = match self.connect(target.endpoint(target.version, target.chars), timeout, call.by.as_ref()) {
             Ok(token) => token,
             Err(why) => return self.finish_call(&call, Err(CallFailure::Unreachable(why))),
@@ -96,7 +96,7 @@ impl Core {
     /// A call's reply has come, or will not.
     pub(crate) fn conclude_call(&mut self, mut call: PendingCall, verdict: Verdict) {
         let result = match verdict {
-            Verdict::Done => Ok(core::mem::take(&mut self.doors.giop.outgoing.answer)),
+            Verdict::Done => Ok(core::mem::take(&mut self.doors.giop.outgoing.scratch.answer)),
             Verdict::Forward(to) if call.forwards < FORWARDS_MAX => {
                 call.forwards += 1;
                 return self.send_call(&to, call);
@@ -112,7 +112,7 @@ impl Core {
 
     fn finish_call(&mut self, call: &PendingCall, result: Result<Reply, CallFailure>) {
         self.doors.giop.outgoing.calls.remove(&call.id);
-        self.doors.giop.outgoing.stale = true;
+        self.doors.giop.outgoing.upkeep.stale = true;
         self.office.reports.post(ToAdministration::Returned { call: call.id, how: Returned::Giop(result) });
     }
 

@@ -16,7 +16,7 @@ use crate::doors::giop::pull_consumers::{Waiter, Written};
 use crate::lane::io::entrance::Entrance;
 use crate::lane::io::net::{Listener, Stream};
 use crate::lane::io::output::Output;
-use crate::lane::io::shares::Portion;
+use crate::lane::io::rounds::Rounds;
 use crate::lane::io::slots::{Slots, Token};
 use crate::lane::io::system::Interest;
 use crate::lane::io::unfinished::{Claim, ReadingTime, Unfinished};
@@ -50,21 +50,10 @@ pub(crate) struct Caller {
     /// Its place among the connections, and with that who it is.
     pub(crate) place: Charge,
     pub(crate) output: Output,
-    /// Code set of its narrow strings, from the code set service context.
-    pub(crate) chars: CharSet,
-    /// The version of its last message, in which it is spoken to.
-    pub(crate) version: Version,
-    /// Requests that are to be answered later, and the bytes of them and of their events.
-    pub(crate) unanswered: u32,
-    pub(crate) unanswered_bytes: usize,
-    /// The time by which it owes the rest of a message.
-    pub(crate) reading: ReadingTime,
-    /// Requests of its that wait for events.
-    pub(crate) waits: Vec<Token>,
-    /// Those of them for which there were events, but too much that it has not read.
-    pub(crate) set_aside: Vec<Waiter>,
-    /// Replies with events that the socket has yet to take.
-    pub(crate) written: VecDeque<Written>,
+    pub(crate) speech: Speech,
+    pub(crate) unanswered: Unanswered,
+    pub(crate) input: Input,
+    pub(crate) pulls: Pulling,
     /// Where it wants to be.
     pub(crate) settling: Settling,
     /// A message that waits: a push for another lane until there is room there, a pull until this is the main lane's.
@@ -73,26 +62,48 @@ pub(crate) struct Caller {
     pub(crate) large: LargeOwed,
     /// To be closed once its output is written, since then.
     pub(crate) closing: Option<Time>,
+    pub(crate) rounds: Rounds,
+}
+
+/// How a client is spoken to.
+pub(crate) struct Speech {
+    /// Code set of its narrow strings, from the code set service context.
+    pub(crate) chars: CharSet,
+    /// The version of its last message.
+    pub(crate) version: Version,
+}
+
+/// Requests of a client that are to be answered later, and the bytes of them and of their events.
+#[derive(Default)]
+pub(crate) struct Unanswered {
+    pub(crate) requests: u32,
+    pub(crate) bytes: usize,
+}
+
+/// What a client sends, apart from the bytes.
+#[derive(Default)]
+pub(crate) struct Input {
+    /// The time by which it owes the rest of a message.
+    pub(crate) reading: ReadingTime,
     /// What it has of the memory for messages that are not complete.
     pub(crate) claim: Claim,
     /// It sends nothing more, but has sent what is not read yet.
     pub(crate) ended: bool,
     /// It was paused with whole messages of it read, perhaps.
     pub(crate) stalled: bool,
-    /// Whom what is done for it is charged to: its address, among those of the lane.
-    pub(crate) slice: Token,
-    /// Its socket is ready, and waits for the turn of its address.
-    pub(crate) is_put_off: bool,
-    /// It has had its share of a round, and whole messages of it may wait for the next.
-    pub(crate) hungry: bool,
     /// A sequence of its has been taken in in part: nothing behind it is looked at before the rest has been.
     pub(crate) has_begun: bool,
-    /// It is among those that are written to when the round ends.
-    pub(crate) unsettled: bool,
-    /// What it has had of the latest round.
-    pub(crate) portion: Portion,
-    /// What the poll was last told.
-    pub(crate) interest: Interest,
+}
+
+/// What a client has of pulls.
+#[derive(Default)]
+pub(crate) struct Pulling {
+    /// Requests of its that wait for events.
+    pub(crate) waits: Vec<Token>,
+    /// Those of them for which there were events, but too much that it has not read.
+    pub(crate) set_aside: Vec<Waiter>,
+    /// Replies with events that the socket has yet to take.
+    pub(crate) written: VecDeque<Written>,
 }
 
 /// The connections that clients made to a lane, and what is to be done for them.
@@ -162,28 +173,15 @@ impl Incoming {
                 address,
                 place,
                 output: Output::default(),
-                chars: CharSet::Latin1,
-                version: Version::V1_2,
-                unanswered: 0,
-                unanswered_bytes: 0,
-                reading: ReadingTime::default(),
-                waits: Vec::new(),
-                set_aside: Vec::new(),
-                written: VecDeque::new(),
+                speech: Speech { chars: CharSet::Latin1, version: Version::V1_2 },
+                unanswered: Unanswered::default(),
+                input: Input::default(),
+                pulls: Pulling::default(),
                 settling: Settling::default(),
                 parked: None,
                 large: LargeOwed::default(),
                 closing: None,
-                claim: Claim::default(),
-                ended: false,
-                stalled: false,
-                slice,
-                is_put_off: false,
-                hungry: false,
-                has_begun: false,
-                unsettled: false,
-                portion: Portion::default(),
-                interest: Interest::READ,
+                rounds: Rounds::new(slice, Interest::READ),
             },
         }
     }
@@ -196,11 +194,11 @@ impl Caller {
             || self.parked.is_some()
             || self.large.is_held_back()
             || self.settling.bound_for.is_some()
-            || self.claim.waits
-            || self.unanswered >= UNANSWERED_MAX
-            || self.unanswered_bytes > UNANSWERED_BYTES_MAX
+            || self.input.claim.waits
+            || self.unanswered.requests >= UNANSWERED_MAX
+            || self.unanswered.bytes > UNANSWERED_BYTES_MAX
             || self.leaves_much_unread()
-            || self.written.len() >= WRITTEN_MAX
+            || self.pulls.written.len() >= WRITTEN_MAX
     }
 
     /// Whether it has left as much unread as may be.
@@ -226,7 +224,7 @@ impl Caller {
 
     /// Gives back what it has of the memory for messages that are not complete.
     pub(crate) fn release_room(&mut self, unfinished: &mut Unfinished) {
-        unfinished.release(&mut self.claim, self.place.account());
+        unfinished.release(&mut self.input.claim, self.place.account());
     }
 
     pub(crate) fn release_answers(&mut self) {
@@ -235,49 +233,40 @@ impl Caller {
 
     /// A request of that size, event included, is to be answered later.
     pub(crate) fn await_answer(&mut self, bytes: usize) {
-        self.unanswered += 1;
-        self.unanswered_bytes += bytes;
+        self.unanswered.requests += 1;
+        self.unanswered.bytes += bytes;
     }
 
     /// Whether nothing is outstanding on it.
     pub(crate) fn can_move(&self) -> bool {
-        self.unanswered == 0
-            && self.waits.is_empty()
-            && self.written.is_empty()
+        self.unanswered.requests == 0
+            && self.pulls.waits.is_empty()
+            && self.pulls.written.is_empty()
             && self.closing.is_none()
             && !self.large.is_held_back()
     }
 
-    /// The address that is charged for what is done for it, and whether it waits for the turn of that.
-    pub(crate) const fn put_off(&mut self) -> (Token, &mut bool) {
-        (self.slice, &mut self.is_put_off)
-    }
-
     /// The lane that it has come to has addresses of its own.
     pub(crate) const fn settle_at(&mut self, slice: Token) {
-        self.slice = slice;
+        self.rounds.slice = slice;
     }
 
     /// Forgets what is of this lane only.
     pub(crate) fn prepare_to_move(&mut self) {
         self.settling.arrive();
-        self.stalled = false;
-        self.is_put_off = false;
-        self.hungry = false;
-        self.unsettled = false;
-        self.portion = Portion::default();
-        self.interest = Interest::READ;
+        self.input.stalled = false;
+        self.rounds = Rounds::new(self.rounds.slice, Interest::READ);
     }
 
     pub(crate) fn note_answer(&mut self, bytes: usize) {
-        self.unanswered = self.unanswered.saturating_sub(1);
-        self.unanswered_bytes = self.unanswered_bytes.saturating_sub(bytes);
+        self.unanswered.requests = self.unanswered.requests.saturating_sub(1);
+        self.unanswered.bytes = self.unanswered.bytes.saturating_sub(bytes);
     }
 
     /// One of its requests does not wait for events any more.
     pub(crate) fn forget_wait(&mut self, wait: Token) {
-        if let Some(at) = self.waits.iter().position(|one| *one == wait) {
-            self.waits.swap_remove(at);
+        if let Some(at) = self.pulls.waits.iter().position(|one| *one == wait) {
+            self.pulls.waits.swap_remove(at);
         }
     }
 

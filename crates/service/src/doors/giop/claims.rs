@@ -90,7 +90,7 @@ pub(crate) fn write_done(buffer: &mut Vec<u8>, answer: Answer) {
 /// Answers a request with a system exception. A one-way request gets no answer.
 pub(crate) fn answer_exception(caller: &mut Caller, answer: Answer, exception: SystemException) {
     if answer.expected {
-        let chars = caller.chars;
+        let chars = caller.speech.chars;
         write_exception(caller.output.bytes(), chars, answer, exception);
     }
 }

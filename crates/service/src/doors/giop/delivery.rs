@@ -9,7 +9,7 @@ use giop::realtime::PriorityModel;
 
 use crate::counters::Counter;
 use crate::doors::giop::body;
-use crate::doors::giop::outgoing::Outgoings;
+use crate::doors::giop::outgoing::{Limits, Outgoings};
 use crate::doors::giop::pending::Pending;
 use crate::doors::giop::routes::{Head, PushPriority, Route, Sent};
 use crate::lane::io::slots::Token;
@@ -121,7 +121,7 @@ impl Core {
             self.find_route(outbox, key, peer)?;
         }
         let route = self.doors.giop.outgoing.routes.get_mut(outbox).ok_or("the consumer has no address")?;
-        if let Some(why) = route.lost.take() {
+        if let Some(why) = route.trouble.lost.take() {
             return Err(why);
         }
         if let Some(token) = route.connection(version, chars)
@@ -164,7 +164,7 @@ impl Core {
     /// How long a consumer's connection may take to be made: its `ConnectTimeout`.
     fn connect_timeout_of(&self, key: ProxyKey) -> Duration {
         self.consumer(key)
-            .map_or(self.doors.giop.outgoing.connect_timeout, |consumer| consumer.settings.connect_timeout)
+            .map_or(self.doors.giop.outgoing.limits.connect_timeout, |consumer| consumer.settings.connect_timeout)
     }
 
     /// Gives up waiting for the replies to an outbox's pushes, or for room for them. The connection stays: others may use
@@ -174,14 +174,14 @@ impl Core {
         self.counters.add(Counter::PushTimeouts, 1);
         self.note_failure(outbox, || "no reply in time".to_owned());
         for token in self.withdraw(outbox, 0, true) {
-            let Outgoings { routes, connections, silence, .. } = &mut self.doors.giop.outgoing;
+            let Outgoings { routes, connections, limits: Limits { silence, .. }, .. } = &mut self.doors.giop.outgoing;
             let Some(connection) = connections.get(token) else { continue };
             if self.clock.now.since(connection.silent_since) >= *silence {
                 self.lose(token, "nothing was heard on the connection for long");
                 continue;
             }
             if let Some(route) = routes.get_mut(outbox) {
-                route.given_up = Some((token, connection.output.end()));
+                route.trouble.given_up = Some((token, connection.output.end()));
             }
         }
     }

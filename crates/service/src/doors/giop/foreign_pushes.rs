@@ -124,7 +124,7 @@ impl Core {
         push.bytes.clear();
         push.bytes.extend_from_slice(message.bytes);
         push.size = message.bytes.len();
-        (push.connection, push.answer, push.chars, push.is_unknown) = (connection, answer, caller.chars, false);
+        (push.connection, push.answer, push.chars, push.is_unknown) = (connection, answer, caller.speech.chars, false);
         caller.await_answer(push.size);
         self.counters.add(Counter::PushesPassed, 1);
         if let Err((Foreign::Giop(push), _)) = self.links.lines.post_foreign(lane, Foreign::Giop(push)) {

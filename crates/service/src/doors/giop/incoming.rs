@@ -10,7 +10,7 @@ use giop::message;
 
 use crate::counters::Counter;
 use crate::doors::Tag;
-use crate::doors::giop::callers::{Caller, Incoming};
+use crate::doors::giop::callers::{Caller, Incoming, Input};
 use crate::lane::io::buffers::Borrower;
 use crate::lane::io::net;
 use crate::lane::io::output::{Flushed, Output, would_block};
@@ -82,7 +82,7 @@ impl Worker {
                 address,
                 place,
                 slice,
-                self.core.doors.giop.outgoing.framing,
+                self.core.doors.giop.outgoing.limits.framing,
             ));
             let Some(entry) = self.clients.giop.incoming.get(token) else { continue };
             if self.core.io.poll.add(&entry.caller.stream, Socket::Incoming(Tag::Giop, token), Interest::READ).is_err()
@@ -150,7 +150,7 @@ impl Worker {
     /// Serves a connection whose socket is ready.
     pub(crate) fn serve_incoming(&mut self, token: Token, ready: Ready) {
         let Some(Incoming { inbound, caller }) = self.clients.giop.incoming.get_mut(token) else { return };
-        if caller.interest.read {
+        if caller.rounds.interest.read {
             if ready.readable {
                 self.read(token);
             }
@@ -162,7 +162,7 @@ impl Worker {
             if inbound.buffered() == 0 && !net::has_unread(&caller.stream) {
                 return self.close(token);
             }
-            caller.ended = true;
+            caller.input.ended = true;
         }
         if ready.writable || ready.ended {
             self.settle_incoming(token);
@@ -173,7 +173,7 @@ impl Worker {
         let mut received = 0;
         while received < READ_BYTES_PER_ROUND {
             let Some(entry) = self.clients.giop.incoming.get_mut(token) else { return };
-            if entry.caller.hungry || entry.caller.is_paused() {
+            if entry.caller.rounds.is_hungry || entry.caller.is_paused() {
                 break;
             }
             self.core.io.buffers.lend(&mut entry.inbound);
@@ -209,19 +209,19 @@ impl Worker {
     /// Handles the whole messages of a connection, as many as it may in one round. Says how many that were, or nothing if
     /// the connection is gone.
     fn process(&mut self, token: Token) -> Option<u32> {
-        let portion = self.clients.giop.incoming.get(token)?.caller.portion;
+        let portion = self.clients.giop.incoming.get(token)?.caller.rounds.portion;
         let mut turn = portion.begin(self.core.io.slices.round(), self.core.io.slices.share());
         let Incoming { inbound, caller } = self.clients.giop.incoming.get_mut(token)?;
         caller.output.lend(&mut self.core.io.spares);
-        inbound.note_time(caller.reading.at(self.core.clock.now).0);
+        inbound.note_time(caller.input.reading.at(self.core.clock.now).0);
         loop {
             let entry = self.clients.giop.incoming.get_mut(token)?;
             if entry.caller.is_paused() {
-                entry.caller.stalled = true;
+                entry.caller.input.stalled = true;
                 break;
             }
-            if entry.caller.has_begun {
-                entry.caller.hungry = true;
+            if entry.caller.input.has_begun {
+                entry.caller.rounds.is_hungry = true;
                 break;
             }
             if turn.is_over(|| entry.inbound.has_more()) {
@@ -249,12 +249,12 @@ impl Worker {
         }
         let entry = self.clients.giop.incoming.get_mut(token)?;
         let handled = turn.handled();
-        entry.caller.portion.note(&turn);
+        entry.caller.rounds.portion.note(&turn);
         if !self.core.io.buffers.settle(&mut entry.inbound) {
             self.core.counters.add(Counter::RestsCopied, 1);
         }
         let under_way = if entry.inbound.buffered() == 0 { 0 } else { entry.inbound.reserved() };
-        let Caller { claim, place, .. } = &mut entry.caller;
+        let Caller { input: Input { claim, .. }, place, .. } = &mut entry.caller;
         self.clients.giop.unfinished.lower(claim, place.account(), under_way, handled > 0);
         Some(handled)
     }
@@ -262,7 +262,8 @@ impl Worker {
     /// Claims the memory that the message under way on a connection will be read into. False if it is not read until there
     /// is some.
     fn claim_room(&mut self, token: Token) -> bool {
-        let Some(Incoming { inbound, caller: Caller { claim, place, .. } }) = self.clients.giop.incoming.get_mut(token)
+        let Some(Incoming { inbound, caller: Caller { input: Input { claim, .. }, place, .. } }) =
+            self.clients.giop.incoming.get_mut(token)
         else {
             return false;
         };
@@ -282,8 +283,8 @@ impl Worker {
     /// Handles what is left of messages, unless its turn comes anyway, and writes what is due.
     pub(crate) fn resume(&mut self, token: Token) {
         let Some(entry) = self.clients.giop.incoming.get(token) else { return };
-        let slice = entry.caller.slice;
-        if entry.caller.hungry {
+        let slice = entry.caller.rounds.slice;
+        if entry.caller.rounds.is_hungry {
             self.settle_later(token);
         } else if !self.core.io.slices.binds() {
             self.go_on(token);
@@ -307,15 +308,15 @@ impl Worker {
     /// What was read of a connection and not looked at waits for a turn of its address.
     fn go_hungry(&mut self, token: Token) {
         if let Some(Incoming { caller, .. }) = self.clients.giop.incoming.get_mut(token) {
-            caller.hungry = true;
-            self.core.io.slices.put_off(caller.slice, Work::Resume(Socket::Incoming(Tag::Giop, token)));
+            caller.rounds.is_hungry = true;
+            self.core.io.slices.put_off(caller.rounds.slice, Work::Resume(Socket::Incoming(Tag::Giop, token)));
         }
     }
 
     /// Gives one a further turn that had more messages than one turn allows.
     pub(crate) fn serve_hungry(&mut self, token: Token) {
         if let Some(entry) = self.clients.giop.incoming.get_mut(token) {
-            entry.caller.hungry = false;
+            entry.caller.rounds.is_hungry = false;
             self.go_on(token);
         }
     }
@@ -324,8 +325,8 @@ impl Worker {
     pub(crate) fn serve_unfinished(&mut self) {
         for _ in 0..self.clients.giop.unfinished.waiting().min(TRIED_PER_ROUND) {
             let Some(token) = self.clients.giop.unfinished.next_waiting() else { return };
-            let Some(Incoming { inbound, caller: Caller { claim, place, .. } }) =
-                self.clients.giop.incoming.get_mut(token).filter(|entry| entry.caller.claim.waits)
+            let Some(Incoming { inbound, caller: Caller { input: Input { claim, .. }, place, .. } }) =
+                self.clients.giop.incoming.get_mut(token).filter(|entry| entry.caller.input.claim.waits)
             else {
                 continue;
             };
@@ -340,9 +341,9 @@ impl Worker {
         let Some(Incoming { caller, inbound }) = self.clients.giop.incoming.get_mut(token) else { return };
         // Nothing more is looked at, and the peer may take long to go.
         self.core.io.buffers.recover(inbound);
-        *inbound = Inbound::new(self.core.doors.giop.outgoing.framing);
+        *inbound = Inbound::new(self.core.doors.giop.outgoing.limits.framing);
         caller.release_room(&mut self.clients.giop.unfinished);
-        message::message_error(caller.output.bytes(), caller.version);
+        message::message_error(caller.output.bytes(), caller.speech.version);
         self.core.distrust(caller, why);
         self.settle_incoming(token);
     }
@@ -350,7 +351,7 @@ impl Worker {
     /// Has what is due on a connection written when the round ends, behind what is due to consumers.
     pub(crate) fn settle_later(&mut self, token: Token) {
         let Some(Incoming { caller, .. }) = self.clients.giop.incoming.get_mut(token) else { return };
-        if !core::mem::replace(&mut caller.unsettled, true) {
+        if !core::mem::replace(&mut caller.rounds.is_due, true) {
             self.clients.giop.unsettled.push_back(token);
         }
     }
@@ -369,7 +370,7 @@ impl Worker {
 
     /// Writes what is due on a connection, unless its address has had its slice of the round.
     fn settle_in_turn(&mut self, token: Token) {
-        let Some(slice) = self.clients.giop.incoming.get(token).map(|entry| entry.caller.slice) else { return };
+        let Some(slice) = self.clients.giop.incoming.get(token).map(|entry| entry.caller.rounds.slice) else { return };
         if !self.core.io.slices.may_write(slice) {
             self.clients.giop.skipped.push_back(token);
             return;
@@ -382,7 +383,7 @@ impl Worker {
     /// Writes what is due on a connection, and tells the poll what to watch for.
     pub(crate) fn settle_incoming(&mut self, token: Token) {
         let Some(Incoming { caller, .. }) = self.clients.giop.incoming.get_mut(token) else { return };
-        caller.unsettled = false;
+        caller.rounds.is_due = false;
         let spares = &mut self.core.io.spares;
         let Ok(flushed) = caller.output.flush(&caller.stream, spares, REPLY_BYTES_PER_ROUND) else {
             return self.close(token);
@@ -390,7 +391,7 @@ impl Worker {
         let written = flushed == Flushed::All;
         let unread = caller.note_unread(self.core.clock.now);
         self.core.count_unread(unread);
-        if !caller.written.is_empty() || !caller.set_aside.is_empty() {
+        if !caller.pulls.written.is_empty() || !caller.pulls.set_aside.is_empty() {
             self.core.note_taken(caller);
         }
         let is_bound = caller.settling.bound_for.is_some();
@@ -405,18 +406,19 @@ impl Worker {
         }
         let Some(Incoming { caller, .. }) = self.clients.giop.incoming.get_mut(token) else { return };
         let read = !caller.is_paused();
-        caller.reading.note(read || caller.claim.waits, self.core.clock.now);
+        caller.input.reading.note(read || caller.input.claim.waits, self.core.clock.now);
         // What was read before and not looked at, no socket will announce.
-        if read && core::mem::take(&mut caller.stalled) && !core::mem::replace(&mut caller.hungry, true) {
-            self.core.io.slices.put_off(caller.slice, Work::Resume(Socket::Incoming(Tag::Giop, token)));
+        if read && core::mem::take(&mut caller.input.stalled) && !core::mem::replace(&mut caller.rounds.is_hungry, true)
+        {
+            self.core.io.slices.put_off(caller.rounds.slice, Work::Resume(Socket::Incoming(Tag::Giop, token)));
         }
         if flushed == Flushed::Share {
-            caller.unsettled = true;
+            caller.rounds.is_due = true;
             self.clients.giop.rests.push_back(token);
         }
-        let interest = Interest { read, write: flushed == Flushed::Full, end: !read && !caller.ended };
-        if interest != caller.interest {
-            caller.interest = interest;
+        let interest = Interest { read, write: flushed == Flushed::Full, end: !read && !caller.input.ended };
+        if interest != caller.rounds.interest {
+            caller.rounds.interest = interest;
             if self.core.io.poll.change(&caller.stream, Socket::Incoming(Tag::Giop, token), interest).is_err() {
                 self.close(token);
             }
@@ -429,7 +431,7 @@ impl Worker {
             entry.caller.release_room(&mut self.clients.giop.unfinished);
             entry.caller.release_answers();
             self.core.forget_caller(token, &mut entry.caller);
-            self.core.io.slices.leave(entry.caller.put_off().0);
+            self.core.io.slices.leave(entry.caller.rounds.slice);
             self.note_open(-1);
             let open = self.clients.giop.open;
             self.core.remark(|| format!("the connection from {} is closed; {open} open", entry.caller.address));
@@ -510,13 +512,14 @@ impl Worker {
         self.end_the_slowest();
         for (token, Incoming { inbound, caller }) in self.clients.giop.incoming.iter() {
             let closing = caller.closing.map(|since| (since, self.core.clock.now));
-            let owing = || inbound.oldest().map(|oldest| (Time(oldest.began), caller.reading.at(self.core.clock.now)));
+            let owing =
+                || inbound.oldest().map(|oldest| (Time(oldest.began), caller.input.reading.at(self.core.clock.now)));
             let Some((since, now)) = closing.or_else(owing) else { continue };
             if since + self.clients.giop.message_completion <= now {
                 late.push((token, closing.is_some()));
             } else {
                 // One that is being closed runs out of time whether or not it is read.
-                again |= closing.is_some() || !caller.reading.is_stopped();
+                again |= closing.is_some() || !caller.input.reading.is_stopped();
             }
         }
         for (token, closing) in late {
@@ -537,23 +540,23 @@ impl Worker {
             return;
         }
         let now = self.core.clock.now;
-        let in_time = self.core.doors.giop.outgoing.framing.message_bytes_max as u128 * 1_000;
+        let in_time = self.core.doors.giop.outgoing.limits.framing.message_bytes_max as u128 * 1_000;
         let pace_min = in_time / self.clients.giop.message_completion.as_millis().max(1);
         let mut slow = Vec::new();
         for (token, Incoming { inbound, caller }) in self.clients.giop.incoming.iter_mut() {
             if caller.is_paused() {
-                caller.claim.forget_pace();
+                caller.input.claim.forget_pace();
             }
-            if !caller.claim.has_some() || caller.is_paused() {
+            if !caller.input.claim.has_some() || caller.is_paused() {
                 continue;
             }
-            let Some(pace) = inbound.oldest().and_then(|oldest| caller.claim.pace(begun(oldest), now)) else {
+            let Some(pace) = inbound.oldest().and_then(|oldest| caller.input.claim.pace(begun(oldest), now)) else {
                 continue;
             };
             if u128::from(pace) < pace_min {
                 slow.push((pace, token));
             } else {
-                caller.claim.forget_pace();
+                caller.input.claim.forget_pace();
             }
         }
         slow.sort_unstable_by_key(|(pace, _)| *pace);
@@ -572,7 +575,7 @@ impl Worker {
         let open: Vec<Token> = self.clients.giop.incoming.iter().map(|(token, _)| token).collect();
         for token in open {
             if let Some(Incoming { caller, .. }) = self.clients.giop.incoming.get_mut(token) {
-                message::close_connection(caller.output.bytes(), caller.version);
+                message::close_connection(caller.output.bytes(), caller.speech.version);
                 let _ = caller.output.flush(&caller.stream, &mut self.core.io.spares, usize::MAX);
             }
             self.close(token);

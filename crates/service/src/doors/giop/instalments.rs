@@ -73,7 +73,7 @@ impl Core {
         bytes.clear();
         bytes.extend_from_slice(body.rest());
         caller.await_answer(bytes.len());
-        caller.has_begun = true;
+        caller.input.has_begun = true;
         let tag = event::tag_of(body.encoding(), body.phase());
         self.doors.giop.instalments.begun.push_back(Begun {
             submission: *submission,
@@ -113,8 +113,8 @@ impl Worker {
         if let Some(crate::doors::Claim::Giop(Claim::Client { connection, .. })) = self.core.take_in_instalment()
             && let Some(entry) = self.clients.giop.incoming.get_mut(connection)
         {
-            entry.caller.has_begun = false;
-            entry.caller.hungry = false;
+            entry.caller.input.has_begun = false;
+            entry.caller.rounds.is_hungry = false;
             self.resume(connection);
         }
     }

@@ -15,7 +15,7 @@ use hashbrown::HashMap;
 
 use crate::counters::Counter;
 use crate::doors::giop::admin_calls::UNREAD_MAX;
-use crate::doors::giop::outgoing::Outgoings;
+use crate::doors::giop::outgoing::{Outgoings, Scratch};
 use crate::doors::giop::pending::Pending;
 use crate::doors::giop::replies::Verdict;
 use crate::doors::giop::routes::{FORWARDS_MAX, Target};
@@ -92,7 +92,7 @@ impl Core {
     ) -> Result<UnderWay, String> {
         let (token, version, chars) = self.way_to_asked(peer, ask.connect_timeout)?;
         let spares = &mut self.io.spares;
-        let Outgoings { ways, connections, arguments, .. } = &mut self.doors.giop.outgoing;
+        let Outgoings { ways, connections, scratch: Scratch { arguments, .. }, .. } = &mut self.doors.giop.outgoing;
         let (Some(way), Some(connection)) = (ways.by_peer.get(&peer), connections.get_mut(token)) else {
             return Err("the connection was lost".into());
         };
@@ -177,7 +177,7 @@ impl Core {
         way.is_forwarded = true;
         way.target = target;
         way.connection = None;
-        self.doors.giop.outgoing.stale = true;
+        self.doors.giop.outgoing.upkeep.stale = true;
         true
     }
 
@@ -206,7 +206,7 @@ impl Core {
             way.target = target;
         }
         way.connection = None;
-        self.doors.giop.outgoing.stale = true;
+        self.doors.giop.outgoing.upkeep.stale = true;
         true
     }
 

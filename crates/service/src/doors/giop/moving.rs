@@ -90,7 +90,7 @@ impl Worker {
         self.core.io.buffers.recover(&mut entry.inbound);
         entry.caller.release_room(&mut self.clients.giop.unfinished);
         entry.caller.prepare_to_move();
-        self.core.io.slices.leave(entry.caller.put_off().0);
+        self.core.io.slices.leave(entry.caller.rounds.slice);
         self.note_open(-1);
         self.core.counters.add(Counter::ConnectionsMoved, 1);
         self.core.links.lines.move_to(lane, Moving::Giop(Box::new(entry)));

@@ -28,7 +28,7 @@ use crate::doors::giop::unused::{Around, Unused};
 use crate::lane::io::gathered::Gathered;
 use crate::lane::io::net::{self, Stream};
 use crate::lane::io::output::{Output, Spares};
-use crate::lane::io::shares::Portion;
+use crate::lane::io::rounds::Rounds;
 use crate::lane::io::slices::Work;
 use crate::lane::io::slots::{Slots, Token};
 use crate::lane::io::socket::Socket;
@@ -63,15 +63,8 @@ pub(crate) struct Outgoing {
     pub(crate) endpoint: Endpoint,
     /// Its place among the connections to clients, charged to whoever needed it first.
     place: Charge,
-    /// Whom what is done for it is charged to, among the addresses of the lane: the host that it leads to; until it is open, whoever
-    /// needed it first.
-    slice: Token,
-    /// Its socket is ready, and waits for the turn of that address.
-    is_put_off: bool,
-    /// It has had its share of a round, and whole replies of it wait for the next.
-    is_hungry: bool,
-    /// What it has had of the latest round.
-    pub(crate) portion: Portion,
+    /// Charged is the host that it leads to; until it is open, whoever needed it first.
+    pub(crate) rounds: Rounds,
     state: State,
     pub(crate) inbound: Inbound,
     pub(crate) output: Output,
@@ -87,12 +80,15 @@ pub(crate) struct Outgoing {
     blocked: Vec<OutboxId>,
     /// How many of these do not, at most.
     blocked_no_more: usize,
+    pub(crate) usage: Usage,
+}
+
+/// Whether anybody needs a connection.
+#[derive(Default)]
+pub(crate) struct Usage {
     pub(crate) unused_since: Option<Time>,
     /// The look at who uses what, in which it was found to be used.
     pub(crate) used_in: u64,
-    interest: Interest,
-    /// It is among those that are to be written to.
-    is_due: bool,
 }
 
 impl Outgoing {
@@ -107,10 +103,7 @@ impl Outgoing {
         Self {
             endpoint,
             place,
-            slice,
-            is_put_off: false,
-            is_hungry: false,
-            portion: Portion::default(),
+            rounds: Rounds::new(slice, Interest::NONE),
             state: State::Resolving,
             inbound: Inbound::new(limits),
             output: Output::default(),
@@ -122,21 +115,13 @@ impl Outgoing {
             silent_since: now,
             blocked: Vec::new(),
             blocked_no_more: 0,
-            unused_since: None,
-            used_in: 0,
-            interest: Interest::NONE,
-            is_due: false,
+            usage: Usage::default(),
         }
-    }
-
-    /// The address that is charged for what is done for it, and whether it waits for the turn of that.
-    pub(crate) const fn put_off(&mut self) -> (Token, &mut bool) {
-        (self.slice, &mut self.is_put_off)
     }
 
     /// Whether replies of it were read and not looked at. They are to be looked at now.
     pub(crate) const fn take_hungry(&mut self) -> bool {
-        core::mem::replace(&mut self.is_hungry, false)
+        core::mem::replace(&mut self.rounds.is_hungry, false)
     }
 
     fn stream(&self) -> Option<&Stream> {
@@ -177,7 +162,7 @@ impl Outgoing {
 
     /// Whether the socket had taken everything when it was last written to, and not too much was gathered since.
     pub(crate) fn has_room(&self) -> bool {
-        !self.interest.write && self.stream().is_some() && self.output.queued_bytes() < GATHERED_BYTES_MAX
+        !self.rounds.interest.write && self.stream().is_some() && self.output.queued_bytes() < GATHERED_BYTES_MAX
     }
 
     /// Charges what is kept for the client and not read.
@@ -187,7 +172,7 @@ impl Outgoing {
 
     /// The same when something was added, where no flush will do it: the socket is full, or there is none yet.
     pub(crate) fn note_added(&mut self, now: Time) -> Result<(), Spent> {
-        if self.interest.write || self.stream().is_none() { self.note_unread(now) } else { Ok(()) }
+        if self.rounds.interest.write || self.stream().is_none() { self.note_unread(now) } else { Ok(()) }
     }
 
     /// Tells the peer that a reply is not waited for any more.
@@ -225,38 +210,52 @@ pub(crate) struct Outgoings {
     /// The clients of the snapshot in use.
     pub(crate) peers: Arc<Peers>,
     resolver: Resolver,
-    longest_idle: LongestIdle,
-    pub(crate) framing: framing::Limits,
-    pub(crate) connect_timeout: Duration,
-    /// A connection that owes replies and sends nothing for this long is replaced when a push is given up on it.
-    pub(crate) silence: Duration,
-    /// Connections being made, and calls of administration's without a reply: as long as there are any, deadlines run.
-    pub(crate) connecting: usize,
+    pub(crate) limits: Limits,
+    /// Calls of administration's without a reply: as long as there are any, deadlines run.
     pub(crate) calls: HashMap<u64, AwaitedReply>,
-    /// Some connection may have lost its last user.
-    pub(crate) stale: bool,
-    pub(crate) unused: Unused,
-    /// Where connections are looked at next that may have been begun too long ago.
-    pub(crate) connecting_at: Around,
+    pub(crate) upkeep: Upkeep,
     /// Connections for which something was gathered, and when that is written.
     gathered: Gathered,
     /// Connections that were lost and of which not all have been told.
     pub(crate) losses: Losses,
-    /// Outboxes that have just got room; used again.
-    unblocked: Vec<OutboxId>,
-    /// The arguments of what is asked are written here.
+    pub(crate) scratch: Scratch,
+}
+
+/// What may be large, and what may take long.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Limits {
+    pub(crate) framing: framing::Limits,
+    pub(crate) connect_timeout: Duration,
+    /// A connection that owes replies and sends nothing for this long is replaced when a push is given up on it.
+    pub(crate) silence: Duration,
+}
+
+/// What is looked after from time to time.
+#[derive(Default)]
+pub(crate) struct Upkeep {
+    /// Connections being made: as long as there are any, deadlines run.
+    pub(crate) connecting: usize,
+    /// Where connections are looked at next that may have been begun too long ago.
+    pub(crate) connecting_at: Around,
+    /// Some connection may have lost its last user.
+    pub(crate) stale: bool,
+    pub(crate) unused: Unused,
+    pub(crate) longest_idle: LongestIdle,
+}
+
+/// Working space, kept for its capacity.
+#[derive(Default)]
+pub(crate) struct Scratch {
+    /// Outboxes that have just got room.
+    pub(crate) unblocked: Vec<OutboxId>,
+    /// The arguments of what is asked.
     pub(crate) arguments: Vec<u8>,
     /// The result that was heard last.
     pub(crate) answer: mail::Reply,
 }
 
 impl Outgoings {
-    pub(crate) fn new(
-        resolver: Resolver,
-        framing: framing::Limits,
-        connect_timeout: Duration,
-        silence: Duration,
-    ) -> Self {
+    pub(crate) fn new(resolver: Resolver, limits: Limits) -> Self {
         Self {
             connections: Slots::new(),
             by_endpoint: HashMap::new(),
@@ -264,26 +263,18 @@ impl Outgoings {
             ways: Ways::default(),
             peers: Arc::default(),
             resolver,
-            longest_idle: LongestIdle::default(),
-            framing,
-            connect_timeout,
-            silence,
-            connecting: 0,
+            limits,
             calls: HashMap::new(),
-            stale: false,
-            unused: Unused::default(),
-            connecting_at: Around::default(),
+            upkeep: Upkeep::default(),
             gathered: Gathered::default(),
             losses: Losses::default(),
-            unblocked: Vec::new(),
-            arguments: Vec::new(),
-            answer: mail::Reply::default(),
+            scratch: Scratch::default(),
         }
     }
 
     /// Whether anything has to be looked after by the clock.
     pub(crate) fn has_deadlines(&self) -> bool {
-        self.connecting > 0 || !self.calls.is_empty() || self.stale || self.unused.is_looking()
+        self.upkeep.connecting > 0 || !self.calls.is_empty() || self.upkeep.stale || self.upkeep.unused.is_looking()
     }
 
     /// A reply is not waited for any more, on a connection that is there or that was lost. Who did, if it was still waited for.
@@ -309,7 +300,7 @@ impl Outgoings {
         }
         let before = core::mem::replace(&mut self.peers, Arc::clone(peers));
         for gone in peers.gone_since(&before) {
-            self.stale |= self.ways.forget(gone);
+            self.upkeep.stale |= self.ways.forget(gone);
             if let Some(route) = self.routes.take(gone) {
                 self.forget(route);
             }
@@ -318,7 +309,7 @@ impl Outgoings {
 
     /// Forgets a consumer, and what it was sent and has not answered.
     pub(crate) fn forget(&mut self, route: Route) {
-        self.stale = true;
+        self.upkeep.stale = true;
         if let Some(token) = route.waits_for {
             self.stop_waiting(token);
         }
@@ -333,10 +324,10 @@ impl Outgoings {
     /// says so.
     pub(crate) fn note_due(&mut self, token: Token) {
         let Some(connection) = self.connections.get_mut(token) else { return };
-        if connection.is_due || connection.interest.write {
+        if connection.rounds.is_due || connection.rounds.interest.write {
             return;
         }
-        connection.is_due = true;
+        connection.rounds.is_due = true;
         self.gathered.note_due(token);
     }
 
@@ -345,7 +336,7 @@ impl Outgoings {
         self.note_due(token);
         self.gathered.note_push(one_way);
         let is_overfull = |connection: &Outgoing| {
-            !connection.interest.write && connection.output.queued_bytes() >= GATHERED_BYTES_MAX
+            !connection.rounds.interest.write && connection.output.queued_bytes() >= GATHERED_BYTES_MAX
         };
         if self.connections.get(token).is_some_and(is_overfull) {
             self.gathered.note_overfull(token);
@@ -391,10 +382,10 @@ impl Core {
         timeout: Duration,
         by: Option<&Arc<Account>>,
     ) -> Result<Token, String> {
-        let look = self.doors.giop.outgoing.unused.number();
+        let look = self.doors.giop.outgoing.upkeep.unused.number();
         if let Some(token) = self.doors.giop.outgoing.by_endpoint.get(&endpoint) {
             if let Some(connection) = self.doors.giop.outgoing.connections.get_mut(*token) {
-                connection.used_in = look;
+                connection.usage.used_in = look;
             }
             return Ok(*token);
         }
@@ -402,14 +393,20 @@ impl Core {
         self.counters.add(Counter::ConnectsBegun, 1);
         let (host, port) = (endpoint.host.clone(), endpoint.port);
         let slice = self.io.slices.arrive(place.account().ip());
-        let mut connection =
-            Outgoing::new(endpoint.clone(), place, slice, self.doors.giop.outgoing.framing, self.clock.now, timeout);
-        connection.used_in = look;
+        let mut connection = Outgoing::new(
+            endpoint.clone(),
+            place,
+            slice,
+            self.doors.giop.outgoing.limits.framing,
+            self.clock.now,
+            timeout,
+        );
+        connection.usage.used_in = look;
         let ip = connection.account().ip();
         let token = self.doors.giop.outgoing.connections.insert(connection);
-        self.doors.giop.outgoing.longest_idle.add(token, ip, self.clock.now);
+        self.doors.giop.outgoing.upkeep.longest_idle.add(token, ip, self.clock.now);
         self.doors.giop.outgoing.by_endpoint.insert(endpoint, token);
-        self.doors.giop.outgoing.connecting += 1;
+        self.doors.giop.outgoing.upkeep.connecting += 1;
         let begun = match resolver::known_without_asking(&host) {
             Some(ips) => self.begin_connect(token, ips.into_iter().map(|ip| SocketAddr::new(ip, port)).collect()),
             None => self.look_up(token, host, port, timeout, by),
@@ -450,7 +447,7 @@ impl Core {
         };
         // Somebody's share is not for others to make room in.
         let of = (spent.by == SpentBy::Client).then(|| account.ip());
-        let Outgoings { longest_idle, connections, .. } = &mut self.doors.giop.outgoing;
+        let Outgoings { upkeep: Upkeep { longest_idle, .. }, connections, .. } = &mut self.doors.giop.outgoing;
         let idle_since = |token| connections.get(token).and_then(Outgoing::idle_since);
         if let Some(token) = longest_idle.next(of, self.clock.now, idle_since) {
             self.counters.add(Counter::OutgoingIdleClosed, 1);
@@ -475,7 +472,7 @@ impl Core {
             match begun {
                 Ok(stream) => {
                     connection.state = State::Connecting { stream, others };
-                    connection.interest = Interest::WRITE;
+                    connection.rounds.interest = Interest::WRITE;
                     return Ok(());
                 }
                 Err(error) => failure = error.to_string(),
@@ -517,11 +514,11 @@ impl Core {
     /// What was read of a connection and not looked at waits for a turn of its address.
     pub(crate) fn go_on_reading_later(&mut self, token: Token) {
         let Some(connection) = self.doors.giop.outgoing.connections.get_mut(token) else { return };
-        connection.is_hungry = true;
-        if !core::mem::replace(&mut connection.is_put_off, true) {
+        connection.rounds.is_hungry = true;
+        if !core::mem::replace(&mut connection.rounds.is_put_off, true) {
             let socket = Socket::Outgoing(Tag::Giop, token);
             let ready = Ready { socket, readable: true, writable: false, ended: false, broken: false };
-            self.io.slices.put_off(connection.slice, Work::Ready(ready));
+            self.io.slices.put_off(connection.rounds.slice, Work::Ready(ready));
         }
     }
 
@@ -539,13 +536,13 @@ impl Core {
             Ok(None) => {
                 // What is done for it is charged to the host that it leads to, and not to whoever was the first to name that.
                 if let Ok(peer) = stream.peer_addr() {
-                    self.io.slices.leave(connection.slice);
-                    connection.slice = self.io.slices.arrive(peer.ip());
+                    self.io.slices.leave(connection.rounds.slice);
+                    connection.rounds.slice = self.io.slices.arrive(peer.ip());
                 }
                 connection.state = State::Open(stream);
                 connection.connect_deadline = None;
                 connection.silent_since = self.clock.now;
-                self.doors.giop.outgoing.connecting -= 1;
+                self.doors.giop.outgoing.upkeep.connecting -= 1;
                 return true;
             }
             Ok(Some(error)) | Err(error) => error.to_string(),
@@ -563,7 +560,7 @@ impl Core {
         let spares = &mut self.io.spares;
         let Outgoings { connections, .. } = &mut self.doors.giop.outgoing;
         let Some(connection) = connections.get_mut(token) else { return };
-        connection.is_due = false;
+        connection.rounds.is_due = false;
         let State::Open(stream) = &connection.state else { return };
         if let Err(error) = connection.output.flush(stream, spares, usize::MAX) {
             return self.lose(token, &error.to_string());
@@ -598,7 +595,7 @@ impl Core {
         for _ in 0..gathered.len() {
             let outgoing = &mut self.doors.giop.outgoing;
             let Some(token) = outgoing.gathered.next() else { break };
-            if outgoing.connections.get(token).is_some_and(|connection| connection.is_due) {
+            if outgoing.connections.get(token).is_some_and(|connection| connection.rounds.is_due) {
                 self.flush_outgoing(token);
             }
         }
@@ -635,11 +632,11 @@ impl Core {
 
     /// Has those go on who waited for room on a connection that has it, or for what they had given up to be gone.
     fn unblock_past(&mut self, token: Token) {
-        let Outgoings { routes, connections, unblocked, .. } = &mut self.doors.giop.outgoing;
+        let Outgoings { routes, connections, scratch: Scratch { unblocked, .. }, .. } = &mut self.doors.giop.outgoing;
         let Some(connection) = connections.get_mut(token) else { return };
         let (is_empty, taken) = (connection.output.is_empty(), connection.output.taken());
         let may_go_on = |outbox: &mut OutboxId| {
-            let is_past = |route: &mut Route| route.given_up.is_some() && !route.still_waits(token, taken);
+            let is_past = |route: &mut Route| route.trouble.given_up.is_some() && !route.still_waits(token, taken);
             is_empty || routes.get_mut(*outbox).is_none_or(is_past)
         };
         let mut blocked = core::mem::take(unblocked);
@@ -648,7 +645,7 @@ impl Core {
         for outbox in blocked.drain(..) {
             self.unblock(outbox, token, None);
         }
-        self.doors.giop.outgoing.unblocked = blocked;
+        self.doors.giop.outgoing.scratch.unblocked = blocked;
     }
 
     /// Tells the poll what a connection waits for.
@@ -656,8 +653,8 @@ impl Core {
         let Some(connection) = self.doors.giop.outgoing.connections.get_mut(token) else { return };
         let State::Open(stream) = &connection.state else { return };
         let interest = Interest { write: !connection.output.is_empty(), ..Interest::READ };
-        if interest != connection.interest {
-            connection.interest = interest;
+        if interest != connection.rounds.interest {
+            connection.rounds.interest = interest;
             if self.io.poll.change(stream, Socket::Outgoing(Tag::Giop, token), interest).is_err() {
                 self.lose(token, "the connection cannot be watched");
             }
@@ -683,7 +680,7 @@ impl Core {
         let Some(route) = self.doors.giop.outgoing.routes.get_mut(outbox).filter(waits) else { return };
         route.waits_for = None;
         // What was put back is tried once more, and that is told to have failed.
-        route.lost = lost.map(str::to_owned);
+        route.trouble.lost = lost.map(str::to_owned);
         self.lane.resume_outbox(outbox, self.clock.now);
         self.deliveries.undelivered = true;
     }
@@ -721,11 +718,11 @@ impl Core {
     /// Gives a connection up. Everybody who waits for a reply on it is told before the round is over, or in the next ones.
     pub(crate) fn lose(&mut self, token: Token, why: &str) {
         let Some(mut connection) = self.doors.giop.outgoing.connections.remove(token) else { return };
-        self.io.slices.leave(connection.slice);
-        self.doors.giop.outgoing.longest_idle.remove(token);
+        self.io.slices.leave(connection.rounds.slice);
+        self.doors.giop.outgoing.upkeep.longest_idle.remove(token);
         self.doors.giop.outgoing.by_endpoint.remove(&connection.endpoint);
         if connection.stream().is_none() {
-            self.doors.giop.outgoing.connecting -= 1;
+            self.doors.giop.outgoing.upkeep.connecting -= 1;
             self.counters.add(Counter::ConnectsFailed, 1);
         }
         self.io.buffers.recover(&mut connection.inbound);

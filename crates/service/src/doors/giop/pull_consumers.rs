@@ -124,7 +124,7 @@ impl Core {
         if !answer.expected {
             return;
         }
-        let mut arguments = request.body(message.bytes, &message.header, caller.chars);
+        let mut arguments = request.body(message.bytes, &message.header, caller.speech.chars);
         let max = match pull.pulled {
             Pulled::Batch => arguments.i32(),
             Pulled::Any | Pulled::Structured => Ok(1),
@@ -193,7 +193,7 @@ impl Core {
 
     /// Notes that a request is to be answered later; it is refused if too many of its connection are.
     fn begin_wait(&mut self, caller: &mut Caller, waiter: Waiter) -> Option<Token> {
-        if caller.waits.len() >= WAITING_MAX {
+        if caller.pulls.waits.len() >= WAITING_MAX {
             self.counters.add(Counter::PullsRefused, 1);
             answer_exception(caller, waiter.answer, SystemException::new(Kind::NoResources, 0));
             return None;
@@ -201,7 +201,7 @@ impl Core {
         let activity = self.consumer(waiter.pull.key).and_then(|route| route.activity.as_ref());
         let heard = activity.map(Activity::begin_wait);
         let wait = self.doors.giop.waiting.begin(waiter, heard);
-        caller.waits.push(wait);
+        caller.pulls.waits.push(wait);
         Some(wait)
     }
 
@@ -268,7 +268,7 @@ impl Core {
                 self.recycle(events);
                 self.lane.handle_outcome(outbox, serial, Outcome::NoRoom, self.clock.now);
                 self.counters.add(Counter::PullsSetAside, 1);
-                caller.set_aside.push(Waiter { awaited: false, ..waiter });
+                caller.pulls.set_aside.push(Waiter { awaited: false, ..waiter });
             }
             (Some(caller), Due::Events { waiter, outbox, serial, mut events }) => {
                 let given = self.give(caller, &waiter, outbox, serial, &mut events);
@@ -291,7 +291,7 @@ impl Core {
                 self.end_wait(caller, &waiter);
                 let buffer = caller.output.bytes();
                 let open = waiter.answer.begin(buffer, ReplyStatus::UserException);
-                open.body(buffer, caller.chars).string(DISCONNECTED);
+                open.body(buffer, caller.speech.chars).string(DISCONNECTED);
                 open.finish(buffer);
             }
             (None, Due::Again(_) | Due::Disconnected(_)) => {}
@@ -308,9 +308,9 @@ impl Core {
         events: &mut Vec<Arc<Event>>,
     ) -> bool {
         let Answer { version, .. } = waiter.answer;
-        let encoding = Pulled::encoding(events, version, caller.chars);
+        let encoding = Pulled::encoding(events, version, caller.speech.chars);
         let answer = Answer { endian: encoding.endian, ..waiter.answer };
-        let chars = caller.chars;
+        let chars = caller.speech.chars;
         let buffer = caller.output.bytes();
         let open = answer.begin(buffer, ReplyStatus::NoException);
         let Pull { pulled, tried, .. } = waiter.pull;
@@ -319,7 +319,7 @@ impl Core {
             open.finish(buffer);
             self.counters.add(Counter::LeftOut, left_out.into());
             self.counters.add(Counter::PullsAnswered, 1);
-            caller.written.push_back(Written { outbox, serial, end: caller.output.end() });
+            caller.pulls.written.push_back(Written { outbox, serial, end: caller.output.end() });
         } else {
             buffer.truncate(open.start());
             self.lane.handle_outcome(outbox, serial, Outcome::Untranslatable, self.clock.now);
@@ -333,12 +333,12 @@ impl Core {
     /// The socket has taken some of a client's replies: the events in them are delivered.
     pub(crate) fn note_taken(&mut self, caller: &mut Caller) {
         let taken = caller.output.taken();
-        while let Some(written) = caller.written.pop_front_if(|written| written.end <= taken) {
+        while let Some(written) = caller.pulls.written.pop_front_if(|written| written.end <= taken) {
             self.lane.handle_outcome(written.outbox, written.serial, Outcome::Delivered, self.clock.now);
             self.deliveries.undelivered = true;
         }
-        if !caller.set_aside.is_empty() && !caller.leaves_much_unread() {
-            for waiter in caller.set_aside.drain(..) {
+        if !caller.pulls.set_aside.is_empty() && !caller.leaves_much_unread() {
+            for waiter in caller.pulls.set_aside.drain(..) {
                 let is_there = self.consumer(waiter.pull.key).is_some();
                 self.doors.giop.due.push_back(if is_there { Due::Again(waiter) } else { Due::Disconnected(waiter) });
             }
@@ -347,15 +347,15 @@ impl Core {
 
     /// A client does not wait for the answer to a request any more.
     pub(crate) fn cancel_request(&mut self, connection: Token, request_id: u32, caller: &mut Caller) {
-        if let Some(at) = caller.set_aside.iter().position(|waiter| waiter.answer.request_id == request_id) {
-            let waiter = caller.set_aside.swap_remove(at);
+        if let Some(at) = caller.pulls.set_aside.iter().position(|waiter| waiter.answer.request_id == request_id) {
+            let waiter = caller.pulls.set_aside.swap_remove(at);
             return self.end_wait(caller, &waiter);
         }
         let is_it = |wait: &Token| {
             let waiter = self.doors.giop.waiting.in_line(*wait);
             waiter.is_some_and(|waiter| waiter.connection == connection && waiter.answer.request_id == request_id)
         };
-        if let Some(wait) = caller.waits.iter().copied().find(is_it) {
+        if let Some(wait) = caller.pulls.waits.iter().copied().find(is_it) {
             caller.forget_wait(wait);
             self.leave(wait);
         }
@@ -363,12 +363,12 @@ impl Core {
 
     /// A client is gone. What it waited for is forgotten in the next rounds.
     pub(crate) fn forget_caller(&mut self, connection: Token, caller: &mut Caller) {
-        for Written { outbox, serial, .. } in caller.written.drain(..) {
+        for Written { outbox, serial, .. } in caller.pulls.written.drain(..) {
             self.lane.handle_outcome(outbox, serial, Outcome::Unreachable, self.clock.now);
             self.deliveries.undelivered = true;
         }
-        if !caller.waits.is_empty() {
-            self.doors.giop.waiting.client_gone(connection, core::mem::take(&mut caller.waits));
+        if !caller.pulls.waits.is_empty() {
+            self.doors.giop.waiting.client_gone(connection, core::mem::take(&mut caller.pulls.waits));
         }
     }
 
@@ -427,7 +427,7 @@ fn single(form: Form) -> Pulled {
 }
 
 fn give_nothing(caller: &mut Caller, waiter: &Waiter) {
-    let chars = caller.chars;
+    let chars = caller.speech.chars;
     let buffer = caller.output.bytes();
     let open = waiter.answer.begin(buffer, ReplyStatus::NoException);
     event::write_nothing(waiter.pull.pulled, waiter.pull.tried, &mut open.body(buffer, chars));

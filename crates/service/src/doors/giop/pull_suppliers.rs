@@ -263,10 +263,10 @@ impl Core {
             Verdict::Done => {
                 // Its own news tell how it fares.
                 let _ = self.note_heard(peer);
-                let answer = core::mem::take(&mut self.doors.giop.outgoing.answer);
+                let answer = core::mem::take(&mut self.doors.giop.outgoing.scratch.answer);
                 let taken = self.take_in_pulled(token, &answer);
                 if answer.body.capacity() <= ANSWER_KEPT {
-                    self.doors.giop.outgoing.answer = answer;
+                    self.doors.giop.outgoing.scratch.answer = answer;
                 }
                 match taken {
                     Ok(events) => self.go_on_polling(token, events),

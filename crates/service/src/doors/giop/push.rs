@@ -61,7 +61,7 @@ impl Core {
         message: Message<'_>,
         caller: &mut Caller,
     ) -> Result<(), String> {
-        caller.version = message.header.version;
+        caller.speech.version = message.header.version;
         match message.header.kind {
             MessageKind::Request => self.handle_request(connection, message, caller),
             MessageKind::LocateRequest => {
@@ -107,7 +107,7 @@ impl Core {
 
     fn handle_request(&mut self, connection: Token, message: Message<'_>, caller: &mut Caller) -> Result<(), String> {
         if let Some(known) = self.doors.giop.recall.request(connection, &message) {
-            caller.chars = known.chars.unwrap_or(caller.chars);
+            caller.speech.chars = known.chars.unwrap_or(caller.speech.chars);
             self.handle_push(connection, &message, caller, &known);
             return Ok(());
         }
@@ -130,7 +130,7 @@ impl Core {
                 }
             }
         }
-        caller.chars = told.unwrap_or(caller.chars);
+        caller.speech.chars = told.unwrap_or(caller.speech.chars);
         if let Some(push) = self.find_push(&request) {
             match told_priority(&request, &push) {
                 Ok(priority) => answer.priority = priority,
@@ -189,7 +189,7 @@ impl Core {
         if self.office.draining.has_begun() {
             return self.refuse_stopping(caller, answer);
         }
-        let body = message::body_at(message.bytes, &message.header, *body_offset, caller.chars);
+        let body = message::body_at(message.bytes, &message.header, *body_offset, caller.speech.chars);
         let lane = push.lane.unwrap_or_else(|| self.lane_of(push, answer.priority, &body));
         if lane == self.identity.id {
             caller.settling.note_own();
@@ -312,7 +312,7 @@ impl Core {
             caller.account().charge(Resource::RequestBytes, (bytes as u64).max(self.doors.giop.request_bytes_min));
         let posted = match charged {
             Ok(charge) => {
-                let (lane, chars, message) = (self.identity.thread, caller.chars, message.bytes.to_vec());
+                let (lane, chars, message) = (self.identity.thread, caller.speech.chars, message.bytes.to_vec());
                 let request = mail::Request { lane, connection, message, chars, charge, may_be_large };
                 self.tally();
                 self.office.administration.post(ToAdministration::Request(doors::Request::Giop(request))).is_ok()

@@ -275,7 +275,7 @@ impl Core {
         question.under_way = None;
         let Some(peer) = question.peer() else { return };
         let answer = match verdict {
-            Verdict::Done => self.doors.giop.outgoing.answer.reader().bool().map_err(|error| error.to_string()),
+            Verdict::Done => self.doors.giop.outgoing.scratch.answer.reader().bool().map_err(|error| error.to_string()),
             Verdict::Forward(to) if self.follow(peer, &to) => {
                 let ruling = self.ask_filters(token);
                 return ruling.map_or((), |ruling| self.rule(token, ruling));

@@ -14,7 +14,7 @@ use crate::counters::Counter;
 use crate::doors::giop::Door;
 use crate::doors::giop::lane_calls::Asker;
 use crate::doors::giop::mail;
-use crate::doors::giop::outgoing::{Outgoing, Outgoings};
+use crate::doors::giop::outgoing::{Outgoing, Outgoings, Scratch};
 use crate::doors::giop::pending::Pending;
 use crate::doors::giop::pull_suppliers::Pullers;
 use crate::lane::io::net;
@@ -100,9 +100,10 @@ impl Core {
     /// the connection is gone.
     fn take_in_replies(&mut self, token: Token) -> bool {
         let Some(connection) = self.doors.giop.outgoing.connections.get_mut(token) else { return false };
-        let mut turn = connection.portion.begin(self.io.slices.round(), self.io.slices.share());
+        let mut turn = connection.rounds.portion.begin(self.io.slices.round(), self.io.slices.share());
         loop {
-            let Door { outgoing: Outgoings { connections, answer, .. }, pullers, .. } = &mut self.doors.giop;
+            let Door { outgoing: Outgoings { connections, scratch: Scratch { answer, .. }, .. }, pullers, .. } =
+                &mut self.doors.giop;
             let Some(connection) = connections.get_mut(token) else { return false };
             let Outgoing { inbound, pending, endpoint, .. } = connection;
             if turn.is_over(|| inbound.has_more()) {
@@ -142,7 +143,7 @@ impl Core {
             }
         }
         if let Some(connection) = self.doors.giop.outgoing.connections.get_mut(token) {
-            connection.portion.note(&turn);
+            connection.rounds.portion.note(&turn);
             self.io.buffers.settle(&mut connection.inbound);
         }
         true
@@ -178,7 +179,7 @@ impl Core {
         if let Verdict::Forward(to) = &verdict
             && route.forward(to)
         {
-            self.doors.giop.outgoing.stale = true;
+            self.doors.giop.outgoing.upkeep.stale = true;
             // It and all behind it are put back, and go to the other place in their order.
             self.withdraw(outbox, before, false);
             self.lane.handle_outcome(outbox, serial, Outcome::NoRoom, self.clock.now);
@@ -220,8 +221,8 @@ impl Core {
     /// own address again.
     pub(crate) fn note_failure(&mut self, outbox: OutboxId, why: impl FnOnce() -> String) {
         let Some(route) = self.doors.giop.outgoing.routes.get_mut(outbox) else { return };
-        self.doors.giop.outgoing.stale |= route.return_home();
-        if !core::mem::replace(&mut route.is_failing, true) {
+        self.doors.giop.outgoing.upkeep.stale |= route.return_home();
+        if !core::mem::replace(&mut route.trouble.is_failing, true) {
             self.office.failures.insert(route.key, why());
         }
     }

@@ -86,7 +86,13 @@ pub(crate) struct Route {
     pub(crate) unanswered: VecDeque<Sent>,
     /// The connection for whose room it waits.
     pub(crate) waits_for: Option<Token>,
-    /// Why that connection was lost, until the engine has been told.
+    pub(crate) trouble: Trouble,
+}
+
+/// What is wrong with a consumer, or was.
+#[derive(Default)]
+pub(crate) struct Trouble {
+    /// Why the connection for whose room it waits was lost, until the engine has been told.
     pub(crate) lost: Option<String>,
     /// Pushes were given up on that connection, and may lie in its output yet, up to there.
     pub(crate) given_up: Option<(Token, u64)>,
@@ -204,10 +210,7 @@ impl Route {
             templates: [None, None],
             unanswered: VecDeque::new(),
             waits_for: None,
-            lost: None,
-            given_up: None,
-            is_failing: false,
-            faults: Vec::new(),
+            trouble: Trouble::default(),
         })
     }
 
@@ -300,25 +303,25 @@ impl Route {
 
     /// Whether pushes that were given up still wait to be written to a connection of which so many bytes are gone.
     pub(crate) fn still_waits(&self, connection: Token, taken: u64) -> bool {
-        self.given_up.is_some_and(|(on, end)| on == connection && taken < end)
+        self.trouble.given_up.is_some_and(|(on, end)| on == connection && taken < end)
     }
 
     /// A push of its has been taken, or been refused for its own sake.
     pub(crate) fn succeed(&mut self) {
         self.forwards = 0;
-        self.given_up = None;
-        self.is_failing = false;
+        self.trouble.given_up = None;
+        self.trouble.is_failing = false;
     }
 
     /// A consumer failed at a push in a way that may be its own mishap or the event's doing. Says whether it is to be tried
     /// again.
     pub(crate) fn note_fault(&mut self, event: u64) -> bool {
-        let noted = self.faults.iter_mut().find(|(noted, _)| *noted == event);
+        let noted = self.trouble.faults.iter_mut().find(|(noted, _)| *noted == event);
         let Some((_, tries)) = noted else {
-            if self.faults.len() >= FAULTS_MAX {
-                self.faults.remove(0);
+            if self.trouble.faults.len() >= FAULTS_MAX {
+                self.trouble.faults.remove(0);
             }
-            self.faults.push((event, 1));
+            self.trouble.faults.push((event, 1));
             return true;
         };
         *tries += 1;
@@ -327,8 +330,8 @@ impl Route {
 
     /// An event is done with, taken or not.
     pub(crate) fn forget_fault(&mut self, event: u64) {
-        if !self.faults.is_empty() {
-            self.faults.retain(|(noted, _)| *noted != event);
+        if !self.trouble.faults.is_empty() {
+            self.trouble.faults.retain(|(noted, _)| *noted != event);
         }
     }
 

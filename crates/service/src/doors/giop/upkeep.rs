@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use crate::doors::giop::outgoing::{Outgoing, Outgoings};
+use crate::doors::giop::outgoing::{Outgoing, Outgoings, Upkeep};
 use crate::doors::giop::routes::Route;
 use crate::doors::giop::unused::{LOOKED_AT_ONCE, Piece};
 use crate::lane::io::slots::Token;
@@ -19,19 +19,21 @@ impl Core {
         self.end_late_calls();
         self.end_late_polls();
         self.end_late_questions();
-        if !self.doors.giop.outgoing.unused.is_looking() && core::mem::take(&mut self.doors.giop.outgoing.stale) {
-            self.doors.giop.outgoing.unused.begin();
+        if !self.doors.giop.outgoing.upkeep.unused.is_looking()
+            && core::mem::take(&mut self.doors.giop.outgoing.upkeep.stale)
+        {
+            self.doors.giop.outgoing.upkeep.unused.begin();
         }
         self.close_unused();
     }
 
     /// Gives up connections that could not be made in time, of those in the next places.
     fn end_late_connects(&mut self) {
-        if self.doors.giop.outgoing.connecting == 0 {
+        if self.doors.giop.outgoing.upkeep.connecting == 0 {
             return;
         }
         let now = self.clock.now;
-        let Outgoings { connections, connecting_at, .. } = &mut self.doors.giop.outgoing;
+        let Outgoings { connections, upkeep: Upkeep { connecting_at, .. }, .. } = &mut self.doors.giop.outgoing;
         let places = connecting_at.next(connections.places());
         let is_late = |connection: &Outgoing| connection.connect_deadline.is_some_and(|due| due <= now);
         let late = connections.piece_mut(places).filter(|(_, connection)| is_late(connection));
@@ -44,14 +46,15 @@ impl Core {
     /// Goes on looking for connections that nobody uses.
     fn close_unused(&mut self) {
         let now = self.clock.now;
-        let Outgoings { connections, routes, calls, ways, stale, unused, .. } = &mut self.doors.giop.outgoing;
+        let Outgoings { connections, routes, calls, ways, upkeep: Upkeep { stale, unused, .. }, .. } =
+            &mut self.doors.giop.outgoing;
         let (look, mut left, mut closed) = (unused.number(), LOOKED_AT_ONCE, Vec::new());
         while let Some(piece) = unused.next(routes.places(), connections.places(), &mut left) {
             match piece {
                 Piece::Users { places, is_last } => {
                     let mut mark = |token| {
                         if let Some(connection) = connections.get_mut(token) {
-                            connection.used_in = look;
+                            connection.usage.used_in = look;
                         }
                     };
                     routes.piece(places).flat_map(Route::connections).for_each(&mut mark);
@@ -62,9 +65,9 @@ impl Core {
                 }
                 Piece::Connections(places) => {
                     for (token, connection) in connections.piece_mut(places) {
-                        if connection.used_in == look {
-                            connection.unused_since = None;
-                        } else if *connection.unused_since.get_or_insert(now) + LINGER <= now {
+                        if connection.usage.used_in == look {
+                            connection.usage.unused_since = None;
+                        } else if *connection.usage.unused_since.get_or_insert(now) + LINGER <= now {
                             closed.push(token);
                         } else {
                             unused.look_again();

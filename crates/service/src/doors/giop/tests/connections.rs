@@ -64,7 +64,7 @@ fn what_is_done_for_a_connection_to_a_client_is_charged_to_the_host_that_it_lead
     bench.lane.core.begin_call(7, call(to, Some(named_by), Vec::new()));
     let charged = |bench: &mut Bench| {
         let connections = &mut bench.lane.core.doors.giop.outgoing.connections;
-        let slices: Vec<_> = connections.iter_mut().map(|(_, connection)| connection.put_off().0).collect();
+        let slices: Vec<_> = connections.iter_mut().map(|(_, connection)| connection.rounds.slice).collect();
         slices[0]
     };
     assert_eq!(charged(&mut bench), bench.lane.core.io.slices.arrive([127, 0, 0, 2].into()));

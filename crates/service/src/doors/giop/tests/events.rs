@@ -363,7 +363,7 @@ fn a_client_that_has_not_taken_256_answers_with_events_is_not_read_before_it_has
     let token = bench.lane.clients.giop.incoming.iter().next().unwrap().0;
     let written = |bench: &mut Bench, count| {
         let caller = &mut bench.lane.clients.giop.incoming.get_mut(token).unwrap().caller;
-        caller.written.extend([Written { outbox, serial: u32::MAX, end: u64::MAX }].repeat(count));
+        caller.pulls.written.extend([Written { outbox, serial: u32::MAX, end: u64::MAX }].repeat(count));
     };
     let is_read = |bench: &mut Bench| {
         bench.lane.round_within(Duration::from_millis(1));
@@ -375,7 +375,7 @@ fn a_client_that_has_not_taken_256_answers_with_events_is_not_read_before_it_has
     written(&mut bench, 1);
     client.write_all(&asking(2, "_is_a")).unwrap();
     assert!((0..20).all(|_| !is_read(&mut bench)));
-    bench.lane.clients.giop.incoming.get_mut(token).unwrap().caller.written.front_mut().unwrap().end = 0;
+    bench.lane.clients.giop.incoming.get_mut(token).unwrap().caller.pulls.written.front_mut().unwrap().end = 0;
     bench.lane.settle_incoming(token);
     testing::wait_until("it to be read on", || is_read(&mut bench));
 }
@@ -413,5 +413,5 @@ fn a_consumer_that_goes_on_elsewhere_is_not_told_of_the_loss_of_a_connection_for
     bench.take_in(source, &event(3));
     bench.requests_at(&mut consumer, 1);
     let route = bench.lane.core.doors.giop.outgoing.routes.piece(0..1).next().unwrap();
-    assert!(!route.is_failing && route.waits_for.is_none());
+    assert!(!route.trouble.is_failing && route.waits_for.is_none());
 }

@@ -1,0 +1,33 @@
+//! What a connection has of its lane's rounds.
+
+use crate::lane::io::shares::Portion;
+use crate::lane::io::slots::Token;
+use crate::lane::io::system::Interest;
+
+/// Of a connection: whose turn is its own, what it has had of the latest round, and what is still to come.
+pub(crate) struct Rounds {
+    /// Whom what is done for it is charged to, among the addresses of the lane.
+    pub(crate) slice: Token,
+    /// Its socket is ready, and waits for the turn of that address.
+    pub(crate) is_put_off: bool,
+    /// It has had its share of a round, and whole messages of it may wait for the next.
+    pub(crate) is_hungry: bool,
+    /// What it has had of the latest round.
+    pub(crate) portion: Portion,
+    /// It is among those that are written to when the round ends.
+    pub(crate) is_due: bool,
+    /// What the poll was last told.
+    pub(crate) interest: Interest,
+}
+
+impl Rounds {
+    /// Of one that has had nothing yet, and of which the poll was told this.
+    pub(crate) fn new(slice: Token, interest: Interest) -> Self {
+        Self { slice, is_put_off: false, is_hungry: false, portion: Portion::default(), is_due: false, interest }
+    }
+
+    /// The address that is charged for what is done for it, and whether it waits for the turn of that.
+    pub(crate) const fn put_off(&mut self) -> (Token, &mut bool) {
+        (self.slice, &mut self.is_put_off)
+    }
+}
