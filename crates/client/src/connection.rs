@@ -7,7 +7,7 @@
 //!
 //! Locks: `output` before `replies`; neither is held while reading.
 
-use crate::orb::Line;
+use crate::orb::Opened;
 use crate::{OrbOptions, lock};
 use giop::cdr::{CharSet, Endian, Version, Writer};
 use giop::connection::{self, Closed, Event, Side};
@@ -121,8 +121,8 @@ struct Broken {
 
 impl Connection {
     /// Takes over a connected socket.
-    pub(crate) fn new(line: Line, options: &OrbOptions) -> io::Result<Self> {
-        let Line { stream, address, version, chars, code_sets, key: _ } = line;
+    pub(crate) fn new(line: Opened, options: &OrbOptions) -> io::Result<Self> {
+        let Opened { stream, address, version, chars, code_sets, key: _ } = line;
         stream.set_nodelay(true)?;
         stream.set_write_timeout(options.reply_timeout)?;
         stream.set_read_timeout(options.reply_timeout)?;
@@ -517,7 +517,7 @@ mod tests {
         let stream = TcpStream::connect(address).unwrap();
         let address = address.to_string();
         let (version, chars) = (Version::V1_2, CharSet::Latin1);
-        let line = Line { stream, address, version, chars, code_sets: None, key: Arc::default() };
+        let line = Opened { stream, address, version, chars, code_sets: None, key: Arc::default() };
         Connection::new(line, &OrbOptions::default()).unwrap()
     }
 

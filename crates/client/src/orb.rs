@@ -282,7 +282,7 @@ impl Orb {
     }
 
     /// As [`connect`](Self::connect), and leaves it to the caller to speak over the connection.
-    pub(crate) fn connect_line(&self, ior: &Ior) -> Result<Line, InvokeError> {
+    pub(crate) fn connect_line(&self, ior: &Ior) -> Result<Opened, InvokeError> {
         let timeout = self.inner.options.connect_timeout;
         let (mut line, key) = self.reach(ior, &|end_point| self.dial(&end_point, timeout))?;
         line.key = key;
@@ -335,7 +335,7 @@ impl Orb {
         Connection::new(line, &self.inner.options).map_err(|error| InvokeError::NotReachable { address, error })
     }
 
-    fn dial(&self, end_point: &EndPoint, timeout: Duration) -> Result<Line, InvokeError> {
+    fn dial(&self, end_point: &EndPoint, timeout: Duration) -> Result<Opened, InvokeError> {
         let EndPoint { host, port, version, chars, negotiated } = end_point;
         let address = if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") };
         let code_sets = negotiated.then(|| codeset::context(*chars, Endian::NATIVE));
@@ -347,13 +347,13 @@ impl Orb {
         if local_ip.is_none() {
             *local_ip = stream.local_addr().ok().map(|address| address.ip());
         }
-        Ok(Line { stream, address, version: *version, chars: *chars, code_sets, key: Arc::default() })
+        Ok(Opened { stream, address, version: *version, chars: *chars, code_sets, key: Arc::default() })
     }
 }
 
 /// A connection that nothing was said on yet.
 #[derive(Debug)]
-pub(crate) struct Line {
+pub(crate) struct Opened {
     pub(crate) stream: TcpStream,
     /// The peer as `host:port`.
     pub(crate) address: String,

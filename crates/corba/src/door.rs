@@ -144,7 +144,7 @@ pub struct Door {
 
 /// One request: which object, which operation, and the arguments.
 #[derive(Clone, Debug)]
-pub struct Call<'a> {
+pub struct ObjectRequest<'a> {
     /// The object key.
     pub key: &'a [u8],
     /// The operation's name as sent: `_get_…` and `_set_…` for attributes.
@@ -360,7 +360,7 @@ impl Door {
     ///
     /// The exception that the client is to be told instead: then nothing was changed, and what was written to `reply`
     /// means nothing.
-    pub fn handle(&mut self, call: &Call<'_>, reply: &mut Writer<'_>) -> Result<(), Exception> {
+    pub fn handle(&mut self, call: &ObjectRequest<'_>, reply: &mut Writer<'_>) -> Result<(), Exception> {
         let (encoding, phase) = (reply.encoding(), reply.phase());
         self.principal = Some(Arc::clone(call.principal));
         self.farewells.begin();
@@ -487,7 +487,7 @@ impl Door {
 
     // ---- objects ----
 
-    fn dispatch(&mut self, call: &Call<'_>, reply: &mut Writer<'_>) -> Result<(), Raised> {
+    fn dispatch(&mut self, call: &ObjectRequest<'_>, reply: &mut Writer<'_>) -> Result<(), Raised> {
         let target = self.target(call.key).ok_or_else(Raised::object_not_exist)?;
         let operation = table::find(self.servant(target)?, call.operation).ok_or_else(Raised::bad_operation)?;
         (operation.handler)(self, target, call.args.clone(), reply)

@@ -4,7 +4,7 @@
 //! the IDL has room for; the refusal's own sentence, with its numbers, goes to the log. Bytes that are not what an
 //! operation takes are `MARSHAL`, and their fault too is told in the log only.
 
-use super::filters::{Expression, Held};
+use super::filters::{Expression, MappedValue};
 use super::naming::{NameComponent, write_name};
 use super::qos::{PropertyError, PropertyValue, write_property_errors};
 use crate::remarks::remark;
@@ -237,7 +237,7 @@ pub(super) enum UserException {
     InvalidConstraint(Expression),
     ConstraintNotFound(i32),
     CallbackNotFound,
-    InvalidValue { constraint: Expression, value: Box<Held> },
+    InvalidValue { constraint: Expression, value: Box<MappedValue> },
     FilterNotFound,
     // CosNotifyChannelAdmin
     ConnectionAlreadyActive,

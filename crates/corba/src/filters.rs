@@ -20,7 +20,7 @@ mod matching;
 mod store;
 mod topology;
 
-pub(super) use self::expression::{Expression, Held};
+pub(super) use self::expression::{Expression, MappedValue};
 pub(super) use self::mapping::{lifetime_filter, priority_filter, set_lifetime_filter, set_priority_filter};
 pub(super) use self::store::Filters;
 use super::table::{Interface, Operation};

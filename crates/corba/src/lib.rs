@@ -40,8 +40,8 @@ mod wire;
 mod tests;
 
 pub use door::{
-    AT_ONCE_MAX, Call, ClientAnswer, Directory, Door, DoorSettings, Effect, Farewell, Guest, NotRestored, Part,
-    PeerAddress, Published, Question, SupplierStanding, Unpublished, Unwelcome,
+    AT_ONCE_MAX, ClientAnswer, Directory, Door, DoorSettings, Effect, Farewell, Guest, NotRestored, ObjectRequest,
+    Part, PeerAddress, Published, Question, SupplierStanding, Unpublished, Unwelcome,
 };
 pub use exceptions::Exception;
 pub use exceptions::{NO_ROOM, OBJECT_NOT_EXIST, refused_event};

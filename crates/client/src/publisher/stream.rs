@@ -5,7 +5,7 @@
 
 use super::ledger::{Fate, Ledger};
 use crate::connection::limits;
-use crate::orb::Line;
+use crate::orb::Opened;
 use core::time::Duration;
 use giop::cdr::{Encoding, Endian, Reader, Writer};
 use giop::connection::{Closed, Connection, Event, Side};
@@ -72,7 +72,7 @@ struct Gathered {
 }
 
 pub(super) struct Stream {
-    line: Line,
+    line: Opened,
     inbound: Inbound,
     /// Who waits, and of which events.
     requests: Connection<InFlight>,
@@ -107,7 +107,7 @@ pub(super) struct Begun {
 impl Stream {
     /// `settled` events are none of this connection's business.
     pub(super) fn new(
-        line: Line,
+        line: Opened,
         operation: &str,
         two_way: bool,
         priority: Option<i16>,

@@ -58,7 +58,7 @@ fn write_types(types: &[EventType], out: &mut Writer<'_>) {
 
 /// A value of a mapping filter, kept as it arrived.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Held {
+pub(crate) struct MappedValue {
     bytes: Vec<u8>,
     phase: usize,
     encoding: Encoding,
@@ -74,7 +74,7 @@ struct Number {
     is_time: bool,
 }
 
-impl Held {
+impl MappedValue {
     pub(super) fn read(args: &mut Reader<'_>, work: &mut Work) -> Result<Self, Raised> {
         let any = AnyRef::read(args, work)?;
         if any.bytes().len() > VALUE_BYTES_MAX {
@@ -155,7 +155,7 @@ impl Held {
 pub(super) struct New {
     pub(super) expression: Expression,
     /// What it maps to, of a mapping filter.
-    pub(super) value: Option<Held>,
+    pub(super) value: Option<MappedValue>,
 }
 
 /// Reads a `ConstraintExpSeq`.
@@ -177,10 +177,10 @@ pub(super) fn read_infos(args: &mut Reader<'_>, max: u32) -> Result<Vec<(i32, Ne
 /// Reads a `MappingConstraintPairSeq`.
 pub(super) fn read_pairs(args: &mut Reader<'_>, max: u32) -> Result<Vec<New>, Raised> {
     let count = read_count(args, 13, max)?;
-    let mut work = Held::work();
+    let mut work = MappedValue::work();
     let pairs = (0..count).map(|_| {
         let expression = Expression::read(args)?;
-        Ok(New { expression, value: Some(Held::read(args, &mut work)?) })
+        Ok(New { expression, value: Some(MappedValue::read(args, &mut work)?) })
     });
     pairs.collect()
 }
@@ -188,11 +188,11 @@ pub(super) fn read_pairs(args: &mut Reader<'_>, max: u32) -> Result<Vec<New>, Ra
 /// Reads a `MappingConstraintInfoSeq`.
 pub(super) fn read_mapping_infos(args: &mut Reader<'_>, max: u32) -> Result<Vec<(i32, New)>, Raised> {
     let count = read_count(args, 17, max)?;
-    let mut work = Held::work();
+    let mut work = MappedValue::work();
     let infos = (0..count).map(|_| {
         let expression = Expression::read(args)?;
         let id = args.i32()?;
-        Ok((id, New { expression, value: Some(Held::read(args, &mut work)?) }))
+        Ok((id, New { expression, value: Some(MappedValue::read(args, &mut work)?) }))
     });
     infos.collect()
 }

@@ -1,7 +1,7 @@
 //! `CosNotifyFilter::FilterFactory`: one for each channel, its `default_filter_factory`.
 
 use super::callbacks::Callbacks;
-use super::expression::Held;
+use super::expression::MappedValue;
 use super::store::{Mapping, Role};
 use crate::door::Door;
 use crate::exceptions::{Raised, UserException};
@@ -29,7 +29,7 @@ pub(super) fn create_mapping_filter(
     reply: &mut Writer<'_>,
 ) -> Result<(), Raised> {
     let grammar = args.text()?;
-    let default = Held::read(&mut args, &mut Held::work())?;
+    let default = MappedValue::read(&mut args, &mut MappedValue::work())?;
     args.finish("the arguments of create_mapping_filter")?;
     check_grammar(&grammar)?;
     let mapping = Mapping { default, for_priority: false, for_lifetime: None };

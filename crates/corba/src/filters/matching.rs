@@ -3,7 +3,7 @@
 //! The event is taken as a channel would take it: an Any is of the type `%ANY` in no domain, a list of properties is of the
 //! type `%TYPED` in none, and a structured event says of which type it is. Constraints for other types are not looked at.
 
-use super::expression::Held;
+use super::expression::MappedValue;
 use super::store::{Filter, Installed};
 use crate::door::Door;
 use crate::event::{
@@ -135,7 +135,7 @@ fn answer(matched: Option<Arc<Installed>>, reply: &mut Writer<'_>) -> Result<(),
     Ok(())
 }
 
-fn answer_value(matched: Option<Arc<Installed>>, default: &Held, reply: &mut Writer<'_>) -> Result<(), Raised> {
+fn answer_value(matched: Option<Arc<Installed>>, default: &MappedValue, reply: &mut Writer<'_>) -> Result<(), Raised> {
     reply.bool(matched.is_some());
     let value = matched.as_ref().and_then(|installed| installed.value.as_ref());
     Ok(value.unwrap_or(default).write(reply)?)

@@ -1,7 +1,7 @@
 //! The filters that there are: their constraints, and how a change of these reaches the engine.
 
 use super::callbacks::Callbacks;
-use super::expression::{Expression, Held, New};
+use super::expression::{Expression, MappedValue, New};
 use crate::door::{Door, Thing, weights};
 use crate::exceptions::{Raised, UserException};
 use crate::remarks::remark;
@@ -95,7 +95,7 @@ pub(super) enum Role {
 /// What a mapping filter has beside its constraints.
 #[derive(Debug)]
 pub(super) struct Mapping {
-    pub(super) default: Held,
+    pub(super) default: MappedValue,
     /// Whether it was ever given to someone as a filter of priorities.
     pub(super) for_priority: bool,
     /// The engine's filter with its values as lifetimes, if it was ever given to someone as a filter of those.
@@ -109,7 +109,7 @@ pub(super) struct Installed {
     pub(super) types: Arc<[EventType]>,
     pub(super) program: Arc<Constraint>,
     /// Of a mapping filter.
-    pub(super) value: Option<Held>,
+    pub(super) value: Option<MappedValue>,
 }
 
 impl Installed {
@@ -117,7 +117,7 @@ impl Installed {
     fn bytes(&self) -> usize {
         const EACH: usize = 16;
         let types: usize = self.types.iter().map(|kind| EACH + kind.domain.len() + kind.name.len()).sum();
-        EACH + types + self.program.text().len() + self.value.as_ref().map_or(0, Held::len)
+        EACH + types + self.program.text().len() + self.value.as_ref().map_or(0, MappedValue::len)
     }
 
     /// As it was sent.
@@ -175,7 +175,7 @@ impl Constraints {
     /// In the order in which they are tried: the best value first (OMG Notification Service 1.1, 3.2.2.10), then the older.
     pub(super) fn in_order(&self) -> Vec<&Arc<Installed>> {
         let mut ordered: Vec<_> = self.by_id.values().collect();
-        ordered.sort_by_key(|installed| core::cmp::Reverse(installed.value.as_ref().map_or(0, Held::rank)));
+        ordered.sort_by_key(|installed| core::cmp::Reverse(installed.value.as_ref().map_or(0, MappedValue::rank)));
         ordered
     }
 
@@ -223,7 +223,7 @@ impl Constraints {
 struct Checked {
     types: Arc<[EventType]>,
     program: Arc<Constraint>,
-    value: Option<Held>,
+    value: Option<MappedValue>,
 }
 
 impl Door {
@@ -357,11 +357,11 @@ impl Door {
             Role::Maps(mapping) => {
                 // Both have the same constraints and thus keep, or not, to the same limits.
                 if mapping.for_priority {
-                    let (program, default) = program(&constraints, mapping, Held::priority)?;
+                    let (program, default) = program(&constraints, mapping, MappedValue::priority)?;
                     self.hierarchy.set_constraints(id, program, Some(default))?;
                 }
                 if let Some(other) = mapping.for_lifetime {
-                    let (program, default) = program(&constraints, mapping, Held::lifetime_ns)?;
+                    let (program, default) = program(&constraints, mapping, MappedValue::lifetime_ns)?;
                     self.hierarchy.set_constraints(other, program, Some(default))?;
                 }
             }
@@ -375,7 +375,7 @@ impl Door {
         let filter = self.filters.get_mut(id)?;
         let Role::Maps(mapping) = &mut filter.role else { return Err(Raised::internal()) };
         if !mapping.for_priority {
-            let (program, default) = program(&filter.constraints, mapping, Held::priority)?;
+            let (program, default) = program(&filter.constraints, mapping, MappedValue::priority)?;
             self.hierarchy.set_constraints(id, program, Some(default))?;
             mapping.for_priority = true;
         }
@@ -389,7 +389,7 @@ impl Door {
         if let Some(other) = mapping.for_lifetime {
             return Ok(other);
         }
-        let (program, default) = program(&filter.constraints, mapping, Held::lifetime_ns)?;
+        let (program, default) = program(&filter.constraints, mapping, MappedValue::lifetime_ns)?;
         let other = self.hierarchy.create_filter(filter.channel)?;
         if let Err(refusal) = self.hierarchy.set_constraints(other, program, Some(default)) {
             self.hierarchy.destroy_filter(other)?;
@@ -405,7 +405,7 @@ impl Door {
 fn program(
     constraints: &Constraints,
     mapping: &Mapping,
-    number: fn(&Held) -> Option<i64>,
+    number: fn(&MappedValue) -> Option<i64>,
 ) -> Result<(Vec<FilterConstraint>, i64), Raised> {
     let value = |installed: &Arc<Installed>| {
         let number = installed.value.as_ref().and_then(number).ok_or_else(Raised::bad_param)?;
@@ -446,7 +446,7 @@ fn check(new: New, role: &Role, limits: &ChannelLimits) -> Result<Checked, Raise
 
 /// Whether a mapping filter can take a value: it has the default's type, and where the filter is in use it is a priority
 /// or lifetime.
-fn is_acceptable(value: &Held, role: &Role) -> bool {
+fn is_acceptable(value: &MappedValue, role: &Role) -> bool {
     let Role::Maps(mapping) = role else { return false };
     value.type_code().equivalent(mapping.default.type_code())
         && (!mapping.for_priority || value.priority().is_some())

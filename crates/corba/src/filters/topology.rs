@@ -1,7 +1,7 @@
 //! The filters' part of a topology.
 
 use super::callbacks::Callbacks;
-use super::expression::{Expression, Held, New};
+use super::expression::{Expression, MappedValue, New};
 use super::store::{Constraints, Filter, Filters, Installed, Mapping, Role};
 use crate::door::Door;
 use crate::door::convert::{event_types_from, event_types_to};
@@ -17,15 +17,15 @@ fn encoding() -> Encoding {
     Encoding { chars: CharSet::Utf8, ..Encoding::new(Endian::Little) }
 }
 
-fn value_to(held: &Held) -> t::Value {
+fn value_to(held: &MappedValue) -> t::Value {
     let mut octets = Vec::new();
     held.write_or_null(&mut Writer::new(&mut octets, encoding()));
     t::Value::of(&octets)
 }
 
-fn value_from(value: &t::Value) -> Result<Held, Raised> {
+fn value_from(value: &t::Value) -> Result<MappedValue, Raised> {
     let octets = value.octets().ok_or_else(Raised::bad_param)?;
-    Held::read(&mut Reader::new(&octets, encoding()), &mut Held::work())
+    MappedValue::read(&mut Reader::new(&octets, encoding()), &mut MappedValue::work())
 }
 
 fn constraint_to(installed: &Installed) -> t::Constraint {

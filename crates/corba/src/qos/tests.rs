@@ -625,7 +625,8 @@ fn a_value_too_intricate_to_read_is_refused() {
         w.u32(Kind::Any.number());
     }
     w.u32(0);
-    let call = crate::Call { key, operation: "set_qos", args: Reader::new(&args, encoding), principal: somebody() };
+    let call =
+        crate::ObjectRequest { key, operation: "set_qos", args: Reader::new(&args, encoding), principal: somebody() };
     let refused = scene.d.door.handle(&call, &mut Writer::new(&mut Vec::new(), encoding)).unwrap_err();
     let crate::Exception::System(refused) = refused else { panic!("{refused:?}") };
     assert_eq!(refused.kind, giop::exception::Kind::Marshal);

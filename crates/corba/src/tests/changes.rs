@@ -464,7 +464,7 @@ fn offer_many(scene: &mut Scene, supplier: &Ior, offered: &[(&str, &str)]) {
     write_types(&[("*", "*")], &mut w);
     let args = Reader::new(&args, Encoding::new(Endian::NATIVE));
     let key = &supplier.iiop().unwrap().key;
-    let call = crate::Call { key, operation: "offer_change", args, principal: somebody() };
+    let call = crate::ObjectRequest { key, operation: "offer_change", args, principal: somebody() };
     let mut reply = Vec::new();
     scene.d.door.handle(&call, &mut giop::cdr::Writer::new(&mut reply, Encoding::new(Endian::NATIVE))).unwrap();
 }

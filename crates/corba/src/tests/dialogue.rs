@@ -4,7 +4,7 @@ use crate::exceptions::Exception;
 use crate::keys::ObjectKey;
 use crate::naming::NamingLimits;
 use crate::table;
-use crate::{Call, Door, DoorSettings, Effect};
+use crate::{Door, DoorSettings, Effect, ObjectRequest};
 use accounts::{Account, Accounts, Ceilings};
 use engine::{ChannelLimits, HierarchyLimits, SettingsPatch};
 use giop::cdr::{CharSet, Encoding, Endian, Reader, Version, Writer};
@@ -174,7 +174,7 @@ impl Dialogue {
             self.try_damaged(key, operation, &args);
         }
         let principal = Arc::clone(&self.principal);
-        let reply = self.answer(&Call { key, operation, args, principal: &principal });
+        let reply = self.answer(&ObjectRequest { key, operation, args, principal: &principal });
         let header = Header::parse(&reply).unwrap();
         let parsed = Reply::parse(&reply, &header).unwrap();
         let mut reader = parsed.body(&reply, &header, CharSet::Latin1);
@@ -258,7 +258,7 @@ impl Dialogue {
     }
 
     /// Executes a call and gives the reply as a message.
-    pub(crate) fn answer(&mut self, call: &Call<'_>) -> Vec<u8> {
+    pub(crate) fn answer(&mut self, call: &ObjectRequest<'_>) -> Vec<u8> {
         let Style { version, endian } = self.style;
         let head = ReplyHead { version, endian, request_id: 5, status: ReplyStatus::NoException, contexts: &[] };
         let mut reply = Vec::new();
@@ -316,7 +316,7 @@ impl Dialogue {
             let args = Reader::with_phase(damaged, args.phase(), args.encoding());
             let mut out = Vec::new();
             let mut reply = Writer::new(&mut out, args.encoding());
-            let outcome = self.door.handle(&Call { key, operation, args, principal: somebody() }, &mut reply);
+            let outcome = self.door.handle(&ObjectRequest { key, operation, args, principal: somebody() }, &mut reply);
             let Err(Exception::System(exception)) = outcome else {
                 panic!("{operation} took {} of {} octets: {outcome:?}", damaged.len(), bytes.len());
             };

@@ -9,7 +9,7 @@ use super::dialogue::{
 use super::objects::new_channel;
 use super::proxies::every_proxy;
 use crate::keys::ObjectKey;
-use crate::{Call, ClientAnswer, Effect, Exception};
+use crate::{ClientAnswer, Effect, Exception, ObjectRequest};
 use engine::{ChannelLimits, FilterRef, FilterTarget};
 use giop::cdr::{Encoding, Endian, Reader, Writer};
 use giop::exception::Kind;
@@ -148,7 +148,7 @@ fn answered(
     let mut args = Vec::new();
     arguments(&mut Writer::new(&mut args, encoding));
     let key = &object.iiop().unwrap().key;
-    let call = Call { key, operation, args: Reader::new(&args, encoding), principal: somebody() };
+    let call = ObjectRequest { key, operation, args: Reader::new(&args, encoding), principal: somebody() };
     let outcome = d.door.handle(&call, &mut Writer::new(&mut Vec::new(), encoding));
     if let Err(Exception::User { id, .. }) = &outcome {
         d.raised.insert((*id).into());

@@ -3,7 +3,7 @@
 use super::dialogue::{Dialogue, STYLES, client, somebody};
 use super::proxies::every_proxy;
 use crate::conformance;
-use crate::{Call, ClientAnswer, Effect};
+use crate::{ClientAnswer, Effect, ObjectRequest};
 use engine::Time;
 use giop::cdr::{CharSet, Encoding, Reader};
 use giop::ior::Ior;
@@ -53,7 +53,7 @@ fn random_arguments_never_harm_anything() {
                 let chars = if random.bool() { CharSet::Latin1 } else { CharSet::Utf8 };
                 let encoding = Encoding { endian: style.endian, version: style.version, chars };
                 let args = Reader::with_phase(&bytes, random.usize(0..8), encoding);
-                let reply = d.answer(&Call { key, operation, args, principal: somebody() });
+                let reply = d.answer(&ObjectRequest { key, operation, args, principal: somebody() });
                 assert!(reply.len() >= 12, "seed {seed:#x}, {style:?}, round {round}, step {step}");
             }
             d.effects();
@@ -114,7 +114,7 @@ fn a_great_many_event_types_or_properties_are_refused() {
             writer.u32(0);
         }
         let key = &object.iiop().unwrap().key;
-        let call = Call { key, operation, args: Reader::new(&args, encoding), principal: somebody() };
+        let call = ObjectRequest { key, operation, args: Reader::new(&args, encoding), principal: somebody() };
         let refused = d.door.handle(&call, &mut giop::cdr::Writer::new(&mut Vec::new(), encoding)).unwrap_err();
         let crate::Exception::System(refused) = refused else { panic!("{refused:?}") };
         assert_eq!(refused.kind, giop::exception::Kind::ImpLimit, "{operation}");

@@ -3,7 +3,7 @@
 use super::dialogue::{Dialogue, STYLES, client, key_of};
 use super::proxies::new_channel;
 use crate::keys::ObjectKey;
-use crate::{Call, ClientAnswer, Effect};
+use crate::{ClientAnswer, Effect, ObjectRequest};
 use accounts::{Account, Accounts, Ceilings, Charge, Resource};
 use engine::{Lane, NoFields, ProxyKey, Time};
 use giop::cdr::{Encoding, Endian, Reader, Writer};
@@ -46,7 +46,7 @@ impl Scene {
         let (mut bytes, encoding) = (Vec::new(), Encoding::new(Endian::NATIVE));
         reference.write(&mut Writer::new(&mut bytes, encoding));
         let (key, operation) = (&proxy.iiop().unwrap().key[..], "connect_structured_push_supplier");
-        let call = Call { key, operation, args: Reader::new(&bytes, encoding), principal: who };
+        let call = ObjectRequest { key, operation, args: Reader::new(&bytes, encoding), principal: who };
         self.d.door.handle(&call, &mut Writer::new(&mut Vec::new(), encoding)).unwrap();
         proxy
     }

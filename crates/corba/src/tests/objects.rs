@@ -315,8 +315,12 @@ fn useless_consumers(d: &mut Dialogue) {
     let encoding = giop::cdr::Encoding::new(d.style.endian);
     huge.write(&mut giop::cdr::Writer::new(&mut args, encoding));
     let key = &proxy.iiop().unwrap().key;
-    let call =
-        crate::Call { key, operation: connect, args: giop::cdr::Reader::new(&args, encoding), principal: somebody() };
+    let call = crate::ObjectRequest {
+        key,
+        operation: connect,
+        args: giop::cdr::Reader::new(&args, encoding),
+        principal: somebody(),
+    };
     let refused = d.door.handle(&call, &mut giop::cdr::Writer::new(&mut Vec::new(), encoding)).unwrap_err();
     let crate::Exception::System(refused) = refused else { panic!("{refused:?}") };
     assert_eq!(refused.kind, giop::exception::Kind::ImpLimit);

@@ -59,7 +59,7 @@ impl Core {
     /// Whether something is under way that is in no outbox, apart from what waits to be written.
     fn has_under_way(&self) -> bool {
         let Self { lane, links, intake, .. } = self;
-        let is_passing = !links.held_for_peers.is_empty() || links.lines.are_awaited();
+        let is_passing = !links.taken_for_peers.is_empty() || links.lanes.are_awaited();
         let is_waiting = lane.turns_waiting() > 0 || intake.undecided.has_to_go_on() || intake.has_released();
         is_waiting || is_passing || self.doors.have_under_way()
     }

@@ -1,32 +1,32 @@
 //! What goes between threads: letters, and events that another lane has consumers for.
 
-pub(crate) mod lines;
+pub(crate) mod lanes;
 pub(crate) mod mail;
 pub(crate) mod post;
 pub(crate) mod roster;
 
-use self::lines::{HeldForPeer, Line, Lines};
+use self::lanes::{LaneLinks, Link, TakenForPeer};
 use self::post::Inbox;
 use crate::lane::io::slots::Slots;
 
 /// A lane's links to the others.
 pub(crate) struct Links {
     /// The other lanes, and those that are yet to be taken in.
-    pub(crate) lines: Lines,
-    introductions: Inbox<Line>,
+    pub(crate) lanes: LaneLinks,
+    introductions: Inbox<Link>,
     /// Events of other lanes that are held.
-    pub(crate) held_for_peers: Slots<HeldForPeer>,
+    pub(crate) taken_for_peers: Slots<TakenForPeer>,
 }
 
 impl Links {
-    pub(crate) fn new(lines: Vec<Line>, introductions: Inbox<Line>) -> Self {
-        Self { lines: Lines::new(lines), introductions, held_for_peers: Slots::new() }
+    pub(crate) fn new(links: Vec<Link>, introductions: Inbox<Link>) -> Self {
+        Self { lanes: LaneLinks::new(links), introductions, taken_for_peers: Slots::new() }
     }
 
     /// Takes in the lanes that were started lately.
     pub(crate) fn meet_introduced(&mut self) {
-        while let Some(line) = self.introductions.take() {
-            self.lines.meet(line);
+        while let Some(link) = self.introductions.take() {
+            self.lanes.meet(link);
         }
     }
 }

@@ -27,7 +27,7 @@ use crate::lane::io::socket::Socket;
 use crate::lane::io::system::{self, Interest};
 use crate::lane::io::unfinished::Reserve;
 use crate::lane::links::Links;
-use crate::lane::links::lines::Line;
+use crate::lane::links::lanes::Link;
 use crate::lane::links::mail::{LaneThread, Lookup, Resolved, ToAdministration, ToLane};
 use crate::lane::links::post::{Inbox, Post};
 use crate::lane::office::Office;
@@ -56,8 +56,8 @@ pub(crate) struct LaneEnds {
     pub(crate) office: Inbox<ToLane>,
     pub(crate) resolver: Post<Lookup>,
     pub(crate) resolved: Inbox<Resolved>,
-    pub(crate) introductions: Inbox<Line>,
-    pub(crate) lines: Vec<Line>,
+    pub(crate) introductions: Inbox<Link>,
+    pub(crate) links: Vec<Link>,
 }
 
 /// What is the same for all lanes.
@@ -155,7 +155,7 @@ impl Worker {
                 doors: Doors::new(&common, ends.resolver),
                 lane: ready_lane(id, common.main_discipline, common.memory),
                 published: arc_swap::Cache::new(common.published),
-                links: Links::new(ends.lines, ends.introductions),
+                links: Links::new(ends.links, ends.introductions),
                 intake: Intake::default(),
                 deliveries: Deliveries::default(),
                 office: Office::new(ends.administration),
@@ -364,8 +364,8 @@ impl Worker {
         self.mail.bell.silence();
         self.mail.office.look();
         self.mail.resolved.look();
-        self.core.links.lines.look();
-        let more = self.serve_lines() | self.serve_resolver() | self.serve_office();
+        self.core.links.lanes.look();
+        let more = self.serve_links() | self.serve_resolver() | self.serve_office();
         if more {
             // Come back to it after the sockets.
             self.mail.bell.ring();
@@ -378,10 +378,10 @@ impl Worker {
             return;
         }
         let Core { lane, links, intake, office, doors, .. } = &mut self.core;
-        let is_quiet = links.lines.are_quiet() && links.held_for_peers.is_empty() && lane.turns_waiting() == 0;
+        let is_quiet = links.lanes.are_quiet() && links.taken_for_peers.is_empty() && lane.turns_waiting() == 0;
         let is_done = is_quiet && self.clients.open() == 0 && doors.are_done() && !intake.undecided.has_to_go_on();
         if is_done && !office.reports.is_waiting() {
-            links.lines.end();
+            links.lanes.end();
             self.stopping = office.administration.post(ToAdministration::Ended).is_ok();
         }
     }
@@ -399,7 +399,7 @@ impl Worker {
                     self.core.clock.plan_sweep();
                 }
                 ToLane::Survey { drops } => self.core.begin_survey(drops),
-                ToLane::Part(lane) => self.core.links.lines.part(lane),
+                ToLane::Part(lane) => self.core.links.lanes.part(lane),
                 ToLane::Retire => {
                     self.retiring = true;
                     self.send_clients_away();

@@ -13,7 +13,7 @@ use giop::message::ReplyStatus;
 use super::network::{Host, Id};
 use super::sockets::SERVICE;
 use super::suppliers::{key_of, write_qos};
-use super::wire::{Answered, Asked, Asker, Wire, net, reply};
+use super::wire::{Answered, Asker, Received, Wire, net, reply};
 
 /// How a consumer takes its events, until it is told to behave.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -291,7 +291,7 @@ impl Consumer {
                 one.reads_at = now + Duration::from_micros(rng.u64(100..10_000));
             }
             for message in one.wire.read(if slow { 2_000 } else { usize::MAX })? {
-                let Some(asked) = Asked::parse(message)? else {
+                let Some(asked) = Received::parse(message)? else {
                     one.wire.is_gone = true;
                     break;
                 };
@@ -306,7 +306,7 @@ impl Consumer {
         Ok(())
     }
 
-    fn take_push(&mut self, one: &mut Receiving, asked: &Asked, now: Duration, rng: &mut Rng) -> Result<(), String> {
+    fn take_push(&mut self, one: &mut Receiving, asked: &Received, now: Duration, rng: &mut Rng) -> Result<(), String> {
         let read = |error| format!("consumer {}: {}: {error:?}", self.number, asked.operation);
         let events = match asked.operation.as_str() {
             "push_structured_event" => vec![asked.read(StructuredEvent::read).map_err(read)?],
@@ -317,7 +317,7 @@ impl Consumer {
                 })
                 .map_err(read)?,
             // What is sent again begins with what was not answered.
-            Asked::CANCEL => {
+            Received::CANCEL => {
                 one.last.clear();
                 Vec::new()
             }

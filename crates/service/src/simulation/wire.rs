@@ -173,14 +173,14 @@ impl<T> Asker<T> {
 }
 
 /// A request that a client is sent.
-pub(super) struct Asked {
+pub(super) struct Received {
     pub(super) id: u32,
     pub(super) is_two_way: bool,
     pub(super) operation: String,
     message: Vec<u8>,
 }
 
-impl Asked {
+impl Received {
     /// What stands for the operation where one that was asked is cancelled.
     pub(super) const CANCEL: &str = "CancelRequest";
 

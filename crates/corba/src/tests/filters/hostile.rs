@@ -250,7 +250,7 @@ fn bodies_with_any_octet_changed_end_in_a_result_or_an_exception() {
             let at = random.usize(0..args.len());
             args[at] = if random.bool() { random.u8(..) } else { args[at] ^ 1 << random.u8(0..8) };
         }
-        let call = Call {
+        let call = ObjectRequest {
             key: &object.iiop().unwrap().key,
             operation,
             args: Reader::new(&args, encoding),

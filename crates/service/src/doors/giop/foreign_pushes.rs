@@ -117,7 +117,7 @@ impl Core {
         answer: Answer,
         lane: LaneId,
     ) -> bool {
-        if self.links.lines.find(lane).is_none() {
+        if self.links.lanes.find(lane).is_none() {
             return false;
         }
         let mut push = self.doors.giop.foreign.take();
@@ -127,7 +127,7 @@ impl Core {
         (push.connection, push.answer, push.chars, push.is_unknown) = (connection, answer, caller.speech.chars, false);
         caller.await_answer(push.size);
         self.counters.add(Counter::PushesPassed, 1);
-        if let Err((Foreign::Giop(push), _)) = self.links.lines.post_foreign(lane, Foreign::Giop(push)) {
+        if let Err((Foreign::Giop(push), _)) = self.links.lanes.post_foreign(lane, Foreign::Giop(push)) {
             self.counters.add(Counter::HandoverFull, 1);
             caller.parked = Some((lane, push));
             self.doors.giop.foreign.parked.push_back(connection);
@@ -203,7 +203,7 @@ impl Core {
 
     fn send_home(&mut self, guest: Token) {
         if let Some(Guest { thread, push }) = self.doors.giop.foreign.guests.remove(guest) {
-            self.links.lines.return_foreign(thread, Foreign::Giop(push));
+            self.links.lanes.return_foreign(thread, Foreign::Giop(push));
         }
     }
 }
@@ -240,7 +240,7 @@ impl Worker {
             let Some(connection) = self.core.doors.giop.foreign.parked.pop_front() else { return };
             let Some(entry) = self.clients.giop.incoming.get_mut(connection) else { continue };
             let Some((lane, push)) = entry.caller.parked.take() else { continue };
-            match self.core.links.lines.post_foreign(lane, Foreign::Giop(push)) {
+            match self.core.links.lanes.post_foreign(lane, Foreign::Giop(push)) {
                 Ok(()) => self.resume(connection),
                 Err((Foreign::Giop(push), true)) => {
                     entry.caller.parked = Some((lane, push));

@@ -60,7 +60,7 @@ impl Core {
     /// Notes that a push on a connection was for another lane.
     pub(crate) fn note_other_lane(&mut self, caller: &mut Caller, lane: LaneId) {
         let own = self.identity.priority;
-        let other = self.links.lines.find(lane).and_then(|line| line.priority);
+        let other = self.links.lanes.find(lane).and_then(|line| line.priority);
         caller.settling.note_other(lane, other > own);
     }
 }
@@ -73,7 +73,7 @@ impl Worker {
         if !caller.can_move() {
             return false;
         }
-        if lane == self.core.identity.id || !self.core.links.lines.can_move_to(lane) {
+        if lane == self.core.identity.id || !self.core.links.lanes.can_move_to(lane) {
             if caller.parked.is_some() || self.retiring {
                 // It has to, and waits until there is room.
                 self.clients.giop.movers.push_back(token);
@@ -93,7 +93,7 @@ impl Worker {
         self.core.io.slices.leave(entry.caller.rounds.slice);
         self.note_open(-1);
         self.core.counters.add(Counter::ConnectionsMoved, 1);
-        self.core.links.lines.move_to(lane, Moving::Giop(Box::new(entry)));
+        self.core.links.lanes.move_to(lane, Moving::Giop(Box::new(entry)));
         true
     }
 

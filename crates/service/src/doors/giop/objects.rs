@@ -135,7 +135,7 @@ impl Objects {
         if key == statistics::KEY {
             return statistics::handle(operation, args, reply);
         }
-        self.door.handle(&corba::Call { key, operation, args, principal: request.charge.account() }, reply)
+        self.door.handle(&corba::ObjectRequest { key, operation, args, principal: request.charge.account() }, reply)
     }
 
     /// Puts what administration answers to a query or a command into a reply.

@@ -26,7 +26,7 @@ use crate::doors::{Listeners, Request, Returned};
 use crate::lane::io::net::{self, Bell};
 use crate::lane::io::shares::Share;
 use crate::lane::io::unfinished::Reserve;
-use crate::lane::links::lines::Line;
+use crate::lane::links::lanes::Link;
 use crate::lane::links::mail::{LaneThread, Lookup, Resolved, ToAdministration, ToLane};
 use crate::lane::links::post::{Inbox, Post, post_to};
 use crate::lane::run::{Common, LaneEnds, Worker, WorkerOptions};
@@ -47,7 +47,7 @@ struct Bench {
     door: Door,
     published: Arc<ArcSwap<Published>>,
     /// Kept, since a lane that nobody posts to any more would be told so.
-    _posts: (Post<Resolved>, Post<Line>),
+    _posts: (Post<Resolved>, Post<Link>),
 }
 
 impl Bench {
@@ -96,7 +96,7 @@ impl Bench {
                 resolver,
                 resolved,
                 introductions,
-                lines: Vec::new(),
+                links: Vec::new(),
             },
             counters: counters.of_main(None),
             common: Common {

@@ -50,13 +50,13 @@ const GONE_BYTES_MAX: usize = 64 << 10;
 const SLICES: usize = 256;
 
 /// What goes out from where it lies, between the gathered bytes.
-enum Held {
+enum Kept {
     Event(Arc<Event>, Body),
     Bytes(Vec<u8>),
 }
 
 struct Piece {
-    held: Held,
+    held: Kept,
     /// It goes out before the gathered byte at this place.
     at: usize,
     /// Bytes of it that are gone.
@@ -66,8 +66,8 @@ struct Piece {
 impl Piece {
     fn rest(&self) -> &[u8] {
         let bytes = match &self.held {
-            Held::Event(event, body) => body.of(event),
-            Held::Bytes(bytes) => bytes,
+            Kept::Event(event, body) => body.of(event),
+            Kept::Bytes(bytes) => bytes,
         };
         bytes.get(self.from..).unwrap_or_default()
     }
@@ -197,7 +197,7 @@ impl Output {
         }
         self.piece_bytes += bytes.len();
         self.event_bytes += bytes.len();
-        self.pieces.push_back(Piece { held: Held::Event(event, body), at: self.buffer.len(), from: 0 });
+        self.pieces.push_back(Piece { held: Kept::Event(event, body), at: self.buffer.len(), from: 0 });
         None
     }
 
@@ -207,7 +207,7 @@ impl Output {
             return self.buffer.extend_from_slice(&bytes);
         }
         self.piece_bytes += bytes.len();
-        self.pieces.push_back(Piece { held: Held::Bytes(bytes), at: self.buffer.len(), from: 0 });
+        self.pieces.push_back(Piece { held: Kept::Bytes(bytes), at: self.buffer.len(), from: 0 });
     }
 
     /// Writes as much as the socket takes, `bytes_max` at most. What it has done with is left in `spares`.
@@ -289,14 +289,14 @@ impl Output {
             let gone = written.min(rest);
             piece.from += gone;
             self.piece_bytes -= gone;
-            if matches!(piece.held, Held::Event(..)) {
+            if matches!(piece.held, Kept::Event(..)) {
                 self.event_bytes -= gone;
             }
             written -= gone;
             if gone < rest {
                 return self.tidy(spares);
             }
-            if let Some(Piece { held: Held::Event(event, _), .. }) = self.pieces.pop_front() {
+            if let Some(Piece { held: Kept::Event(event, _), .. }) = self.pieces.pop_front() {
                 spares.events.push(event);
             }
         }

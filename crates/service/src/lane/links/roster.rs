@@ -17,7 +17,7 @@ use crate::config::{self, Scheduling};
 use crate::counters::{Block, Counter, Counters, Seat, lane_name};
 use crate::doors::Listeners;
 use crate::lane::io::net::Bell;
-use crate::lane::links::lines::{Line, capacity};
+use crate::lane::links::lanes::{Link, capacity};
 use crate::lane::links::mail::{LaneThread, OFFICE_QUEUE, ToAdministration, ToLane};
 use crate::lane::links::post::{Inbox, Post, post_to};
 use crate::lane::run::{Common, LaneEnds, Worker, WorkerOptions};
@@ -64,7 +64,7 @@ struct Desk {
     bell: Arc<Bell>,
     to: Post<ToLane>,
     from: Inbox<ToAdministration>,
-    introductions: Post<Line>,
+    introductions: Post<Link>,
     handle: JoinHandle<()>,
     number: Pid,
     /// The real-time priority it has.
@@ -148,7 +148,7 @@ impl Roster {
         let (resolver, lookups) = post_to(&self.options.resolver_bell, resolver::QUEUE);
         let (answers, resolved) = post_to(&bell, resolver::QUEUE);
         let (introductions, introduced) = post_to(&bell, usize::from(u8::MAX));
-        let (lines, introduced_to) = self.lines_to((lane, thread, priority), &bell, queue_events_max);
+        let (links, introduced_to) = self.links_to((lane, thread, priority), &bell, queue_events_max);
         let ends = LaneEnds {
             bell: Arc::clone(&bell),
             administration,
@@ -156,7 +156,7 @@ impl Roster {
             resolver,
             resolved,
             introductions: introduced,
-            lines,
+            links,
         };
         let name = lane_name(lane.0, priority);
         let common = self.options.common.clone();
@@ -167,8 +167,8 @@ impl Roster {
         let waiting = &self.options.bell;
         self.options.resolver.post_in_time(Asking { lookups, answers }, || wait_for_room(waiting));
         let others = self.desks.iter_mut().filter(|other| !other.ending);
-        for (other, line) in others.zip(introduced_to) {
-            other.introductions.post_in_time(line, || wait_for_room(waiting));
+        for (other, link) in others.zip(introduced_to) {
+            other.introductions.post_in_time(link, || wait_for_room(waiting));
         }
         let native = None;
         let ending = false;
@@ -190,19 +190,19 @@ impl Roster {
         Ok(())
     }
 
-    /// Makes a new lane's lines to all others, and theirs to it.
-    fn lines_to(
+    /// Makes a new lane's links to all others, and theirs to it.
+    fn links_to(
         &self,
         (lane, thread, priority): (LaneId, LaneThread, Option<i16>),
         bell: &Arc<Bell>,
         queue_events_max: u32,
-    ) -> (Vec<Line>, Vec<Line>) {
+    ) -> (Vec<Link>, Vec<Link>) {
         let pairs = self.desks.iter().filter(|other| !other.ending).map(|other| {
             let capacity = capacity(queue_events_max, other.queue_events_max);
             let (to_other, from_new) = post_to(&other.bell, capacity.total);
             let (to_new, from_other) = post_to(bell, capacity.total);
-            let there = Line::new((other.lane, other.thread, other.priority), to_other, from_other, capacity.to_second);
-            (there, Line::new((lane, thread, priority), to_new, from_new, capacity.to_first))
+            let there = Link::new((other.lane, other.thread, other.priority), to_other, from_other, capacity.to_second);
+            (there, Link::new((lane, thread, priority), to_new, from_new, capacity.to_first))
         });
         pairs.unzip()
     }

@@ -33,7 +33,7 @@ impl Bench {
         write(&mut Writer::new(&mut arguments, ENCODING));
         let principal = self.accounts.account_of([127, 0, 0, 1].into());
         let args = Reader::with_phase(&arguments, 0, ENCODING);
-        let call = corba::Call { key: &object.iiop().unwrap().key, operation, args, principal: &principal };
+        let call = corba::ObjectRequest { key: &object.iiop().unwrap().key, operation, args, principal: &principal };
         self.door.handle(&call, &mut Writer::new(&mut reply, ENCODING)).unwrap();
         read(&mut Reader::with_phase(&reply, 0, ENCODING))
     }

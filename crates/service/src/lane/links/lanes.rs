@@ -1,11 +1,11 @@
-//! The lines between lanes: a ring each way between every two, and what travels over it.
+//! The links between lanes: a ring each way between every two, and what travels over it.
 //!
 //! A lane meets the others when it is started, and those that are started later by an introduction, before it sees routing
-//! that uses them. What is posted over a line is answered over it, in the end: an event with what became of it, a push with
+//! that uses them. What is posted over a link is answered over it, in the end: an event with what became of it, a push with
 //! its reply. So there is a bound on what may be without an answer, and always room for the answers.
 //!
 //! A lane that ends is parted from in two steps: the others say that nothing new comes from them; when all is answered both
-//! ways and the lane has given its connections away, it says so in its last letter, and the line is gone.
+//! ways and the lane has given its connections away, it says so in its last letter, and the link is gone.
 
 use std::sync::Arc;
 
@@ -45,13 +45,13 @@ pub(crate) struct Passed {
 }
 
 /// An event of another lane that waits for its turn, or is taken in and held.
-pub(crate) struct HeldForPeer {
+pub(crate) struct TakenForPeer {
     thread: LaneThread,
     passed: Passed,
 }
 
-/// One lane's end of its line to another.
-pub(crate) struct Line {
+/// One lane's end of its link to another.
+pub(crate) struct Link {
     pub(crate) lane: LaneId,
     /// Its thread: another lane may have had the id before.
     pub(crate) thread: LaneThread,
@@ -71,10 +71,10 @@ pub(crate) struct Line {
     has_ended: bool,
 }
 
-/// All lines of a lane, those to more important lanes first.
+/// All links of a lane, those to more important lanes first.
 #[derive(Default)]
-pub(crate) struct Lines {
-    all: Vec<Line>,
+pub(crate) struct LaneLinks {
+    all: Vec<Link>,
 }
 
 /// Letters of one lane that are served in one round.
@@ -101,7 +101,7 @@ pub(crate) fn capacity(first: u32, second: u32) -> Capacity {
     Capacity { to_first, to_second, total: to_first + to_second + MOVES_MAX + PARTING }
 }
 
-impl Line {
+impl Link {
     pub(crate) fn new(
         (lane, thread, priority): (LaneId, LaneThread, Option<i16>),
         to: Post<ToPeer>,
@@ -154,30 +154,30 @@ impl Line {
     }
 }
 
-impl Lines {
-    pub(crate) fn new(lines: Vec<Line>) -> Self {
-        let mut all = Self { all: lines };
+impl LaneLinks {
+    pub(crate) fn new(links: Vec<Link>) -> Self {
+        let mut all = Self { all: links };
         all.sort();
         all
     }
 
     fn sort(&mut self) {
-        self.all.sort_by_key(|line| core::cmp::Reverse(line.priority));
+        self.all.sort_by_key(|link| core::cmp::Reverse(link.priority));
     }
 
     /// Takes in a lane that was started.
-    pub(crate) fn meet(&mut self, line: Line) {
-        self.all.push(line);
+    pub(crate) fn meet(&mut self, link: Link) {
+        self.all.push(link);
         self.sort();
     }
 
-    /// The line to a lane. Another that had the id before is being parted from.
-    pub(crate) fn find(&mut self, lane: LaneId) -> Option<&mut Line> {
-        self.all.iter_mut().find(|line| line.lane == lane && !line.is_parting)
+    /// The link to a lane. Another that had the id before is being parted from.
+    pub(crate) fn find(&mut self, lane: LaneId) -> Option<&mut Link> {
+        self.all.iter_mut().find(|link| link.lane == lane && !link.is_parting)
     }
 
-    fn of(&mut self, thread: LaneThread) -> Option<&mut Line> {
-        self.all.iter_mut().find(|line| line.thread == thread)
+    fn of(&mut self, thread: LaneThread) -> Option<&mut Link> {
+        self.all.iter_mut().find(|link| link.thread == thread)
     }
 
     /// Posts a message to its lane.
@@ -185,8 +185,8 @@ impl Lines {
     /// # Errors
     /// Gives it back if there is no room for it, or no such lane, which is what the other value says.
     pub(crate) fn post_foreign(&mut self, lane: LaneId, message: Foreign) -> Result<(), (Foreign, bool)> {
-        let Some(line) = self.find(lane) else { return Err((message, false)) };
-        match line.ask(ToPeer::Foreign(message)) {
+        let Some(link) = self.find(lane) else { return Err((message, false)) };
+        match link.ask(ToPeer::Foreign(message)) {
             Err(ToPeer::Foreign(message)) => Err((message, true)),
             _ => Ok(()),
         }
@@ -194,76 +194,76 @@ impl Lines {
 
     /// Sends a message home.
     pub(crate) fn return_foreign(&mut self, thread: LaneThread, message: Foreign) {
-        if let Some(line) = self.of(thread) {
-            line.tell(ToPeer::ForeignDone(message));
+        if let Some(link) = self.of(thread) {
+            link.tell(ToPeer::ForeignDone(message));
         }
     }
 
     /// Whether a connection can be sent to a lane now.
     pub(crate) fn can_move_to(&mut self, lane: LaneId) -> bool {
-        self.find(lane).is_some_and(|line| line.has_room_for_moves())
+        self.find(lane).is_some_and(|link| link.has_room_for_moves())
     }
 
     /// Sends a connection to a lane, which was asked before whether it can.
     pub(crate) fn move_to(&mut self, lane: LaneId, connection: Moving) {
-        if let Some(line) = self.find(lane) {
-            line.tell(ToPeer::Connection(connection));
+        if let Some(link) = self.find(lane) {
+            link.tell(ToPeer::Connection(connection));
         }
     }
 
     /// Says that nothing new will be posted to a lane.
     pub(crate) fn part(&mut self, thread: LaneThread) {
-        if let Some(line) = self.of(thread) {
-            line.part();
+        if let Some(link) = self.of(thread) {
+            link.part();
         }
     }
 
     /// Whether nothing new comes from any lane, and all that was posted is answered.
     pub(crate) fn are_quiet(&self) -> bool {
-        self.all.iter().all(|line| line.was_parted_from && line.unanswered == 0)
+        self.all.iter().all(|link| link.was_parted_from && link.unanswered == 0)
     }
 
     /// Whether something that was posted is unanswered.
     pub(crate) fn are_awaited(&self) -> bool {
-        self.all.iter().any(|line| line.unanswered > 0)
+        self.all.iter().any(|link| link.unanswered > 0)
     }
 
     /// Posts the last letter to all.
     pub(crate) fn end(&mut self) {
-        for mut line in self.all.drain(..) {
-            line.tell(ToPeer::Parted);
+        for mut link in self.all.drain(..) {
+            link.tell(ToPeer::Parted);
         }
     }
 
     /// Forgets lanes that have ended.
     fn forget_ended(&mut self) {
-        self.all.retain(|line| !line.has_ended);
+        self.all.retain(|link| !link.has_ended);
     }
 
     /// Notes that what the others post from now on is rung for again.
     pub(crate) fn look(&self) {
-        self.all.iter().for_each(|line| line.from.look());
+        self.all.iter().for_each(|link| link.from.look());
     }
 }
 
 impl Worker {
     /// Serves what other lanes have posted. True if there is more.
-    pub(crate) fn serve_lines(&mut self) -> bool {
-        let lines = self.core.links.lines.all.len();
+    pub(crate) fn serve_links(&mut self) -> bool {
+        let links = self.core.links.lanes.all.len();
         let mut more = false;
-        for at in 0..lines {
+        for at in 0..links {
             more |= self.serve_line(at);
         }
         // A lane that was met meanwhile has moved others down, which then were not served.
-        more |= self.core.links.lines.all.len() != lines;
-        self.core.links.lines.forget_ended();
+        more |= self.core.links.lanes.all.len() != links;
+        self.core.links.lanes.forget_ended();
         more
     }
 
     fn serve_line(&mut self, at: usize) -> bool {
-        let Some(thread) = self.core.links.lines.all.get(at).map(|line| line.thread) else { return false };
+        let Some(thread) = self.core.links.lanes.all.get(at).map(|link| link.thread) else { return false };
         for _ in 0..LETTERS_PER_ROUND {
-            let Some(letter) = self.core.links.lines.of(thread).and_then(|line| line.from.take()) else { return false };
+            let Some(letter) = self.core.links.lanes.of(thread).and_then(|link| link.from.take()) else { return false };
             // What it speaks of was published before it was posted, so look before acting on it.
             self.core.refresh();
             match letter {
@@ -276,20 +276,20 @@ impl Worker {
                 }
                 ToPeer::Connection(connection) => self.take_over_connection(connection),
                 ToPeer::Parting => {
-                    if let Some(line) = self.core.links.lines.of(thread) {
-                        line.was_parted_from = true;
+                    if let Some(link) = self.core.links.lanes.of(thread) {
+                        link.was_parted_from = true;
                         self.core.doors.note_room_elsewhere();
                     }
                 }
                 ToPeer::Parted => {
-                    if let Some(line) = self.core.links.lines.of(thread) {
-                        line.has_ended = true;
+                    if let Some(link) = self.core.links.lanes.of(thread) {
+                        link.has_ended = true;
                     }
                     return false;
                 }
             }
         }
-        self.core.links.lines.of(thread).is_some_and(|line| line.from.waiting() > 0)
+        self.core.links.lanes.of(thread).is_some_and(|link| link.from.waiting() > 0)
     }
 }
 
@@ -297,16 +297,16 @@ impl Core {
     /// Posts the events that the engine wants handed over.
     pub(crate) fn post_handovers(&mut self) {
         while let Some(Handover { to, outbox, serial, event, .. }) = self.lane.poll_handover(self.clock.now) {
-            let Some(line) = self.links.lines.find(to) else {
+            let Some(link) = self.links.lanes.find(to) else {
                 // Its lane has just ended, and with it all who would have got the event there.
                 self.lane.handle_outcome(outbox, serial, Outcome::Rejected, self.clock.now);
                 self.lane.release(event);
                 continue;
             };
-            match line.ask(ToPeer::Event(Passed { outbox, serial, event })) {
+            match link.ask(ToPeer::Event(Passed { outbox, serial, event })) {
                 Ok(()) => self.counters.add(Counter::HandedOver, 1),
                 Err(letter) => {
-                    line.blocked.push(outbox);
+                    link.blocked.push(outbox);
                     self.counters.add(Counter::HandoverFull, 1);
                     self.lane.handle_outcome(outbox, serial, Outcome::NoRoom, self.clock.now);
                     if let ToPeer::Event(passed) = letter {
@@ -323,16 +323,16 @@ impl Core {
         if !self.lane.takes_turns() {
             return self.take_over_now(thread, passed);
         }
-        let held = &mut self.links.held_for_peers;
-        let token = held.insert(HeldForPeer { thread, passed });
-        if let Some(HeldForPeer { passed, .. }) = held.get(token) {
+        let held = &mut self.links.taken_for_peers;
+        let token = held.insert(TakenForPeer { thread, passed });
+        if let Some(TakenForPeer { passed, .. }) = held.get(token) {
             self.lane.queue_handover_turn(&passed.event, token.to_bits(), self.clock.now);
         }
     }
 
     /// Takes in an event of another lane's that has waited for its turn.
     pub(crate) fn take_over_in_turn(&mut self, token: Token) {
-        if let Some(HeldForPeer { thread, passed }) = self.links.held_for_peers.remove(token) {
+        if let Some(TakenForPeer { thread, passed }) = self.links.taken_for_peers.remove(token) {
             self.take_over_now(thread, passed);
         }
     }
@@ -342,7 +342,7 @@ impl Core {
         let outcome = match self.lane.handle_handover(&passed.event, &self.doors, self.clock.now) {
             Admission::Accepted { .. } => Outcome::Delivered,
             Admission::Held(ticket) => {
-                let held = self.links.held_for_peers.insert(HeldForPeer { thread, passed });
+                let held = self.links.taken_for_peers.insert(TakenForPeer { thread, passed });
                 self.intake.hold_for_peer(ticket, held);
                 return self.deliver();
             }
@@ -358,14 +358,14 @@ impl Core {
 
     /// An event of another lane's is held no more.
     pub(crate) fn pay_peer(&mut self, held: Token) {
-        if let Some(HeldForPeer { thread, passed }) = self.links.held_for_peers.remove(held) {
+        if let Some(TakenForPeer { thread, passed }) = self.links.taken_for_peers.remove(held) {
             self.tell_taken_over(thread, passed, Outcome::Delivered);
         }
     }
 
     fn tell_taken_over(&mut self, thread: LaneThread, passed: Passed, outcome: Outcome) {
-        if let Some(line) = self.links.lines.of(thread) {
-            line.tell(ToPeer::Taken(passed, outcome));
+        if let Some(link) = self.links.lanes.of(thread) {
+            link.tell(ToPeer::Taken(passed, outcome));
         }
     }
 
@@ -377,12 +377,12 @@ impl Core {
         self.note_answered(thread);
     }
 
-    /// There is room on a line again.
+    /// There is room on a link again.
     fn note_answered(&mut self, thread: LaneThread) {
-        let Some(line) = self.links.lines.of(thread) else { return };
-        line.unanswered = line.unanswered.saturating_sub(1);
+        let Some(link) = self.links.lanes.of(thread) else { return };
+        link.unanswered = link.unanswered.saturating_sub(1);
         self.doors.note_room_elsewhere();
-        while let Some(outbox) = self.links.lines.of(thread).and_then(|line| line.blocked.pop()) {
+        while let Some(outbox) = self.links.lanes.of(thread).and_then(|link| link.blocked.pop()) {
             self.lane.resume_outbox(outbox, self.clock.now);
         }
     }
@@ -394,13 +394,13 @@ mod tests {
     use crate::lane::io::net::Bell;
     use crate::lane::links::post::post_to;
 
-    /// Both ends of a line between lanes with queues for so many events.
-    fn line(first: u32, second: u32) -> [Line; 2] {
+    /// Both ends of a link between lanes with queues for so many events.
+    fn link(first: u32, second: u32) -> [Link; 2] {
         let capacity = capacity(first, second);
         let bell = Arc::new(Bell::new().unwrap());
         let (to_second, from_first) = post_to(&bell, capacity.total);
         let (to_first, from_second) = post_to(&bell, capacity.total);
-        let end = |lane, to, from, window| Line::new((LaneId(lane), LaneThread(lane.into()), None), to, from, window);
+        let end = |lane, to, from, window| Link::new((LaneId(lane), LaneThread(lane.into()), None), to, from, window);
         [end(2, to_second, from_second, capacity.to_second), end(1, to_first, from_first, capacity.to_first)]
     }
 
@@ -415,7 +415,7 @@ mod tests {
     #[test]
     fn there_is_room_for_every_answer_whatever_else_was_posted() {
         for (to_first, to_second) in [(1, 1), (3, 7), (100_000, 2)] {
-            let [mut first, mut second] = line(to_first, to_second);
+            let [mut first, mut second] = link(to_first, to_second);
             // As many connections as may move, and as many questions as may be asked, both ways, before anybody reads.
             let moves = core::iter::repeat_with(|| first.has_room_for_moves().then(|| first.tell(answer())).is_some());
             assert_eq!(moves.take_while(|moved| *moved).count(), MOVES_MAX);
@@ -435,36 +435,36 @@ mod tests {
 
     #[test]
     fn thirty_two_connections_may_be_on_their_way_to_a_lane_and_the_next_one_when_it_has_taken_one() {
-        let [first, mut second] = line(1, 1);
-        let mut lines = Lines::new(vec![first]);
+        let [first, mut second] = link(1, 1);
+        let mut links = LaneLinks::new(vec![first]);
         for moved in 0..32 {
-            assert!(lines.can_move_to(LaneId(2)), "{moved}");
-            lines.find(LaneId(2)).unwrap().tell(answer());
+            assert!(links.can_move_to(LaneId(2)), "{moved}");
+            links.find(LaneId(2)).unwrap().tell(answer());
         }
-        assert!(!lines.can_move_to(LaneId(2)));
+        assert!(!links.can_move_to(LaneId(2)));
         assert!(second.from.take().is_some());
-        assert!(lines.can_move_to(LaneId(2)));
+        assert!(links.can_move_to(LaneId(2)));
     }
 
     #[test]
     fn a_lane_that_is_parted_from_is_not_found() {
-        let [first, _second] = line(1, 1);
-        let mut lines = Lines::new(vec![first]);
-        assert!(lines.find(LaneId(2)).is_some() && lines.can_move_to(LaneId(2)));
-        lines.part(LaneThread(2));
-        assert!(lines.find(LaneId(2)).is_none() && !lines.can_move_to(LaneId(2)));
-        assert!(!lines.are_quiet(), "it may still send something");
+        let [first, _second] = link(1, 1);
+        let mut links = LaneLinks::new(vec![first]);
+        assert!(links.find(LaneId(2)).is_some() && links.can_move_to(LaneId(2)));
+        links.part(LaneThread(2));
+        assert!(links.find(LaneId(2)).is_none() && !links.can_move_to(LaneId(2)));
+        assert!(!links.are_quiet(), "it may still send something");
     }
 
     #[test]
     fn more_important_lanes_are_served_first() {
         let ends = [Some(5), None, Some(9)].map(|priority| {
-            let [mut end, _] = line(1, 1);
+            let [mut end, _] = link(1, 1);
             end.priority = priority;
             end
         });
-        let lines = Lines::new(ends.into());
-        let order: Vec<Option<i16>> = lines.all.iter().map(|line| line.priority).collect();
+        let links = LaneLinks::new(ends.into());
+        let order: Vec<Option<i16>> = links.all.iter().map(|link| link.priority).collect();
         assert_eq!(order, [Some(9), Some(5), None]);
     }
 }
