@@ -15,6 +15,8 @@ mod filters;
 #[cfg(test)]
 mod identity;
 #[cfg(test)]
+mod json;
+#[cfg(test)]
 mod overload;
 #[cfg(test)]
 mod pairings;
