@@ -62,6 +62,25 @@ pub struct DeclaredChannel {
     /// Its properties, QoS and administrative, as docs/qos.md names them.
     #[serde(default)]
     pub properties: BTreeMap<String, DeclaredValue>,
+    /// The lanes of its `ThreadPoolLanes`, under `CLIENT_PROPAGATED`, as `campanile plan --out` writes them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub lane: Vec<DeclaredLane>,
+}
+
+/// A lane of a channel's threads.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DeclaredLane {
+    /// Its Real-time CORBA priority, 0 to 32,767, another than the other lanes'.
+    pub priority: i64,
+    /// Its threads, 1 at least; `lanes.threads_max` bounds those of all.
+    pub static_threads: i64,
+    /// The processor on which a plan has it. Nothing is done with it: `lanes.cpus` says where lanes run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpu: Option<u16>,
+    /// What it carries, for whoever reads the file.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub activities: Vec<String>,
 }
 
 /// A property's value.
@@ -608,13 +627,19 @@ mod tests {
                     MaxConsumers = 3\nRejectNewEvents = true\n[[channels]]\nname = \"Office\"";
         let config: Config = toml::from_str(text).unwrap();
         assert_eq!(config.channels.len(), 2);
-        let DeclaredChannel { name, properties } = &config.channels[0];
+        let DeclaredChannel { name, properties, .. } = &config.channels[0];
         let of = |name: &str| properties[name].clone();
         assert_eq!(name, "Plant");
         assert_eq!(of("FullOutbox"), DeclaredValue::Text("Discard".into()));
         assert_eq!(of("MaxConsumers"), DeclaredValue::Number(3));
         assert_eq!(of("RejectNewEvents"), DeclaredValue::Flag(true));
         assert!(toml::from_str::<Config>("[[channels]]\nproperties = {}").is_err(), "it needs a name");
+        let text = "[[channels]]\nname = \"Plant\"\n[[channels.lane]]\npriority = 10\nstatic_threads = 1\ncpu = 0\nactivities = [\"a\"]\n\
+                    [[channels.lane]]\npriority = 20\nstatic_threads = 2\n[channels.properties]\nMaxConsumers = 3";
+        let config: Config = toml::from_str(text).unwrap();
+        let lanes: Vec<_> = config.channels[0].lane.iter().map(|lane| (lane.priority, lane.static_threads)).collect();
+        assert_eq!(lanes, [(10, 1), (20, 2)]);
+        assert!(toml::from_str::<Config>(&text.replace("cpu", "core")).is_err());
     }
 
     #[test]

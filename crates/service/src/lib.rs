@@ -29,8 +29,8 @@ mod time;
 pub use admin::drain::Undone;
 pub use admin::values::{Answer, Command, ConsumerStanding, Declined, Dropped, Query};
 pub use config::{
-    Channel, Config, ConfigError, DeclaredChannel, DeclaredValue, Delivery, Discipline, Json, Lanes, Limits, Naming,
-    NarrowCodeSet, PriorityMapping, Scheduling,
+    Channel, Config, ConfigError, DeclaredChannel, DeclaredLane, DeclaredValue, Delivery, Discipline, Json, Lanes,
+    Limits, Naming, NarrowCodeSet, PriorityMapping, Scheduling,
 };
 pub use counters::{Counter, Counters, LaneCounters};
 pub use lane::scheduling::run_at_fifo;

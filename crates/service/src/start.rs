@@ -626,14 +626,18 @@ fn door_settings(config: &Config, memory: Memory, host: &str, port: u16) -> Door
 
 /// Makes the channels that the configuration declares, or sets those that are there already.
 fn declare_channels(door: &mut Door, channels: &[DeclaredChannel]) -> Result<(), StartError> {
-    for DeclaredChannel { name, properties } in channels {
+    for DeclaredChannel { name, properties, lane } in channels {
         let value = |value: &DeclaredValue| match value {
             DeclaredValue::Flag(flag) => Declared::Flag(*flag),
             DeclaredValue::Number(number) => Declared::Number(*number),
             DeclaredValue::Text(text) => Declared::Text(text.clone()),
         };
-        let properties: Vec<(String, Declared)> =
+        let mut properties: Vec<(String, Declared)> =
             properties.iter().map(|(name, given)| (name.clone(), value(given))).collect();
+        if !lane.is_empty() {
+            let lanes = lane.iter().map(|lane| (lane.priority, lane.static_threads)).collect();
+            properties.push(("ThreadPoolLanes".to_owned(), Declared::Lanes(lanes)));
+        }
         door.declare_channel(name, &properties).map_err(|why| StartError::Channel { name: name.clone(), why })?;
     }
     Ok(())

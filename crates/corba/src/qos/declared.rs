@@ -1,5 +1,6 @@
-//! A channel's properties as a configuration file has them: numbers, flags and text, where a time is text with its unit.
+//! A channel's properties as a configuration file has them: numbers, flags and text, where a time is text with its unit; and lanes.
 
+use super::pools::lanes_value;
 use super::property::{Domain, Place, Property, PropertyValue, Wanted, Wire};
 use super::tables::{ADMIN, QOS};
 use core::fmt;
@@ -14,6 +15,8 @@ pub enum Declared {
     Number(i64),
     /// Text: a choice, or a time with its unit, such as `2s`.
     Text(String),
+    /// The lanes of `ThreadPoolLanes` under `CLIENT_PROPAGATED`: of each the priority and the static threads.
+    Lanes(Vec<(i64, i64)>),
 }
 
 impl fmt::Display for Declared {
@@ -22,6 +25,10 @@ impl fmt::Display for Declared {
             Self::Flag(flag) => flag.fmt(f),
             Self::Number(number) => number.fmt(f),
             Self::Text(text) => text.fmt(f),
+            Self::Lanes(lanes) => {
+                let lanes = lanes.iter().map(|(priority, threads)| format!("{threads} at priority {priority}"));
+                f.write_str(&lanes.collect::<Vec<_>>().join(", "))
+            }
         }
     }
 }
@@ -54,6 +61,7 @@ fn value(property: &Property, declared: &Declared) -> Value {
             Some(time) => Value::ULongLong(time),
             None => Value::String(text.clone()),
         },
+        Declared::Lanes(lanes) => lanes_value(lanes),
     }
 }
 
@@ -78,6 +86,9 @@ fn range(low: &PropertyValue, high: &PropertyValue) -> String {
         (PropertyValue::Boolean(_), _) => "it is true or false".to_owned(),
         (PropertyValue::ULongLong(low), PropertyValue::ULongLong(high)) => {
             format!("it is from {low} to {high}, a time in 100 ns or with its unit: us, ms, s, min, h, d")
+        }
+        (PropertyValue::Structure(_), _) => {
+            "lanes have different priorities, each from 0 to 32767, and 1 static thread at least".to_owned()
         }
         _ => format!("it is from {} to {}", number(low), number(high)),
     }

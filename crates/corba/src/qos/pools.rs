@@ -225,6 +225,22 @@ fn lane_value(model: PriorityModel, server_priority: i16, lane: LaneSpec) -> (Ty
     structure("ThreadPoolLane", members)
 }
 
+/// A `ThreadPoolLanes` of lanes with these priorities and static threads, under `CLIENT_PROPAGATED`: as a client would give it.
+pub(super) fn lanes_value(lanes: &[(i64, i64)]) -> Value {
+    let structure = |fields: Vec<(&str, Value)>| Value::Struct {
+        type_name: String::new(),
+        fields: fields.into_iter().map(|(name, value)| (name.to_owned(), value)).collect(),
+    };
+    let lane = |(priority, threads): &(i64, i64)| {
+        structure(vec![("lane_priority", Value::LongLong(*priority)), ("static_threads", Value::LongLong(*threads))])
+    };
+    structure(vec![
+        ("priority_model", model_value(PriorityModel::ClientPropagated)),
+        ("server_priority", Value::Short(0)),
+        ("lanes", Value::Sequence(lanes.iter().map(lane).collect())),
+    ])
+}
+
 fn lanes_type() -> TypeCode {
     let lane = lane_value(PriorityModel::ClientPropagated, 0, LaneSpec { priority: 0, threads: 1 }).0;
     TypeCode::alias("IDL:NotifyExt/ThreadPoolLanes_List:1.0", "ThreadPoolLanes_List", TypeCode::sequence(lane))

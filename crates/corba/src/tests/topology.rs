@@ -383,6 +383,10 @@ fn declared_channels_are_made_once_and_found_by_their_names() {
         ("MaxConsumers", Declared::Number(-1), "from 0 to"),
         ("Colour", text("red"), "no property Colour"),
         ("StartTime", Declared::Number(1), "no property of channels"),
+        ("ThreadPoolLanes", Declared::Lanes(vec![(10, 1), (10, 1)]), "different priorities"),
+        ("ThreadPoolLanes", Declared::Lanes(vec![(10, 0)]), "1 static thread"),
+        ("ThreadPoolLanes", Declared::Lanes(vec![(-1, 1)]), "from 0 to 32767"),
+        ("ThreadPoolLanes", Declared::Lanes(vec![(10, 65)]), "other properties"),
     ] {
         let refused = d.door.declare_channel("Other", &[(name.to_owned(), value)]).unwrap_err();
         assert!(refused.contains(why), "{refused}");

@@ -13,7 +13,7 @@ use client::{ConsumerOptions, Orb, OrbOptions, ServantError, SimpleConsumer, Sim
 use giop::cdr::{CharSet, Endian};
 use giop::message::{RequestHead, Response, ServiceContexts};
 use giop::realtime::{self, PriorityModel};
-use service::{Config, Counter, LaneCounters, Lanes, Scheduling, Service};
+use service::{Config, Counter, DeclaredChannel, DeclaredLane, LaneCounters, Lanes, Scheduling, Service};
 use testing::{EndInTime, NextInTime};
 
 use crate::kinds::{Consumer, FORMS, Got, Model, event_of};
@@ -334,6 +334,27 @@ fn no_more_threads_than_the_configuration_allows() {
     let consumer = consume(&service, id, &[]);
     publish(&supply(&service, id, &[]), 0..3);
     assert_eq!(consumer.take(3), [0, 1, 2]);
+}
+
+#[test]
+fn a_declared_channel_has_the_lanes_that_a_plan_gave_it() {
+    let lane =
+        |priority| DeclaredLane { priority, static_threads: 1, cpu: Some(0), activities: vec!["control".into()] };
+    let plant = |lane| DeclaredChannel { name: "Plant".into(), properties: BTreeMap::new(), lane };
+    let config = |lanes| Config { lanes: ordinary(), channels: vec![plant(lanes)], ..Config::default() };
+    let service = start_with(config(vec![lane(20), lane(10)]));
+    let factory = Orb::new(OrbOptions::default()).resolve(&service.corbaloc("NotificationService")).unwrap();
+    let channels = EventChannelFactory::narrow(factory).unwrap().get_all_channels().unwrap();
+    let id = *channels.last().unwrap();
+    let consumer = consume(&service, id, &[]);
+    publish(&supply(&service, id, &[]), 0..3);
+    assert_eq!(consumer.take(3), [0, 1, 2]);
+    let mut priorities: Vec<_> = service.counters().lanes().iter().map(LaneCounters::priority).collect();
+    priorities.sort_unstable();
+    assert_eq!(priorities, [None, Some(10), Some(20)]);
+    let twice = Config { listen: "127.0.0.1:0".into(), ..config(vec![lane(10), lane(10)]) };
+    let refused = Service::start(twice).err().unwrap().to_string();
+    assert!(refused.contains("Plant") && refused.contains("different priorities"), "{refused}");
 }
 
 #[test]
