@@ -145,6 +145,32 @@ impl Snapshot {
         gone
     }
 
+    /// A channel's routes, as they are shared by the snapshots in which they are the same.
+    pub(crate) fn channel_routes(&self, channel: ChannelId) -> Option<&Arc<ChannelRoutes>> {
+        self.channels.get(self.index_of(channel)?)
+    }
+
+    /// The channels' routes with these new ones, and without those of the channels that are gone.
+    pub(crate) fn channels_with(&self, news: &[Arc<ChannelRoutes>], gone: &[ChannelId]) -> Vec<Arc<ChannelRoutes>> {
+        let mut channels = self.channels.clone();
+        for gone in gone {
+            if let Ok(at) = channels.binary_search_by_key(gone, |routes| routes.id) {
+                channels.remove(at);
+            }
+        }
+        for routes in news {
+            match channels.binary_search_by_key(&routes.id, |routes| routes.id) {
+                Ok(at) => {
+                    if let Some(place) = channels.get_mut(at) {
+                        *place = Arc::clone(routes);
+                    }
+                }
+                Err(at) => channels.insert(at, Arc::clone(routes)),
+            }
+        }
+        channels
+    }
+
     fn index_of(&self, channel: ChannelId) -> Option<usize> {
         self.channels.binary_search_by_key(&channel, |routes| routes.id).ok()
     }

@@ -192,7 +192,7 @@ impl Door {
 
     /// Tells clients what changed since this was last called.
     pub(super) fn tell_changes(&mut self) {
-        let channels: Vec<ChannelId> = self.hierarchy.channels().map(engine::Channel::id).collect();
+        let channels: Vec<ChannelId> = self.hierarchy.changed().map(engine::Channel::id).collect();
         for channel in channels {
             self.find_out(channel);
         }

@@ -420,6 +420,7 @@ impl Hierarchy {
             {
                 found.note_filter_changed(id);
                 self.touched.insert(channel);
+                self.changed.insert(channel);
             }
         }
     }

@@ -77,6 +77,7 @@ impl Hierarchy {
     fn take_from_admin(&mut self, channel: ChannelId, gone: &mut Admin) -> Option<Removal> {
         // If the channel has gone, too, its proxies go with that.
         let owner = self.channels.get_mut(&channel)?;
+        self.changed.insert(channel);
         let proxy = owner.take_doomed(gone.members.pop_first()?)?;
         self.filters.forget_all(&proxy.attached, FilterTarget::Proxy(ProxyKey { channel, proxy: proxy.id }));
         self.pools.note_change(proxy.patch.pool, None);
@@ -89,6 +90,7 @@ impl Hierarchy {
         self.filters.forget_all(&gone.attached, target);
         self.pools.note_change(gone.patch.pool, None);
         if let Some(owner) = self.channels.get_mut(&channel) {
+            self.changed.insert(channel);
             owner.end_doomed(gone);
         }
     }

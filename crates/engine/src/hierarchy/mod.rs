@@ -26,8 +26,8 @@ pub use numbers::Numbered;
 use core::ops::Bound;
 
 use crate::{
-    AdminId, ChannelId, ChannelLimits, EventType, Form, Operator, OutboxSettings, Peer, ProxyId, ProxyKey, ProxyKind,
-    Refusal, SettingsPatch, Side, Snapshot, SupplierSettings, Topics, Want,
+    AdminId, ChannelId, ChannelLimits, ChannelRoutes, EventType, Form, Operator, OutboxSettings, Peer, ProxyId,
+    ProxyKey, ProxyKind, Refusal, SettingsPatch, Side, Snapshot, SupplierSettings, Topics, Want,
 };
 use filters::Filters;
 use leaving::Leaving;
@@ -112,10 +112,11 @@ pub struct Hierarchy {
     leaving: VecDeque<Leaving>,
     /// The channels that commands may have changed since this was last asked.
     touched: BTreeSet<ChannelId>,
+    /// Those whose routes may not be what they should be, and those that have gone since the last snapshot.
+    changed: BTreeSet<ChannelId>,
+    gone: Vec<ChannelId>,
     /// Whether the last snapshot left something for the next.
     unfinished: bool,
-    /// Whether a channel came or went since the last snapshot; changes inside a channel are noted there.
-    channels_changed: bool,
     snapshot: Arc<Snapshot>,
 }
 
@@ -145,7 +146,7 @@ impl Hierarchy {
         self.next_channel = self.next_channel.checked_add(1).ok_or(Refusal::IdsExhausted)?;
         self.channels.insert(id, Channel::new(id, patch, limits));
         self.pools.note_change(None, patch.pool);
-        self.channels_changed = true;
+        self.changed.insert(id);
         Ok(id)
     }
 
@@ -156,7 +157,7 @@ impl Hierarchy {
     /// [`Refusal::ChannelNotFound`].
     pub fn destroy_channel(&mut self, channel: ChannelId) -> Result<(), Refusal> {
         let gone = self.channels.remove(&channel).ok_or(Refusal::ChannelNotFound { channel })?;
-        self.channels_changed = true;
+        self.gone.push(channel);
         self.touched.remove(&channel);
         self.pools.note_change(gone.patch().pool, None);
         self.leaving.push_back(Leaving::Channel(Box::new(gone)));
@@ -488,25 +489,34 @@ impl Hierarchy {
     /// all is taken in, and what is changed meanwhile is part of the next. [`has_work`](Self::has_work) says whether
     /// something is left.
     pub fn snapshot(&mut self) -> Arc<Snapshot> {
-        let changed = self.channels.values().filter(|channel| channel.is_changed()).count();
-        let piece = (PIECE / changed.max(1)).max(PIECE_MIN);
-        let is_last = self.channels.values().all(|channel| channel.work_left() <= piece);
+        let Self { channels, changed, .. } = self;
+        changed.retain(|channel| channels.get(channel).is_some_and(Channel::is_changed));
+        let piece = (PIECE / self.changed.len().max(1)).max(PIECE_MIN);
+        let is_last = self.changed().all(|channel| channel.work_left() <= piece);
         let lanes = self.pools.settle(is_last);
         let lanes_changed = lanes != self.snapshot.lanes;
-        self.unfinished = false;
-        if lanes_changed || self.channels_changed || changed > 0 {
-            self.channels_changed = false;
-            let (filters, pools) = (&self.filters, &self.pools);
-            let routes = |channel: &mut Channel| channel.routes(filters, pools, piece);
-            let channels: Vec<_> = self.channels.values_mut().map(routes).collect();
-            self.unfinished = self.channels.values().any(Channel::is_changed);
-            let same = channels.len() == self.snapshot.channels.len()
-                && channels.iter().zip(&self.snapshot.channels).all(|(now, last)| Arc::ptr_eq(now, last));
-            if lanes_changed || !same {
-                self.snapshot = Arc::new(Snapshot { version: self.snapshot.version + 1, channels, lanes });
+        let (filters, pools) = (&self.filters, &self.pools);
+        let mut news: Vec<Arc<ChannelRoutes>> = Vec::new();
+        self.changed.retain(|id| {
+            let Some(channel) = self.channels.get_mut(id) else { return false };
+            let routes = channel.routes(filters, pools, piece);
+            if !self.snapshot.channel_routes(*id).is_some_and(|last| Arc::ptr_eq(last, &routes)) {
+                news.push(routes);
             }
+            channel.is_changed()
+        });
+        self.unfinished = !self.changed.is_empty();
+        let gone = core::mem::take(&mut self.gone);
+        if lanes_changed || !news.is_empty() || gone.iter().any(|id| self.snapshot.channel_routes(*id).is_some()) {
+            let channels = self.snapshot.channels_with(&news, &gone);
+            self.snapshot = Arc::new(Snapshot { version: self.snapshot.version + 1, channels, lanes });
         }
         Arc::clone(&self.snapshot)
+    }
+
+    /// The channels that commands may have changed since the last [`snapshot`](Self::snapshot), and those that are yet to be taken in.
+    pub fn changed(&self) -> impl Iterator<Item = &Channel> {
+        self.changed.iter().filter_map(|channel| self.channels.get(channel))
     }
 
     /// Whether the last [`snapshot`](Self::snapshot) left something for the next, or there is something to
@@ -538,6 +548,7 @@ impl Hierarchy {
     fn channel_mut(&mut self, channel: ChannelId) -> Result<&mut Channel, Refusal> {
         let found = self.channels.get_mut(&channel).ok_or(Refusal::ChannelNotFound { channel })?;
         self.touched.insert(channel);
+        self.changed.insert(channel);
         Ok(found)
     }
 }

@@ -290,6 +290,7 @@ impl Hierarchy {
     pub fn lane_unavailable(&mut self, lane: LaneId) {
         if self.pools.replace(lane) {
             self.channels.values_mut().for_each(Channel::note_places_changed);
+            self.changed.extend(self.channels.keys());
         }
     }
 
