@@ -380,7 +380,7 @@ fn a_process_that_hangs_with_many_proxies_behind_it_is_written_to_for_all_of_the
     wait_until("all to be pushed to", || read(&service, Counter::PushesSent) >= PROXIES);
     wait_until("the socket to be full", || read(&service, Counter::Delivered) == 1);
     let before = read(&service, Counter::SystemCalls);
-    // All of them wait for a second, time out together, and have what they asked for cancelled.
+    // All of them wait for a second and time out together.
     wait_until("all to time out", || read(&service, Counter::PushTimeouts) >= PROXIES);
     let calls = read(&service, Counter::SystemCalls) - before;
     assert!(calls < PROXIES, "{calls} system calls for {PROXIES} proxies");

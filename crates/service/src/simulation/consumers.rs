@@ -50,6 +50,8 @@ struct Receiving {
     wire: Wire,
     /// The last event of each supplier that came on it.
     last: BTreeMap<usize, u32>,
+    /// All that came on it.
+    came: BTreeSet<(usize, u32)>,
     to_answer: VecDeque<(Duration, u32)>,
     ids: BTreeSet<u32>,
     reads_at: Duration,
@@ -198,6 +200,7 @@ impl Consumer {
             self.receiving.push(Receiving {
                 wire: Wire::over(end),
                 last: BTreeMap::new(),
+                came: BTreeSet::new(),
                 to_answer: VecDeque::new(),
                 ids: BTreeSet::new(),
                 reads_at: now,
@@ -316,11 +319,6 @@ impl Consumer {
                     (0..count).map(|_| StructuredEvent::read(reader)).collect::<Result<Vec<_>, _>>()
                 })
                 .map_err(read)?,
-            // What is sent again begins with what was not answered.
-            Received::CANCEL => {
-                one.last.clear();
-                Vec::new()
-            }
             // What it is told besides, such as that it is disconnected or what is on offer.
             _ => Vec::new(),
         };
@@ -336,7 +334,8 @@ impl Consumer {
             let (supplier, number) = event.event_name.split_once(':').ok_or("an event of nobody's")?;
             let (supplier, number): (usize, u32) = (supplier.parse().unwrap(), number.parse().unwrap());
             let before = one.last.insert(supplier, number);
-            if before.is_some_and(|before| before >= number) {
+            // What was not answered in time comes again, and so do those behind it; nothing comes late for the first time.
+            if one.came.insert((supplier, number)) && before.is_some_and(|before| before >= number) {
                 return Err(format!(
                     "consumer {} ({:?}) gets event {number} of supplier {supplier} behind {before:?}",
                     self.number, self.nature

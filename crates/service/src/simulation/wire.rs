@@ -181,18 +181,11 @@ pub(super) struct Received {
 }
 
 impl Received {
-    /// What stands for the operation where one that was asked is cancelled.
-    pub(super) const CANCEL: &str = "CancelRequest";
-
     pub(super) fn parse(message: Vec<u8>) -> Result<Option<Self>, String> {
         let header = Header::parse(&message).map_err(|error| format!("{error:?}"))?;
         match header.kind {
             MessageKind::Request => {}
             MessageKind::CloseConnection => return Ok(None),
-            // It may be answered all the same.
-            MessageKind::CancelRequest => {
-                return Ok(Some(Self { id: 0, is_two_way: false, operation: Self::CANCEL.to_owned(), message }));
-            }
             other => return Err(format!("a consumer is sent a {other}")),
         }
         let request = Request::parse(&message, &header).map_err(|error| format!("not a request: {error:?}"))?;

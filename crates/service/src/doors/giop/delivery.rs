@@ -173,7 +173,7 @@ impl Core {
     pub(crate) fn abandon(&mut self, outbox: OutboxId) {
         self.counters.add(Counter::PushTimeouts, 1);
         self.note_failure(outbox, || "no reply in time".to_owned());
-        for token in self.withdraw(outbox, 0, true) {
+        for token in self.withdraw(outbox, 0) {
             let Outgoings { routes, connections, limits: Limits { silence, .. }, .. } = &mut self.doors.giop.outgoing;
             let Some(connection) = connections.get(token) else { continue };
             if self.clock.now.since(connection.silent_since) >= *silence {

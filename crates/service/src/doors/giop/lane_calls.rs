@@ -160,13 +160,7 @@ impl Core {
     /// An answer is not waited for any more.
     pub(crate) fn stop_asking(&mut self, under_way: UnderWay) {
         let UnderWay { connection: token, request_id } = under_way;
-        let is_waited_for = self.doors.giop.outgoing.remove_pending(token, request_id).is_some();
-        let spares = &mut self.io.spares;
-        let Outgoings { connections, .. } = &mut self.doors.giop.outgoing;
-        if is_waited_for && let Some(connection) = connections.get_mut(token) {
-            connection.cancel(request_id, spares);
-            self.doors.giop.outgoing.note_due(token);
-        }
+        _ = self.doors.giop.outgoing.remove_pending(token, request_id);
     }
 
     /// Has an object asked where its answer pointed to. False when it has been sent about too often.

@@ -11,7 +11,6 @@ use std::sync::Arc;
 
 use engine::{OutboxId, Time};
 use giop::framing::{self, Inbound};
-use giop::message;
 use hashbrown::HashMap;
 
 use crate::counters::Counter;
@@ -20,14 +19,14 @@ use crate::doors::giop::admin_calls::AwaitedReply;
 use crate::doors::giop::lane_calls::Ways;
 use crate::doors::giop::longest_idle::LongestIdle;
 use crate::doors::giop::losses::{Bereaved, Loss, Losses};
-use crate::doors::giop::mail::{self, OWN_ENDIAN};
+use crate::doors::giop::mail;
 use crate::doors::giop::pending::{Pending, PendingReplies};
 use crate::doors::giop::replies::Verdict;
 use crate::doors::giop::routes::{Endpoint, Route, Routes, Sent};
 use crate::doors::giop::unused::{Around, Unused};
 use crate::lane::io::gathered::Gathered;
 use crate::lane::io::net::{self, Stream};
-use crate::lane::io::output::{Output, Spares};
+use crate::lane::io::output::Output;
 use crate::lane::io::rounds::Rounds;
 use crate::lane::io::slices::Work;
 use crate::lane::io::slots::{Slots, Token};
@@ -173,12 +172,6 @@ impl Outgoing {
     /// The same when something was added, where no flush will do it: the socket is full, or there is none yet.
     pub(crate) fn note_added(&mut self, now: Time) -> Result<(), Spent> {
         if self.rounds.interest.write || self.stream().is_none() { self.note_unread(now) } else { Ok(()) }
-    }
-
-    /// Tells the peer that a reply is not waited for any more.
-    pub(crate) fn cancel(&mut self, request_id: u32, spares: &mut Spares) {
-        self.output.lend(spares);
-        message::cancel_request(self.output.bytes(), self.endpoint.version, OWN_ENDIAN, request_id);
     }
 
     /// Numbers a request, and says whether it is the one that tells the peer about code sets.
@@ -686,12 +679,13 @@ impl Core {
     }
 
     /// Gives up whatever an outbox has on the way, sent or waiting for room, from the push at `first` on. Which
-    /// connections it was on is said. What was gathered and not written yet goes out all the same, before the cancel request
-    /// that speaks of it.
-    pub(crate) fn withdraw(&mut self, outbox: OutboxId, first: usize, cancel: bool) -> Vec<Token> {
+    /// connections it was on is said. What was gathered and not written yet goes out all the same.
+    ///
+    /// The consumer is not sent a CancelRequest: it need not heed one (CORBA 3.3 part 2, 9.4.4), no known ORB stops anything for
+    /// it, and a thread of omniORB 4.2.5's can go round for ever when one arrives right behind its request.
+    pub(crate) fn withdraw(&mut self, outbox: OutboxId, first: usize) -> Vec<Token> {
         let mut touched = Vec::new();
         self.withdraw_question(outbox);
-        let spares = &mut self.io.spares;
         let Outgoings { routes, connections, .. } = &mut self.doors.giop.outgoing;
         let Some(route) = routes.get_mut(outbox) else { return touched };
         let waited_for = route.waits_for.take();
@@ -699,15 +693,9 @@ impl Core {
         for sent in route.unanswered.drain(first.min(route.unanswered.len())..) {
             let Some(connection) = connections.get_mut(sent.connection) else { continue };
             connection.pending.remove(sent.request_id);
-            if cancel {
-                connection.cancel(sent.request_id, spares);
-            }
             if !touched.contains(&sent.connection) {
                 touched.push(sent.connection);
             }
-        }
-        for token in &touched {
-            self.doors.giop.outgoing.note_due(*token);
         }
         if let Some(token) = waited_for {
             self.doors.giop.outgoing.stop_waiting(token);

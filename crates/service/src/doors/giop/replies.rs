@@ -181,7 +181,7 @@ impl Core {
         {
             self.doors.giop.outgoing.upkeep.stale = true;
             // It and all behind it are put back, and go to the other place in their order.
-            self.withdraw(outbox, before, false);
+            self.withdraw(outbox, before);
             self.lane.handle_outcome(outbox, serial, Outcome::NoRoom, self.clock.now);
             self.lane.resume_outbox(outbox, self.clock.now);
             return;
@@ -207,7 +207,7 @@ impl Core {
 
     /// Tells the engine that a push failed and is to be tried again, with all that were sent behind it.
     pub(crate) fn fail_push(&mut self, outbox: OutboxId, serial: u32, outcome: Outcome, why: impl FnOnce() -> String) {
-        self.withdraw(outbox, 0, true);
+        self.withdraw(outbox, 0);
         self.note_failure(outbox, why);
         #[cfg(test)]
         let outcome = match crate::simulation::goes_wrong(crate::simulation::Break::ForgottenEvents) {
