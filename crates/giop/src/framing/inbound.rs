@@ -183,6 +183,10 @@ impl Inbound {
     #[inline]
     pub fn poll_message(&mut self) -> Result<Option<Message<'_>>, ProtocolError> {
         self.drop_returned();
+        if self.pending() == 0 && self.failure.is_none() {
+            self.began = None;
+            return Ok(None);
+        }
         // What most messages are needs nothing else to be looked at.
         if let Some(header) = self.whole_in_front() {
             self.returned = header.message_len();
@@ -451,7 +455,11 @@ impl Inbound {
     }
 
     /// The whole length of the message that is at the front, if that is known and acceptable; else 0.
+    #[inline]
     fn message_at_hand(&self) -> usize {
+        if self.pending() == 0 {
+            return 0;
+        }
         let len = Header::parse(self.pending_bytes()).map_or(0, |header| header.message_len());
         if len > self.limits.message_bytes_max { 0 } else { len }
     }
