@@ -351,7 +351,7 @@ impl Counter {
 pub(crate) struct Block {
     /// Which lane has it, if one does.
     lane: AtomicU64,
-    values: Box<[AtomicU64]>,
+    values: [AtomicU64; Counter::ALL.len()],
 }
 
 /// In [`Block::lane`]: that it is a lane's, and that the lane has a CORBA priority, which is in the 16 lowest bits; its id is in
@@ -361,8 +361,7 @@ const HAS_PRIORITY: u64 = 1 << 16;
 
 impl Block {
     fn new() -> Self {
-        let values = Counter::ALL.iter().map(|_| AtomicU64::new(0)).collect();
-        Self { lane: AtomicU64::new(0), values }
+        Self { lane: AtomicU64::new(0), values: [const { AtomicU64::new(0) }; Counter::ALL.len()] }
     }
 
     fn value(&self, counter: Counter) -> Option<&AtomicU64> {
