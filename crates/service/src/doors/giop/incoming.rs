@@ -209,52 +209,52 @@ impl Worker {
     /// Handles the whole messages of a connection, as many as it may in one round. Says how many that were, or nothing if
     /// the connection is gone.
     fn process(&mut self, token: Token) -> Option<u32> {
-        let portion = self.clients.giop.incoming.get(token)?.caller.rounds.portion;
-        let mut turn = portion.begin(self.core.io.slices.round(), self.core.io.slices.share());
         let Incoming { inbound, caller } = self.clients.giop.incoming.get_mut(token)?;
+        let mut turn = caller.rounds.portion.begin(self.core.io.slices.round(), self.core.io.slices.share());
         caller.output.lend(&mut self.core.io.spares);
         inbound.note_time(caller.input.reading.at(self.core.clock.now).0);
-        loop {
-            let entry = self.clients.giop.incoming.get_mut(token)?;
-            if entry.caller.is_paused() {
-                entry.caller.input.stalled = true;
-                break;
+        let violation = loop {
+            if caller.is_paused() {
+                caller.input.stalled = true;
+                break None;
             }
-            if entry.caller.input.has_begun {
-                entry.caller.rounds.is_hungry = true;
-                break;
+            if caller.input.has_begun {
+                caller.rounds.is_hungry = true;
+                break None;
             }
-            if turn.is_over(|| entry.inbound.has_more()) {
+            if turn.is_over(|| inbound.has_more()) {
                 self.core.counters.add(Counter::SharesSpent, 1);
-                self.go_hungry(token);
-                break;
+                caller.rounds.is_hungry = true;
+                self.core.io.slices.put_off(caller.rounds.slice, Work::Resume(Socket::Incoming(Tag::Giop, token)));
+                break None;
             }
-            let violation = match entry.inbound.poll_message() {
+            match inbound.poll_message() {
                 Ok(Some(message)) => {
                     turn.note_message();
-                    self.core.handle_message(token, message, &mut entry.caller).err()
+                    if let Err(why) = self.core.handle_message(token, message, caller) {
+                        break Some(why);
+                    }
                 }
                 Ok(None) => {
-                    if entry.inbound.buffered() > 0 {
+                    if inbound.buffered() > 0 {
                         self.core.clock.plan_sweep();
                     }
-                    break;
+                    break None;
                 }
-                Err(error) => Some(error.to_string()),
-            };
-            if let Some(why) = violation {
-                self.reject(token, &why);
-                return None;
+                Err(error) => break Some(error.to_string()),
             }
+        };
+        if let Some(why) = violation {
+            self.reject(token, &why);
+            return None;
         }
-        let entry = self.clients.giop.incoming.get_mut(token)?;
         let handled = turn.handled();
-        entry.caller.rounds.portion.note(&turn);
-        if !self.core.io.buffers.settle(&mut entry.inbound) {
+        caller.rounds.portion.note(&turn);
+        if !self.core.io.buffers.settle(inbound) {
             self.core.counters.add(Counter::RestsCopied, 1);
         }
-        let under_way = if entry.inbound.buffered() == 0 { 0 } else { entry.inbound.reserved() };
-        let Caller { input: Input { claim, .. }, place, .. } = &mut entry.caller;
+        let under_way = if inbound.buffered() == 0 { 0 } else { inbound.reserved() };
+        let Caller { input: Input { claim, .. }, place, .. } = caller;
         self.clients.giop.unfinished.lower(claim, place.account(), under_way, handled > 0);
         Some(handled)
     }
