@@ -27,7 +27,7 @@ use crate::lane::links::mail::ToAdministration;
 use crate::lane::run::Core;
 use accounts::Resource;
 use corba::NO_ROOM;
-use corba::event::{self, FORM_ANY, FORM_STRUCTURED, Header as EventHeader};
+use corba::event::{self, FORM_ANY, FORM_STRUCTURED};
 use corba::keys::ObjectKey;
 
 /// A push that a consumer proxy of ours is to take.
@@ -196,7 +196,32 @@ impl Core {
         } else if self.pass_push(connection, message, caller, answer, lane) {
             return self.note_other_lane(caller, lane);
         }
-        self.push(connection, &body, caller, answer, push);
+        let bytes = body.remaining();
+        let mut submission = Submission::new(
+            push.source,
+            doors::Claim::Giop(Claim::Client { connection, answer, bytes }),
+            answer.priority,
+        );
+        let is_read = if push.batches && self.lane.takes_turns() {
+            let is_read = self.read_batch(push, &body);
+            if is_read && self.begin_instalments(&mut submission, &body, caller) {
+                return;
+            }
+            is_read
+        } else {
+            self.take_in_body(&mut submission, push, &body)
+        };
+        if !is_read {
+            self.counters.add(Counter::WrongBodies, 1);
+            return answer_exception(caller, answer, SystemException::new(Kind::Marshal, 0));
+        }
+        let finished = self.finish_submission(&submission);
+        self.deliver();
+        match finished {
+            Ok(true) => answer_done(caller, answer),
+            Ok(false) => caller.await_answer(bytes),
+            Err(refused) => answer_exception(caller, answer, exception_of(&refused)),
+        }
     }
 
     /// The lane that a push is for whose events may be for several: that of the most important one.
@@ -229,35 +254,6 @@ impl Core {
         answer_exception(caller, answer, SystemException::new(Kind::Transient, 0));
     }
 
-    fn push(&mut self, connection: Token, body: &Reader<'_>, caller: &mut Caller, answer: Answer, push: &Push) {
-        let bytes = body.remaining();
-        let mut submission = Submission::new(
-            push.source,
-            doors::Claim::Giop(Claim::Client { connection, answer, bytes }),
-            answer.priority,
-        );
-        let is_read = if push.batches && self.lane.takes_turns() {
-            let is_read = self.read_batch(push, body);
-            if is_read && self.begin_instalments(&mut submission, body, caller) {
-                return;
-            }
-            is_read
-        } else {
-            self.take_in_body(&mut submission, push, body)
-        };
-        if !is_read {
-            self.counters.add(Counter::WrongBodies, 1);
-            return answer_exception(caller, answer, SystemException::new(Kind::Marshal, 0));
-        }
-        let finished = self.finish_submission(&submission);
-        self.deliver();
-        match finished {
-            Ok(true) => answer_done(caller, answer),
-            Ok(false) => caller.await_answer(bytes),
-            Err(refused) => answer_exception(caller, answer, exception_of(&refused)),
-        }
-    }
-
     /// Takes in the event or events of a push. False if they cannot be read, and nothing was taken in.
     pub(crate) fn take_in_body(&mut self, submission: &mut Submission, push: &Push, body: &Reader<'_>) -> bool {
         if push.batches {
@@ -269,26 +265,10 @@ impl Core {
             }
             return is_read;
         }
-        let seen = self.doors.giop.recall.event(push.source, event::tag_of(body.encoding(), body.phase()), body.rest());
-        let mut work = event::work_for(body.remaining());
-        if let Some(skeleton) = seen.and_then(|seen| seen.skeleton)
-            && let Some(known) = skeleton.known(body, &mut work)
-            && known.length == body.remaining()
-        {
-            let header = EventHeader { is_loose: known.is_loose, ..skeleton.header() };
-            self.take_in(submission, push.form, body, &header, seen);
-            return true;
-        }
-        let header = match (push.form, seen) {
-            (FORM_STRUCTURED, Some(seen)) => event::read_behind_type(body.clone(), seen.length, &mut work),
-            (FORM_STRUCTURED, None) => event::read_structured(body.clone(), &mut work),
-            _ => event::read_any(body.clone(), &mut work),
-        };
-        let is_read = header.is_ok();
-        if let Ok(header) = header {
-            self.take_in(submission, push.form, body, &header, seen);
-        }
-        is_read
+        let Ok((header, seen)) = self.read_event(push.source, push.form, body) else { return false };
+        let draft = self.draft(submission, push.form, body, &header, seen);
+        self.admit(submission, draft);
+        true
     }
 
     /// Finds the events of a sequence. False if it cannot be read.

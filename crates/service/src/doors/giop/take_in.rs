@@ -3,7 +3,7 @@
 use core::ops::Range;
 
 use engine::{Draft, Event, Form, ProxyKey};
-use giop::cdr::Reader;
+use giop::cdr::{ReadError, Reader};
 
 use crate::counters::Counter;
 use crate::doors::giop::recall::SeenType;
@@ -45,21 +45,49 @@ impl Core {
         match header {
             Ok(header) => {
                 let header = Header { is_loose: known.is_loose, ..header };
-                self.take_in(submission, form, event, &header, seen);
+                let draft = self.draft(submission, form, event, &header, seen);
+                self.admit(submission, draft);
             }
             Err(_) => submission.refuse(Refused::Unreadable),
         }
     }
 
-    /// Takes in an event of which the header is known. Where its type has been `seen`, the header need not tell it.
-    pub(crate) fn take_in(
+    /// Reads an event to its end: as far as one of its supplier's has begun so before, what that was is known.
+    ///
+    /// # Errors
+    /// It is not what it has to be.
+    pub(crate) fn read_event<'b>(
+        &self,
+        source: ProxyKey,
+        form: Form,
+        body: &Reader<'b>,
+    ) -> Result<(Header<'b>, Option<SeenType>), ReadError> {
+        let seen = self.doors.giop.recall.event(source, event::tag_of(body.encoding(), body.phase()), body.rest());
+        let mut work = event::work_for(body.remaining());
+        if let Some(skeleton) = seen.and_then(|seen| seen.skeleton)
+            && let Some(known) = skeleton.known(body, &mut work)
+            && known.length == body.remaining()
+        {
+            return Ok((Header { is_loose: known.is_loose, ..skeleton.header() }, seen));
+        }
+        let header = match (form, seen) {
+            (FORM_STRUCTURED, Some(seen)) => event::read_behind_type(body.clone(), seen.length, &mut work),
+            (FORM_STRUCTURED, None) => event::read_structured(body.clone(), &mut work),
+            _ => event::read_any(body.clone(), &mut work),
+        };
+        Ok((header?, seen))
+    }
+
+    /// What the engine takes, of an event of which the header is known. Where its type has been `seen`, the header need not tell
+    /// it.
+    pub(crate) fn draft(
         &mut self,
-        submission: &mut Submission,
+        submission: &Submission,
         form: Form,
         body: &Reader<'_>,
         header: &Header<'_>,
         seen: Option<SeenType>,
-    ) {
+    ) -> Draft {
         let bytes = body.rest();
         let mut draft = self.lane.begin_event_for(bytes.len());
         if seen.is_none() {
@@ -83,10 +111,7 @@ impl Core {
         if seen.is_none_or(|seen| seen.skeleton.is_none()) {
             self.note_type(submission.source, body, event, header, seen);
         }
-        self.admit(submission, draft);
-        if !submission.is_refused() {
-            self.counters.add(Counter::EventBytesIn, bytes.len() as u64);
-        }
+        draft
     }
 
     /// Finds the number of an event's type.

@@ -120,9 +120,6 @@ impl Core {
         self.admit(&mut submission, draft);
         let finished = self.finish_submission(&submission);
         self.deliver();
-        if finished.is_ok() {
-            self.counters.add(Counter::EventBytesIn, encoded.len() as u64);
-        }
         finished.map_err(|refused| reason(&refused))
     }
 

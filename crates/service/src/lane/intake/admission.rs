@@ -14,36 +14,36 @@ impl Core {
     /// Hands an event to the engine, or has it wait: for its turn, or behind those of its proxy about which remote filters
     /// are asked.
     pub(crate) fn admit(&mut self, submission: &mut Submission, draft: Draft) {
-        let source = submission.source;
+        let (source, octets) = (submission.source, draft.bytes.len() as u64);
         if self.lane.takes_turns() {
             let owed = self.intake.owe(submission);
-            return self.lane.queue_turn(source, draft, owed.to_bits(), self.clock.now);
-        }
-        if self.intake.undecided.is_waiting(source) {
+            self.lane.queue_turn(source, draft, owed.to_bits(), self.clock.now);
+        } else if self.intake.undecided.is_waiting(source) {
             if !self.intake.undecided.has_room(source, &draft) {
                 self.lane.abandon_event(draft);
                 self.counters.add(Counter::UndecidedRefused, 1);
-                submission.refuse(Refused::TooManyUndecided);
-                return;
+                return submission.refuse(Refused::TooManyUndecided);
             }
             let owed = self.intake.owe(submission);
-            return self.intake.undecided.wait(source, draft, owed);
-        }
-        match self.lane.handle_event(source, draft, &self.doors, self.clock.now) {
-            Admission::Accepted { .. } => {}
-            Admission::Held(ticket) => {
-                let owed = self.intake.owe(submission);
-                self.intake.hold(ticket, owed);
-            }
-            Admission::Refused(refusal) => submission.refuse(Refused::ByEngine(refusal)),
-            Admission::Undecided(draft, questions) => {
-                let owed = self.intake.owe(submission);
-                self.intake.undecided.wait(source, draft, owed);
-                if let Some(ruling) = self.question_first(source, questions) {
-                    self.rule_on_undecided(source, ruling);
+            self.intake.undecided.wait(source, draft, owed);
+        } else {
+            match self.lane.handle_event(source, draft, &self.doors, self.clock.now) {
+                Admission::Accepted { .. } => {}
+                Admission::Held(ticket) => {
+                    let owed = self.intake.owe(submission);
+                    self.intake.hold(ticket, owed);
+                }
+                Admission::Refused(refusal) => return submission.refuse(Refused::ByEngine(refusal)),
+                Admission::Undecided(draft, questions) => {
+                    let owed = self.intake.owe(submission);
+                    self.intake.undecided.wait(source, draft, owed);
+                    if let Some(ruling) = self.question_first(source, questions) {
+                        self.rule_on_undecided(source, ruling);
+                    }
                 }
             }
         }
+        self.counters.add(Counter::EventBytesIn, octets);
     }
 
     /// All events of a request have been looked at. True if its supplier can be told that they were taken in, false if it
