@@ -395,6 +395,10 @@ impl Administration {
             ToAdministration::Notice(notice, why) => self.note(&notice, why.as_deref()),
             ToAdministration::Supplier { key, news } => self.note_supplier(key, &news),
             ToAdministration::Returned { call, how } => self.objects.handle_returned(call, how),
+            ToAdministration::Pulse(lane, finding) => {
+                let (level, text) = finding.describe(&lane);
+                log::log!(level, "{text}");
+            }
             ToAdministration::Log(level, text) => log::log!(level, "{text}"),
             ToAdministration::Ended => {
                 if let Some(lane) = self.roster.ended(from) {

@@ -29,6 +29,18 @@ pub(crate) enum Finding {
     Recovered,
 }
 
+impl Finding {
+    /// What the log says of a lane.
+    pub(crate) fn describe(self, lane: &str) -> (log::Level, String) {
+        match self {
+            Self::Saturated => {
+                (log::Level::Warn, format!("{lane} has had work without end for a second: it is saturated"))
+            }
+            Self::Recovered => (log::Level::Info, format!("{lane} has time to wait again")),
+        }
+    }
+}
+
 impl Pulse {
     /// To be told of each round. The system is asked once a second at most.
     pub(crate) fn beat(&mut self, now: Time) -> Option<Finding> {

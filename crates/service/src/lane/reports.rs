@@ -33,7 +33,8 @@ pub(crate) struct Reports {
 impl Reports {
     pub(crate) fn new() -> Self {
         Self {
-            waiting: VecDeque::new(),
+            // A few can be told without an allocation between two events.
+            waiting: VecDeque::with_capacity(16),
             connections: Allowance::new("connections", CONNECTION_LINES),
             consumers: Allowance::new("consumers", CONSUMER_LINES),
             remarks: Allowance::new("connections that come and go", REMARKS),

@@ -40,7 +40,7 @@ pub(crate) struct WorkerOptions {
     pub(crate) id: LaneId,
     pub(crate) thread: LaneThread,
     /// What it is called, and its priority, as clients count them.
-    pub(crate) name: String,
+    pub(crate) name: Arc<str>,
     pub(crate) priority: Option<i16>,
     /// The main lane's: it alone accepts connections.
     pub(crate) listeners: Option<Listeners>,
@@ -120,7 +120,7 @@ pub(crate) struct Identity {
     /// The lane's priority, as clients count them. The main lane need not have one, and is less important than all others then.
     pub(crate) priority: Option<i16>,
     /// What the lane is called in the log.
-    pub(crate) name: String,
+    pub(crate) name: Arc<str>,
 }
 
 /// Answers given between two looks at the clock, and how long they are given before the sockets are looked at again.

@@ -1,10 +1,13 @@
 //! What a lane tells of itself: its counters, brought up to date once in each round, and its lines in the log.
 
+use std::sync::Arc;
+
 use engine::{DiscardReason, Time};
 
 use crate::allocations;
 use crate::counters::Counter;
 use crate::lane::io::system;
+use crate::lane::links::mail::ToAdministration;
 use crate::lane::pulse::Finding;
 use crate::lane::run::Core;
 
@@ -46,15 +49,12 @@ impl Core {
         }
     }
 
+    /// Administration writes the line, at most one in a second: a text would have to be allocated, here between two events.
     fn note_pulse(&mut self, finding: Finding) {
-        let name = self.identity.name.clone();
-        match finding {
-            Finding::Saturated => {
-                self.counters.add(Counter::LaneSaturated, 1);
-                self.log(log::Level::Warn, || format!("{name} has had work without end for a second: it is saturated"));
-            }
-            Finding::Recovered => self.log(log::Level::Info, || format!("{name} has time to wait again")),
+        if finding == Finding::Saturated {
+            self.counters.add(Counter::LaneSaturated, 1);
         }
+        self.office.reports.post(ToAdministration::Pulse(Arc::clone(&self.identity.name), finding));
     }
 
     /// Brings what is counted elsewhere into the registry: at the end of each round, and before a request is passed on that

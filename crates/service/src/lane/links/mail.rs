@@ -5,6 +5,7 @@
 
 use core::time::Duration;
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::sync::mpsc::SyncSender;
 use std::time::Instant;
 
@@ -14,6 +15,7 @@ use crate::admin::values::{Answer, Command, Declined, Query};
 use crate::doors::{Call, Request, Returned, ToDoor};
 use crate::lane::draining::LookedAt;
 use crate::lane::io::slots::Token;
+use crate::lane::pulse::Finding;
 use accounts::Charge;
 
 /// A lane's thread. The id of a lane that has ended is used again; this is not.
@@ -44,6 +46,8 @@ pub(crate) enum ToAdministration {
         key: ProxyKey,
         news: SupplierNews,
     },
+    /// Whether the lane of that name ever waits.
+    Pulse(Arc<str>, Finding),
     /// Something to log, which a lane does not do itself because a log can block.
     Log(log::Level, String),
     /// A piece of the answer to [`ToLane::Survey`], which may be the last.

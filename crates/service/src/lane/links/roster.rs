@@ -161,7 +161,7 @@ impl Roster {
         let name = lane_name(lane.0, priority);
         let common = self.options.common.clone();
         let options =
-            WorkerOptions { id: lane, thread, name: name.clone(), priority, listeners, ends, counters, common };
+            WorkerOptions { id: lane, thread, name: name.as_str().into(), priority, listeners, ends, counters, common };
         let (handle, number) = self.starter.start(name, options)?;
         self.begun += 1;
         let waiting = &self.options.bell;
