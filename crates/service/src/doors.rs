@@ -18,7 +18,7 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
-use engine::{Delivery, Event, Form, OutboxId, ProxyKey, Questions, Snapshot, Time, Want};
+use engine::{Delivery, Event, Form, OutboxId, Peer, ProxyKey, Questions, Snapshot, Time, Want};
 
 use crate::admin::values::{Answer, Command, Declined, Query};
 use crate::lane::clock::Clock;
@@ -32,6 +32,7 @@ use crate::lane::links::post::Post;
 use crate::lane::run::{Common, Core, Worker};
 use crate::published::Published;
 use accounts::{Account, Addresses};
+use corba::Guest;
 use corba::remarks::with_lines;
 
 /// What an answer waits for: that clients have been told of what was done, or that it is published; how many log lines a request
@@ -61,6 +62,16 @@ impl Tag {
     pub(crate) fn numbered(number: u64) -> Self {
         let door = usize::try_from(number).ok().and_then(|number| Self::ALL.get(number));
         door.copied().unwrap_or(Self::Giop)
+    }
+
+    /// The first of the handles that the door gives its clients' proxies in the objects of CORBA: each door has 2^56 of them.
+    pub(crate) const fn first_peer(self) -> Peer {
+        Peer(Guest::FIRST_PEER.0 | self.number() << 56)
+    }
+
+    /// Whose client has a handle.
+    fn of_peer(peer: Peer) -> Self {
+        Self::numbered((peer.0 ^ Guest::FIRST_PEER.0) >> 56)
     }
 
     /// Whose form it is. Each door has 256: the upper octet is its number.
@@ -127,6 +138,17 @@ pub(crate) enum Moving {
 pub(crate) enum ToDoor {
     Giop(giop::mail::ToDoor),
     Json(json::mail::ToDoor),
+}
+
+impl ToDoor {
+    /// Somebody has ended the proxy of a client of another door than CORBA's.
+    pub(crate) fn gone(peer: Peer) -> Option<Self> {
+        match Tag::of_peer(peer) {
+            // Its clients are told by calls.
+            Tag::Giop => None,
+            Tag::Json => Some(Self::Json(json::mail::ToDoor::Gone(peer))),
+        }
+    }
 }
 
 /// A request of a client for administration, as it arrived at its door.

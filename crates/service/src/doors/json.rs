@@ -19,7 +19,6 @@ pub(crate) mod requests;
 
 use std::collections::VecDeque;
 
-use corba::Guest;
 use corba::event::{self, FORM_STRUCTURED, Translated};
 use engine::{ChannelId, Form, OutboxId, Peer, ProxyKey, Want};
 use hashbrown::HashMap;
@@ -84,7 +83,7 @@ impl Door {
             connections: Slots::new(),
             open: 0,
             proxies: HashMap::new(),
-            next_peer: Guest::FIRST_PEER,
+            next_peer: Tag::Json.first_peer(),
             due: VecDeque::new(),
             has_deadlines: false,
             settings,

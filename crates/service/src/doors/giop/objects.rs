@@ -21,7 +21,7 @@ use crate::doors::giop::answers::answer_with;
 use crate::doors::giop::mail::{self, CallFailure, OWN_ENDIAN, Reply, Request};
 use crate::doors::giop::outside_naming::OutsideNaming;
 use crate::doors::giop::statistics;
-use crate::doors::{Answered, Call, ToDoor, Wish, json};
+use crate::doors::{Answered, Call, ToDoor, Wish};
 use crate::lane::reports::printable;
 use crate::published::Published;
 use accounts::{Account, Principal, Refused};
@@ -285,7 +285,10 @@ impl Objects {
                 }
                 corba::Effect::LetGo { proxy, side, address, idle } => Effect::LetGo { proxy, side, address, idle },
                 corba::Effect::Remark(text) => Effect::Remark(text),
-                corba::Effect::GuestGone(peer) => Effect::Tell(ToDoor::Json(json::mail::ToDoor::Gone(peer))),
+                corba::Effect::GuestGone(peer) => match ToDoor::gone(peer) {
+                    Some(letter) => Effect::Tell(letter),
+                    None => continue,
+                },
                 // The lane forgets whoever is not in the published peers any more.
                 corba::Effect::ReleasePeer(_) => continue,
             });
