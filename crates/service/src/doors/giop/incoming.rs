@@ -14,7 +14,7 @@ use crate::doors::giop::callers::{Caller, Incoming, Input};
 use crate::lane::io::buffers::Borrower;
 use crate::lane::io::net;
 use crate::lane::io::output::{Flushed, Output, would_block};
-use crate::lane::io::slices::Work;
+use crate::lane::io::slices::{Slices, Work};
 use crate::lane::io::slots::Token;
 use crate::lane::io::socket::Socket;
 use crate::lane::io::system::{Interest, Ready};
@@ -58,6 +58,12 @@ impl Borrower for Inbound {
     fn rest_to_keep(&self) -> usize {
         self.rest_to_keep()
     }
+}
+
+/// What was read of a connection and not looked at waits for a turn of its address.
+fn go_hungry(token: Token, caller: &mut Caller, slices: &mut Slices) {
+    caller.rounds.is_hungry = true;
+    slices.put_off(caller.rounds.slice, Work::Resume(Socket::Incoming(Tag::Giop, token)));
 }
 
 impl Worker {
@@ -224,8 +230,7 @@ impl Worker {
             }
             if turn.is_over(|| inbound.has_more()) {
                 self.core.counters.add(Counter::SharesSpent, 1);
-                caller.rounds.is_hungry = true;
-                self.core.io.slices.put_off(caller.rounds.slice, Work::Resume(Socket::Incoming(Tag::Giop, token)));
+                go_hungry(token, caller, &mut self.core.io.slices);
                 break None;
             }
             match inbound.poll_message() {
@@ -282,14 +287,14 @@ impl Worker {
 
     /// Handles what is left of messages, unless its turn comes anyway, and writes what is due.
     pub(crate) fn resume(&mut self, token: Token) {
-        let Some(entry) = self.clients.giop.incoming.get(token) else { return };
+        let Some(entry) = self.clients.giop.incoming.get_mut(token) else { return };
         let slice = entry.caller.rounds.slice;
         if entry.caller.rounds.is_hungry {
             self.settle_later(token);
         } else if !self.core.io.slices.binds() {
             self.go_on(token);
         } else if self.core.io.slices.is_spent(slice) {
-            self.go_hungry(token);
+            go_hungry(token, &mut entry.caller, &mut self.core.io.slices);
             self.settle_later(token);
         } else {
             let began = self.core.clock.time();
@@ -302,14 +307,6 @@ impl Worker {
     fn go_on(&mut self, token: Token) {
         if self.process(token).is_some() {
             self.settle_later(token);
-        }
-    }
-
-    /// What was read of a connection and not looked at waits for a turn of its address.
-    fn go_hungry(&mut self, token: Token) {
-        if let Some(Incoming { caller, .. }) = self.clients.giop.incoming.get_mut(token) {
-            caller.rounds.is_hungry = true;
-            self.core.io.slices.put_off(caller.rounds.slice, Work::Resume(Socket::Incoming(Tag::Giop, token)));
         }
     }
 
