@@ -479,6 +479,11 @@ impl Core {
         self.flush_if_long(began);
     }
 
+    /// Begins a round with what the last one left.
+    pub(crate) fn begin_round(&mut self) {
+        self.go_on_after_rest();
+    }
+
     /// The resolver has an answer.
     pub(crate) fn handle_resolved(&mut self, connection: Token, addresses: Result<Vec<SocketAddr>, String>) {
         self.resolved(connection, addresses);

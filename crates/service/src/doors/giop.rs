@@ -128,6 +128,7 @@ impl Door {
     /// Whether it has something to do without a socket or a letter having to speak of it.
     pub(crate) fn goes_on(&self) -> bool {
         self.outgoing.is_due()
+            || self.outgoing.have_resting()
             || !self.outgoing.losses.is_empty()
             || !self.instalments.is_empty()
             || self.waiting.is_moving()

@@ -221,6 +221,7 @@ impl Worker {
         let began = self.core.read_clock();
         self.core.refresh();
         self.clients.begin_round();
+        self.core.begin_round();
         self.serve_sockets();
         self.write_due();
         self.serve_timers();

@@ -65,10 +65,20 @@ impl Core {
         // waits until the first try is gone, or they would pile up where nothing is read.
         let is_full = body.is_none() && connection.output.queued_bytes() >= COPIED_BYTES_MAX;
         let is_behind = is_full || connection.waits_for_reader();
-        if (one_way && !connection.has_room()) || is_behind || route.still_waits(token, connection.output.taken()) {
+        let rests = self.io.slices.has_been_sent_enough(connection.rounds.slice);
+        if (one_way && !connection.has_room())
+            || rests
+            || is_behind
+            || route.still_waits(token, connection.output.taken())
+        {
             self.block(outbox, token);
+            if rests {
+                self.counters.add(Counter::SlicesSpent, 1);
+                self.doors.giop.outgoing.rest(token);
+            }
             return Err(Unsent::Because(Outcome::NoRoom));
         }
+        let before = connection.output.queued_bytes();
         let event = events.first().map_or(0, |event| event.serial);
         let (request_id, tell) = connection.next_request(self.clock.now);
         let priority = route.priority.and_then(|priority| priority.of(events));
@@ -100,6 +110,7 @@ impl Core {
             route.unanswered.push_back(Sent { serial, connection: token, request_id, event });
             connection.pending.insert(request_id, Pending::Push { outbox, serial });
         }
+        self.io.slices.note_sent(connection.rounds.slice, connection.output.queued_bytes() - before);
         let unread = connection.note_added(self.clock.now);
         // One that goes on for another reason does not wait for room any more.
         if let Some(waited_for) = route.waits_for.take() {

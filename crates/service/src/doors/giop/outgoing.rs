@@ -6,6 +6,7 @@
 //! bounded by the consumers' windows.
 
 use core::time::Duration;
+use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -44,6 +45,8 @@ use corba::Peers;
 /// What is gathered for a connection is written when it is so much, and not only when the round ends: beyond this a system
 /// call's own cost is nothing beside that of the bytes, and the consumer can begin.
 const GATHERED_BYTES_MAX: usize = 128 << 10;
+/// Outboxes that go on at one go which waited for room on a connection.
+const UNBLOCKED_PER_ROUND: usize = 64;
 /// How many are told in a round that a connection was lost on which they waited.
 const TOLD_PER_ROUND: usize = 256;
 enum State {
@@ -79,6 +82,8 @@ pub(crate) struct Outgoing {
     blocked: Vec<OutboxId>,
     /// How many of these do not, at most.
     blocked_no_more: usize,
+    /// Outboxes that wait for it go on in the next round, not before.
+    rests: bool,
     pub(crate) usage: Usage,
 }
 
@@ -114,6 +119,7 @@ impl Outgoing {
             silent_since: now,
             blocked: Vec::new(),
             blocked_no_more: 0,
+            rests: false,
             usage: Usage::default(),
         }
     }
@@ -209,6 +215,8 @@ pub(crate) struct Outgoings {
     pub(crate) upkeep: Upkeep,
     /// Connections for which something was gathered, and when that is written.
     gathered: Gathered,
+    /// Connections for which outboxes wait that go on in the next round.
+    resting: VecDeque<Token>,
     /// Connections that were lost and of which not all have been told.
     pub(crate) losses: Losses,
     pub(crate) scratch: Scratch,
@@ -260,6 +268,7 @@ impl Outgoings {
             calls: HashMap::new(),
             upkeep: Upkeep::default(),
             gathered: Gathered::default(),
+            resting: VecDeque::new(),
             losses: Losses::default(),
             scratch: Scratch::default(),
         }
@@ -346,6 +355,20 @@ impl Outgoings {
     /// Whether something was gathered.
     pub(crate) fn is_due(&self) -> bool {
         !self.gathered.is_empty()
+    }
+
+    /// Whether outboxes go on in the next round.
+    pub(crate) fn have_resting(&self) -> bool {
+        !self.resting.is_empty()
+    }
+
+    /// Outboxes that wait for a connection go on in the next round.
+    pub(crate) fn rest(&mut self, token: Token) {
+        if let Some(connection) = self.connections.get_mut(token)
+            && !core::mem::replace(&mut connection.rests, true)
+        {
+            self.resting.push_back(token);
+        }
     }
 
     /// An outbox of a connection's does not wait for room any more. It stays in the list until half of those in it do not.
@@ -625,20 +648,42 @@ impl Core {
 
     /// Has those go on who waited for room on a connection that has it, or for what they had given up to be gone.
     fn unblock_past(&mut self, token: Token) {
+        if self.doors.giop.outgoing.connections.get(token).is_some_and(|connection| !connection.rests) {
+            self.unblock_some(token, false);
+        }
+    }
+
+    /// Has some of those go on who waited for a connection: all who did if it has rested, since they may not have waited for room.
+    fn unblock_some(&mut self, token: Token, has_rested: bool) {
         let Outgoings { routes, connections, scratch: Scratch { unblocked, .. }, .. } = &mut self.doors.giop.outgoing;
         let Some(connection) = connections.get_mut(token) else { return };
-        let (is_empty, taken) = (connection.output.is_empty(), connection.output.taken());
+        let (all, taken) = (has_rested || connection.output.is_empty(), connection.output.taken());
         let may_go_on = |outbox: &mut OutboxId| {
             let is_past = |route: &mut Route| route.trouble.given_up.is_some() && !route.still_waits(token, taken);
-            is_empty || routes.get_mut(*outbox).is_none_or(is_past)
+            all || routes.get_mut(*outbox).is_none_or(is_past)
         };
         let mut blocked = core::mem::take(unblocked);
-        blocked.extend(connection.blocked.extract_if(.., may_go_on));
+        blocked.extend(connection.blocked.extract_if(.., may_go_on).take(UNBLOCKED_PER_ROUND));
         connection.blocked_no_more = connection.blocked_no_more.min(connection.blocked.len());
+        let are_left = all && !connection.blocked.is_empty();
         for outbox in blocked.drain(..) {
             self.unblock(outbox, token, None);
         }
         self.doors.giop.outgoing.scratch.unblocked = blocked;
+        if are_left {
+            self.doors.giop.outgoing.rest(token);
+        }
+    }
+
+    /// Has those go on whose connections rested in the last round.
+    pub(crate) fn go_on_after_rest(&mut self) {
+        for _ in 0..self.doors.giop.outgoing.resting.len() {
+            let Outgoings { resting, connections, .. } = &mut self.doors.giop.outgoing;
+            let Some(token) = resting.pop_front() else { return };
+            let Some(connection) = connections.get_mut(token) else { continue };
+            connection.rests = false;
+            self.unblock_some(token, true);
+        }
     }
 
     /// Tells the poll what a connection waits for.

@@ -39,6 +39,9 @@ struct Address {
     round: u64,
     /// The last round in which something was written for it.
     written: u64,
+    /// Octets of events sent to it in a round, and in which.
+    sent: usize,
+    sent_in: u64,
 }
 
 /// All of them.
@@ -53,6 +56,10 @@ pub(crate) struct Slices {
     /// What is left of the slice of the address that is being served.
     left: Duration,
 }
+
+/// Octets of events that are sent to one address in a round, until those for others have had their turn. To write so much to a
+/// socket takes less than a slice.
+const SENT_PER_ROUND: usize = 256 << 10;
 
 /// Room in an address's queue to begin with, so that an ordinary client's first requests have it.
 const PLACES: usize = 8;
@@ -82,6 +89,8 @@ impl Slices {
             spent: Duration::ZERO,
             round: 0,
             written: 0,
+            sent: 0,
+            sent_in: 0,
         };
         let token = *by_ip.entry(ip).or_insert_with(|| addresses.insert(new()));
         if let Some(address) = addresses.get_mut(token) {
@@ -214,6 +223,24 @@ impl Slices {
         core::mem::replace(&mut address.written, round) != round || !is_spent
     }
 
+    /// Whether an address has been sent as many octets of events as may be in one round.
+    pub(crate) fn has_been_sent_enough(&self, token: Token) -> bool {
+        let is_spent = |address: &Address| address.sent_in == self.round && address.sent >= SENT_PER_ROUND;
+        self.are_shared() && self.addresses.get(token).is_some_and(is_spent)
+    }
+
+    /// Octets of events are sent to an address.
+    pub(crate) fn note_sent(&mut self, token: Token, octets: usize) {
+        if !self.are_shared() {
+            return;
+        }
+        let round = self.round;
+        if let Some(address) = self.addresses.get_mut(token) {
+            let before = if address.sent_in == round { address.sent } else { 0 };
+            (address.sent_in, address.sent) = (round, before.saturating_add(octets));
+        }
+    }
+
     fn spent(&self, token: Token) -> Duration {
         let address = self.addresses.get(token).filter(|address| address.round == self.round);
         address.map_or(Duration::ZERO, |address| address.spent)
@@ -321,6 +348,23 @@ mod tests {
         slices.end_turn(one);
         assert_eq!(slices.share().time, SLICE);
         assert!(!slices.begin_round(true), "a lone thing is not measured");
+    }
+
+    /// One event of 60 KB for twenty consumers that do not read kept everybody else's events waiting until all twenty had been written.
+    #[test]
+    fn an_address_is_sent_so_much_in_a_round_where_there_are_others() {
+        let mut slices = slices();
+        let busy = slices.arrive(ip(2));
+        slices.begin_round(false);
+        slices.note_sent(busy, 2 * SENT_PER_ROUND);
+        assert!(!slices.has_been_sent_enough(busy), "nobody else is there");
+        let other = slices.arrive(ip(1));
+        slices.note_sent(busy, SENT_PER_ROUND - 1);
+        assert!(!slices.has_been_sent_enough(busy));
+        slices.note_sent(busy, 1);
+        assert_eq!([busy, other].map(|address| slices.has_been_sent_enough(address)), [true, false]);
+        slices.begin_round(false);
+        assert!(!slices.has_been_sent_enough(busy));
     }
 
     /// A supplier that had its answer went on with what was left to the address which had been charged last: nothing, where that was a

@@ -213,6 +213,40 @@ fn a_filter_that_does_not_read_is_not_asked_any_more_and_its_owner_is_charged_fo
     assert_eq!(bench.counters.read(Counter::FilteredInFailed), 40);
 }
 
+/// An event of 60 KB was written to twenty consumers at one address at one go, whoever else waited for his event: half a millisecond, and
+/// again for the next event.
+#[test]
+fn consumers_at_one_address_are_sent_so_much_in_a_round_and_those_elsewhere_do_not_wait_for_it() {
+    const EVENT: usize = 60_000;
+    const CONSUMERS: usize = 20;
+    let mut bench = Bench::new();
+    let (listener, elsewhere) = (listen(), TcpListener::bind("127.0.0.2:0").unwrap());
+    let source = bench.supplier();
+    (0..CONSUMERS).for_each(|_| bench.consumer(&listener));
+    bench.consumer(&elsewhere);
+    bench.take_in(source, &event(1));
+    let (mut many, mut other) = (bench.accept(&listener), bench.accept(&elsewhere));
+    for (stream, count) in [(&mut many, CONSUMERS), (&mut other, 1)] {
+        let ids = bench.requests_at(stream, count);
+        stream.write_all(&answers(&ids, None)).unwrap();
+    }
+    testing::wait_until("the answers to be heard", || {
+        bench.lane.round_within(Duration::from_millis(1));
+        bench.lane.core.doors.giop.outgoing.connections.iter().all(|(_, connection)| connection.pending.is_empty())
+    });
+    let sent = |bench: &Bench| bench.counters.read(Counter::PushesSent);
+    let before = sent(&bench);
+    bench.take_in(source, &event(EVENT));
+    // A quarter of a MiB, and whoever is not among them.
+    let first = sent(&bench) - before;
+    assert!((2..=6).contains(&first), "{first} of {CONSUMERS} and one");
+    assert!(bench.counters.read(Counter::SlicesSpent) > 0);
+    bench.requests_at(&mut other, 1);
+    bench.requests_at(&mut many, CONSUMERS);
+    assert_eq!(sent(&bench) - before, CONSUMERS as u64 + 1);
+    assert!(!bench.lane.core.doors.giop.outgoing.have_resting());
+}
+
 /// Three thousand suppliers behind one filter that answers all at once.
 struct Crowd {
     bench: Bench,
