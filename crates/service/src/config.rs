@@ -166,7 +166,7 @@ pub struct Limits {
     pub share_messages: u32,
     /// Microseconds that one connection's messages may take before the others have their turn, 10 to 1,000,000; the message
     /// under way is finished. Where connections of several addresses are open, those of one address have so long together.
-    /// Default 250.
+    /// Default 100.
     pub share_us: u32,
     /// Administrative requests waiting for the administration thread, 1 to 65,536. Default 4096. One more is answered
     /// `TRANSIENT`.
@@ -333,7 +333,7 @@ impl Default for Limits {
             incomplete_bytes_max: 256 << 20,
             unread_reply_bytes_max: 256 << 20,
             share_messages: 1024,
-            share_us: 250,
+            share_us: 100,
             administration_queue: 4096,
             filter_steps_max: 1_000_000,
         }

@@ -511,12 +511,13 @@ impl Worker {
         }
     }
 
-    /// Goes on with what was read of a connection and not looked at.
+    /// Goes on with a connection of which messages were read and not looked at, or which is to be made.
     pub(crate) fn go_on_with(&mut self, socket: Socket) {
         match socket {
             Socket::Incoming(Tag::Giop, token) => self.serve_hungry(token),
             Socket::Incoming(Tag::Json, token) => self.core.go_on_with_json(token),
-            Socket::Bell | Socket::Listener(_) | Socket::Outgoing(..) => {}
+            Socket::Outgoing(Tag::Giop, token) => self.core.begin_connecting(token),
+            Socket::Bell | Socket::Listener(_) | Socket::Outgoing(Tag::Json, _) => {}
         }
     }
 

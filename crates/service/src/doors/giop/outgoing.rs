@@ -45,6 +45,8 @@ use corba::Peers;
 /// What is gathered for a connection is written when it is so much, and not only when the round ends: beyond this a system
 /// call's own cost is nothing beside that of the bytes, and the consumer can begin.
 const GATHERED_BYTES_MAX: usize = 128 << 10;
+/// To so many connections is written without looking at whose slices that takes.
+const WRITTEN_AT_ONCE: usize = 8;
 /// Outboxes that go on at one go which waited for room on a connection.
 const UNBLOCKED_PER_ROUND: usize = 64;
 /// How many are told in a round that a connection was lost on which they waited.
@@ -52,6 +54,8 @@ const TOLD_PER_ROUND: usize = 256;
 enum State {
     /// Waiting for the addresses of a host name.
     Resolving,
+    /// Waiting for its turn to connect to one of these addresses, the last one first.
+    Found(Vec<SocketAddr>),
     /// Connecting to one address; the others are tried after it, the last one first.
     Connecting {
         stream: Stream,
@@ -132,8 +136,14 @@ impl Outgoing {
     fn stream(&self) -> Option<&Stream> {
         match &self.state {
             State::Open(stream) => Some(stream),
-            State::Resolving | State::Connecting { .. } => None,
+            State::Resolving | State::Found(_) | State::Connecting { .. } => None,
         }
+    }
+
+    /// Whether connecting has begun.
+    #[cfg(test)]
+    pub(crate) const fn is_begun(&self) -> bool {
+        matches!(self.state, State::Connecting { .. } | State::Open(_))
     }
 
     /// Whether it is connected.
@@ -145,7 +155,7 @@ impl Outgoing {
     pub(crate) fn stream_and_inbound(&mut self) -> Option<(&Stream, &mut Inbound)> {
         match &self.state {
             State::Open(stream) => Some((stream, &mut self.inbound)),
-            State::Resolving | State::Connecting { .. } => None,
+            State::Resolving | State::Found(_) | State::Connecting { .. } => None,
         }
     }
 
@@ -424,7 +434,7 @@ impl Core {
         self.doors.giop.outgoing.by_endpoint.insert(endpoint, token);
         self.doors.giop.outgoing.upkeep.connecting += 1;
         let begun = match resolver::known_without_asking(&host) {
-            Some(ips) => self.begin_connect(token, ips.into_iter().map(|ip| SocketAddr::new(ip, port)).collect()),
+            Some(ips) => self.connect_in_turn(token, ips.into_iter().map(|ip| SocketAddr::new(ip, port)).collect()),
             None => self.look_up(token, host, port, timeout, by),
         };
         match begun {
@@ -476,6 +486,29 @@ impl Core {
         Err(spent.to_string())
     }
 
+    /// Begins to connect to one of these addresses: where there are others, when it is the turn of whoever is charged for the connection,
+    /// since that takes as long as many events.
+    fn connect_in_turn(&mut self, token: Token, addresses: Vec<SocketAddr>) -> Result<(), String> {
+        if !self.io.slices.are_shared() {
+            return self.begin_connect(token, addresses);
+        }
+        if let Some(connection) = self.doors.giop.outgoing.connections.get_mut(token) {
+            connection.state = State::Found(addresses);
+            self.io.slices.put_off(connection.rounds.slice, Work::Resume(Socket::Outgoing(Tag::Giop, token)));
+        }
+        Ok(())
+    }
+
+    /// It is the turn of a connection to be made.
+    pub(crate) fn begin_connecting(&mut self, token: Token) {
+        let Some(connection) = self.doors.giop.outgoing.connections.get_mut(token) else { return };
+        let State::Found(addresses) = &mut connection.state else { return };
+        let addresses = core::mem::take(addresses);
+        if let Err(why) = self.begin_connect(token, addresses) {
+            self.lose(token, &why);
+        }
+    }
+
     /// Begins to connect to one of these addresses, from the last to the first.
     fn begin_connect(&mut self, token: Token, mut others: Vec<SocketAddr>) -> Result<(), String> {
         let Some(connection) = self.doors.giop.outgoing.connections.get_mut(token) else { return Ok(()) };
@@ -506,7 +539,7 @@ impl Core {
             .connections
             .get(token)
             .is_some_and(|entry| matches!(entry.state, State::Resolving));
-        if waiting && let Err(why) = addresses.and_then(|addresses| self.begin_connect(token, addresses)) {
+        if waiting && let Err(why) = addresses.and_then(|addresses| self.connect_in_turn(token, addresses)) {
             self.lose(token, &why);
         }
     }
@@ -601,18 +634,32 @@ impl Core {
     }
 
     /// Writes what was gathered for consumers: where the lane takes turns, little before much, so that one event does not
-    /// wait until somebody else's long sequence has been written.
+    /// wait until somebody else's long sequence has been written. What an address has that has had its slice waits for the next
+    /// round.
     pub(crate) fn flush_due(&mut self) {
         let Outgoings { gathered, connections, .. } = &mut self.doors.giop.outgoing;
         if self.lane.takes_turns() {
             gathered.sort_by(|token| connections.get(token).map_or(0, |due| due.output.queued_bytes()));
         }
+        let takes_long = self.io.slices.are_shared() && gathered.len() > WRITTEN_AT_ONCE;
+        let mut began = if takes_long { Some(self.clock.time()) } else { None };
         // Not those that become due meanwhile, or there might be no end.
-        for _ in 0..gathered.len() {
-            let outgoing = &mut self.doors.giop.outgoing;
-            let Some(token) = outgoing.gathered.next() else { break };
-            if outgoing.connections.get(token).is_some_and(|connection| connection.rounds.is_due) {
-                self.flush_outgoing(token);
+        for _ in 0..self.doors.giop.outgoing.gathered.len() {
+            let Outgoings { gathered, connections, .. } = &mut self.doors.giop.outgoing;
+            let Some(token) = gathered.next() else { break };
+            let Some(connection) = connections.get(token).filter(|connection| connection.rounds.is_due) else {
+                continue;
+            };
+            let slice = connection.rounds.slice;
+            if began.is_some() && !self.io.slices.may_write(slice) {
+                gathered.note_due(token);
+                continue;
+            }
+            self.flush_outgoing(token);
+            if let Some(began) = &mut began {
+                let now = self.clock.time();
+                self.io.slices.charge_aside(slice, now.since(*began));
+                *began = now;
             }
         }
         self.doors.giop.outgoing.gathered.note_all_written();

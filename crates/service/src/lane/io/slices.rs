@@ -23,7 +23,7 @@ use crate::lane::io::system::Ready;
 pub(crate) enum Work {
     /// Its socket is ready.
     Ready(Ready),
-    /// Messages of it were read before and not looked at.
+    /// It goes on without its socket having to say so: messages of it were read before and not looked at, or it is to connect.
     Resume(Socket),
 }
 
@@ -183,12 +183,18 @@ impl Slices {
 
     /// Charges an address for what was done for it. True if it has had its slice.
     pub(crate) fn charge(&mut self, token: Token, time: Duration) -> bool {
-        let (round, slice) = (self.round, self.share.time);
-        let Some(address) = self.addresses.get_mut(token) else { return false };
-        let before = if address.round == round { address.spent } else { Duration::ZERO };
-        (address.round, address.spent) = (round, before + time);
-        self.left = slice.saturating_sub(address.spent);
-        address.spent >= slice
+        self.charge_aside(token, time);
+        self.resume(token);
+        self.left.is_zero()
+    }
+
+    /// Charges an address for what was done for it while another is served.
+    pub(crate) fn charge_aside(&mut self, token: Token, time: Duration) {
+        let round = self.round;
+        if let Some(address) = self.addresses.get_mut(token) {
+            let before = if address.round == round { address.spent } else { Duration::ZERO };
+            (address.round, address.spent) = (round, before + time);
+        }
     }
 
     /// Something is done for an address out of turn: what is left of its slice is what it may have.

@@ -137,8 +137,18 @@ impl Bench {
         ids
     }
 
+    /// Serves rounds until everything that was sent is answered.
+    fn hear_answers(&mut self) {
+        testing::wait_until("the answers to be heard", || {
+            self.lane.round_within(Duration::from_millis(1));
+            self.lane.core.doors.giop.outgoing.connections.iter().all(|(_, connection)| connection.pending.is_empty())
+        });
+    }
+
     /// Accepts a connection that the lane makes.
     fn accept(&mut self, listener: &TcpListener) -> TcpStream {
+        // It may be for its turn that it waits.
+        self.lane.round_within(Duration::ZERO);
         let stream = listener.accept_in_time();
         let is_open = |bench: &Self| {
             bench.lane.core.doors.giop.outgoing.connections.iter().all(|(_, connection)| connection.is_open())
@@ -230,10 +240,7 @@ fn consumers_at_one_address_are_sent_so_much_in_a_round_and_those_elsewhere_do_n
         let ids = bench.requests_at(stream, count);
         stream.write_all(&answers(&ids, None)).unwrap();
     }
-    testing::wait_until("the answers to be heard", || {
-        bench.lane.round_within(Duration::from_millis(1));
-        bench.lane.core.doors.giop.outgoing.connections.iter().all(|(_, connection)| connection.pending.is_empty())
-    });
+    bench.hear_answers();
     let sent = |bench: &Bench| bench.counters.read(Counter::PushesSent);
     let before = sent(&bench);
     bench.take_in(source, &event(EVENT));
@@ -245,6 +252,62 @@ fn consumers_at_one_address_are_sent_so_much_in_a_round_and_those_elsewhere_do_n
     bench.requests_at(&mut many, CONSUMERS);
     assert_eq!(sent(&bench) - before, CONSUMERS as u64 + 1);
     assert!(!bench.lane.core.doors.giop.outgoing.have_resting());
+}
+
+/// An event for two hundred consumers, each at a port of its own, had two hundred connections begun at one go, and what was written to
+/// them as well: 5 ms in which nobody else was served.
+#[test]
+fn many_consumers_at_one_address_are_connected_and_written_to_in_turn_with_those_elsewhere() {
+    const CONSUMERS: usize = 200;
+    // A share that the first thing of a round uses up, whatever that is.
+    let mut bench = Bench::with(256 << 20, Share { messages: 64, time: Duration::from_nanos(1) });
+    let listeners: Vec<_> = (0..CONSUMERS).map(|_| listen()).collect();
+    let elsewhere = TcpListener::bind("127.0.0.2:0").unwrap();
+    let source = bench.supplier();
+    bench.consumer(&elsewhere);
+    bench.take_in(source, &event(1));
+    let mut other = bench.accept(&elsewhere);
+    let ids = bench.requests_at(&mut other, 1);
+    other.write_all(&answers(&ids, None)).unwrap();
+    listeners.iter().for_each(|listener| bench.consumer(listener));
+    bench.take_in(source, &event(1));
+    let begun = |bench: &Bench| {
+        let connections = bench.lane.core.doors.giop.outgoing.connections.iter();
+        connections.filter(|(_, connection)| connection.is_begun()).count()
+    };
+    let mut before = begun(&bench);
+    assert_eq!(before, 1, "while an event is taken in nothing is begun");
+    testing::wait_until("all to be connected", || {
+        bench.lane.round_within(Duration::ZERO);
+        let now = begun(&bench);
+        assert!(now <= before + 1, "{} in one round", now - before);
+        before = now;
+        now == CONSUMERS + 1
+    });
+    let mut streams: Vec<_> = listeners.iter().map(AcceptInTime::accept_in_time).chain([other]).collect();
+    for stream in &mut streams {
+        let ids = bench.requests_at(stream, 1);
+        stream.write_all(&answers(&ids, None)).unwrap();
+    }
+    bench.hear_answers();
+    bench.take_in(source, &event(1));
+    let waiting = |bench: &Bench| {
+        let connections = bench.lane.core.doors.giop.outgoing.connections.iter();
+        connections.filter(|(_, connection)| !connection.output.is_empty()).count()
+    };
+    let mut before = waiting(&bench);
+    assert!(before >= CONSUMERS - 1, "{before} wait to be written");
+    testing::wait_until("all to be written", || {
+        bench.lane.round_within(Duration::ZERO);
+        let now = waiting(&bench);
+        // A few are not worth a look at whose turn it is.
+        assert!(before - now <= 2 || before <= 10, "{} of {before} in one round", before - now);
+        before = now;
+        now == 0
+    });
+    for stream in &mut streams {
+        bench.requests_at(stream, 1);
+    }
 }
 
 /// Three thousand suppliers behind one filter that answers all at once.
