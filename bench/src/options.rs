@@ -128,10 +128,11 @@ Examples:
   campanile-bench hostile --quick                 within two minutes
   campanile-bench hostile --only pulls,large --rounds 10
   campanile-bench hostile --together --seconds 600
+  campanile-bench hostile --only flood --rounds 20    beside a publisher of 0.8 of what the service takes
   campanile-bench hostile --json | jq '.attacks[] | {attack, p99_ratio, lost}'
 
 Exit status 0 if no event was lost and each p99 is at most twice that beside the
-same attack on another service (with --together: if administration answered
+same attack on another service, 1.5 times beside a flood (with --together: if administration answered
 within a second, half of the time within 20 ms, and the service rests a minute
 after); 1 if not.";
 

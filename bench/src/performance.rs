@@ -12,7 +12,7 @@ mod lines;
 mod meters;
 mod page;
 mod perf;
-mod pool;
+pub(crate) mod pool;
 pub(crate) mod protocol;
 mod publisher;
 mod race;

@@ -26,6 +26,11 @@ pub fn run_fifo(priority: u8) -> io::Result<()> {
     schedule(0, libc::SCHED_FIFO, priority)
 }
 
+/// Gives the calling thread the usual scheduling class back.
+pub fn run_as_usual() -> io::Result<()> {
+    schedule(0, libc::SCHED_OTHER, 0)
+}
+
 /// Gives the first thread of another process real-time priority.
 pub fn have_run_fifo(pid: u32, priority: u8) -> io::Result<()> {
     schedule(libc::pid_t::try_from(pid).map_err(|_| io::ErrorKind::InvalidInput)?, libc::SCHED_FIFO, priority)

@@ -1,13 +1,17 @@
 //! What a client may try. Each attack is one wave: it does its harm, notices what is refused, and leaves as it came.
 
-use std::io::{ErrorKind, Result, Write};
+use std::io::{Error, ErrorKind, Result, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::thread;
 
 use giop::cdr::{CharSet, Endian, Version, Writer};
 use giop::message::{ReplyHead, ReplyStatus, Request, begin_reply, cancel_request};
 
+use load::callers::Callers;
+
 use super::foe::{Foe, Object, listen, read_message, reference};
 use crate::clock;
+use crate::latency::ratio;
 use crate::wire::{self, PushMessage, Shape};
 use crate::{BenchError, Form};
 
@@ -25,11 +29,20 @@ pub(super) struct Attack {
 pub(super) struct Scene {
     service: SocketAddr,
     until: u64,
+    /// Sequences a second that [`FLOOD`] is to publish; as many as are taken, if none are said.
+    pace: Option<f64>,
+    /// Events that came back.
+    pub(super) received: u64,
     /// Requests and connections that went out.
     pub(super) tries: u64,
     /// Waves that the service ended: by an exception, by closing, or by not reading any more.
     pub(super) refusals: u64,
 }
+
+/// The one that keeps to a part of what the service would take.
+pub(super) const FLOOD: &str = "flood";
+/// Events in each of its sequences.
+pub(super) const FLOOD_BATCH: u16 = 64;
 
 /// All of them, in the order in which they are told of in docs/operating.md.
 pub(super) const ALL: &[Attack] = &[
@@ -53,12 +66,22 @@ pub(super) const ALL: &[Attack] = &[
     Attack { name: "mistakes", story: "calls that are logged", wave: mistakes },
     Attack { name: "garbage", story: "bytes that are no message", wave: garbage },
     Attack { name: "deaths", story: "suppliers and consumers that die in the midst of an event", wave: deaths },
+    Attack {
+        name: FLOOD,
+        story: "a publisher of 0.8 of what the service takes, and its consumer",
+        wave: publish_at_pace,
+    },
 ];
 
 impl Attack {
-    /// Runs waves until then. What came of them.
-    pub(super) fn run(&self, service: SocketAddr, until: u64) -> core::result::Result<Scene, BenchError> {
-        let mut scene = Scene { service, until, tries: 0, refusals: 0 };
+    /// Runs waves until then, at that pace if it has one. What came of them.
+    pub(super) fn run(
+        &self,
+        service: SocketAddr,
+        until: u64,
+        pace: Option<f64>,
+    ) -> core::result::Result<Scene, BenchError> {
+        let mut scene = Scene { service, until, pace, received: 0, tries: 0, refusals: 0 };
         while clock::now() < until {
             if (self.wave)(&mut scene).is_err() {
                 scene.refusals += 1;
@@ -95,7 +118,7 @@ impl Scene {
     /// Has things be as they are until the end, or for this long.
     fn rest(&self, nanoseconds: u64) -> Result<()> {
         let until = clock::now().saturating_add(nanoseconds).min(self.until);
-        clock::sleep_until(until).map_err(std::io::Error::other)
+        clock::sleep_until(until).map_err(Error::other)
     }
 }
 
@@ -107,6 +130,7 @@ const PULL_CONSUMER: &str = "obtain_notification_pull_consumer";
 const STRUCTURED: u32 = 1;
 const SEQUENCE: u32 = 2;
 /// `TCKind`s (CORBA 3.3 part 2, table 9.2).
+const TK_LONG: u32 = 3;
 const TK_USHORT: u32 = 4;
 const TK_ULONGLONG: u32 = 24;
 
@@ -187,6 +211,80 @@ fn flood(scene: &mut Scene, channel: &Object, payload_bytes: usize) -> Result<()
         ..Shape::new(Form::Structured, &proxy.key, payload_bytes)
     });
     scene.repeat(2_000, |_| foe.stream.write_all(message.bytes()))
+}
+
+/// Publishes sequences into a channel of its own, and takes them again: at a pace, if there is one.
+fn publish_at_pace(scene: &mut Scene) -> Result<()> {
+    let mut foe = scene.connect()?;
+    let channel = foe.new_channel()?;
+    let mut callers = Callers::new("the service", listen()?).map_err(Error::other)?;
+    let consumer = reference("127.0.0.2", callers.address().map_err(Error::other)?.port(), b"neighbour");
+    let proxy = foe.new_proxy(&channel, "consumer", PUSH_SUPPLIER, SEQUENCE)?;
+    foe.call(&proxy, "set_qos", |writer| {
+        writer.u32(2);
+        writer.string("MaximumBatchSize");
+        writer.u32(TK_LONG);
+        writer.i32(FLOOD_BATCH.into());
+        writer.string("PushWindow");
+        writer.u32(TK_USHORT);
+        writer.u16(64);
+    })?;
+    foe.connect_client(&proxy, "connect_sequence_push_consumer", &consumer)?;
+    let supplier = foe.new_proxy(&channel, "supplier", PUSH_CONSUMER, SEQUENCE)?;
+    foe.call(&supplier, "connect_sequence_push_supplier", |writer| giop::ior::Ior::default().write(writer))?;
+    let sequence = PushMessage::build(&Shape {
+        response: giop::message::Response::None,
+        events: FLOOD_BATCH.into(),
+        ..Shape::new(Form::Sequence, &supplier.key, 64)
+    });
+    let until = scene.until;
+    let published = thread::scope(|scope| {
+        let taking = scope.spawn(|| -> core::result::Result<u64, BenchError> {
+            let mut received = 0;
+            while clock::now() < until {
+                callers.wait(Some(clock::SECOND / 100), true, |_, _| {
+                    received += 1;
+                    Ok(())
+                })?;
+            }
+            Ok(received)
+        });
+        let published = publish(scene, &mut foe, sequence.bytes());
+        let received = taking.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        scene.received += received.map_err(Error::other)?;
+        published
+    });
+    foe.call(&channel, "destroy", |_| ())?;
+    published
+}
+
+/// Sends the same message until the time is over, a few at a time.
+fn publish(scene: &mut Scene, foe: &mut Foe, message: &[u8]) -> Result<()> {
+    const AT_ONCE: u32 = 4;
+    let began = clock::now();
+    let sent_before = scene.tries;
+    let burst = message.repeat(AT_ONCE as usize);
+    while scene.goes_on() {
+        if let Some(pace) = scene.pace {
+            let due = began + clock::nanoseconds(ratio(scene.tries - sent_before, 1) / pace);
+            clock::sleep_until(due.min(scene.until)).map_err(Error::other)?;
+        }
+        scene.tries += u64::from(AT_ONCE);
+        // Where it takes long to be taken, that is the service's pace.
+        let mut rest = burst.as_slice();
+        while !rest.is_empty() && scene.goes_on() {
+            match foe.stream.write(rest) {
+                Ok(count) => rest = rest.get(count..).unwrap_or_default(),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+                Err(error) => return Err(error),
+            }
+        }
+        if !rest.is_empty() {
+            // Half a message is on its way: nothing more can be said on this connection.
+            *foe = scene.connect()?;
+        }
+    }
+    Ok(())
 }
 
 fn readers(scene: &mut Scene) -> Result<()> {

@@ -32,7 +32,7 @@ const SEED: u64 = 0x0063_616d_7061_6e69;
 
 /// Which turns are taken together.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) enum Kept {
+pub(crate) enum Kept {
     /// All but one in five.
     #[default]
     ButTheWorst,
@@ -59,7 +59,7 @@ pub(super) struct Pool {
 }
 
 /// Latencies of a turn: nanoseconds and how often, as the histogram tells them apart.
-type Counts = Vec<(u64, u64)>;
+pub(crate) type Counts = Vec<(u64, u64)>;
 
 impl Pool {
     /// One without turns.
@@ -95,28 +95,30 @@ impl Pool {
         figures
     }
 
-    /// Between what the ratio of two pools' figures lies in 95 % of 1,000 draws: as many turns as there were are drawn, some of
-    /// them several times, the same of both pools; of each pool's the worst are left out and the others taken together (a
-    /// bootstrap of whole turns). `None` where there is no such percentile, or fewer than two turns.
+    /// The [`interval_95`] of the ratio of two pools' figures. `None` where there is no such percentile.
     pub(super) fn interval_95(&self, below: &Self, figure: &str) -> Option<(f64, f64)> {
         let part = SINCE_DUE.iter().find(|(name, _)| *name == figure)?.1;
-        let turns = self.since_due.len().min(below.since_due.len());
-        if turns < 2 {
-            return None;
-        }
-        let [above, below] = [self, below].map(|pool| Sorted::of(pool.since_due.iter().take(turns), pool.keeps));
-        let mut numbers = Numbers(SEED);
-        let mut ratios = Vec::new();
-        for _ in 0..DRAWS {
-            let drawn = numbers.draw(turns);
-            if let (Some(above), Some(below)) = (above.of_kept(part, &drawn), below.of_kept(part, &drawn)) {
-                ratios.push(ratio(above, below.max(1)));
-            }
-        }
-        ratios.sort_unstable_by(f64::total_cmp);
-        let beyond = ratios.len() / 40;
-        Some((*ratios.get(beyond)?, *ratios.get(ratios.len().checked_sub(beyond + 1)?)?))
+        interval_95([(&self.since_due, self.keeps), (&below.since_due, below.keeps)], part)
     }
+}
+
+/// Between what the ratio of the first turns' percentile to the second ones' lies in 95 % of 1,000 draws: as many turns as there were
+/// are drawn, some of them several times, the same of both; of each the worst are left out and the others taken together (a
+/// bootstrap of whole turns). `None` of fewer than two turns.
+pub(crate) fn interval_95(both: [(&[Counts], Kept); 2], part: f64) -> Option<(f64, f64)> {
+    let turns = both.iter().map(|(turns, _)| turns.len()).min().filter(|turns| *turns >= 2)?;
+    let [above, below] = both.map(|(all, keeps)| Sorted::of(all.iter().take(turns), keeps));
+    let mut numbers = Numbers(SEED);
+    let mut ratios = Vec::new();
+    for _ in 0..DRAWS {
+        let drawn = numbers.draw(turns);
+        if let (Some(above), Some(below)) = (above.of_kept(part, &drawn), below.of_kept(part, &drawn)) {
+            ratios.push(ratio(above, below.max(1)));
+        }
+    }
+    ratios.sort_unstable_by(f64::total_cmp);
+    let beyond = ratios.len() / 40;
+    Some((*ratios.get(beyond)?, *ratios.get(ratios.len().checked_sub(beyond + 1)?)?))
 }
 
 fn together<'a>(turns: impl Iterator<Item = &'a Counts>) -> Recorder {

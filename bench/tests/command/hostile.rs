@@ -31,6 +31,19 @@ fn clients_that_mean_harm_or_die_cost_nobody_else_an_event() {
     assert!(report["cpu_percent_at_rest"].is_number(), "{report}");
 }
 
+/// What a publisher costs the others that keeps to what the service can take was told only of one that took all there is.
+#[test]
+fn a_flood_is_held_to_a_part_of_what_the_service_takes() {
+    let options = ["--only", "flood", "--rounds", "2", "--seconds", "0.5", "--json"];
+    let report = json(&text(&campanile_bench(&[&["hostile"], &options[..]].concat()).stdout));
+    let row = &report["attacks"][0];
+    let (rate, events) = (row["flood_rate"].as_f64().unwrap(), 64.0 * row["tries"].as_f64().unwrap());
+    // Two turns of half a second at that rate, or somewhat less on a busy machine; a few requests come on top.
+    assert!(rate > 1_000.0 && events < 1.2 * rate + 10_000.0, "{row}");
+    assert_eq!((&row["losses"]["lost"], &row["refusals"]), (&0.into(), &0.into()), "{row}");
+    assert_eq!(row["p99_ratio_95"].as_array().map(Vec::len), Some(2), "{row}");
+}
+
 #[test]
 fn an_attack_that_there_is_not_is_refused_with_those_that_there_are() {
     let output = campanile_bench(&["hostile", "--only", "everything"]);
