@@ -201,13 +201,14 @@ impl Plan<'_> {
     fn alternate(&self, attack: &Attack, out: &mut Output<'_>) -> Result<Row, BenchError> {
         let (service, other) = (self.start()?, self.start()?);
         let mut turns = Turns::new();
-        if attack.name == attacks::FLOOD {
-            out.progress("hostile: flood, what the service takes")?;
-            turns.pace = Some(saturation(attack, &other)? * OF_SATURATION);
-            settle(&[&other])?;
-        }
-        let pace = turns.pace;
         let run = self.carry(&service, |view| {
+            if attack.name == attacks::FLOOD {
+                out.progress("hostile: flood, what the service takes")?;
+                // Of a service that carries the others' events as well: where several addresses have connections, they take turns.
+                turns.pace = Some(saturation(attack, &service)? * OF_SATURATION);
+                settle(&[&service])?;
+            }
+            let pace = turns.pace;
             for round in 1..=self.rounds {
                 out.progress(&format!("hostile: {}, round {round} of {}", attack.name, self.rounds))?;
                 view.take_latencies(None);

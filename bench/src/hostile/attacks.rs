@@ -260,7 +260,7 @@ fn publish_at_pace(scene: &mut Scene) -> Result<()> {
 
 /// Sends the same message until the time is over, a few at a time.
 fn publish(scene: &mut Scene, foe: &mut Foe, message: &[u8]) -> Result<()> {
-    const AT_ONCE: u32 = 4;
+    const AT_ONCE: u32 = 16;
     let began = clock::now();
     let sent_before = scene.tries;
     let burst = message.repeat(AT_ONCE as usize);
