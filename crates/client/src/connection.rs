@@ -476,6 +476,8 @@ pub(crate) type SharedConnection = Arc<Connection>;
 
 #[cfg(test)]
 mod tests {
+    use testing::AcceptInTime;
+
     use super::*;
 
     #[test]
@@ -494,7 +496,7 @@ mod tests {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         std::thread::spawn(move || {
-            let (mut stream, _) = listener.accept().unwrap();
+            let mut stream = listener.accept_in_time();
             let mut inbound = Inbound::new(Limits::default());
             for request_id in 1..=replies {
                 while inbound.poll_message().unwrap().is_none() {

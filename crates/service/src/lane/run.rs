@@ -210,8 +210,17 @@ impl Worker {
     }
 
     /// Waits so long at most for something to serve, and serves it.
+    ///
+    /// # Panics
+    /// If the test that calls it has gone on for a minute since it first did: it waits for something that does not come.
     #[cfg(test)]
+    #[track_caller]
     pub(crate) fn round_within(&mut self, timeout: Duration) {
+        thread_local!(static FIRST: Instant = Instant::now());
+        assert!(
+            FIRST.with(Instant::elapsed) < testing::PATIENCE,
+            "rounds for a minute, and what is waited for has not come"
+        );
         self.core.io.poll.wait(Some(timeout)).unwrap();
         self.round();
     }

@@ -18,6 +18,7 @@ use giop::ior::Ior;
 use giop::message::{self, ReplyHead, ReplyStatus, RequestHead, Response};
 use giop::url::Corbaloc;
 use rustix::net::{AddressFamily, SocketType, bind, connect, socket};
+use testing::AcceptInTime;
 
 use crate::counters::{Counter, Counters};
 use crate::doors::giop::Settings;
@@ -247,7 +248,7 @@ fn what_a_client_answers_to_a_call_is_handed_on() {
         let client = TcpListener::bind("127.0.0.1:0").unwrap();
         let lookup = bench.call_by_name();
         bench.lane.core.resolved(lookup.connection, Ok(vec![client.local_addr().unwrap()]));
-        let (mut stream, _) = client.accept().unwrap();
+        let mut stream = client.accept_in_time();
         bench.lane.round_within(Duration::from_millis(10));
         let mut request = [0; 12];
         stream.read_exact(&mut request).unwrap();
@@ -416,7 +417,7 @@ fn what_is_not_read_is_charged_in_both_directions_until_the_clients_are_gone() {
     let to: Ior = location.to_ior("IDL:x:1.0");
     let account = bench.accounts.account_of("127.0.0.2".parse().unwrap());
     bench.lane.core.begin_call(7, call(to.clone(), Some(Arc::clone(&account)), vec![0; OCTETS]));
-    let (called, _) = listener.accept().unwrap();
+    let called = listener.accept_in_time();
     while bench.counters.read(Counter::UnreadWaited) == 0 {
         bench.lane.round_within(Duration::from_millis(10));
     }

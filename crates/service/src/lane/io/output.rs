@@ -334,6 +334,8 @@ mod tests {
     use std::io::Read;
     use std::net::{TcpListener, TcpStream};
 
+    use testing::AcceptInTime;
+
     use super::*;
 
     /// Both ends of a connection, the first of which does not wait.
@@ -341,7 +343,7 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let ours = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         ours.set_nonblocking(true).unwrap();
-        (ours.into(), listener.accept().unwrap().0)
+        (ours.into(), listener.accept_in_time())
     }
 
     fn event(bytes: &[u8]) -> Arc<Event> {
