@@ -31,8 +31,8 @@ use self::probes::Probes;
 use self::rescheduling::Rescheduling;
 use self::teardown::Teardowns;
 pub use self::teardown::Unpublished;
-pub use self::topology::NotRestored;
 pub(super) use self::topology::convert;
+pub use self::topology::{ChangedPart, NotRestored};
 use super::exceptions::{Exception, Raised};
 use super::filters::Filters;
 use super::keys::ObjectKey;
@@ -116,6 +116,8 @@ pub struct Door {
     /// Whoever is connected and gave a reference.
     clients: HashMap<Peer, Client>,
     /// Clients of other doors.
+    /// Clients that were restored and have not connected anew.
+    restored: clients::Restored,
     guests: HashMap<ProxyKey, Welcomed>,
     /// Those of them that are called to have events travel.
     peers: Peers,
@@ -325,6 +327,7 @@ impl Door {
             pool_kinds: BTreeMap::new(),
             real_time: BTreeSet::new(),
             clients: HashMap::new(),
+            restored: clients::Restored::default(),
             guests: HashMap::new(),
             peers: Peers::default(),
             peer_next: 0,

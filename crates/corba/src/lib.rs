@@ -40,11 +40,12 @@ mod wire;
 mod tests;
 
 pub use door::{
-    AT_ONCE_MAX, ClientAnswer, Directory, Door, DoorSettings, Effect, Farewell, Guest, NotRestored, ObjectRequest,
-    Part, PeerAddress, Published, Question, SupplierStanding, Unpublished, Unwelcome,
+    AT_ONCE_MAX, ChangedPart, ClientAnswer, Directory, Door, DoorSettings, Effect, Farewell, Guest, NotRestored,
+    ObjectRequest, Part, PeerAddress, Published, Question, SupplierStanding, Unpublished, Unwelcome,
 };
 pub use exceptions::Exception;
 pub use exceptions::{NO_ROOM, OBJECT_NOT_EXIST, refused_event};
 pub use peers::Peers;
 pub use qos::Declared;
 pub use scheduling::{ANALYSE, analyse_apart, is_scheduling_service};
+pub use topology::Image;

@@ -67,8 +67,8 @@ pub use event::{
 };
 pub use forms::{Forms, NoFields};
 pub use hierarchy::{
-    Admin, Attached, Channel, FilterConstraint, FilterRef, FilterTarget, Hierarchy, HierarchyLimits, Mapping, Numbered,
-    Proxy, ProxyState, Removal, Removed, SubscriptionTarget,
+    Admin, Attached, Channel, FilterConstraint, FilterRef, FilterTarget, Hierarchy, HierarchyLimits, HierarchyPart,
+    Mapping, Numbered, Proxy, ProxyState, Removal, Removed, SubscriptionTarget,
 };
 pub use ids::{
     AdminId, ChannelId, FilterId, Form, LaneId, Operator, OutboxId, Peer, PoolId, ProxyId, ProxyKey, ProxyKind, Side,

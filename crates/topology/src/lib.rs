@@ -8,10 +8,12 @@
 
 mod differences;
 mod naming;
+mod parts;
 mod settings;
 
 pub use self::differences::differences;
 pub use self::naming::{Binding, Bound, Context, Naming};
+pub use self::parts::{Found, Image, ImageError, Numbers, OwnFilter, Part, written};
 pub use self::settings::{
     DiscardPolicy, Discipline, FullOutbox, LaneSpec, Limits, OrderPolicy, Pool, PoolProperty, PriorityModel, Profile,
     Settings, TopicSettings, Topics, TypeTopic,

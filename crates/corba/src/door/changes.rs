@@ -168,10 +168,9 @@ impl Door {
         let (side, peer) = self.hierarchy.proxy(key).map(|proxy| (proxy.side, proxy.peer))?;
         self.find_out(key.channel);
         let types = self.types_known(key.channel, other(side));
-        if mode.updates {
-            self.changes.silenced.remove(&key);
-        } else {
-            self.changes.silenced.insert(key);
+        let is_new = if mode.updates { self.changes.silenced.remove(&key) } else { self.changes.silenced.insert(key) };
+        if is_new {
+            self.hierarchy.note_changed_part(engine::HierarchyPart::Proxy(key));
         }
         let connected = peer.and_then(|peer| self.clients.get(&peer)).map(|client| client.told.last.told);
         let before = connected.or_else(|| self.changes.asked.get(&key).map(|knowledge| knowledge.told));

@@ -12,7 +12,8 @@ use crate::remarks::remark;
 use crate::table::{Target, client_has};
 use engine::{ChannelId, FilterTarget, Peer, ProxyKey, ProxyState, Removed, Side, Want};
 use giop::ior::{Ior, ORB_TYPE_CAMPANILE};
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
 /// A client that gave a reference when it connected.
@@ -46,6 +47,33 @@ pub(super) enum Tell {
     AndWait(Farewell),
 }
 
+/// Clients that were restored after a restart, by whom they are known: their channel, their side and a hash of their reference.
+///
+/// Many programs connect anew when their service has been away, to a proxy that they make for that: they would get each event twice.
+#[derive(Debug, Default)]
+pub(super) struct Restored(HashMap<(ChannelId, Side, u64), ProxyKey>);
+
+impl Restored {
+    fn known(channel: ChannelId, side: Side, reference: &Ior) -> (ChannelId, Side, u64) {
+        let mut hasher = DefaultHasher::new();
+        reference.hash(&mut hasher);
+        (channel, side, hasher.finish())
+    }
+
+    /// One was restored. Of several with one reference the last that was made counts.
+    pub(super) fn note(&mut self, key: ProxyKey, side: Side, reference: &Ior) {
+        if reference.iiop().is_some() {
+            let last = self.0.entry(Self::known(key.channel, side, reference)).or_insert(key);
+            *last = key.max(*last);
+        }
+    }
+
+    /// The proxy of one that connects anew.
+    fn take(&mut self, channel: ChannelId, side: Side, reference: &Ior) -> Option<ProxyKey> {
+        if self.0.is_empty() { None } else { self.0.remove(&Self::known(channel, side, reference)) }
+    }
+}
+
 impl Door {
     pub(crate) fn is_connected(&self, key: ProxyKey) -> Result<bool, Raised> {
         Ok(self.hierarchy.proxy(key)?.state != ProxyState::Unconnected)
@@ -68,6 +96,7 @@ impl Door {
         let want = want(kind, side, &client)?;
         let peer = client.iiop().is_some().then(|| self.next_peer());
         self.hierarchy.connect(key, peer, want).map_err(Raised::from_connect)?;
+        self.have_former_give_way(key, side, &client);
         if side == Side::Consumers && !kind.pull && client.orb_type() == Some(ORB_TYPE_CAMPANILE) {
             self.hierarchy.note_in_order(key)?;
         }
@@ -97,6 +126,20 @@ impl Door {
             format!("{} is connected{from}", door.name(side_name(side), key))
         });
         Ok(())
+    }
+
+    /// Drops the proxy that a client had before a restart and has not disconnected, now that it is connected to another one of the same
+    /// channel.
+    fn have_former_give_way(&mut self, key: ProxyKey, side: Side, client: &Ior) {
+        let Some(former) = self.restored.take(key.channel, side, client) else { return };
+        let peer = self.hierarchy.proxy(former).ok().and_then(|proxy| proxy.peer);
+        let is_its = peer.and_then(|peer| self.clients.get(&peer)).is_some_and(|former| former.address.ior == *client);
+        if former != key
+            && is_its
+            && let Ok(removed) = self.hierarchy.destroy_proxy(former)
+        {
+            self.forget(&removed, Tell::No);
+        }
     }
 
     pub(crate) fn suspend(&mut self, key: ProxyKey) -> Result<(), Raised> {

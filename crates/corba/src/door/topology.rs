@@ -5,8 +5,10 @@
 //! and found dead if they are. What is restored is charged to nobody.
 
 pub(crate) mod convert;
+mod kept;
 mod restore;
 
+pub use self::kept::ChangedPart;
 pub use self::restore::NotRestored;
 
 use self::convert::{
@@ -67,9 +69,20 @@ impl Door {
 
     fn exported_channel(&self, channel: &Channel, filters: &mut BTreeMap<ChannelId, Vec<t::Filter>>) -> t::Channel {
         let id = channel.id();
-        let nonces = self.nonces.get(&id);
         let sides = [engine::Side::Consumers, engine::Side::Suppliers];
         let admins = sides.into_iter().flat_map(|side| self.hierarchy.admins(id, side).into_iter().flatten());
+        t::Channel {
+            admins: admins.map(|admin| self.exported_admin(id, admin)).collect(),
+            proxies: channel.proxies().filter_map(|proxy| self.exported_proxy(id, proxy)).collect(),
+            filters: filters.remove(&id).unwrap_or_default(),
+            ..self.exported_channel_alone(channel)
+        }
+    }
+
+    /// Without its admins, proxies and filters.
+    fn exported_channel_alone(&self, channel: &Channel) -> t::Channel {
+        let id = channel.id();
+        let nonces = self.nonces.get(&id);
         t::Channel {
             id: id.0,
             nonce: nonces.map_or(0, |nonces| nonces.own),
@@ -80,9 +93,9 @@ impl Door {
             topics: topics_to(channel.topics()),
             next_admin: self.next_number(Numbered::Admins(id)),
             next_proxy: self.next_number(Numbered::Proxies(id)),
-            admins: admins.map(|admin| self.exported_admin(id, admin)).collect(),
-            proxies: channel.proxies().filter_map(|proxy| self.exported_proxy(id, proxy)).collect(),
-            filters: filters.remove(&id).unwrap_or_default(),
+            admins: Vec::new(),
+            proxies: Vec::new(),
+            filters: Vec::new(),
         }
     }
 

@@ -7,7 +7,7 @@ use crate::exceptions::{Raised, UserException};
 use crate::remarks::remark;
 use crate::table::Target;
 use crate::wire::{read_id, read_reference, write_id, write_ids};
-use engine::{EventType, FilterId};
+use engine::{EventType, FilterId, HierarchyPart};
 use giop::cdr::{Reader, Writer};
 use giop::ior::Ior;
 use std::collections::{BTreeMap, BTreeSet};
@@ -112,6 +112,7 @@ impl Door {
                 remark!(Info, "callback {number} of filter {} does not exist any more", id.0);
                 callbacks.remove(number);
                 self.settle(Thing::Filter(id), None);
+                self.hierarchy.note_changed_part(HierarchyPart::Filter(id));
             }
             // It may have missed it; with the next change it is told that as well.
             ClientAnswer::Unreachable | ClientAnswer::TimedOut => callback.told = before.unwrap_or_default(),
@@ -139,6 +140,7 @@ pub(super) fn detach(door: &mut Door, on: Target, mut args: Reader<'_>, _: &mut 
     let gone = id.and_then(|id| callbacks.remove(id));
     gone.map(drop).ok_or(UserException::CallbackNotFound)?;
     door.settle(Thing::Filter(on.filter()?), None);
+    door.hierarchy.note_changed_part(HierarchyPart::Filter(on.filter()?));
     Ok(())
 }
 
@@ -163,6 +165,7 @@ impl Door {
         let id = callbacks.next;
         callbacks.next = id.checked_add(1).ok_or_else(Raised::limit)?;
         callbacks.insert(id, Callback { to, told, before: None, hears: true });
+        self.hierarchy.note_changed_part(HierarchyPart::Filter(on.filter()?));
         Ok(id)
     }
 

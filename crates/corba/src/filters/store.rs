@@ -5,7 +5,9 @@ use super::expression::{Expression, MappedValue, New};
 use crate::door::{Door, Thing, weights};
 use crate::exceptions::{Raised, UserException};
 use crate::remarks::remark;
-use engine::{ChannelId, ChannelLimits, EventType, FilterConstraint, FilterId, FilterTarget, Peer, Refusal};
+use engine::{
+    ChannelId, ChannelLimits, EventType, FilterConstraint, FilterId, FilterTarget, HierarchyPart, Peer, Refusal,
+};
 use filter::{Constraint, Limits};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -367,6 +369,8 @@ impl Door {
             }
         }
         filter.constraints = constraints;
+        // One that was given to nobody yet is nothing to the engine.
+        self.hierarchy.note_changed_part(HierarchyPart::Filter(id));
         Ok(())
     }
 

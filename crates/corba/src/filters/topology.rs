@@ -80,6 +80,12 @@ impl Door {
         by_channel
     }
 
+    /// A filter that clients know, and its channel.
+    pub(crate) fn exported_filter(&self, id: FilterId) -> Option<(ChannelId, t::Filter)> {
+        let filter = self.filters.objects.get(&id)?;
+        Some((filter.channel, filter.exported(id)))
+    }
+
     /// Makes the filters that there were, by rising number.
     pub(crate) fn restore_filters<'f>(
         &mut self,

@@ -2,7 +2,7 @@
 
 use super::Naming;
 use super::name::NameComponent;
-use super::tree::{Binding, ROOT, Tree};
+use super::tree::{Binding, Place, ROOT, Tree};
 use crate::door::convert::{reference_from, reference_to};
 use crate::exceptions::Raised;
 use crate::references::References;
@@ -33,6 +33,30 @@ impl Naming {
         t::Naming { nonce: self.nonce, next_context: self.tree.next_context(), contexts: contexts.collect() }
     }
 
+    /// The number in contexts' keys, and that of the context that is made next.
+    pub(crate) fn numbers(&self) -> (u32, u32) {
+        (self.nonce, self.tree.next_context())
+    }
+
+    /// Has changes noted from now on, for [`poll_changed_part`](Self::poll_changed_part).
+    pub(crate) fn note_changed_parts(&mut self) {
+        self.tree.note_changed();
+    }
+
+    /// A part that may have changed, and what it says now; nothing if it is gone, or of the numbers.
+    pub(crate) fn poll_changed_part(&mut self, references: &References) -> Option<(t::Part, Option<Vec<u8>>)> {
+        Some(match self.tree.poll_changed()? {
+            Place::Numbers => (t::Part::Numbers, None),
+            Place::Context(id) => (t::Part::Context(id), self.tree.has_context(id).then(|| b"{}".to_vec())),
+            Place::Name(context, name) => {
+                let bound = self.tree.bound(context, &name);
+                let kept = bound.map(|bound| t::written(&binding_to(references, &name, bound)));
+                let NameComponent { id: name, kind } = name;
+                (t::Part::Binding { context, name, kind }, kept)
+            }
+        })
+    }
+
     /// Has what there was take the place of what there is.
     pub(crate) fn restore(&mut self, naming: &t::Naming, references: &References) -> Result<(), Raised> {
         let mut tree = Tree::new(self.tree.limits().clone());
@@ -49,7 +73,7 @@ impl Naming {
                 tree.bind(context.id, &name, binding_from(references, bound)?, None)?;
             }
         }
-        self.tree = tree;
+        tree.replace(&mut self.tree);
         self.nonce = naming.nonce;
         Ok(())
     }

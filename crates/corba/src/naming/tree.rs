@@ -9,7 +9,7 @@ use super::name::NameComponent;
 use crate::exceptions::{NotFoundReason, Raised, UserException};
 use accounts::Charge;
 use giop::ior::Ior;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound::{Excluded, Unbounded};
 
 /// What a name component stands for.
@@ -79,6 +79,19 @@ pub(super) struct Tree {
     iterators: BTreeMap<u32, Cursor>,
     iterator_next: u32,
     limits: NamingLimits,
+    /// What has changed, if anybody asks.
+    changed: Option<BTreeSet<Place>>,
+}
+
+/// Something in a tree that an image of it has a place of its own for.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Place {
+    /// The number of the context that is made next.
+    Numbers,
+    /// That there is a context.
+    Context(u32),
+    /// What a name stands for in a context.
+    Name(u32, NameComponent),
 }
 
 /// Where an iterator stands. It holds no copy of the context, so that many of them cost little; what is bound or unbound
@@ -100,6 +113,7 @@ impl Tree {
             iterators: BTreeMap::new(),
             iterator_next: 0,
             limits,
+            changed: None,
         }
     }
 
@@ -129,6 +143,40 @@ impl Tree {
         self.context_next = self.context_next.max(next);
     }
 
+    /// Has changes noted from now on, for [`poll_changed`](Self::poll_changed).
+    pub(super) fn note_changed(&mut self) {
+        self.changed.get_or_insert_default();
+    }
+
+    /// Takes the place of another, all of which is gone with that.
+    pub(super) fn replace(&mut self, other: &mut Self) {
+        if let Some(mut changed) = other.changed.take() {
+            changed.insert(Place::Numbers);
+            for (id, context) in other.contexts.iter().chain(&self.contexts) {
+                changed.insert(Place::Context(*id));
+                changed.extend(context.bindings.keys().map(|name| Place::Name(*id, name.clone())));
+            }
+            self.changed = Some(changed);
+        }
+        core::mem::swap(self, other);
+    }
+
+    /// Something that may have changed since this told of it, was made, or is gone.
+    pub(super) fn poll_changed(&mut self) -> Option<Place> {
+        self.changed.as_mut()?.pop_first()
+    }
+
+    /// What is bound to a name in a context.
+    pub(super) fn bound(&self, context: u32, name: &NameComponent) -> Option<&Binding> {
+        Some(&self.contexts.get(&context)?.bindings.get(name)?.binding)
+    }
+
+    fn note(&mut self, place: impl FnOnce() -> Place) {
+        if let Some(changed) = &mut self.changed {
+            changed.insert(place());
+        }
+    }
+
     pub(super) fn has_context(&self, id: u32) -> bool {
         self.contexts.contains_key(&id)
     }
@@ -145,6 +193,8 @@ impl Tree {
         let id = self.context_next;
         self.context_next = id.checked_add(1).ok_or_else(Raised::limit)?;
         self.contexts.insert(id, Context { bindings: BTreeMap::new(), _charge: charge });
+        self.note(|| Place::Numbers);
+        self.note(|| Place::Context(id));
         Ok(id)
     }
 
@@ -155,6 +205,7 @@ impl Tree {
             Some(_) if id == ROOT => Err(Raised::no_permission()),
             Some(_) => {
                 self.contexts.remove(&id);
+                self.note(|| Place::Context(id));
                 Ok(())
             }
             None => Err(Raised::object_not_exist()),
@@ -213,6 +264,7 @@ impl Tree {
             return Err(not_found(NotFoundReason::MissingNode, std::slice::from_ref(last)));
         }
         self.bindings -= 1;
+        self.note(|| Place::Name(context, last.clone()));
         Ok(())
     }
 
@@ -297,6 +349,7 @@ impl Tree {
             bindings.insert(name.clone(), new);
             self.bindings += 1;
         }
+        self.note(|| Place::Name(context, name.clone()));
         Ok(())
     }
 }

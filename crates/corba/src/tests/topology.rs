@@ -2,10 +2,10 @@
 
 use super::dialogue::{Body, Dialogue, STYLES, Thrown, client, settings, write_types};
 use super::proxies::new_channel;
-use crate::{Declared, NotRestored};
+use crate::{Declared, Effect, NotRestored};
 use giop::cdr::Writer;
 use giop::ior::Ior;
-use topology::Topology;
+use topology::{Image, Topology};
 
 /// Clients who do whatever comes to mind.
 struct World {
@@ -20,6 +20,8 @@ struct World {
     mappings: Vec<Ior>,
     contexts: Vec<Ior>,
     made: u32,
+    /// What has changed is put into it as it comes.
+    image: Image,
 }
 
 impl World {
@@ -38,7 +40,10 @@ impl World {
             mappings: Vec::new(),
             contexts,
             made: 0,
+            image: Image::new(),
         };
+        world.image = world.d.door.topology().image();
+        world.d.door.note_changed_parts();
         world.new_admins();
         world
     }
@@ -284,6 +289,17 @@ impl World {
             _ => self.destroy(),
         }
         self.d.effects();
+        self.keep();
+    }
+
+    /// Keeps what has changed.
+    fn keep(&mut self) {
+        while let Some((key, value)) = self.d.door.poll_changed_part() {
+            match value {
+                Some(value) => self.image.insert(key, value),
+                None => self.image.remove(&key),
+            };
+        }
     }
 
     /// Every reference that somebody was ever given.
@@ -293,6 +309,11 @@ impl World {
         let proxies = self.proxies.iter().map(|(proxy, ..)| proxy.clone());
         lists.into_iter().flatten().cloned().chain(proxies).collect()
     }
+}
+
+/// What was kept as an image.
+fn topology_of(image: &Image) -> Topology {
+    Topology::of_image(image).unwrap().topology.unwrap()
 }
 
 /// What a client finds out about an object: its interface, and what it says of itself.
@@ -309,10 +330,15 @@ fn what_was_there_is_there_again_under_the_same_references() {
     for seed in 0..60 {
         println!("seed {seed}");
         let mut world = World::new(seed);
-        for _ in 0..300 {
+        for step in 0..300 {
             world.step();
+            if step % 20 == 0 {
+                let found = topology_of(&world.image);
+                assert_eq!(topology::differences(&world.d.door.topology(), &found), Vec::<String>::new());
+            }
         }
         let exported = world.d.door.topology();
+        assert_eq!(topology_of(&world.image), exported, "what was kept, change by change");
         let text = exported.to_json();
         let read = Topology::from_json(&text).unwrap();
         assert_eq!(read, exported);
@@ -343,6 +369,41 @@ fn what_was_there_is_there_again_under_the_same_references() {
         assert_eq!(after.door.restore(&read), Err(NotRestored::InUse));
     }
     assert!(seen.iter().all(|count| *count >= 60), "proxies, connected, filters, attached, lifetimes: {seen:?}");
+}
+
+/// Programs that connect anew when their service has been restarted, as ALMA's do, would get each event twice.
+#[test]
+fn a_client_that_connects_anew_after_a_restart_is_not_there_twice() {
+    let mut d = Dialogue::new(STYLES[5]);
+    let channel = d.bootstrap("DefaultEventChannel");
+    let connect = |d: &mut Dialogue, who: &str| {
+        let admin = d.quick(&channel, "_get_default_consumer_admin", |_| {}).unwrap();
+        let admin = Ior::read(&mut admin.reader()).unwrap();
+        let made = d.quick(&admin, "obtain_notification_push_supplier", |w| w.u32(1)).unwrap();
+        let proxy = Ior::read(&mut made.reader()).unwrap();
+        d.quick(&proxy, "connect_structured_push_consumer", |w| client(who).write(w)).unwrap();
+    };
+    let connected = |d: &Dialogue| -> Vec<u32> {
+        d.door.topology().channels[0].proxies.iter().filter(|proxy| proxy.client.is_some()).map(|p| p.id).collect()
+    };
+    for who in ["one", "other", "one"] {
+        connect(&mut d, who);
+    }
+    // While the service is up, it may be connected as often as it likes.
+    assert_eq!(connected(&d), [0, 1, 2]);
+    d.effects();
+    let mut after = Dialogue::with(STYLES[5], settings(7));
+    after.door.restore(&d.door.topology()).unwrap();
+    assert_eq!(connected(&after), [0, 1, 2]);
+    after.effects();
+    connect(&mut after, "other");
+    assert_eq!(connected(&after), [0, 2, 3]);
+    let is_told =
+        |effect: &Effect| matches!(effect, Effect::Call { operation, .. } if operation.contains("disconnect"));
+    assert!(!after.effects().iter().any(is_told), "it is not told that it is disconnected");
+    connect(&mut after, "somebody else");
+    connect(&mut after, "other");
+    assert_eq!(connected(&after), [0, 2, 3, 4, 5]);
 }
 
 #[test]

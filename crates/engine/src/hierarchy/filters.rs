@@ -7,7 +7,7 @@ use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use super::Hierarchy;
+use super::{Hierarchy, HierarchyPart};
 use crate::{AdminId, ChannelId, ChannelLimits, EventType, FilterId, Peer, ProxyKey, Refusal, Side};
 
 /// A filter as an admin or a proxy refers to it.
@@ -222,6 +222,8 @@ impl Hierarchy {
         self.filters.next = after;
         let filter = Filter { home: channel, constraints: Arc::new([]), default_value: None, targets: BTreeMap::new() };
         self.filters.all.insert(id, filter);
+        self.parts.note(HierarchyPart::Numbers);
+        self.parts.note(HierarchyPart::Filter(id));
         Ok(id)
     }
 
@@ -245,6 +247,7 @@ impl Hierarchy {
         let Some(found) = self.filters.all.get_mut(&filter) else { return Err(Refusal::NoSuchFilter { filter }) };
         found.constraints = constraints.into();
         found.default_value = default_value;
+        self.parts.note(HierarchyPart::Filter(filter));
         self.note_filter_changed(filter);
         Ok(())
     }
@@ -266,11 +269,13 @@ impl Hierarchy {
     pub fn destroy_filter(&mut self, filter: FilterId) -> Result<(), Refusal> {
         self.filters.known(filter)?;
         self.note_filter_changed(filter);
+        self.parts.note(HierarchyPart::Filter(filter));
         let Some(gone) = self.filters.all.remove(&filter) else { return Ok(()) };
         if let Some(home) = self.channels.get_mut(&gone.home) {
             home.own_filters.remove(&filter);
         }
         for target in gone.targets.keys() {
+            self.parts.note(*target);
             if let Ok(channel) = self.channel_mut(target.channel()) {
                 // A target that is gone was forgotten by the filter.
                 let _ = channel.change_attached(*target, |attached| attached.drop_filter(filter));
@@ -405,6 +410,7 @@ impl Hierarchy {
         target: FilterTarget,
         change: impl FnOnce(&mut Attached) -> R,
     ) -> Result<R, Refusal> {
+        self.parts.note(target);
         self.channel_mut(target.channel())?.change_attached(target, change)
     }
 

@@ -3,7 +3,7 @@
 
 use alloc::boxed::Box;
 
-use super::{Admin, Channel, Hierarchy, Removed, removed};
+use super::{Admin, Channel, Hierarchy, HierarchyPart, Removed, removed};
 use crate::{AdminId, ChannelId, FilterId, FilterTarget, ProxyKey, Side};
 
 /// Something that was destroyed.
@@ -58,6 +58,7 @@ impl Hierarchy {
         if let Some((_, proxy)) = gone.proxies.pop_first() {
             self.filters.forget_all(&proxy.attached, gone.target_of(&proxy));
             self.pools.note_change(proxy.patch.pool, None);
+            self.parts.note(HierarchyPart::Proxy(ProxyKey { channel, proxy: proxy.id }));
             return Some(Removal::Proxy(removed(channel, &proxy)));
         }
         if let Some(filter) = gone.own_filters.pop_first() {
@@ -68,6 +69,7 @@ impl Hierarchy {
         if let Some((_, admin)) = gone.admins.pop_first() {
             self.filters.forget_all(&admin.attached, gone.target_of_admin(&admin));
             self.pools.note_change(admin.patch.pool, None);
+            self.parts.note(HierarchyPart::Admin(channel, admin.side, admin.id));
             return Some(Removal::Admin { channel, side: admin.side, admin: admin.id });
         }
         // Snapshots share these, so that the last of them to go has little to let go of.
@@ -81,6 +83,7 @@ impl Hierarchy {
         let proxy = owner.take_doomed(gone.members.pop_first()?)?;
         self.filters.forget_all(&proxy.attached, FilterTarget::Proxy(ProxyKey { channel, proxy: proxy.id }));
         self.pools.note_change(proxy.patch.pool, None);
+        self.parts.note(HierarchyPart::Proxy(ProxyKey { channel, proxy: proxy.id }));
         Some(Removal::Proxy(removed(channel, &proxy)))
     }
 

@@ -10,6 +10,7 @@ mod filters;
 mod leaving;
 mod numbers;
 mod offers;
+mod parts;
 mod pools;
 mod routes;
 
@@ -22,6 +23,7 @@ pub use channel::{Admin, Channel, Proxy, ProxyState};
 pub use filters::{Attached, FilterConstraint, FilterRef, FilterTarget, Mapping};
 pub use leaving::Removal;
 pub use numbers::Numbered;
+pub use parts::HierarchyPart;
 
 use core::ops::Bound;
 
@@ -31,6 +33,7 @@ use crate::{
 };
 use filters::Filters;
 use leaving::Leaving;
+use parts::Parts;
 use pools::Pools;
 
 /// How much a [`Hierarchy`] may hold. What is beyond is refused with the limit's value.
@@ -115,6 +118,7 @@ pub struct Hierarchy {
     /// Those whose routes may not be what they should be, and those that have gone since the last snapshot.
     changed: BTreeSet<ChannelId>,
     gone: Vec<ChannelId>,
+    parts: Parts,
     /// Whether the last snapshot left something for the next.
     unfinished: bool,
     snapshot: Arc<Snapshot>,
@@ -147,6 +151,11 @@ impl Hierarchy {
         self.channels.insert(id, Channel::new(id, patch, limits));
         self.pools.note_change(None, patch.pool);
         self.changed.insert(id);
+        self.parts.note(HierarchyPart::Numbers);
+        self.parts.note(HierarchyPart::Channel(id));
+        for side in [Side::Consumers, Side::Suppliers] {
+            self.parts.note(HierarchyPart::Admin(id, side, AdminId::DEFAULT));
+        }
         Ok(id)
     }
 
@@ -159,6 +168,7 @@ impl Hierarchy {
         let gone = self.channels.remove(&channel).ok_or(Refusal::ChannelNotFound { channel })?;
         self.gone.push(channel);
         self.touched.remove(&channel);
+        self.parts.note(HierarchyPart::Channel(channel));
         self.pools.note_change(gone.patch().pool, None);
         self.leaving.push_back(Leaving::Channel(Box::new(gone)));
         Ok(())
@@ -187,7 +197,10 @@ impl Hierarchy {
     /// [`Refusal::ChannelNotFound`], [`Refusal::TooManyAdmins`], [`Refusal::IdsExhausted`].
     pub fn create_admin(&mut self, channel: ChannelId, side: Side, operator: Operator) -> Result<AdminId, Refusal> {
         let limit = self.limits.admins_max;
-        self.channel_mut(channel)?.create_admin(side, operator, limit)
+        let admin = self.channel_mut(channel)?.create_admin(side, operator, limit)?;
+        self.parts.note(HierarchyPart::Channel(channel));
+        self.parts.note(HierarchyPart::Admin(channel, side, admin));
+        Ok(admin)
     }
 
     /// The admins on one side of a channel by rising id, the default one first.
@@ -216,6 +229,7 @@ impl Hierarchy {
     /// [`Refusal::ChannelNotFound`], [`Refusal::AdminNotFound`]; [`Refusal::DefaultAdmin`] for a default one.
     pub fn destroy_admin(&mut self, channel: ChannelId, side: Side, admin: AdminId) -> Result<(), Refusal> {
         let admin = self.channel_mut(channel)?.doom_admin(side, admin)?;
+        self.parts.note(HierarchyPart::Admin(channel, side, admin.id));
         self.leaving.push_back(Leaving::Admin(channel, Box::new(admin)));
         Ok(())
     }
@@ -237,7 +251,10 @@ impl Hierarchy {
         kind: ProxyKind,
     ) -> Result<ProxyId, Refusal> {
         let limit = self.limits.proxies_max;
-        self.channel_mut(channel)?.create_proxy(side, admin, form, kind, limit)
+        let proxy = self.channel_mut(channel)?.create_proxy(side, admin, form, kind, limit)?;
+        self.parts.note(HierarchyPart::Channel(channel));
+        self.parts.note(HierarchyPart::Proxy(ProxyKey { channel, proxy }));
+        Ok(proxy)
     }
 
     /// The proxies of an admin by rising id.
@@ -291,6 +308,7 @@ impl Hierarchy {
     /// [`Refusal::ChannelNotFound`], [`Refusal::ProxyNotFound`].
     pub fn destroy_proxy(&mut self, key: ProxyKey) -> Result<Removed, Refusal> {
         let gone = self.channel_mut(key.channel)?.destroy_proxy(key.proxy)?;
+        self.parts.note(HierarchyPart::Proxy(key));
         self.filters.forget_all(&gone.attached, FilterTarget::Proxy(key));
         self.pools.note_change(gone.patch.pool, None);
         Ok(removed(key.channel, &gone))
@@ -307,7 +325,7 @@ impl Hierarchy {
     /// [`Refusal::AdminLimit`].
     pub fn connect(&mut self, key: ProxyKey, peer: Option<Peer>, want: Want) -> Result<(), Refusal> {
         let connection = self.next_connection;
-        self.channel_mut(key.channel)?.connect(key.proxy, peer, want, connection)?;
+        self.changed_proxy(key)?.connect(key.proxy, peer, want, connection)?;
         self.next_connection += 1;
         Ok(())
     }
@@ -329,7 +347,7 @@ impl Hierarchy {
     ///
     /// [`Refusal::ChannelNotFound`], [`Refusal::ProxyNotFound`], [`Refusal::NotConnected`].
     pub fn disconnect(&mut self, key: ProxyKey) -> Result<Option<Peer>, Refusal> {
-        self.channel_mut(key.channel)?.disconnect(key.proxy)
+        self.changed_proxy(key)?.disconnect(key.proxy)
     }
 
     /// Suspends a connection: a consumer's events are kept and not delivered.
@@ -339,7 +357,7 @@ impl Hierarchy {
     /// [`Refusal::ChannelNotFound`], [`Refusal::ProxyNotFound`], [`Refusal::NotConnected`],
     /// [`Refusal::AlreadyInactive`].
     pub fn suspend(&mut self, key: ProxyKey) -> Result<(), Refusal> {
-        self.channel_mut(key.channel)?.suspend(key.proxy)
+        self.changed_proxy(key)?.suspend(key.proxy)
     }
 
     /// Resumes a suspended connection.
@@ -349,7 +367,7 @@ impl Hierarchy {
     /// [`Refusal::ChannelNotFound`], [`Refusal::ProxyNotFound`], [`Refusal::NotConnected`],
     /// [`Refusal::AlreadyActive`].
     pub fn resume(&mut self, key: ProxyKey) -> Result<(), Refusal> {
-        self.channel_mut(key.channel)?.resume(key.proxy)
+        self.changed_proxy(key)?.resume(key.proxy)
     }
 
     // ---- settings and subscriptions ----
@@ -364,7 +382,7 @@ impl Hierarchy {
         let found = self.channel(channel)?;
         let old = found.patch().pool;
         self.check_pool(found, (old, &patch), |_| true)?;
-        self.channel_mut(channel)?.set_patch(patch);
+        self.changed_channel(channel)?.set_patch(patch);
         self.pools.note_change(old, patch.pool);
         Ok(())
     }
@@ -387,6 +405,7 @@ impl Hierarchy {
         let old = found.admin(side, admin)?.patch.pool;
         self.check_pool(found, (old, &patch), |proxy| proxy.side == side && proxy.admin == admin)?;
         self.channel_mut(channel)?.admin_mut(side, admin)?.patch = patch;
+        self.parts.note(HierarchyPart::Admin(channel, side, admin));
         self.pools.note_change(old, patch.pool);
         Ok(())
     }
@@ -402,7 +421,7 @@ impl Hierarchy {
         let found = self.channel(key.channel)?;
         let old = found.proxy(key.proxy)?.patch.pool;
         self.check_pool(found, (old, &patch), |proxy| proxy.id == key.proxy)?;
-        self.channel_mut(key.channel)?.proxy_mut(key.proxy)?.patch = Arc::new(patch);
+        self.changed_proxy(key)?.proxy_mut(key.proxy)?.patch = Arc::new(patch);
         self.pools.note_change(old, patch.pool);
         Ok(())
     }
@@ -434,7 +453,7 @@ impl Hierarchy {
     /// [`Refusal::ChannelNotFound`], [`Refusal::BadSetting`].
     pub fn set_limits(&mut self, channel: ChannelId, limits: ChannelLimits) -> Result<(), Refusal> {
         limits.check()?;
-        self.channel_mut(channel)?.set_limits(limits);
+        self.changed_channel(channel)?.set_limits(limits);
         Ok(())
     }
 
@@ -445,7 +464,7 @@ impl Hierarchy {
     /// [`Refusal::ChannelNotFound`], [`Refusal::BadSetting`].
     pub fn set_topics(&mut self, channel: ChannelId, topics: Topics) -> Result<(), Refusal> {
         topics.check()?;
-        self.channel_mut(channel)?.set_topics(topics);
+        self.changed_channel(channel)?.set_topics(topics);
         Ok(())
     }
 
@@ -477,6 +496,7 @@ impl Hierarchy {
         *subscription =
             subscription.with(added, removed, limit as usize).ok_or(Refusal::TooManyEventTypes { limit })?;
         self.channel_mut(channel)?.note_types_changed(side);
+        self.parts.note(target);
         Ok(())
     }
 
@@ -543,6 +563,18 @@ impl Hierarchy {
     #[must_use]
     pub fn is_published(&self, channel: ChannelId, number: u64) -> bool {
         self.channels.get(&channel).is_none_or(|channel| channel.published() >= number)
+    }
+
+    /// A channel of which something is to change that is its own.
+    fn changed_channel(&mut self, channel: ChannelId) -> Result<&mut Channel, Refusal> {
+        self.parts.note(HierarchyPart::Channel(channel));
+        self.channel_mut(channel)
+    }
+
+    /// The channel of a proxy of which something is to change.
+    fn changed_proxy(&mut self, key: ProxyKey) -> Result<&mut Channel, Refusal> {
+        self.parts.note(HierarchyPart::Proxy(key));
+        self.channel_mut(key.channel)
     }
 
     fn channel_mut(&mut self, channel: ChannelId) -> Result<&mut Channel, Refusal> {

@@ -1,7 +1,7 @@
 //! The numbers that things get: each kind's count up, and none is ever given out twice, also when what has been kept is made once more
 //! after a restart.
 
-use super::Hierarchy;
+use super::{Hierarchy, HierarchyPart};
 use crate::{ChannelId, FilterTarget, Refusal};
 
 /// Things that are numbered together.
@@ -43,10 +43,16 @@ impl Hierarchy {
     pub fn skip_numbers(&mut self, of: Numbered, next: u32) -> Result<(), Refusal> {
         let skip = |number: &mut u32| *number = next.max(*number);
         match of {
-            Numbered::Channels => skip(&mut self.next_channel),
-            Numbered::Filters => skip(&mut self.filters.next),
-            Numbered::Admins(channel) => skip(&mut self.channel_mut(channel)?.next_admin),
-            Numbered::Proxies(channel) => skip(&mut self.channel_mut(channel)?.next_proxy),
+            Numbered::Channels => {
+                self.parts.note(HierarchyPart::Numbers);
+                skip(&mut self.next_channel);
+            }
+            Numbered::Filters => {
+                self.parts.note(HierarchyPart::Numbers);
+                skip(&mut self.filters.next);
+            }
+            Numbered::Admins(channel) => skip(&mut self.changed_channel(channel)?.next_admin),
+            Numbered::Proxies(channel) => skip(&mut self.changed_channel(channel)?.next_proxy),
             Numbered::Attached(target) => self.change_attached(target, |attached| skip(attached.next_mut()))?,
         }
         Ok(())

@@ -100,6 +100,10 @@ impl Door {
         for channel in &topology.channels {
             self.restore_promises(channel).map_err(refused(format_args!("the limits of channel {}", channel.id)))?;
         }
+        // Not before all are there: some may have been connected more than once.
+        for client in self.clients.values() {
+            self.restored.note(client.proxy, client.side, &client.address.ior);
+        }
         self.naming.restore(&topology.naming, &self.references).map_err(refused("the naming service"))?;
         let numbers = [(Numbered::Channels, topology.next_channel), (Numbered::Filters, topology.next_filter)];
         for (of, next) in numbers {

@@ -1,0 +1,91 @@
+//! The parts of the topology that have changed, for whoever keeps an image of it.
+
+use super::{Door, convert::side_to};
+use engine::{AdminId, ChannelId, FilterId, ProxyId, ProxyKey};
+use topology as t;
+
+/// A part of which something may have changed: the key under which it is kept, and what it says now; nothing if it is gone.
+pub type ChangedPart = (Vec<u8>, Option<Vec<u8>>);
+
+impl Door {
+    /// The whole topology in its parts, each under its key.
+    #[must_use]
+    pub fn image(&self) -> t::Image {
+        self.topology().image()
+    }
+
+    /// Makes what an image has, as [`restore`](Self::restore) does. False if it is empty, and nothing was made.
+    ///
+    /// # Errors
+    ///
+    /// Why not, for people.
+    pub fn restore_image(&mut self, image: &t::Image) -> Result<bool, String> {
+        let found = t::Topology::of_image(image).map_err(|error| error.to_string())?;
+        let Some(topology) = found.topology else { return Ok(false) };
+        self.restore(&topology).map_err(|error| error.to_string())?;
+        Ok(true)
+    }
+
+    /// Has changes noted from now on, for [`poll_changed_part`](Self::poll_changed_part).
+    pub fn note_changed_parts(&mut self) {
+        self.hierarchy.note_changed_parts();
+        self.naming.note_changed_parts();
+    }
+
+    /// A part of the topology of which something may have changed since this told of it, was made, or is gone. `None` when there is
+    /// no other.
+    pub fn poll_changed_part(&mut self) -> Option<ChangedPart> {
+        let told = |part: t::Part, value: Option<Vec<u8>>| Some((part.key(), value));
+        if let Some(part) = self.hierarchy.poll_changed_part() {
+            return match part {
+                engine::HierarchyPart::Numbers => told(t::Part::Numbers, Some(t::written(&self.numbers()))),
+                engine::HierarchyPart::Channel(id) => told(t::Part::Channel(id.0), self.kept_channel(id)),
+                engine::HierarchyPart::Admin(channel, side, id) => {
+                    told(t::Part::of_admin(channel.0, side_to(side), id.0), self.kept_admin(channel, side, id))
+                }
+                engine::HierarchyPart::Proxy(ProxyKey { channel, proxy }) => {
+                    told(t::Part::Proxy { channel: channel.0, id: proxy.0 }, self.kept_proxy(channel, proxy))
+                }
+                engine::HierarchyPart::Filter(id) => {
+                    let whole = self.filters.whole_of(id);
+                    told(t::Part::Filter(whole.0), self.kept_filter(whole))
+                }
+            };
+        }
+        match self.naming.poll_changed_part(&self.references)? {
+            (t::Part::Numbers, _) => told(t::Part::Numbers, Some(t::written(&self.numbers()))),
+            (part, value) => told(part, value),
+        }
+    }
+
+    fn numbers(&self) -> t::Numbers {
+        let (naming_nonce, next_context) = self.naming.numbers();
+        t::Numbers {
+            version: t::VERSION,
+            next_channel: self.next_number(engine::Numbered::Channels),
+            next_filter: self.next_number(engine::Numbered::Filters),
+            naming_nonce,
+            next_context,
+        }
+    }
+
+    fn kept_channel(&self, id: ChannelId) -> Option<Vec<u8>> {
+        let channel = self.hierarchy.channel(id).ok()?;
+        Some(t::written(&self.exported_channel_alone(channel)))
+    }
+
+    fn kept_admin(&self, channel: ChannelId, side: engine::Side, id: AdminId) -> Option<Vec<u8>> {
+        let admin = self.hierarchy.admin(channel, side, id).ok()?;
+        Some(t::written(&self.exported_admin(channel, admin)))
+    }
+
+    fn kept_proxy(&self, channel: ChannelId, id: ProxyId) -> Option<Vec<u8>> {
+        let proxy = self.hierarchy.proxy(ProxyKey { channel, proxy: id }).ok()?;
+        Some(t::written(&self.exported_proxy(channel, proxy)?))
+    }
+
+    fn kept_filter(&self, id: FilterId) -> Option<Vec<u8>> {
+        let (channel, filter) = self.exported_filter(id)?;
+        Some(t::written(&t::OwnFilter { channel: channel.0, filter }))
+    }
+}
