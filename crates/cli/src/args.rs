@@ -37,6 +37,7 @@ Examples:
   campanile serve --json-listen 2810
   campanile serve --config campanile.toml --ior-file /run/campanile.ior
   campanile serve --topology plant.json
+  campanile serve --data /var/lib/campanile
 
 Clients find the service at corbaloc::HOST:PORT/NotificationService, through its
 own naming service at corbaloc::HOST:PORT/NameService, or by the IOR file.
@@ -301,6 +302,9 @@ pub(crate) struct ServeOptions {
     /// Make what this file has, as `campanile topology export` wrote it
     #[arg(long, value_name = "FILE")]
     pub(crate) topology: Option<PathBuf>,
+    /// Keep what is configured in this folder, so that it is there again after a restart; "none" keeps nothing
+    #[arg(long, value_name = "DIR")]
+    pub(crate) data: Option<PathBuf>,
     /// Also bind the factory as NotifyEventChannelFactory in this naming service, a corbaloc or IOR
     #[arg(long, value_name = "URL")]
     pub(crate) naming: Option<String>,

@@ -8,6 +8,7 @@ use crate::signals::{Waiter, Wake};
 use service::{Config, Service, StartError, Undone};
 use std::io::{self, IsTerminal, Write};
 use std::panic::{self, PanicHookInfo};
+use std::path::Path;
 use std::process;
 use std::thread;
 use std::time::Instant;
@@ -102,7 +103,7 @@ fn say(text: &str) {
 }
 
 fn config(options: &ServeOptions) -> Result<Config, Failure> {
-    let ServeOptions { listen, advertise, config, ior_file, topology, naming, json_listen, log: _ } = options;
+    let ServeOptions { listen, advertise, config, ior_file, topology, data, naming, json_listen, log: _ } = options;
     let mut settings = match config {
         Some(path) => Config::read(path).map_err(|error| Failure::Usage(error.to_string()))?,
         None => Config::default(),
@@ -118,6 +119,9 @@ fn config(options: &ServeOptions) -> Result<Config, Failure> {
     }
     if topology.is_some() {
         settings.topology.clone_from(topology);
+    }
+    if let Some(data) = data {
+        settings.store.directory = (data != Path::new("none")).then(|| data.clone());
     }
     if naming.is_some() {
         settings.naming.outside.clone_from(naming);
@@ -157,6 +161,7 @@ mod tests {
             config: None,
             ior_file: Some("x.ior".into()),
             topology: Some("x.json".into()),
+            data: Some("x".into()),
             json_listen: None,
             naming: Some("corbaloc::names.example.org/NameService".into()),
             log: LogLevel::Info,
@@ -164,8 +169,9 @@ mod tests {
         let settings = config(&options).unwrap();
         assert_eq!(settings.listen, "127.0.0.1:0");
         assert_eq!(settings.advertise.as_deref(), Some("notify.example.org"));
-        assert_eq!(settings.ior_file.as_deref(), Some(std::path::Path::new("x.ior")));
-        assert_eq!(settings.topology.as_deref(), Some(std::path::Path::new("x.json")));
+        assert_eq!(settings.ior_file.as_deref(), Some(Path::new("x.ior")));
+        assert_eq!(settings.topology.as_deref(), Some(Path::new("x.json")));
+        assert_eq!(settings.store.directory.as_deref(), Some(Path::new("x")));
         assert_eq!(settings.naming.outside.as_deref(), Some("corbaloc::names.example.org/NameService"));
     }
 

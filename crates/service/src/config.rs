@@ -48,6 +48,8 @@ pub struct Config {
     pub lanes: Lanes,
     /// Lines of JSON, a way in for scripts.
     pub json: Json,
+    /// What outlives the process.
+    pub store: StoreConfig,
     /// Channels that there are from the start, beside the default channel. Default: none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub channels: Vec<DeclaredChannel>,
@@ -125,6 +127,14 @@ pub struct Json {
     /// Octets of a line, 1 KiB to 16 MiB. Default 256 KiB. A client that sends a longer one is told so, and its connection is
     /// closed.
     pub line_bytes_max: u32,
+}
+
+/// What outlives the process: channels, admins, proxies and their clients, filters and names, under the references that clients have.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct StoreConfig {
+    /// Folder that is the service's own, and is made if it is not there. Default: none, and nothing outlives the process.
+    pub directory: Option<PathBuf>,
 }
 
 /// Bounds on what the network can make the service hold. Each is counted when it is hit.
@@ -308,6 +318,7 @@ impl Default for Config {
             lanes: Lanes::default(),
             channels: Vec::new(),
             json: Json::default(),
+            store: StoreConfig::default(),
         }
     }
 }
@@ -616,7 +627,16 @@ mod tests {
                 assert!(text.contains(&format!("{key} =")), "config/campanile.toml lacks {section} {key}");
             }
         }
-        for key in ["advertise", "ior_file", "topology", "outside", "main_priority", "push_window", "memory_bytes"] {
+        for key in [
+            "advertise",
+            "ior_file",
+            "topology",
+            "outside",
+            "main_priority",
+            "push_window",
+            "memory_bytes",
+            "directory",
+        ] {
             assert!(text.contains(&format!("# {key} =")), "config/campanile.toml lacks {key}");
         }
     }

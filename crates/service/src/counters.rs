@@ -296,6 +296,12 @@ counters! {
     LookupsBegun = "lookups_begun",
     /// Questions for a host name that were answered from what was looked up before, or together with another's.
     LookupsShared = "lookups_shared",
+    /// Batches of changes that the store has written, each durable when it was counted.
+    StoreWrites = "store_writes",
+    /// Octets of keys and values in them.
+    StoreBytes = "store_bytes",
+    /// Times that the store could not write: what was to be written is tried again each second.
+    StoreFailures = "store_failures",
     /// Scheduling analyses that were done.
     AnalysesDone = "analyses_done",
     /// Analyses: claims not granted because the service's limit was reached.
@@ -404,7 +410,8 @@ const MAIN: usize = 0;
 const ADMINISTRATION: usize = 1;
 const PAST: usize = 2;
 const RESOLVER: usize = 3;
-const FIRST_SEAT: usize = 4;
+const STORE: usize = 4;
+const FIRST_SEAT: usize = 5;
 
 /// The block of a lane of a pool, until the lane ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -438,6 +445,11 @@ impl Counters {
     /// The resolver's block.
     pub(crate) fn of_resolver(&self) -> Arc<Block> {
         self.block(RESOLVER)
+    }
+
+    /// The store's block.
+    pub(crate) fn of_store(&self) -> Arc<Block> {
+        self.block(STORE)
     }
 
     /// Gives a lane that begins a block. Nothing if all are taken.

@@ -24,13 +24,14 @@ mod resolver;
 #[cfg(test)]
 mod simulation;
 mod start;
+mod store;
 mod time;
 
 pub use admin::drain::Undone;
 pub use admin::values::{Answer, Command, ConsumerStanding, Declined, Dropped, Query};
 pub use config::{
     Channel, Config, ConfigError, DeclaredChannel, DeclaredLane, DeclaredValue, Delivery, Discipline, Json, Lanes,
-    Limits, Naming, NarrowCodeSet, PriorityMapping, Scheduling,
+    Limits, Naming, NarrowCodeSet, PriorityMapping, Scheduling, StoreConfig,
 };
 pub use counters::{Counter, Counters, LaneCounters};
 pub use lane::scheduling::run_at_fifo;

@@ -20,6 +20,7 @@ use crate::admin::analyses::Analyses;
 use crate::admin::client_lines::ClientLines;
 use crate::admin::drain::Undone;
 use crate::admin::inquiry::Inquiry;
+use crate::admin::keeping::Keeping;
 use crate::admin::program;
 use crate::admin::publishing::Publishing;
 use crate::admin::refusals::Refusals;
@@ -41,6 +42,7 @@ use crate::lane::scheduling;
 use crate::memory::Memory;
 use crate::published::Published;
 use crate::resolver::{self, Asking, Resolver};
+use crate::store::{self, Changes, Disk, Store};
 use crate::time;
 use accounts::{Accounts, Ceilings, Resource};
 use corba::naming::NamingLimits;
@@ -71,6 +73,13 @@ pub enum StartError {
         /// The file.
         path: PathBuf,
         /// What is wrong with it.
+        why: String,
+    },
+    /// What outlives the process cannot be had, or not be kept.
+    Store {
+        /// The folder.
+        directory: PathBuf,
+        /// Why not.
         why: String,
     },
     /// A channel that the configuration declares cannot be had.
@@ -130,6 +139,11 @@ impl fmt::Display for StartError {
                     path.display()
                 )
             }
+            Self::Store { directory, why } => write!(
+                f,
+                "the store in {} cannot be used: {why}; name another folder with --data, or keep nothing with --data none",
+                directory.display()
+            ),
             Self::Channel { name, why } => write!(f, "channels, name = \"{name}\": {why}"),
             Self::OutsideNaming { url, why } => {
                 write!(f, "naming.outside = \"{url}\": {why}; write for example corbaloc::host:2809/NameService")
@@ -373,8 +387,7 @@ fn assemble(
 ) -> Result<Assembled, StartError> {
     let memory = config.memory();
     let mut door = Door::new(door_settings(config, memory, host, port));
-    make_topology(&mut door, config.topology.as_deref())?;
-    declare_channels(&mut door, &config.channels)?;
+    let disk = furnish(&mut door, config)?;
     let announcement = Arc::new(Announcement::new(config.ior_file.clone()));
     let (factory, outside_naming) = (door.factory_reference(), outside_naming(config, &announcement)?);
     let is_outside = outside_naming.is_some();
@@ -387,6 +400,7 @@ fn assemble(
     let (origin, mut remarks) = (time::now(), remarks_on_memory(config));
     let common = common(config, memory, &published, connections_max, origin);
     let roster = roster(config, common, &counters, &bell, listeners)?;
+    let store = disk.map(|disk| Store::start(disk, &bell, counters.of_store())).transpose()?;
     remarks.extend(roster.remarks());
     let administrator = Administration {
         objects: Objects::new(door, outside_naming),
@@ -399,6 +413,7 @@ fn assemble(
         counters: counters.of_administration(),
         registry: counters.clone(),
         answers: Withheld::default(),
+        keeping: Keeping::new(store),
         inquiry: Inquiry::default(),
         leaving: Vec::new(),
         ending: Ending::default(),
@@ -641,6 +656,33 @@ fn declare_channels(door: &mut Door, channels: &[DeclaredChannel]) -> Result<(),
         door.declare_channel(name, &properties).map_err(|why| StartError::Channel { name: name.clone(), why })?;
     }
     Ok(())
+}
+
+/// Makes what there was, or else what a file says, and what the configuration declares; and has the store have just that.
+fn furnish(door: &mut Door, config: &Config) -> Result<Option<Disk>, StartError> {
+    let Some(directory) = &config.store.directory else {
+        make_topology(door, config.topology.as_deref())?;
+        declare_channels(door, &config.channels)?;
+        return Ok(None);
+    };
+    let failed = |why: String| StartError::Store { directory: directory.clone(), why };
+    let (mut disk, kept) = store::open(directory).map_err(|error| failed(error.to_string()))?;
+    let is_restored = door.restore_image(&kept).map_err(failed)?;
+    if is_restored {
+        log::info!("store: {} parts of what was configured are restored from {}", kept.len(), directory.display());
+    } else {
+        make_topology(door, config.topology.as_deref())?;
+    }
+    declare_channels(door, &config.channels)?;
+    door.note_changed_parts();
+    let now = door.image();
+    let gone = kept.keys().filter(|key| !now.contains_key(*key)).map(|key| (key.clone(), None));
+    let news = now.iter().filter(|(key, value)| kept.get(*key) != Some(value));
+    let changes: Changes = news.map(|(key, value)| (key.clone(), Some(value.clone()))).chain(gone).collect();
+    if !changes.is_empty() {
+        disk.write(&changes).map_err(|error| failed(error.to_string()))?;
+    }
+    Ok(Some(disk))
 }
 
 /// Makes what is to be configured at the start.

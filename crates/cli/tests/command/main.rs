@@ -9,6 +9,7 @@ mod filter;
 mod info;
 mod naming;
 mod plan;
+mod restart;
 mod stats;
 mod stopping;
 mod storm;

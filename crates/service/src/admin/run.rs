@@ -16,6 +16,7 @@ use crate::admin::client_lines::ClientLines;
 use crate::admin::drain::{Drain, Next, Undone};
 use crate::admin::effects::Effect;
 use crate::admin::inquiry::Inquiry;
+use crate::admin::keeping::Keeping;
 use crate::admin::notices::{describe_notice, describe_supplier};
 use crate::admin::publishing::Publishing;
 use crate::admin::refusals::Refusals;
@@ -64,6 +65,7 @@ pub(crate) struct Administration {
     pub(crate) counters: Arc<Block>,
     pub(crate) registry: Counters,
     pub(crate) answers: Withheld,
+    pub(crate) keeping: Keeping,
     pub(crate) inquiry: Inquiry,
     /// Lanes that are to end when what was published last is out.
     pub(crate) leaving: Vec<LaneId>,
@@ -76,6 +78,8 @@ pub(crate) struct Administration {
 /// Answers that wait.
 #[derive(Default)]
 pub(crate) struct Withheld {
+    /// Until what was done in this round is on disk.
+    pub(crate) done: Vec<Sending>,
     /// Until what was done is published.
     pub(crate) unpublished: Vec<(Unpublished, Sending)>,
     /// Until clients have been told what was done.
@@ -132,9 +136,12 @@ impl Administration {
             self.serve_requests(&mut answers);
         }
         self.publish();
+        self.keep();
         answers.into_iter().for_each(|answer| self.send(answer));
+        core::mem::take(&mut self.answers.done).into_iter().for_each(|answer| self.send_when_kept(answer));
         self.answer_published();
         self.carry_out_effects();
+        self.answer_kept();
         !stopping
     }
 
@@ -142,7 +149,10 @@ impl Administration {
     pub(crate) fn end(mut self) -> Undone {
         let unpublished = core::mem::take(&mut self.answers.unpublished).into_iter().map(|(_, answer)| answer);
         let withheld = core::mem::take(&mut self.answers.untold).into_values();
-        unpublished.chain(withheld).for_each(|answer| self.send(answer));
+        self.keep_all();
+        unpublished.chain(withheld).for_each(|answer| self.send_when_kept(answer));
+        let kept = self.keeping.end();
+        kept.into_iter().for_each(|answer| self.send(answer));
         self.roster.stop();
         self.tell_undone()
     }
@@ -183,6 +193,34 @@ impl Administration {
         }
     }
 
+    /// Hands what was changed to the store.
+    fn keep(&mut self) {
+        let Self { keeping, objects, .. } = self;
+        keeping.gather(|| objects.poll_changed_part());
+    }
+
+    /// The same until there is nothing more to hand over.
+    fn keep_all(&mut self) {
+        self.keep();
+        while self.keeping.has_to_gather() {
+            self.keep();
+        }
+    }
+
+    /// Sends what is answered when what it speaks of is on disk, or has it wait for that.
+    fn send_when_kept(&mut self, answer: Sending) {
+        if let Some(answer) = self.keeping.admit(answer) {
+            self.send(answer);
+        }
+    }
+
+    /// Lets the answers go that waited for the disk.
+    fn answer_kept(&mut self) {
+        while let Some(answer) = self.keeping.poll() {
+            self.send(answer);
+        }
+    }
+
     /// Takes the letters that are there, and waits if there is nothing to do until one comes or the objects are to be told the
     /// time. True if the service is to stop.
     fn receive(&mut self, answers: &mut Answers) -> bool {
@@ -190,7 +228,7 @@ impl Administration {
         self.orders.look();
         self.roster.look();
         let found = self.take_letters(LETTERS, answers);
-        if found != Found::Nothing || !self.requests.is_empty() || self.publishing.has_to_let_go() {
+        if found != Found::Nothing || !self.requests.is_empty() || self.has_to_go_on() {
             return found == Found::Stop;
         }
         let objects = self.objects.poll_timeout().map(|due| self.origin + Duration::from_nanos(due.0));
@@ -202,6 +240,11 @@ impl Administration {
         let due = objects.into_iter().chain(draining).chain(summing_up).min();
         self.bell.wait(due.map(|due| due.saturating_duration_since(time::now())));
         self.take_letters(LETTERS, answers) == Found::Stop
+    }
+
+    /// Whether there is more to do of what was done in a piece.
+    fn has_to_go_on(&self) -> bool {
+        self.publishing.has_to_let_go() || self.keeping.has_to_gather()
     }
 
     /// Logs how many lines that clients caused were left out, when it is time. True if there is something to tell later.
@@ -266,7 +309,7 @@ impl Administration {
     fn serve_request(&mut self, request: Request, answers: &mut Answers) {
         match request.wish() {
             Wish::Query(query) => self.answer_query(query, Waiting::Client(request), answers),
-            Wish::Command(command) => self.obey(&command, Waiting::Client(request), answers),
+            Wish::Command(command) => self.obey(&command, Waiting::Client(request)),
             Wish::Analysis => {
                 if let Err((request, spent)) = self.analyses.add(request) {
                     self.note_refused(&Refused::new(spent, request.account()));
@@ -276,17 +319,17 @@ impl Administration {
             Wish::Own => {
                 let answered = self.execute(&request);
                 let answer = self.concluded(request, answered);
-                self.send_when_told(answer, answers);
+                self.send_when_told(answer);
             }
         }
     }
 
     /// An answer goes when what it speaks of is published, or when clients have been told of it, too.
-    fn send_when_told(&mut self, answer: Sending, answers: &mut Answers) {
+    fn send_when_told(&mut self, answer: Sending) {
         match (self.objects.take_farewell(), self.objects.take_unpublished()) {
             (Some(farewell), _) => _ = self.answers.untold.insert(farewell, answer),
             (None, Some(changed)) => self.answers.unpublished.push((changed, answer)),
-            (None, None) => answers.push(answer),
+            (None, None) => self.answers.done.push(answer),
         }
     }
 
@@ -332,7 +375,7 @@ impl Administration {
     }
 
     /// Does what somebody wants to be done.
-    fn obey(&mut self, command: &Command, waiting: Waiting, answers: &mut Answers) {
+    fn obey(&mut self, command: &Command, waiting: Waiting) {
         self.objects.handle_time(self.now());
         let by = waiting.principal();
         let answer = match command {
@@ -344,7 +387,7 @@ impl Administration {
             Command::ApplyTopology(text) => Answer::Applied(self.objects.apply_topology(text)),
         };
         let answer = self.answered(waiting, Ok(answer));
-        self.send_when_told(answer, answers);
+        self.send_when_told(answer);
     }
 
     /// An answer of administration's as whoever waits for it gets it.
@@ -391,7 +434,7 @@ impl Administration {
                 }
             }
             ToAdministration::Query(query, to) => self.answer_query(query, Waiting::Program(to), answers),
-            ToAdministration::Command(command, to) => self.obey(&command, Waiting::Program(to), answers),
+            ToAdministration::Command(command, to) => self.obey(&command, Waiting::Program(to)),
             ToAdministration::Notice(notice, why) => self.note(&notice, why.as_deref()),
             ToAdministration::Supplier { key, news } => self.note_supplier(key, &news),
             ToAdministration::Returned { call, how } => self.objects.handle_returned(call, how),
@@ -591,7 +634,7 @@ impl Administration {
             .extract_if(.., |(changed, _)| objects.is_published(changed))
             .map(|(_, answer)| answer)
             .collect();
-        published.into_iter().for_each(|answer| self.send(answer));
+        published.into_iter().for_each(|answer| self.send_when_kept(answer));
     }
 
     /// Lets the answers go that need not wait for clients any more.
@@ -601,7 +644,7 @@ impl Administration {
                 self.counters.add(Counter::DestroysNotWaitedFor, 1);
             }
             if let Some(answer) = self.answers.untold.remove(&farewell) {
-                self.send(answer);
+                self.send_when_kept(answer);
             }
         }
     }

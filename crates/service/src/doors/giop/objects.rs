@@ -28,8 +28,8 @@ use accounts::{Account, Principal, Refused};
 use corba::event::UtcClock;
 use corba::remarks::{Remarks, with_lines};
 use corba::{
-    AT_ONCE_MAX, ClientAnswer, Door, Exception, Farewell, Guest, OBJECT_NOT_EXIST, Question, SupplierStanding,
-    Unpublished, Unwelcome,
+    AT_ONCE_MAX, ChangedPart, ClientAnswer, Door, Exception, Farewell, Guest, OBJECT_NOT_EXIST, Question,
+    SupplierStanding, Unpublished, Unwelcome,
 };
 
 /// Longest wait for a client to answer a call of ours, such as `disconnect_push_consumer`.
@@ -262,6 +262,14 @@ impl Objects {
     /// Makes all that such a text has, or says why not.
     pub(crate) fn apply_topology(&mut self, text: &str) -> Result<(), String> {
         self.door.apply_json(text)
+    }
+
+    // ---- what outlives the process ----
+
+    /// A part of what is configured that may have changed since this told of it, by the key under which it is kept, and what it says
+    /// now. `None` when there is no other.
+    pub(crate) fn poll_changed_part(&mut self) -> Option<ChangedPart> {
+        self.door.poll_changed_part()
     }
 
     // ---- effects ----
