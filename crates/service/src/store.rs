@@ -27,7 +27,7 @@ pub(crate) type Changes = BTreeMap<Vec<u8>, Option<Vec<u8>>>;
 /// How long after a failure it is tried again.
 const AGAIN_IN: Duration = Duration::from_secs(1);
 /// How long the end of the service waits for the disk.
-const ENDS_WITHIN: Duration = Duration::from_secs(10);
+const ENDS_WITHIN: Duration = Duration::from_secs(5);
 
 /// A batch, and its number.
 type Batch = (u64, Changes);
@@ -95,42 +95,57 @@ struct Writer {
 
 impl Writer {
     fn run(mut self) {
-        while let Ok((number, changes)) = self.handed.recv() {
-            if !self.write(&changes) {
-                return;
+        let (mut number, mut changes) = (0, Changes::new());
+        let (mut failures, mut ending) = (0_u64, None);
+        loop {
+            let next = match ending {
+                Some(_) => Err(RecvTimeoutError::Disconnected),
+                None if changes.is_empty() => self.handed.recv().map_err(|_| RecvTimeoutError::Disconnected),
+                None => self.handed.recv_timeout(AGAIN_IN),
+            };
+            match next {
+                // Nothing comes while something is not written, but the last of all.
+                Ok((last, more)) => {
+                    number = last;
+                    changes.extend(more);
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => {
+                    let began = *ending.get_or_insert_with(time::now);
+                    if changes.is_empty() || time::since(began) >= ENDS_WITHIN {
+                        return;
+                    }
+                    std::thread::park_timeout(AGAIN_IN);
+                }
             }
-            self.written.store(number, Ordering::Release);
-            self.bell.ring();
+            if self.write(&changes, &mut failures) {
+                changes.clear();
+                self.written.store(number, Ordering::Release);
+                self.bell.ring();
+            }
         }
     }
 
-    /// Writes until that succeeds. False if it does not, and nobody waits any more.
-    fn write(&mut self, changes: &Changes) -> bool {
-        let mut failures = 0_u64;
-        loop {
-            match self.disk.write(changes) {
-                Ok(octets) => {
-                    self.counters.add(Counter::StoreWrites, 1);
-                    self.counters.add(Counter::StoreBytes, octets);
-                    if failures > 0 {
-                        log::warn!("store: it can be written to again, after {failures} s; nothing was lost");
-                    }
-                    return true;
+    /// Tries to write. Says whether it is done.
+    fn write(&mut self, changes: &Changes, failures: &mut u64) -> bool {
+        match self.disk.write(changes) {
+            Ok(octets) => {
+                self.counters.add(Counter::StoreWrites, 1);
+                self.counters.add(Counter::StoreBytes, octets);
+                if core::mem::take(failures) > 0 {
+                    log::warn!("store: it can be written to again, and nothing was lost");
                 }
-                Err(error) => {
-                    self.counters.add(Counter::StoreFailures, 1);
-                    if failures == 0 {
-                        log::error!(
-                            "store: {error}; what clients change is answered when it is written, which is tried each second"
-                        );
-                    }
-                    failures += 1;
-                }
+                true
             }
-            // Nothing comes while this is not written, but the end.
-            match self.handed.recv_timeout(AGAIN_IN) {
-                Err(RecvTimeoutError::Timeout) => {}
-                Ok(_) | Err(RecvTimeoutError::Disconnected) => return false,
+            Err(error) => {
+                self.counters.add(Counter::StoreFailures, 1);
+                if *failures == 0 {
+                    log::error!(
+                        "store: {error}; what clients change is answered when it is written, which is tried each second"
+                    );
+                }
+                *failures += 1;
+                false
             }
         }
     }
