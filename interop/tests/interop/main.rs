@@ -23,6 +23,8 @@ mod pairings;
 #[cfg(test)]
 mod priorities;
 #[cfg(test)]
+mod restarts;
+#[cfg(test)]
 mod slow_consumers;
 #[cfg(test)]
 mod support;
