@@ -203,8 +203,12 @@ fn read_binding(door: &Door, mut args: Reader<'_>, what: &'static str) -> Result
 
 /// Charges the client that asks for a name and what it is bound to.
 fn charge(door: &mut Door, name: &[NameComponent], object: &Ior) -> Result<Option<Charge>, Raised> {
-    let text = name.last().map_or(0, |last| last.id.len() + last.kind.len());
-    door.charge_octets(weights::BINDING + text as u64 + octets_of_reference(object))
+    door.charge_octets(name.last().map_or(0, |last| octets_of_binding(last, object)))
+}
+
+/// What a name and what it is bound to are charged.
+fn octets_of_binding(name: &NameComponent, object: &Ior) -> u64 {
+    weights::BINDING + (name.id.len() + name.kind.len()) as u64 + octets_of_reference(object)
 }
 
 /// A context to be bound: one of this service's, or any other server's.

@@ -4,7 +4,7 @@ use core::fmt;
 use core::sync::atomic::{AtomicBool, Ordering};
 use core::time::Duration;
 use std::io;
-use std::net::{SocketAddr, TcpListener};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
@@ -387,7 +387,8 @@ fn assemble(
 ) -> Result<Assembled, StartError> {
     let memory = config.memory();
     let mut door = Door::new(door_settings(config, memory, host, port));
-    let disk = furnish(&mut door, config)?;
+    let accounts = Accounts::new(ceilings(config, memory, connections_max));
+    let disk = furnish(&mut door, config, &accounts)?;
     let announcement = Arc::new(Announcement::new(config.ior_file.clone()));
     let (factory, outside_naming) = (door.factory_reference(), outside_naming(config, &announcement)?);
     let is_outside = outside_naming.is_some();
@@ -398,7 +399,7 @@ fn assemble(
     let bell = Arc::new(Bell::new()?);
     let (administration, orders) = post_to(&bell, program::LETTERS);
     let (origin, mut remarks) = (time::now(), remarks_on_memory(config));
-    let common = common(config, memory, &published, connections_max, origin);
+    let common = common(config, memory, &published, accounts, origin);
     let roster = roster(config, common, &counters, &bell, listeners)?;
     let store = disk.map(|disk| Store::start(disk, &bell, counters.of_store())).transpose()?;
     remarks.extend(roster.remarks());
@@ -506,10 +507,9 @@ fn common(
     config: &Config,
     memory: Memory,
     published: &Arc<ArcSwap<Published>>,
-    connections_max: ConnectionsMax,
+    accounts: Arc<Accounts>,
     origin: Instant,
 ) -> Common {
-    let accounts = Accounts::new(ceilings(config, memory, connections_max));
     // As many of the smallest as there is room for in the queue come to the limit.
     let request_bytes_min = accounts.limit(Resource::RequestBytes) / u64::from(config.limits.administration_queue);
     Common {
@@ -659,7 +659,7 @@ fn declare_channels(door: &mut Door, channels: &[DeclaredChannel]) -> Result<(),
 }
 
 /// Makes what there was, or else what a file says, and what the configuration declares; and has the store have just that.
-fn furnish(door: &mut Door, config: &Config) -> Result<Option<Disk>, StartError> {
+fn furnish(door: &mut Door, config: &Config, accounts: &Arc<Accounts>) -> Result<Option<Disk>, StartError> {
     let Some(directory) = &config.store.directory else {
         make_topology(door, config.topology.as_deref())?;
         declare_channels(door, &config.channels)?;
@@ -667,7 +667,9 @@ fn furnish(door: &mut Door, config: &Config) -> Result<Option<Disk>, StartError>
     };
     let failed = |why: String| StartError::Store { directory: directory.clone(), why };
     let (mut disk, kept) = store::open(directory).map_err(|error| failed(error.to_string()))?;
-    let is_restored = door.restore_image(&kept).map_err(failed)?;
+    // What clients made is charged, though nobody knows to whom: or each restart would give them as much again.
+    let account = accounts.account_of(Ipv4Addr::UNSPECIFIED.into());
+    let is_restored = door.restore_image(&kept, &account).map_err(failed)?;
     if is_restored {
         log::info!("store: {} parts of what was configured are restored from {}", kept.len(), directory.display());
     } else {

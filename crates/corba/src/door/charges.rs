@@ -8,7 +8,7 @@ use super::Door;
 use crate::exceptions::Raised;
 use crate::table::{AdminKey, Level};
 use accounts::{Account, Charge, Refused, Resource, Spent};
-use engine::{ChannelId, EventType, FilterId, FilterTarget, Peer, ProxyKey, ProxyState};
+use engine::{ChannelId, EventType, FilterId, FilterTarget, Peer, ProxyKey, ProxyState, Side};
 use giop::ior::{Component, Ior, Profile};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -244,6 +244,58 @@ impl Door {
     pub(crate) fn settle(&mut self, thing: Thing, claim: Option<Charge>) {
         let Some(weight) = self.weight(thing) else { return };
         self.ledger.entry(thing).settle(Resource::KeptBytes, weight, claim);
+    }
+
+    /// Charges somebody for all that there is, as far as that is granted: what was kept stays, though limits may have been lowered since.
+    pub fn charge_all_to(&mut self, account: &Arc<Account>) {
+        let mut things: Vec<(Level, Option<Resource>)> = Vec::new();
+        for channel in self.hierarchy.channels() {
+            let id = channel.id();
+            // The default channel is nobody's.
+            things.push((Level::Channel(id), (id != ChannelId(0)).then_some(Resource::Channels)));
+            for side in [Side::Consumers, Side::Suppliers] {
+                let admins = self.hierarchy.admins(id, side).into_iter().flatten();
+                things
+                    .extend(admins.map(|admin| (Level::Admin(AdminKey { channel: id, side, admin: admin.id }), None)));
+            }
+            let proxies = channel.proxies();
+            things.extend(proxies.map(|proxy| {
+                (Level::Proxy(ProxyKey { channel: id, proxy: proxy.id }, proxy.side), Some(Resource::Proxies))
+            }));
+        }
+        for (level, counted) in things {
+            self.charge_level_to(level, counted, account);
+        }
+        for filter in self.filters.numbers() {
+            self.charge_thing_to(Thing::Filter(filter), account);
+        }
+        self.naming.charge_all_to(account);
+    }
+
+    fn charge_level_to(&mut self, level: Level, counted: Option<Resource>, account: &Arc<Account>) {
+        let thing = Thing::from(level);
+        self.charge_thing_to(thing, account);
+        let one = counted.and_then(|counted| account.charge(counted, 1).ok());
+        let pool = self.wanted(level).ok().and_then(|wanted| wanted.pool);
+        let threads = pool.and_then(|pool| account.charge(Resource::Threads, pool.threads().into()).ok());
+        self.ledger.entry(thing).one = one;
+        self.ledger.note_threads(thing, threads);
+        let wanted = match level {
+            Level::Admin(AdminKey { channel, side: side @ Side::Consumers, admin }) => {
+                self.hierarchy.admin(channel, side, admin).map(|admin| &admin.subscription)
+            }
+            Level::Proxy(key, Side::Consumers) => self.hierarchy.proxy(key).map(|proxy| &proxy.subscription),
+            _ => return,
+        };
+        let wanted = wanted.ok().filter(|wanted| wanted.is_changed());
+        let places = wanted.map_or(0, |wanted| places_of_types(wanted.types()));
+        let claim = account.charge(Resource::EventTypes, places).ok();
+        self.settle_types(thing, claim);
+    }
+
+    fn charge_thing_to(&mut self, thing: Thing, account: &Arc<Account>) {
+        let claim = self.weight(thing).and_then(|octets| account.charge(Resource::KeptBytes, octets).ok());
+        self.settle(thing, claim);
     }
 
     /// How many octets a thing takes, much as they are in memory; nothing if it is gone.

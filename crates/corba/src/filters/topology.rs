@@ -44,6 +44,11 @@ impl Filters {
         self.objects.values().map(|filter| 1 + filter.constraints.len()).sum()
     }
 
+    /// All filters' numbers.
+    pub(crate) fn numbers(&self) -> Vec<FilterId> {
+        self.objects.keys().copied().collect()
+    }
+
     /// The filter that clients know, of which this is the whole or the half that gives lifetimes.
     pub(crate) fn whole_of(&self, filter: FilterId) -> FilterId {
         self.lifetimes.get(&filter).copied().unwrap_or(filter)

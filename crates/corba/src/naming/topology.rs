@@ -1,12 +1,15 @@
 //! The naming service's part of a topology.
 
-use super::Naming;
 use super::name::NameComponent;
 use super::tree::{Binding, Place, ROOT, Tree};
+use super::{Naming, octets_of_binding};
 use crate::door::convert::{reference_from, reference_to};
+use crate::door::weights;
 use crate::exceptions::Raised;
 use crate::references::References;
+use accounts::{Account, Resource};
 use giop::ior::Ior;
+use std::sync::Arc;
 use topology as t;
 
 impl Naming {
@@ -55,6 +58,14 @@ impl Naming {
                 (t::Part::Binding { context, name, kind }, kept)
             }
         })
+    }
+
+    /// Charges somebody for all that there is but what is there from the start, as far as that is granted.
+    pub(crate) fn charge_all_to(&mut self, account: &Arc<Account>) {
+        self.tree.charge(|bound| {
+            let octets = bound.map_or(weights::CONTEXT, |(name, binding)| octets_of_binding(name, binding.reference()));
+            account.charge(Resource::KeptBytes, octets).ok()
+        });
     }
 
     /// Has what there was take the place of what there is.

@@ -166,6 +166,18 @@ impl Tree {
         self.changed.as_mut()?.pop_first()
     }
 
+    /// Has contexts but the root, and all names, be charged as `charge` says.
+    pub(super) fn charge(&mut self, mut charge: impl FnMut(Option<(&NameComponent, &Binding)>) -> Option<Charge>) {
+        for (id, context) in &mut self.contexts {
+            if *id != ROOT {
+                context._charge = charge(None);
+            }
+            for (name, bound) in &mut context.bindings {
+                bound._charge = charge(Some((name, &bound.binding)));
+            }
+        }
+    }
+
     /// What is bound to a name in a context.
     pub(super) fn bound(&self, context: u32, name: &NameComponent) -> Option<&Binding> {
         Some(&self.contexts.get(&context)?.bindings.get(name)?.binding)

@@ -55,6 +55,11 @@ pub(crate) fn somebody() -> &'static Arc<Account> {
     &SOMEBODY
 }
 
+/// Another one, that nobody else knows.
+pub(crate) fn somebody_else() -> Arc<Account> {
+    Accounts::new(Ceilings::new(100)).account_of(IpAddr::from([127, 0, 0, 2]))
+}
+
 pub(crate) struct Dialogue {
     pub(crate) door: Door,
     /// Who asks.
@@ -316,7 +321,8 @@ impl Dialogue {
             let args = Reader::with_phase(damaged, args.phase(), args.encoding());
             let mut out = Vec::new();
             let mut reply = Writer::new(&mut out, args.encoding());
-            let outcome = self.door.handle(&ObjectRequest { key, operation, args, principal: somebody() }, &mut reply);
+            let principal = &self.principal;
+            let outcome = self.door.handle(&ObjectRequest { key, operation, args, principal }, &mut reply);
             let Err(Exception::System(exception)) = outcome else {
                 panic!("{operation} took {} of {} octets: {outcome:?}", damaged.len(), bytes.len());
             };

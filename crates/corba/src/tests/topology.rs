@@ -1,10 +1,12 @@
 //! What is exported, restored in another door and exported again is the same, and clients' references lead where they led.
 
-use super::dialogue::{Body, Dialogue, STYLES, Thrown, client, settings, write_types};
+use super::dialogue::{Body, Dialogue, STYLES, Thrown, client, settings, somebody_else, write_types};
 use super::proxies::new_channel;
 use crate::{Declared, Effect, NotRestored};
+use accounts::Resource;
 use giop::cdr::Writer;
 use giop::ior::Ior;
+use std::sync::Arc;
 use topology::{Image, Topology};
 
 /// Clients who do whatever comes to mind.
@@ -27,6 +29,7 @@ struct World {
 impl World {
     fn new(seed: u64) -> Self {
         let mut d = Dialogue::new(STYLES[5]);
+        d.principal = somebody_else();
         let channels = vec![d.bootstrap("DefaultEventChannel"), new_channel(&mut d)];
         let contexts = vec![d.bootstrap("NameService")];
         let random = fastrand::Rng::with_seed(seed);
@@ -359,6 +362,17 @@ fn what_was_there_is_there_again_under_the_same_references() {
             let (before, now) = (face(&mut world.d, &reference), face(&mut after, &reference));
             assert_eq!(before, now, "{:?}", String::from_utf8_lossy(&reference.iiop().unwrap().key));
         }
+        // What is kept is charged, as it was to those who made it.
+        let mut charged = Dialogue::with(STYLES[5], settings(2_000 + seed));
+        let account = somebody_else();
+        charged.door.restore_image(&world.image, &account).unwrap();
+        let makers = Arc::clone(&world.d.principal);
+        for resource in [Resource::Channels, Resource::Proxies, Resource::EventTypes] {
+            assert_eq!(account.used(resource), makers.used(resource), "{resource:?}");
+        }
+        // But for what is there from the start, and references of other servers' filters.
+        let [octets, of_makers] = [&account, &makers].map(|account| account.used(Resource::KeptBytes));
+        assert!(octets.abs_diff(of_makers) < 32 << 10, "{octets}, {of_makers}");
         // What is made next has the number that it would have had, and nobody else's.
         for d in [&mut world.d, &mut after] {
             d.effects();

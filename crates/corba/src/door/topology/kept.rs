@@ -1,7 +1,9 @@
 //! The parts of the topology that have changed, for whoever keeps an image of it.
 
 use super::{Door, convert::side_to};
+use accounts::Account;
 use engine::{AdminId, ChannelId, FilterId, ProxyId, ProxyKey};
+use std::sync::Arc;
 use topology as t;
 
 /// A part of which something may have changed: the key under which it is kept, and what it says now; nothing if it is gone.
@@ -14,15 +16,16 @@ impl Door {
         self.topology().image()
     }
 
-    /// Makes what an image has, as [`restore`](Self::restore) does. False if it is empty, and nothing was made.
+    /// Makes what an image has, as [`restore`](Self::restore) does, and charges somebody for it. False if it is empty, and nothing was made.
     ///
     /// # Errors
     ///
     /// Why not, for people.
-    pub fn restore_image(&mut self, image: &t::Image) -> Result<bool, String> {
+    pub fn restore_image(&mut self, image: &t::Image, account: &Arc<Account>) -> Result<bool, String> {
         let found = t::Topology::of_image(image).map_err(|error| error.to_string())?;
         let Some(topology) = found.topology else { return Ok(false) };
         self.restore(&topology).map_err(|error| error.to_string())?;
+        self.charge_all_to(account);
         Ok(true)
     }
 
