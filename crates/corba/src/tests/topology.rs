@@ -420,6 +420,29 @@ fn a_client_that_connects_anew_after_a_restart_is_not_there_twice() {
     assert_eq!(connected(&after), [0, 2, 3, 4, 5]);
 }
 
+/// One channel supplied another one, whose proxy was gone when the service was killed: it would never have started again.
+#[test]
+fn a_client_that_cannot_be_connected_again_keeps_nothing_else_away() {
+    let mut d = Dialogue::new(STYLES[5]);
+    let (from, to) = (d.bootstrap("DefaultEventChannel"), new_channel(&mut d));
+    let proxy_of = |d: &mut Dialogue, channel: &Ior, admin: &str, obtain: &str| {
+        let admin = d.quick(channel, admin, |_| {}).unwrap();
+        let admin = Ior::read(&mut admin.reader()).unwrap();
+        let made = d.quick(&admin, obtain, |w| w.u32(1)).unwrap();
+        Ior::read(&mut made.reader()).unwrap()
+    };
+    let supplier = proxy_of(&mut d, &from, "_get_default_consumer_admin", "obtain_notification_push_supplier");
+    let consumer = proxy_of(&mut d, &to, "_get_default_supplier_admin", "obtain_notification_push_consumer");
+    d.quick(&supplier, "connect_structured_push_consumer", |w| consumer.write(w)).unwrap();
+    let linked = d.door.topology();
+    d.quick(&consumer, "disconnect_structured_push_consumer", |_| {}).unwrap();
+    for (topology, is_connected) in [(linked, true), (d.door.topology(), false)] {
+        let mut after = Dialogue::with(STYLES[5], settings(3));
+        after.door.restore(&topology).unwrap();
+        assert_eq!(after.door.topology().channels[0].proxies[0].client.is_some(), is_connected);
+    }
+}
+
 #[test]
 fn declared_channels_are_made_once_and_found_by_their_names() {
     let mut d = Dialogue::new(STYLES[5]);

@@ -218,7 +218,11 @@ impl Door {
             if let Some(t::Client { reference, suspended }) = &proxy.client {
                 let given =
                     reference.as_ref().map(|reference| reference_from(&self.references, reference)).transpose()?;
-                self.connect(key, given.unwrap_or_else(Ior::nil))?;
+                // Such as one that is a proxy of this service, and was destroyed: it would have been found out with the next event.
+                if let Err(raised) = self.connect(key, given.unwrap_or_else(Ior::nil)) {
+                    log::warn!(target: "campanile::corba", "the client of {key} is not connected again: {raised:?}");
+                    continue;
+                }
                 if *suspended {
                     self.suspend(key)?;
                 }
